@@ -1,4 +1,4 @@
-# `make golden` and `make test` do all the set-up on a fresh machine. PYTHON chooses the interpreter.
+# `make golden` and `make test` set up a fresh machine. PYTHON chooses the interpreter.
 PYTHON ?= python3
 VENV   ?= .venv
 OUT    ?= out
@@ -6,13 +6,13 @@ MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 LIMIT  := 900
-# what the first of hundreds of processes compiles serves all of them, and the next run
+# cache of compiled kernels for all processes, and the next run
 export PYTHONDONTWRITEBYTECODE =
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(OUT)/pycache
 export REFEMU_CACHE ?= $(CURDIR)/$(OUT)/cache
 HF     := $(foreach name,transformers families gguf_models gguf_tokenizers,tests/conformance/test_$(name).py)
 
-# heads of `tiny` are 16 wide, so its pages need other groups, and a short prompt needs a short window
+# `tiny` has heads of width 16, so its pages need other groups, and a short prompt needs a short window
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
@@ -47,7 +47,7 @@ golden:
 
 TEST = $(BIN)/python -m pytest -n 2 --dist worksteal --max-worker-restart 4 --timeout $(LIMIT) --ignore tests/conformance
 
-# needs Python, git and a C compiler; what needs more is skipped, and the table at the end says why
+# needs Python, git and a C compiler; tests that need more are skipped, with reasons at the end
 test:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@for name in $(TESTED); do $(BIN)/refemu models fetch $$name || test -z "$$CI" || exit 2; done
@@ -72,18 +72,18 @@ test-slow:
 test-skipped: programs
 	@$(TEST) -m "not slow and not long and not committed" --rerun-skipped=$(OUT)/times/test.json
 
-# what everything but `make test` and `make golden` uses: apt-get where that is allowed, else how to get it
+# programs for everything except `make test` and `make golden`: by apt-get if allowed, else prints how to get them
 programs:
 	@$(PYTHON) tools/programs.py iverilog yosys ccache chromium chromedriver
 	@for extra in test rtl browser conformance docs dev; do $(PYTHON) tools/bootstrap.py $(VENV) $$extra || exit 2; done
 
-# planted changes of refemu, those of tools/mutation.json, and the tests that once failed with them
+# planted changes of refemu from tools/mutation.json, and the tests that once detected them
 # MUTATION=--changed: only where the file or its test has changed
 mutation:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@$(BIN)/python -m tools.mutation --again tools/mutation.json --jobs 2 $(MUTATION)
 
-# which test enters which function, for new mutants; Python 3.12 or newer
+# records which test enters which function, for new mutants; Python 3.12 or newer
 mutation-reach:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@$(TEST) -m "not slow" -p tools.reach --reach=$(OUT)/mutation/reach --times=$(OUT)/mutation/times.json
@@ -92,13 +92,13 @@ mutation-reach:
 nightly:
 	@$(PYTHON) tools/stages.py --all --minutes 600
 
-# the folder of their outputs is REFEMU_ORACLE; a machine without it skips the tests and says so, and CI fails
+# REFEMU_ORACLE is the folder of other programs' outputs; without it the tests are skipped with a message, and CI fails
 conformance:
 	@$(PYTHON) tools/bootstrap.py $(VENV) conformance
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --timeout $(LIMIT) tests/conformance $(HF:%=--ignore %)
 	@$(MAKE) --no-print-directory conformance-hf
 
-# torch and transformers have an environment of their own, 1.3 GB
+# torch and transformers have a separate environment of 1.3 GB
 conformance-hf:
 	@$(PYTHON) tools/bootstrap.py $(VENV)-hf conformance-hf
 	@$(VENV)-hf/bin/python -m pytest -n 2 --timeout $(LIMIT) $(HF)
@@ -108,7 +108,7 @@ conformance-numbers:
 	@$(PYTHON) tools/bootstrap.py $(VENV)-hf conformance-hf
 	@$(VENV)-hf/bin/python -m tests.conformance.family_numbers
 
-# PYTHONS=--digests leaves out the tests
+# PYTHONS=--digests skips the tests
 test-pythons:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@$(BIN)/python tools/pythons.py $(OUT)/environments $(PYTHONS)
@@ -141,7 +141,7 @@ kernels:
 	@$(PYTHON) tools/bootstrap.py $(VENV) models
 	@$(BIN)/python -m examples.kernels.run --out $(OUT)/kernels
 
-# every build of Verilator compiles the same parts of its library: with ccache, where it is, once
+# builds of Verilator compile the same parts of its library: ccache, if installed, compiles them once
 rtl: export OBJCACHE = $(shell command -v ccache 2>/dev/null)
 rtl: export CCACHE_DIR = $(CURDIR)/$(OUT)/ccache
 rtl:
@@ -152,12 +152,12 @@ rtl:
 	@test -n '$(RTL)' || $(BIN)/python -m examples.rtl.constrained --out $(OUT)/rtl/constrained
 	@$(BIN)/python -m examples.rtl.run --out $(OUT)/rtl $(RTL)
 
-# examples/refemu-mx beside an installed refemu, in a fresh environment
+# examples/refemu-mx with an installed refemu, in a fresh environment
 plugins:
 	@$(PYTHON) tools/programs.py iverilog || test -z "$$CI"
 	@$(PYTHON) tools/plugins.py $(OUT)/plugins
 
-# GRADES=--check compares the page instead
+# GRADES=--check compares with the page instead
 grades:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@$(BIN)/python -m tools.grades $(GRADES)

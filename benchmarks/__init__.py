@@ -1,1 +1,1 @@
-"""Speed of refemu beside what a user would pick instead: `python -m benchmarks [ID ...] [--json FILE]`."""
+"""Speed of refemu compared with its alternatives: `python -m benchmarks [ID ...] [--json FILE]`."""

@@ -1,11 +1,11 @@
-"""Speed beside what a user would pick instead, as ratios.
+"""Speed compared with the alternatives of a user, as ratios.
 
     python -m benchmarks [ID ...] [--json FILE] [--history FILE] [--markdown FILE] [--cold] [--cache DIR] [--list]
     python -m benchmarks [ID ...] --smallest
     python -m benchmarks history [ID ...] [--file FILE] [--plot FILE]
 
 One pinned thread; rows of several threads run in a process of their own (`--threads all`). Exit code 1 where a result
-was wrong or a row broke; a goal that is missed is no error.
+was wrong or a row failed; a missed goal is not an error.
 """
 
 import argparse
@@ -19,7 +19,7 @@ VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMB
 
 
 def main(words: Sequence[str]) -> int:
-    """Run what the command line says; returns the exit code."""
+    """Run the command line; returns the exit code."""
     if words[:1] == ["history"]:
         return _history(words[1:])
     options = argparse.ArgumentParser(prog="python -m benchmarks")

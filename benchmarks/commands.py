@@ -40,7 +40,7 @@ def inside_row(
     cache: str = "0",
     goal: float = 1.0,
 ) -> Row:
-    """Python `code` in a fresh process: it prints seconds first, on a line of their own. cache: its REFEMU_CACHE."""
+    """Python `code` in a fresh process: it prints seconds first, on a separate line. cache: its REFEMU_CACHE."""
     return _row(id, what, allowed, [inside(code, cache) for _ in range(size(count, 1))], good, goal)
 
 
@@ -58,7 +58,7 @@ def inside(code: str, cache: str = "0") -> tuple[float, str]:
 
 
 def output(command: Sequence[str], codes: Sequence[int] = (0,), **changes: str) -> str:
-    """What a command prints, with `changes` of the environment; raises CommandFailed.
+    """The output of a command, with `changes` of the environment; raises CommandFailed.
 
     codes: exit codes of a command that did its work; one that prints nothing and does not end with 0 did not.
     """

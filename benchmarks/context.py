@@ -1,4 +1,4 @@
-"""What a reader needs to relate two runs: machine, load, versions, BLAS, rounding path, copy speed."""
+"""Data for comparing two runs: machine, load, versions, BLAS, rounding path, copy speed."""
 
 import importlib
 import importlib.util
@@ -27,13 +27,13 @@ FLAGS = (
     "asimd",
     "fphp",
     "sve",
-)  #: of the CPU, where they decide speed
+)  #: CPU features that decide speed
 PACKAGES = ("numba", "llvmlite", "scipy", "ml_dtypes", "gfloat", "apytypes", "scikit-learn", "torch")
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def context() -> dict[str, Any]:
-    """Of this process, now."""
+    """The current context of this process."""
     from refemu.arith import jit
 
     name, flags = _cpu()
@@ -81,7 +81,7 @@ def _packages() -> dict[str, str]:
 
 
 def _blas() -> dict[str, str]:
-    """Name and version, and the kernels that it chose for this CPU where threadpoolctl can tell."""
+    """Name and version, and the kernels that it chose for this CPU if threadpoolctl can report them."""
     built: Any = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return {
         "name": built["name"],

@@ -73,7 +73,7 @@ def use_models() -> None:
 
 
 def use_arithmetic() -> None:
-    """Accumulators and orders that no unit and no scheme above takes."""
+    """Accumulators and orders that no unit and no scheme above uses."""
     x = np.eye(4, dtype=np.float32)
     for weights in (x, x.astype(np.float16)):
         for acc in ("fp32", "fp32_fma", "fp16", "fp16_fma"):
@@ -86,7 +86,7 @@ def use_arithmetic() -> None:
 
 
 def shared(command: Sequence[str], processes: int) -> dict[str, Any]:
-    """What processes that share the work say, each the number of its share. Exits where one fails."""
+    """Reports of processes that share the work, each with the number of its share. Exits if one fails."""
     shares = [
         subprocess.Popen([sys.executable, *command, str(share)], stdout=subprocess.PIPE) for share in range(processes)
     ]
@@ -102,7 +102,7 @@ def shared(command: Sequence[str], processes: int) -> dict[str, Any]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Use everything and print what it cost."""
+    """Use everything and print the cost."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.every_kernel")
     options.add_argument("--processes", type=int, default=1, help="processes that share the work")
     options.add_argument("--smallest", action="store_true", help="one small kernel only: does it still run?")

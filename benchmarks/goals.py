@@ -1,4 +1,4 @@
-"""The goals that the suite covers: every id has a row here, and `tests/benchmarks` holds the list against the rows."""
+"""The goals of the suite: every id has a row here, and `tests/benchmarks` compares the list with the rows."""
 
 #: id -> what its goal asks for
 GOALS = {
@@ -36,12 +36,12 @@ GOALS = {
     "PERF-32": "refemu diff of 10^6 cases: 2 s",
     "PERF-33": "steps of a readable unit with snapshot: 0.3 M/s; Orizuru 4096, k = 20: 20 ms",
     "PERF-34": "hypothesis example of 1,024 codes: 1 ms",
-    "PERF-M1": "prefill of a whole model beside the float32 NumPy/BLAS forward",
-    "PERF-M2": "decode of a whole model beside the same",
-    "PERF-M3": "prefill of 2,048 tokens beside the same",
-    "SIZE-PREFILL": "fp16, 256 tokens, beside transformers on the CPU: no slower",
+    "PERF-M1": "prefill of a whole model compared with the float32 NumPy/BLAS forward",
+    "PERF-M2": "decode of a whole model compared with the same",
+    "PERF-M3": "prefill of 2,048 tokens compared with the same",
+    "SIZE-PREFILL": "fp16, 256 tokens, compared with transformers on the CPU: no slower",
     "MEM-2048": "a context of 2,048 tokens, with all its logits, in 3 GB",
-    "MEM-CODES": "anonymous memory behind 2,048 tokens, last row of logits, harmonia-kv4: no more than fp16",
+    "MEM-CODES": "anonymous memory after 2,048 tokens, last row of logits, harmonia-kv4: no more than fp16",
     "FDGF-PLAN": "plans of a product of 2,048 x 4,096 x 4,096, by tiles and of the core: 1 s",
     "GRADE-QUICK": "grade of a committed set, classes bits, lanes, order, words: 1 s",
     "GRADE": "grade of a committed set on one core: 60 s, 5 minutes for units of whole operations",
@@ -62,7 +62,7 @@ GOALS = {
     "KLLM-CHIP": "4096 x 4096 matrix-vector product on the lanes, edge by edge, compiled: 2 s",
     "KLLM-MACHINE": "refemu machine, block 0 of SmolLM2-135M under kllm-a4, 16 tokens: 60 s",
     "SERVE": "single transactions through refemu serve, fp16_mac, ovp_decoder, olive_mac: 20,000/s",
-    "SERVE-UNITS": "the same of every other unit but attention and arrays: 1,000/s",
+    "SERVE-UNITS": "the same for every other unit except attention and arrays: 1,000/s",
     "SERVE-ROWS": "rows in batches, ovp_decoder and fp16_mac: 1 M/s",
     "BUDGET-IMPORT": "import refemu: 0.15 s beyond NumPy, aimed at 0.02 s",
     "BUDGET-CLI": "refemu --help, list, show: 0.4 s, aimed at 0.25 s",

@@ -15,7 +15,7 @@ _NAMES = {
     for field in fields(Row)
 }
 
-#: of a line, JSON Schema draft 7
+#: schema of a line, JSON Schema draft 7
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["context", "row"],
@@ -61,7 +61,7 @@ def read(file: Path) -> list[dict[str, Any]]:
         try:
             records.append(valid(json.loads(line)))
         except (ValueError, fastjsonschema.JsonSchemaException) as error:
-            raise Unusable(f"{file}: line {number} is no record of a row: {error}") from None
+            raise Unusable(f"{file}: line {number} is not a record of a row: {error}") from None
     return records
 
 

@@ -1,4 +1,4 @@
-"""The table of docs/performance.md: what a token costs under each scheme, from measured rows.
+"""The table of docs/performance.md: cost of a token under each scheme, from measured rows.
 
 python -m benchmarks PERF-M1 PERF-M3 --json rows.jsonl
 python -m benchmarks.model_costs rows.jsonl docs/performance.md
@@ -32,7 +32,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def cell(row: Row) -> str:
-    """The rival's speed times this, or gigabytes; a result other than `met` is added."""
+    """The rival's speed times this, or gigabytes, with the result unless it is `met`."""
     if row.id == "MEM-2048":
         return f"{row.peak_mb / 1000:.1f} GB"
     tokens = row.what.split()[3]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 SMALLEST = "REFEMU_BENCH_SMALLEST"  #: environment variable of `--smallest`: 1 = every row once, with little work
 PAIRS, SAMPLE = 9, 2e-3  #: pairs per row; shortest sample in seconds
 
-first_calls_only = False  #: set in a child process that looks for nothing else; see `apart`
+first_calls_only = False  #: set in a child process that measures first calls only; see `apart`
 
 T = TypeVar("T")
 
@@ -43,20 +43,20 @@ class Row:
     first_s: float  #: first call of ours in a process: code from the cache where `cold_s` is known, else compiled
     checked: bool  #: the results were compared and right
     peak_mb: float  #: most memory that one call of ours held of what Python and NumPy allocate
-    cold_s: float = 0.0  #: first call without a cache, in a process of its own; 0 = not measured
+    cold_s: float = 0.0  #: first call without a cache, in a separate process; 0 = not measured
     compile_s: float = 0.0  #: the part of `cold_s`, or else of `first_s`, that numba's compiler took
-    threads: int = 1  #: of both sides
+    threads: int = 1  #: threads of both sides
     series: str = ""  #: what grows, in rows that belong to a series
     size: float = 0.0  #: how large it is in this row
 
     @property
     def key(self) -> str:
-        """What identifies the row from run to run: rates that some rows carry after a colon are no part of it."""
+        """Identity of the row from run to run, without rates that follow a colon."""
         return f"{self.id} | {self.what.partition(':')[0]} | {self.rival} | {self.threads}"
 
     @property
     def outcome(self) -> str:
-        """wrong, met, missed, or nothing where there is no goal."""
+        """wrong, met, missed, or "" without a goal."""
         if not self.checked:
             return "WRONG"
         return "" if not self.goal else "met" if self.ratio >= self.goal else "missed"
@@ -99,7 +99,7 @@ AnyRow = Row | Absent | Broken
 
 
 def guarded(id: str, what: str, rows: Callable[[], Iterable[AnyRow]]) -> list[AnyRow]:
-    """`rows()`, or one row with the exception that they ended with; its traceback goes to stderr."""
+    """`rows()`, or one row with the exception that ended it; its traceback goes to stderr."""
     try:
         return list(rows())
     except Exception as error:
@@ -156,7 +156,7 @@ def absolute(
     count: int = PAIRS,
     clock: Callable[[], float] = time.thread_time,
 ) -> Row:
-    """A row whose rival is a number: `allowed` seconds by the goal over those measured, met from 1 on."""
+    """A row with a number as rival: `allowed` seconds of the goal over the measured ones, met from 1 on."""
     first = first_call(ours)
     if first_calls_only:
         return row(id, what, goal_text, [(allowed, first.seconds)], first, 1.0, True)
@@ -202,7 +202,7 @@ def row(
 
 
 def first_call(call: Callable[[], Any]) -> First:
-    """`call()` with the seconds that it takes and those of them in numba's compiler."""
+    """`call()` with its seconds, and the seconds in numba's compiler."""
     from numba.core import event
 
     with event.install_recorder("numba:compile") as compiler:

@@ -1,4 +1,4 @@
-"""Rows in processes of their own: one with an empty cache for first calls, one with the cache of the whole run.
+"""Rows in separate processes: one with an empty cache for first calls, one with the cache of the whole run.
 
 Children are forked from a process that has imported everything and compiled nothing. Where there is no fork, rows are
 measured in this process and the column of cold first calls stays empty.
@@ -36,7 +36,7 @@ def measure(benchmark: Benchmark, cache: str, cold: bool = False, pinned: bool =
 
 
 def _first_calls(benchmark: Benchmark, cache: str) -> list[AnyRow]:
-    """Rows that hold no more than first calls; what they compile is added to `cache`."""
+    """Rows of first calls only; compiled kernels are added to `cache`."""
     with tempfile.TemporaryDirectory() as empty:
         firsts: list[AnyRow] = child(lambda: _first(benchmark, empty))
         shutil.copytree(empty, cache, dirs_exist_ok=True)
@@ -44,7 +44,7 @@ def _first_calls(benchmark: Benchmark, cache: str) -> list[AnyRow]:
 
 
 def joined(rows: Sequence[AnyRow], firsts: Sequence[AnyRow]) -> list[AnyRow]:
-    """`rows` with the cold first calls of `firsts`, which stand in the same order."""
+    """`rows` with the cold first calls of `firsts`, which have the same order."""
     if len(rows) != len(firsts):
         return list(rows)
     return [_with_first(row, first) for row, first in zip(rows, firsts, strict=True)]
@@ -57,7 +57,7 @@ def _with_first(row: AnyRow, first: AnyRow) -> AnyRow:
 
 
 def child(call: Callable[[], Any]) -> Any:
-    """What `call()` returns in a forked process; raises Failed with its traceback."""
+    """The result of `call()` in a forked process; raises Failed with its traceback."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_tell, args=(sender, call))

@@ -1,4 +1,4 @@
-"""The tables for people: every row, how cost grows, and a verdict; as text and as Markdown."""
+"""The tables: every row, growth of costs, and a summary; as text and as Markdown."""
 
 import itertools
 import math
@@ -103,7 +103,7 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
 
 
 def outcome(rows: Sequence[AnyRow]) -> list[str]:
-    """How many goals are met and missed, and by name and ratio what is missed, wrong, absent or broken."""
+    """Numbers of met and missed goals; name and ratio of missed, wrong, absent or failed rows."""
     measured = [row for row in rows if isinstance(row, Row)]
     of = {name: [row for row in measured if row.outcome == name] for name in ("met", "missed", "", "WRONG")}
     absent, broken = ([row for row in rows if isinstance(row, kind)] for kind in (Absent, Broken))
@@ -117,7 +117,7 @@ def outcome(rows: Sequence[AnyRow]) -> list[str]:
 
 
 def faults(rows: Sequence[AnyRow]) -> list[str]:
-    """By name what is wrong or broken, then how many rows there are."""
+    """Names of wrong or failed rows, then the number of rows."""
     wrong = [row for row in rows if isinstance(row, Row) and not row.checked]
     broken = [row for row in rows if isinstance(row, Broken)]
     return [
@@ -128,7 +128,7 @@ def faults(rows: Sequence[AnyRow]) -> list[str]:
 
 
 def code(rows: Sequence[AnyRow]) -> int:
-    """1 where a result was wrong or a row broke; a goal that is missed is no error."""
+    """1 if a result was wrong or a row failed; a missed goal is not an error."""
     return int(len(faults(rows)) > 1)
 
 

@@ -27,7 +27,7 @@ SHAPES = {
     "1b": {"blocks": 22, "width": 2048, "ffn": 5632, "heads": 32, "kv_heads": 4, "head_dim": 64},  # TinyLlama 1.1 B
     "7b": {"blocks": 32, "width": 4096, "ffn": 11008, "heads": 32, "kv_heads": 32, "head_dim": 128},  # Llama 2 7 B
 }
-FORMAT = {"format": "pt"}  #: metadata without which transformers refuses a shard
+FORMAT = {"format": "pt"}  #: metadata that transformers requires of a shard
 VOCAB, CONTEXT, SCALE, SHARD = 32_000, 4096, 0.02, 2 << 30
 
 
@@ -37,7 +37,7 @@ def config(shape: str) -> ModelConfig:
 
 
 def write(shape: str, folder: Path) -> Path:
-    """Write the checkpoint into a new folder, whole or not at all; refuses a disk without room for it."""
+    """Write the checkpoint into a new folder atomically; raises Refused for a disk without space for it."""
     sizes = config(shape)
     needed = total_bytes(sizes)
     if folder.exists():

@@ -1,9 +1,9 @@
-"""Preparation, second start, prefill and memory of a seeded model of 1 B or 7 B weights; run by hand for 7 B.
+"""Preparation, second start, prefill and memory of a model of 1 B or 7 B random weights; run by hand for 7 B.
 
     python -m benchmarks.sizes 7b FOLDER [--scheme S ...] [--tokens 256]
 
 FOLDER gets the checkpoint and the prepared models; delete it afterwards. Each measurement is a process of its own, on
-one thread but for the preparation, beside the float32 BLAS products of the same shapes in the same process.
+one thread except for the preparation, compared with the float32 BLAS products of the same shapes in the same process.
 """
 
 import argparse
@@ -21,7 +21,7 @@ PAIRS = 3
 
 
 def measure(folder: Path, scheme: str, tokens: int) -> dict[str, Any]:
-    """What one start costs: run in a fresh process."""
+    """Cost of one start, in a fresh process."""
     import numpy as np
 
     from refemu import models
@@ -50,7 +50,7 @@ def measure(folder: Path, scheme: str, tokens: int) -> dict[str, Any]:
 
 
 def _compile(scheme: str) -> None:
-    """Compile what the scheme's kernels need, on a small model, so that no start counts it."""
+    """Compile the scheme's kernels on a small model, so that no start includes it."""
     from benchmarks.seeded_checkpoint import weight
     from refemu import models
     from refemu.models.config import ModelConfig
@@ -125,7 +125,7 @@ def _status(field: str) -> int:
 
 
 def child(folder: Path, scheme: str, tokens: int) -> dict[str, Any]:
-    """`measure` in a process of its own, one thread a library."""
+    """`measure` in a separate process, one thread per library."""
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
     env = {**os.environ, **threads, "REFEMU_HOME": str(folder / "home"), "REFEMU_PREPARED": "1"}
     env.setdefault("REFEMU_CACHE", str(folder / "kernels"))

@@ -83,7 +83,7 @@ MODULES = (
     explain,
 )
 THREADED = (threads, campaign, serve)  #: modules whose rows take several threads
-#: of commands, or of kernels that other rows compile
+#: ids of commands, or of kernels that other rows compile
 WARM = (kllm, model, sizes, prefill, vectors, tools, growth, budgets, grades, explain, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -94,7 +94,7 @@ Rows = Callable[[], Sequence[AnyRow]]
 class Entry:
     """A function of a module that makes rows."""
 
-    ids: tuple[str, ...]  #: of its rows
+    ids: tuple[str, ...]  #: ids of its rows
     module: ModuleType
     rows: Rows
 
@@ -114,7 +114,7 @@ def names(several: bool = False) -> list[str]:
 
 
 def select(wanted: Sequence[str], several: bool = False) -> list[Entry]:
-    """The part of the table that makes the ids `wanted`, all of it for none; refuses an unknown id with the nearest."""
+    """The part of the table for the ids `wanted`, or all; an unknown id is an error that names the nearest."""
     known = dict.fromkeys([*names(), *names(True)])
     for id in wanted:
         lookup("row", id, known)
@@ -155,7 +155,7 @@ def measured(chosen: Sequence[Entry], cache: str, cold: bool, pinned: bool) -> l
 
 
 def _apart(entry: Entry, cache: str, cold: bool, pinned: bool) -> list[AnyRow]:
-    """The rows of an entry from a process of its own, which may die."""
+    """The rows of an entry from a separate process, which may die."""
     id = " ".join(entry.ids)
     try:
         return processes.measure(lambda: guarded(id, "", entry.rows), cache, cold, pinned)

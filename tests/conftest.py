@@ -15,13 +15,13 @@ LEVELS = ("REFEMU_", "NUMBA_", "NPY_", "OPENBLAS_")  #: of variables that choose
 # Tests see what preparation computes, and write no gigabytes into the user's cache; those of `kept` turn it on.
 os.environ["REFEMU_PREPARED"] = "0"
 
-# The same examples in every run, and no time limit: a busy machine must not change a verdict.
+# The same examples in every run, and no time limit: a busy machine must not change a result.
 settings.register_profile("refemu", derandomize=True, deadline=None, database=None)
 settings.load_profile("refemu")
 
 
 def pytest_report_header() -> list[str]:
-    """Versions, printed at collection: a bit that moved is asked first what moved beside it."""
+    """Versions, printed at collection: if a bit changes, the first question is what else changed."""
     found = ", ".join(f"{name} {_version(name)}" for name in LIBRARIES)
     levels = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(LEVELS)]
     return [f"refemu {_version('refemu')}; {found}", f"set: {' '.join(levels) or 'nothing'}"]

@@ -36,7 +36,7 @@ def test_what_is_damaged_is_absent(content: bytes, tmp_path: Path) -> None:
     assert checked_json.load(tmp_path / "a.json") is None
 
 
-def test_what_is_no_plain_file_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anything_but_plain_file_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "a.json").write_bytes(WRITTEN)

@@ -41,7 +41,7 @@ def values(fmt: Any) -> set[int]:
     return set(fmt.decode(fmt.codes()).tolist())
 
 
-def test_value_sets_of_the_normal_types_and_of_e2m1() -> None:
+def test_value_sets_of_normal_types_and_of_e2m1() -> None:
     """[olive §3.3] int4 and E2M1 share {3, 4, 6}. Known loose: flint4 and E2M1 are "almost the same except 24"."""
     outliers = {value for value in values(E2M1_BIAS0) if value > 0}
     int4, flint4 = ({value for value in values(fmt) if value > 0} for fmt in (INT4, FLINT4))
@@ -51,7 +51,7 @@ def test_value_sets_of_the_normal_types_and_of_e2m1() -> None:
     assert (outliers - flint4, flint4 - outliers) == ({12, 24}, {1, 2})
 
 
-def test_two_to_the_fifteen_is_below_the_root_of_the_largest_int32() -> None:
+def test_largest_exponent_fits_the_root_of_int32() -> None:
     """[olive §4.5] 46,340.95."""
     assert 2**15 < isqrt(INT32) == 46340
     assert 46340.95**2 < INT32 + 1 < 46340.96**2
@@ -145,8 +145,8 @@ def test_pairs_until_a_sum_can_leave_32_bits(a: Ovp, b: Ovp, product: int, pairs
     [(OVP_INT4, OVP_INT4, 9_216), (OVP_INT4, OVP_FLINT4, 18_432), (OVP_FLINT4, OVP_FLINT4, 36_864)],
     ids=["int4", "mixed", "flint4"],
 )
-def test_no_two_pairs_add_more_than_the_largest_outliers(a: Ovp, b: Ovp, product: int) -> None:
-    """[olive §4.4] a pair holds one outlier at most. All 253 x 253 on the dot product unit, then 8 beside a large c."""
+def test_no_two_pairs_add_more_than_largest_outliers(a: Ovp, b: Ovp, product: int) -> None:
+    """[olive §4.4] a pair holds one outlier at most. All 253 x 253 on the dot product unit, then 8 with a large c."""
     assert a.outlier and b.outlier
     left, right = (np.array(fmt.legal_pairs()) for fmt in (a, b))
     x, y = (np.repeat(left, len(right)), np.tile(right, len(left)))
@@ -165,7 +165,7 @@ def test_no_two_pairs_add_more_than_the_largest_outliers(a: Ovp, b: Ovp, product
 
 
 @pytest.mark.parametrize("count", [516, 517])
-def test_outliers_beside_normal_values_leave_32_bits_after_516_products(count: int) -> None:
+def test_outliers_times_normal_values_overflow_after_516_products(count: int) -> None:
     """[olive §4.4] at 8 bits: 2**15 * 127 = 4,161,536; D-olive-33 flags what leaves."""
     result = olive_pe8.UNIT.run_compiled(0, 0, np.full(count, 12), 8, 0, 127)
 
@@ -213,7 +213,7 @@ def test_a_larger_threshold_never_gives_more_outlier_pairs() -> None:
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_encoded_matrices_multiply_as_the_integers_that_they_stand_for(a: Ovp, b: Ovp, config: str) -> None:
+def test_encoded_matrices_multiply_as_decoded_integers(a: Ovp, b: Ovp, config: str) -> None:
     """[olive §4]: encoder, decoders and products together, over four chunks of K; values with outliers in most rows."""
     rng = np.random.default_rng(9)
     unit, k = mmaovp.UNIT, 128 if a.width == 4 else 64
@@ -232,7 +232,7 @@ def test_encoded_matrices_multiply_as_the_integers_that_they_stand_for(a: Ovp, b
     assert np.abs(left.decode()).max() > a.normal.largest
 
 
-def test_int4_and_ant_lie_outside_ten_to_a_thousand() -> None:
+def test_int4_and_ant_exceed_ten_to_thousand() -> None:
     """[olive §5.2, Tbl. 9] "10-1000x worse than FP32": GPT2-XL, BLOOM-7B1 and OPT-6.7B, Wikitext and C4 of each."""
     full, int4, ant = (
         [Fraction(number) for number in line.split()]

@@ -1,4 +1,4 @@
-"""Claims of Harmonia: what follows from its own figures, and what refemu measures beside them."""
+"""Claims of Harmonia: consequences of its own numbers, and refemu's measurements."""
 
 import math
 from fractions import Fraction
@@ -93,7 +93,7 @@ def test_above_the_baseline_on_two_models() -> None:
     assert above == ["Llama-3.2-3B-Instruct", "Llama-3.1-8B-Instruct"]
 
 
-def test_loss_of_a_third_of_a_percent_is_not_that_of_table_1() -> None:
+def test_loss_of_third_percent_differs_from_table_1() -> None:
     """[harmonia abstract] "an average loss of only 0.3 %" is that of Table II.
 
     In Table I perplexities rise 5.1 to 7.3 %, and 4.8 to 7.1 % over 8 bits.
@@ -123,7 +123,7 @@ def operations(d: int, first: int, count: int) -> int:
 def test_operations_of_attention_are_approximate(
     n: int, length: int, stated: object, with_own: int, without: int
 ) -> None:
-    """[harmonia §II-A] d (n^2 + l^2 / 2 + (n - 1) l): its decoding part beside exact sums of n + i.
+    """[harmonia §II-A] d (n^2 + l^2 / 2 + (n - 1) l): its decoding part compared with exact sums of n + i.
 
     i from 1 or from 0, whether a new token sees itself or not: the formula is below both.
     """
@@ -173,7 +173,7 @@ def test_operations_per_cycle_where_tiles_overlap() -> None:
 @pytest.mark.parametrize(
     "run", [pytest.param(bfp_converter.run, id="unit"), pytest.param(bfp_converter.UNIT.run_compiled, id="compiled")]
 )
-def test_a_short_token_block_behind_a_full_v_block_stalls(run: Any) -> None:
+def test_short_token_block_after_full_v_block_stalls(run: Any) -> None:
     """[harmonia §IV-C] "real time" holds for a stream of equal blocks: here the array waits 63 clocks for a bank."""
     v, idle = 64, 80
     result = run(
@@ -208,8 +208,8 @@ def softmax(scores: list[Fraction]) -> list[float]:
     return [one / math.fsum(e) for one in e]
 
 
-def test_offsets_leave_the_softmax_behind_the_rotation_only() -> None:
-    """[harmonia §III-C, Eq. 2] D-harmonia-25: in rationals every score loses the same behind the rotary embedding;
+def test_offsets_preserve_softmax_after_rotation_only() -> None:
+    """[harmonia §III-C, Eq. 2] D-harmonia-25: in rationals every score loses the same after the rotary embedding;
     before it no two do, and a softmax moves by more than a thousandth. Offsets are those of k_offset.
     """
     words = half((12, 12), 3) * np.float16(0.25)
@@ -233,7 +233,7 @@ def test_offsets_leave_the_softmax_behind_the_rotation_only() -> None:
     assert moved[0] == 0 and moved[1] > 1e-3
 
 
-def test_packed_codes_of_a_cache_at_4k_are_three_times_smaller() -> None:
+def test_packed_codes_at_4k_are_three_times_smaller() -> None:
     """[harmonia §III-B] 3.05: bytes that the codes of 4,096 keys and values of one head take when they are packed."""
     tokens, dim = 4096, 64
     k, v = half((tokens, dim), 5), half((tokens, dim), 6)

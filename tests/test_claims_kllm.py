@@ -163,7 +163,7 @@ def test_energy_shares_of_a_matmul_leave_five_percent() -> None:
     assert (sum(shares), 100 - sum(shares)) == (Fraction("94.77"), Fraction("5.23"))
 
 
-def test_speedups_of_the_introduction_are_those_of_three_bits() -> None:
+def test_speedups_of_introduction_are_those_of_three_bits() -> None:
     """[kllm §I, §V-C] Known inconsistency: 9.67 and 229.5 are given for W4A4, and for W4A3 where they are listed."""
     introduction = {"A100": (Fraction("9.67"), Fraction("229.50")), "Atom": (Fraction("7.03"), Fraction("150.21"))}
     platforms = ("A100", "QuaRot", "QServe", "SpAtten", "MECLA", "Olive", "BitMoD")
@@ -220,7 +220,7 @@ def test_logits_take_more_macs_than_the_dense_product(run: Any, head_dim: int) -
     assert result.macs_sparse > 0 and result.macs_reduce + result.macs_sparse > result.macs_dense
 
 
-def test_three_bits_break_even_at_a_head_of_64() -> None:
+def test_three_bits_break_even_at_head_of_64() -> None:
     """[kllm §III-B] 64 counters a key; a matrix of weights with a K of 4,096 takes a fifteenth of the dense MACs."""
     narrow, wide = index_matmul_compiled.matmul(*operands(64, 3)), index_matmul_compiled.matmul(*operands(128, 3))
     assert narrow.macs_reduce == narrow.macs_dense < narrow.macs_reduce + narrow.macs_sparse
@@ -269,10 +269,10 @@ def test_centroids_of_two_texts_are_nearer_without_outliers(inputs: list[tuple[n
 
 
 @pytest.mark.model
-def test_centroids_of_scaled_values_are_not_nearer_without_outliers(
+def test_centroids_of_scaled_values_ignore_outliers(
     inputs: list[tuple[np.ndarray, np.ndarray]],
 ) -> None:
-    """[kllm §II-A2, §III-A] with a scale per token, as activations are quantized, all values lie in [-1, 1] anyway."""
+    """[kllm §II-A2, §III-A] with a scale per token, as activations are quantized, all values are in [-1, 1] anyway."""
     found = [
         [distance(*(train(normalized_inliers(x, outliers), bits=4).centroids for x in pair)) for pair in inputs]
         for outliers in (None, TopK("1"))
@@ -283,7 +283,7 @@ def test_centroids_of_scaled_values_are_not_nearer_without_outliers(
 
 
 @pytest.mark.model
-def test_thresholds_of_tokens_are_not_those_of_another_text(inputs: list[tuple[np.ndarray, np.ndarray]]) -> None:
+def test_thresholds_of_tokens_differ_between_texts(inputs: list[tuple[np.ndarray, np.ndarray]]) -> None:
     """[kllm §II-A2, Fig. 2c] 0.29, of normalized upper thresholds: here token by token, over the mean offline one."""
     found = []
     for pair in inputs:
@@ -332,7 +332,7 @@ def block_cycles(entries: int) -> tuple[int, int, int]:
 
 
 def test_share_of_the_search_follows_from_its_decisions() -> None:
-    """[kllm §V-D, Fig. 10(a)] "6% - 8% lower throughput" lies between two answers to what the paper leaves open.
+    """[kllm §V-D, Fig. 10(a)] "6% - 8% lower throughput" is between two variants of what the paper leaves open.
 
     A level of the tree in a cycle, or the four levels of a 16-input unit; D-kllm-60 for 11,008 values.
     """
@@ -354,7 +354,7 @@ def test_three_bits_are_a_tenth_faster() -> None:
     assert round(43832 / 39856, 2) == 1.10
 
 
-def test_a_product_with_v_is_shorter_than_a_softmax() -> None:
+def test_product_with_v_is_shorter_than_softmax() -> None:
     """[kllm §IV-A] what a product of scores and V could hide of the next head's softmax: 2,048 keys of 128 values."""
     keys = 2048
 
@@ -363,7 +363,7 @@ def test_a_product_with_v_is_shorter_than_a_softmax() -> None:
 
 
 @pytest.mark.long
-def test_macs_of_a_block_beside_dense_products(smollm2: Any) -> None:
+def test_macs_of_block_compared_with_dense_products(smollm2: Any) -> None:
     """[kllm §III-B] fewer MACs than positions in linear layers, more than a dense product in attention."""
     costs = block(smollm2, "prompt")
     outputs = 16 * (576 * 576 * 2 + 2 * 192 * 576 + 3 * 1536 * 576)

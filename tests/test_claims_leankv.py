@@ -63,14 +63,14 @@ def test_ranges_of_gsm8k_are_of_three_models(loss: int, stated: list[str], found
     assert span([column[model] for model in ("Llama3-8B", "Llama3-70B", "Mixtral-8x7B")]) == stated
 
 
-def test_all_models_but_one_need_less_than_four_bits() -> None:
+def test_all_models_but_one_need_under_four_bits() -> None:
     """[leankv §7.2] "even less than K4V4, which requires 25 %", on GSM8K and SQuAD: Mistral needs 26.8 and 26.2."""
     above = {(model, BENCHMARKS[i]) for model, row in table(0).items() for i in (0, 3) if row[i] >= 25}
 
     assert above == {("Mistral-7B", "GSM8K"), ("Mistral-7B", "SQuAD")}
 
 
-def test_compression_of_the_abstract_is_not_that_of_the_table() -> None:
+def test_compression_of_abstract_is_not_that_of_table() -> None:
     """[leankv abstract, §1] 3.0 to 5.0 times without loss, up to 11.0: the table has 3.46 to 5.29, up to 13.2."""
     without, with_loss = ([100 / x for row in table(loss).values() for x in row] for loss in (0, 1))
 
@@ -161,7 +161,7 @@ def test_an_entry_of_the_papers_length_overflows() -> None:
 def test_page_tables_of_128_requests(extra: int, per_cell: int, mebibytes: str) -> None:
     """[leankv §5.2] 64 MB with 4096 / 32 cells; D-leankv-36: 64.5 with one more, 86.5 with the 173 of `diffkv`.
 
-    Beside them 1 + 1 MiB of lengths and counts of pages, which the paper leaves out.
+    In addition 1 + 1 MiB of lengths and counts of pages, which the paper leaves out.
     """
     shape = Shape(
         pages=1 << 20,

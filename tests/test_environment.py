@@ -187,7 +187,7 @@ def test_cache_cold_and_warm_are_the_same(probed: Probed, code: Path) -> None:
     [ALL_AT_ONCE]
     + [pytest.param(name, marks=pytest.mark.slow) for name in MATRIX if name not in (NATIVE, ALL_AT_ONCE)],
 )
-def test_logits_of_the_real_model_are_the_same_bits(name: str, real: Shown, smollm2: Any, code: Path) -> None:
+def test_logits_of_real_model_are_same_bits(name: str, real: Shown, smollm2: Any, code: Path) -> None:
     skip_without(name)
     shown = probe("smollm2-135m", "jit", ("fp16",), **variables_of(name, code))
 

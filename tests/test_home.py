@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "a"
 
 
-def test_missing_folders_are_made_private_and_others_left_alone(tmp_path: Path) -> None:
+def test_missing_folders_become_private_others_are_unchanged(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     make_private(tmp_path / "a" / "b")
     make_private(tmp_path / "a" / "b")

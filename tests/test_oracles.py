@@ -118,7 +118,7 @@ def test_the_order_of_a_sum_is_visible(order: sums.Order, total: float) -> None:
     assert total == sums.total32([1.0, HALF, HALF, HALF, HALF], order)
 
 
-def test_a_sum_starts_at_its_start_and_of_nothing_is_its_start() -> None:
+def test_sum_of_nothing_is_its_start() -> None:
     assert sums.dot([], [], ("tree", 4), "fp32", start=5.0) == 5.0
     assert sums.dot([1.0, 2.0], [1.0, 1.0], ("sequential",), "fp32", start=5.0) == 8.0
 
@@ -209,7 +209,7 @@ def test_e4m3_codes_end_at_the_clip() -> None:
 @pytest.mark.parametrize(
     ("name", "man_bits", "bias"), [("E2M1_BIAS2", 1, 2), ("E2M1_BIAS3", 1, 3), ("E4M3_BIAS4", 3, 4)]
 )
-def test_nearest_value_is_algorithm_2_with_its_range_repaired(name: str, man_bits: int, bias: int) -> None:
+def test_nearest_value_is_algorithm_2_with_repaired_range(name: str, man_bits: int, bias: int) -> None:
     """[olive Alg. 2]."""
     top = ovp.ELEMENTS[name].legal[-1][1]
     for quarter in range(1, 1 << 12):
@@ -236,7 +236,7 @@ def test_nearest_value_is_algorithm_2_with_its_range_repaired(name: str, man_bit
         ("OVP_FLINT4", 24, 3, 0x81),
     ],
 )
-def test_pairs_of_figure_1_and_of_the_design_page(name: str, v1: float, v2: float, byte: int) -> None:
+def test_pairs_of_figure_1_and_of_design_page(name: str, v1: float, v2: float, byte: int) -> None:
     """[olive Fig. 1b, Alg. 1]."""
     code1, code2 = ovp.encode_pair(name, v1, v2)
     assert byte == code1 | code2 << 4
@@ -267,7 +267,7 @@ def test_ties_follow_the_rounding_of_the_preset() -> None:
             assert want == [ovp.element_decode(name, ovp.element_encode(name, sign * tie, mode)) for tie in ties]
 
 
-def test_the_search_takes_the_first_of_the_least_errors() -> None:
+def test_search_takes_first_of_least_errors() -> None:
     row = [0.5, -0.25, 0.125, 0.75, -1.0, 0.0, 8.0, 0.25]
     found = ovp.search("OVP_INT4", [row, [0.0] * 8], "sigma")
 
@@ -285,7 +285,7 @@ def test_the_outlier_decoder_reads_0101_as_48() -> None:
     assert units.outlier_decoder(0b0000, 2, 2, 1, 4) == (2, 0)
 
 
-def test_the_flint_decoder_gives_the_values_of_table_3() -> None:
+def test_flint_decoder_gives_values_of_table_3() -> None:
     """[olive Tbl. 3]."""
     for code in range(16):
         exponent, integer = units.flint_decoder(code)
@@ -301,9 +301,7 @@ def test_the_flint_decoder_gives_the_values_of_table_3() -> None:
         ("OVP_INT8_REPO", 2, "int8", (2, 5)),
     ],
 )
-def test_the_pair_decoder_gives_the_values_of_the_format(
-    name: str, bias: int, normal: str, outlier: tuple[int, int]
-) -> None:
+def test_pair_decoder_gives_values_of_format(name: str, bias: int, normal: str, outlier: tuple[int, int]) -> None:
     """[olive §4.2, §4.4]: <a, b> = b << a."""
     width = 8 if normal == "int8" else 4
     for pair in range(1 << 2 * width):
@@ -326,7 +324,7 @@ def test_the_accumulator_wraps_or_saturates_and_says_so() -> None:
     assert [acc for _, _, acc, _ in units.mac(events, "saturate")][1:] == [2**31 - 2, 2**31 - 1, 2**31 - 241]
 
 
-def test_a_dot_product_is_decoded_multiplied_shifted_and_reduced() -> None:
+def test_dot_product_is_decoded_multiplied_shifted_and_reduced() -> None:
     """[olive §4.2, §4.4] 48 * 5 + 0 * -3, plus 1."""
     operands = [0x85] + [0] * 7, [0xD5] + [0] * 7, 2, 2, 1
     decoded, multiplied, shifted, reduced = units.edp_events(operands, ("int4", "int4"), ((2, 1), (2, 1)), "wrap")
@@ -337,7 +335,7 @@ def test_a_dot_product_is_decoded_multiplied_shifted_and_reduced() -> None:
     assert reduced == ({"d": 241, "overflow": 0}, {"operations": 1, "overflows": 0, "illegal_operations": 0})
 
 
-def test_a_tile_takes_one_chunk_of_one_element_per_event() -> None:
+def test_tile_takes_one_chunk_per_element_and_event() -> None:
     """[olive §4.6] D-olive-33: 16 + 16 onto C, the second one beyond 32 bits."""
     operands = [0x11] * 128, [0x11] * 128, 2, 2, [2**31 - 17] + [0] * 63
     events = list(units.mmaovp_events(operands, ("int4", "int4"), ((2, 1), (2, 1)), "wrap"))
@@ -348,7 +346,7 @@ def test_a_tile_takes_one_chunk_of_one_element_per_event() -> None:
     assert [number for number, event in enumerate(events) if event[1]["cycles"]] == list(range(15, 128, 16))
 
 
-def test_a_clocked_machine_takes_a_start_while_it_is_idle() -> None:
+def test_clocked_machine_takes_start_while_it_is_idle() -> None:
     """Of two events each: the start in row 1 is not taken, that in row 2 is."""
     edges = [(1, "a"), (1, "b"), (1, "c"), (0, "d"), (0, "e")]
     rows = list(clocked.rows(edges, lambda x: [({"x": x}, {}), ({"x": x * 2}, {"n": 1})], {"x": "", "n": 0}))

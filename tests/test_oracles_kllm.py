@@ -101,7 +101,7 @@ def test_training_example() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_training_cost_falls_to_no_less_than_the_optimum(seed: int) -> None:
+def test_training_cost_falls_to_no_less_than_optimum(seed: int) -> None:
     samples = bells(seed, 24)
     weights = [float(word >> 50) for word in prng.words(seed + 100, 0, 24)]
     trained = formats.train(samples, weights, bits=2)
@@ -111,7 +111,7 @@ def test_training_cost_falls_to_no_less_than_the_optimum(seed: int) -> None:
     assert formats.train(samples[::-1], weights[::-1], bits=2) == trained
 
 
-def test_training_weights_count_samples_and_few_values_are_kept() -> None:
+def test_training_weights_count_samples_and_preserve_few_values() -> None:
     samples = bells(9, 20)
 
     assert formats.train(samples + samples[:5], bits=2)[0] == formats.train(samples, [2.0] * 5 + [1.0] * 15, bits=2)[0]
@@ -251,7 +251,7 @@ def test_softmax_and_scores(preset: str) -> None:
     assert functions.quantize_scores(words(0, 0), words(1, 1), 4, "fold", preset) == ([0, 0], 1.0)
 
 
-def test_events_of_orizuru_are_those_of_figure_7_and_end_as_the_sort() -> None:
+def test_events_of_orizuru_match_figure_7_and_sort() -> None:
     """[kllm §IV-C, Fig. 7] bits 1, 1, 0 lead to node 14; then its parent turns to the neighbour."""
     x = words(3, 7, 1, 5, 2, 6, 9, 4)
     events = list(units.orizuru_events(x, 2))

@@ -34,7 +34,7 @@ def test_worked_column_in_a_lane() -> None:
     assert lane.product(sizes, A, [B], [[1] * 8], PRODUCTS, ONE, [ONE]) == rows[13]["y"][:1]
 
 
-def test_a_bank_that_is_not_taken_holds_up_merge_count_and_load() -> None:
+def test_bank_in_use_stalls_merge_count_and_load() -> None:
     # four tiles of one slab: the second bank waits for the MACs from edge 4 to 9; slab 3 waits in the Concat registers.
     # Nobody knows after edge 2 that the bank goes in edge 3, so slab 3 is loaded in edge 4
     plan = timeline([Work([[1]], reduce=4, finish=2)] * 4)
@@ -45,7 +45,7 @@ def test_a_bank_that_is_not_taken_holds_up_merge_count_and_load() -> None:
     assert plan.tiles == [(2, 3, 9), (3, 9, 15), (9, 15, 21), (15, 21, 27)]
 
 
-def test_a_serial_merge_counts_on_in_its_last_edge() -> None:
+def test_serial_merge_counts_on_in_its_last_edge() -> None:
     plan = timeline([Work([[1]], reduce=4, finish=2)] * 3, merge_edges=2)
 
     assert [slab.load for slab in plan.slabs] == [0, 1, 3]
@@ -65,7 +65,7 @@ def tiles_of(sizes: lane.Sizes, draw: Callable[[int], int]) -> list[Work]:
 
 
 def driven(sizes: lane.Sizes, tiles: list[Work], plan: Schedule, draw: Callable[[int], int]) -> list[dict[str, Any]]:
-    """Ports at the edges that a timeline names; `load` and `go` stand before they are taken, too."""
+    """Ports at the edges that a timeline names; `load` and `go` may be set before they are taken."""
 
     def word() -> int:
         return draw(2) << 15 | (12 + draw(7)) << 10 | draw(1024)
@@ -103,7 +103,7 @@ def driven(sizes: lane.Sizes, tiles: list[Work], plan: Schedule, draw: Callable[
     ],
     ids=lambda sizes: f"{'integer-' * sizes.integer}{sizes.lane_mapping}-{sizes.merge}-{sizes.counters}",
 )
-def test_lane_keeps_its_timeline_and_its_tiles_are_products_of_values(sizes: lane.Sizes) -> None:
+def test_lane_follows_its_timeline_with_correct_products(sizes: lane.Sizes) -> None:
     words = iter(prng.words(len(sizes.merge) + sizes.concat, 0, 60000))
 
     def draw(below: int) -> int:

@@ -1,4 +1,4 @@
-"""Units of other distributions: found by name where one is taken, named where they fail, refused where they clash."""
+"""Units of other distributions: found by name, named in errors, rejected in conflicts."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def acme(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def test_a_unit_is_found_by_its_name_and_by_that_of_its_distribution(acme: Path) -> None:
+def test_unit_is_found_by_name_and_distribution(acme: Path) -> None:
     unit = units.find("clipper")
 
     assert unit is units.find("acme-clip/clipper") is units.choose("clipper:b6")[0]
@@ -76,7 +76,7 @@ def test_a_set_says_what_to_install(acme: Path, tmp_path: Path, capsys: pytest.C
         assert "distribution acme-clip, which is not installed" in ran.stderr
 
 
-def test_an_error_in_a_plug_in_names_its_line(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_in_plug_in_names_its_line(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = CLIPPER.replace("clipped = min(", "unknown = nothing\n        clipped = min(")
     line = next(number for number, text in enumerate(source.splitlines(), 1) if "nothing" in text)
     (acme / "acme_clip.py").write_text(source)
@@ -85,7 +85,7 @@ def test_an_error_in_a_plug_in_names_its_line(acme: Path, tmp_path: Path, capsys
     assert f"error inside plug-in acme-clip: {acme / 'acme_clip.py'}:{line}" in capsys.readouterr().err
 
 
-def test_a_later_version_with_the_same_bits_checks_equal_and_keeps_the_recorded_one(tmp_path: Path) -> None:
+def test_later_version_with_equal_bits_checks_as_recorded(tmp_path: Path) -> None:
     for version in ("1.2", "1.3"):
         write(tmp_path / version, "acme-clip", {"units clipper": "acme_clip:UNIT"}, {"acme_clip.py": CLIPPER}, version)
     with installed(tmp_path / "1.2"):
@@ -124,7 +124,7 @@ def test_broken_ones_are_named_and_take_nothing_down(acme: Path, capsys: pytest.
     assert "clipper" in printed.out and printed.err.count("plug-in torn 1.2") == 3
 
 
-def test_a_module_that_ends_the_process_ends_only_itself(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_module_that_ends_process_ends_only_itself(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(acme, "rude", {"units rude": "rude:UNIT"}, {"rude.py": "import sys\nsys.exit(5)\n"})
     plugins.refresh()
     assert main(["list", "units"]) == 0
@@ -134,9 +134,7 @@ def test_a_module_that_ends_the_process_ends_only_itself(acme: Path, capsys: pyt
     assert main(["step", "rude"]) == 2
 
 
-def test_a_plug_in_that_is_slow_to_load_is_named(
-    acme: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_plug_in_is_named(acme: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     write(acme, "slow", {"units slow": "slow:UNIT"}, {"slow.py": "import time\ntime.sleep(0.2)\n"})
     monkeypatch.setattr(plugins, "SLOW_S", 0.05)
     plugins.refresh()
@@ -170,9 +168,7 @@ def test_whatever_a_plug_in_raises_ends_only_itself(
 
 
 @pytest.mark.parametrize(("group", "named"), [("refemu.units", 1), ("console_scripts", 0)])
-def test_a_list_that_cannot_be_read_takes_no_other_down(
-    group: str, named: int, acme: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_list_hides_no_other(group: str, named: int, acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of any distribution; it is named where it would bring something to refemu."""
     write(acme, "torn", {"units torn": "torn:UNIT"}, {"torn.py": ""})
     (points,) = acme.glob("torn-*.dist-info/entry_points.txt")
@@ -187,7 +183,7 @@ def test_a_list_that_cannot_be_read_takes_no_other_down(
 
 
 @pytest.mark.parametrize("damage", ["no metadata", "no text"])
-def test_a_distribution_that_was_half_removed_takes_nothing_down(
+def test_distribution_that_was_half_removed_takes_nothing_down(
     damage: str, acme: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(acme, "torn", {"units torn": "torn:UNIT"}, {"torn.py": ""})
@@ -215,8 +211,8 @@ def test_a_plug_in_may_warn(acme: Path, tmp_path: Path) -> None:
     assert "loud.py:2: UserWarning: careful" in ran.stderr
 
 
-def test_grading_goes_on_without_a_library_that_fails(acme: Path, tmp_path: Path) -> None:
-    """It is named: what it would have convicted is not known."""
+def test_grading_continues_without_a_failing_library(acme: Path, tmp_path: Path) -> None:
+    """It is named: what it would have detected is unknown."""
     write(acme, "torn", {"faults concat": "torn:LIBRARY"}, {"torn.py": "raise RuntimeError('no licence')\n"})
     command = [sys.executable, "-m", "refemu", "explain", "concat"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(acme), str(Path(__file__).parents[1])])}
@@ -239,7 +235,7 @@ def test_grading_goes_on_without_a_library_that_fails(acme: Path, tmp_path: Path
         ("acme/clipper", "distribution acme, which is not installed"),
     ],
 )
-def test_a_distribution_and_a_name_that_do_not_go_together(name: str, message: str, acme: Path) -> None:
+def test_distribution_and_name_that_do_not_go_together(name: str, message: str, acme: Path) -> None:
     with pytest.raises(Refused, match=message):
         units.find(name)
 
@@ -265,14 +261,14 @@ def test_names_that_clash_need_their_distribution(acme: Path) -> None:
     assert {"acme-clip/clipper", "other/clipper", "other/concat"} <= set(units.plugged())
 
 
-def test_an_entry_point_has_the_name_of_its_unit(acme: Path) -> None:
+def test_entry_point_has_name_of_its_unit(acme: Path) -> None:
     write(acme, "misnamed", {"units trimmer": "acme_clip:UNIT"}, {})
     plugins.refresh()
     with pytest.raises(Refused, match="entry point must have the unit's name, clipper"):
         units.find("trimmer")
 
 
-def test_a_unit_object_stands_wherever_a_name_is_taken(tmp_path: Path) -> None:
+def test_unit_object_is_accepted_wherever_a_name_is(tmp_path: Path) -> None:
     sys.modules["notebook"] = type(sys)("notebook")
     exec(CLIPPER.replace('"clipper"', '"trimmer"'), vars(sys.modules["notebook"]))
     unit = vars(sys.modules["notebook"])["UNIT"]
@@ -292,7 +288,7 @@ def test_a_unit_object_stands_wherever_a_name_is_taken(tmp_path: Path) -> None:
         del sys.modules["notebook"]
 
 
-def test_refemus_own_units_are_taken_as_objects_and_keep_their_bytes(tmp_path: Path) -> None:
+def test_own_units_as_objects_give_equal_bytes(tmp_path: Path) -> None:
     golden.generate(tmp_path / "a", units=[units.find("concat")], kinds=["paper", "edge"])
     golden.generate(tmp_path / "b", units=["concat"], kinds=["paper", "edge"])
     texts = [(tmp_path / each / "concat-a4" / "manifest.json").read_bytes() for each in "ab"]
@@ -301,7 +297,7 @@ def test_refemus_own_units_are_taken_as_objects_and_keep_their_bytes(tmp_path: P
     assert manifests.parse(texts[0], "concat")["unit"] == "concat"
 
 
-def test_nothing_of_other_distributions_is_read_for_a_name_of_refemus_own(acme: Path) -> None:
+def test_own_names_read_no_other_distribution(acme: Path) -> None:
     code = "from refemu import plugins, units; units.find('concat'); print(plugins.plugs.cache_info().misses)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
@@ -361,7 +357,7 @@ def whole(tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def test_decisions_of_a_plug_in_are_explained_listed_and_counted(
+def test_decisions_of_plug_in_are_explained_and_listed(
     whole: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     golden.generate(tmp_path / "vec", units=["clipper:b4"])
@@ -401,7 +397,7 @@ def test_decisions_of_a_plug_in_are_explained_listed_and_counted(
     assert "unknown decision 'D-acme-7'; did you mean 'D-acme-1'" in capsys.readouterr().err
 
 
-def test_pages_of_a_plug_ins_set_have_its_decisions(whole: None, tmp_path: Path) -> None:
+def test_pages_of_plug_ins_set_have_its_decisions(whole: None, tmp_path: Path) -> None:
     golden.generate(tmp_path / "vec", units=["clipper:b4"])
     path = tmp_path / "vec" / "acme-clip.clipper-b4"
     difference = golden.diff(path, wrapping(path, tmp_path / "wrong.npz"), explain=True)

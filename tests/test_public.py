@@ -30,7 +30,7 @@ from tools.rules.public import CITATION
     ],
     ids=["layers", "libraries"],
 )
-def test_layers_and_libraries_are_imported_when_they_are_used(code: str) -> None:
+def test_layers_and_libraries_are_imported_on_use(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -65,7 +65,7 @@ def test_python_block_of_docs_runs(
     exec(compile(block, page.name, "exec"), {"__name__": "docs"})
 
 
-def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+def test_readme_is_short_and_its_links_lead_somewhere() -> None:
     """Two screens at most as a browser wraps its words and code; files that are there."""
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", README)
     files = [target for target in targets if "://" not in target]

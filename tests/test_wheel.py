@@ -31,7 +31,7 @@ LINKS = {
 
 
 def data() -> list[Path]:
-    """Files of the package that are no modules."""
+    """Files of the package that are not modules."""
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     return [path for path in files if path.suffix not in (".py", ".nbi", ".nbc")]
 
@@ -106,7 +106,7 @@ def source_of_wheel(folder: Path) -> Path:
 
 
 @pytest.mark.long
-def test_modes_and_dates_of_a_checkout_do_not_change_a_wheel(tmp_path: Path) -> None:
+def test_modes_and_dates_do_not_change_wheels(tmp_path: Path) -> None:
     """As with another umask, on another day."""
     sources = [source_of_wheel(tmp_path / name) for name in ("one", "other")]
     for path in sources[1].rglob("*"):
@@ -120,7 +120,7 @@ def test_modes_and_dates_of_a_checkout_do_not_change_a_wheel(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-def test_an_sdist_has_every_file_and_its_wheel_runs_in_a_fresh_environment(tmp_path: Path) -> None:
+def test_complete_sdist_builds_a_working_wheel(tmp_path: Path) -> None:
     """With the dependencies that the metadata name, and no others."""
     source, built = tmp_path / "source", tmp_path / "built"
     files = tracked()

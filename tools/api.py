@@ -1,10 +1,10 @@
-"""Write docs/api: a page per package, with the public names and one line on each.
+"""Write docs/api: a page per package with its public names, one line each.
 
     python -m tools.api            # writes the pages
     python -m tools.api --check    # exit code 1 if a page differs from what would be written
 
-Public is what `__all__` of refemu's six packages and of every unit names. The line on a class or function is the first
-of its docstring; on any other name it is the comment `#:` at its definition.
+Public is what `__all__` of refemu's six packages and of every unit names. The line of a class or function is the first
+of its docstring; of any other name the comment `#:` at its definition.
 """
 
 import functools
@@ -36,12 +36,12 @@ class Public:
 
     @property
     def documented(self) -> bool:
-        """Whether the docstring of the value is the name's own: true of classes, functions and modules."""
+        """Whether the docstring of the value belongs to the name: true of classes, functions and modules."""
         return inspect.isclass(self.value) or inspect.isroutine(self.value) or inspect.ismodule(self.value)
 
     @property
     def summary(self) -> str:
-        """The first sentence or line on the name, "" where there is none."""
+        """The first sentence or line about the name, or ""."""
         if self.name == "UNIT":
             return f"Descriptor: {self.value.meaning}."
         if self.documented and getattr(self.value, "__module__", "") != "typing":
@@ -67,7 +67,7 @@ def public(package: str) -> Iterator[Public]:
 
 @functools.cache
 def house() -> House:
-    """The repository, for what a comment says."""
+    """The repository, for its comments."""
     return House.read(ROOT)
 
 
@@ -94,7 +94,7 @@ def page(title: str, *modules: str) -> str:
 
 
 def section(name: str) -> str:
-    """Format a module: its name, the first paragraph on it, its public names."""
+    """Format a module: its name, the first paragraph about it, its public names."""
     summary = paragraph(importlib.import_module(name).__doc__ or "")
     return f"## {name.rpartition('.')[2]}\n\n{summary}\n\n{table(name)}"
 

@@ -1,9 +1,10 @@
-"""Compare what refemu computes on aarch64, emulated by QEMU, with what it computes here: equal digests.
+"""Compare digests of refemu's results on aarch64, emulated by QEMU, with those of this machine.
 
     python tools/arm64.py FOLDER [--tests]
 
-Debian's packages of Python for arm64, and QEMU where the machine has none, are unpacked below FOLDER and kept there.
-Says so and ends with 0 where they cannot be had; 1 if a digest differs. --tests: run the tests of tools/pythons.py too.
+Debian's packages of Python for arm64, and QEMU if the machine lacks it, are unpacked below FOLDER and cached there. If
+they are not available, a message says so and the exit code is 0; it is 1 if a digest differs. --tests: run the tests of
+tools/pythons.py too.
 """
 
 import platform
@@ -24,12 +25,12 @@ QEMU = ("qemu-aarch64-static", "qemu-aarch64")
 def main() -> None:
     folder, start = Path(sys.argv[1]).absolute(), time.monotonic()
     if platform.machine() == "aarch64":
-        print("arm64: this machine is one; nothing to emulate")
+        print("arm64: this machine has that architecture; nothing to emulate")
         return
     try:
         emulated = interpreter(folder)
     except debian.Missing as error:
-        print(f"arm64: skipped, for it cannot be had here: {error}")
+        print(f"arm64: skipped, not available here: {error}")
         return
     here = native(f"{sys.version_info[0]}.{sys.version_info[1]}", folder)
     wanted, found = digests(here, folder / "digests-here"), digests(emulated, folder / "digests-arm64")
@@ -52,13 +53,13 @@ def interpreter(folder: Path) -> Interpreter:
 
 
 def qemu(folder: Path) -> str:
-    """QEMU's emulator of programs for aarch64: the machine's, or unpacked."""
+    """QEMU's emulator for aarch64 programs: installed, or unpacked."""
     here = next(filter(None, map(shutil.which, QEMU)), None)
     if here:
         return here
     offered, package = debian.first_with(folder / "apt", debian.native(), ["qemu-user-static", "qemu-user"])
     root = unpacked(offered, [package], folder / "qemu")
-    for other in (root / "usr/bin").iterdir():  # for other processors: most of the package
+    for other in (root / "usr/bin").iterdir():  # emulators of other processors: most of the package
         if other.name not in QEMU:
             other.unlink()
     return str(next(root / "usr/bin" / name for name in QEMU if (root / "usr/bin" / name).exists()))

@@ -1,4 +1,4 @@
-"""Build backend: setuptools, with wheels of the same bytes whatever modes and dates the files of the checkout have."""
+"""Build backend: setuptools, with wheels that do not depend on modes and dates of the checkout's files."""
 
 import configparser
 import subprocess
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
-from setuptools.build_meta import *  # noqa: F403  # every other hook
+from setuptools.build_meta import *  # noqa: F403  # all other hooks
 
 ROOT = Path(__file__).resolve().parent.parent
 STUB = ROOT / "refemu" / "units" / "__init__.pyi"  #: made by tools/stubs.py, which imports refemu
-MODE = 0o100644 << 16  #: of a regular file that all may read, where a zip archive has it
+MODE = 0o100644 << 16  #: mode of a regular, readable file in a zip archive
 
 
 def get_requires_for_build_wheel(settings: dict[str, Any] | None = None) -> list[str]:
-    """What a build needs; what refemu needs too, where the stub is still to be made."""
+    """What a build needs; with refemu's own requirements if the stub is missing."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     needed: list[str] = build_meta.get_requires_for_build_wheel(settings)
@@ -24,7 +24,7 @@ def get_requires_for_build_wheel(settings: dict[str, Any] | None = None) -> list
 
 
 def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: str | None = None) -> str:
-    """Build a wheel in `folder`; its name. The arguments are those of PEP 517."""
+    """Build a wheel in `folder` and return its name. The arguments are those of PEP 517."""
     if not STUB.exists():
         subprocess.run([sys.executable, "-m", "tools.stubs"], cwd=ROOT, check=True)
     name: str = build_meta.build_wheel(folder, settings, metadata)
@@ -33,7 +33,7 @@ def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: s
 
 
 def rewrite(wheel: Path) -> None:
-    """Give every file of a wheel one mode, and the first date that an archive can have."""
+    """Give every file of a wheel the same mode, and the first date possible in a zip archive."""
     with zipfile.ZipFile(wheel) as archive:
         files = [(name, archive.read(name)) for name in archive.namelist()]
     with zipfile.ZipFile(wheel, "w") as archive:

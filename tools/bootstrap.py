@@ -1,8 +1,8 @@
-"""Make a virtual environment and install refemu into it with the extras named; standard library only.
+"""Make a virtual environment and install refemu with the named extras; standard library only.
 
     python tools/bootstrap.py VENV EXTRA
 
-Says which package is missing where the machine lacks something. A stamp in the environment makes repeated calls free.
+Names each package that the machine lacks. A stamp in the environment makes repeated calls fast.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def key() -> str:
-    """Of everything that decides what is installed."""
+    """Digest of everything that decides what is installed."""
     parts = [sys.version.encode(), *(ROOT.joinpath(name).read_bytes() for name in ("setup.cfg", "pyproject.toml"))]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
@@ -54,7 +54,7 @@ def key() -> str:
 def require_python() -> None:
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         stop(
-            f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} is needed, this is {sys.version.split()[0]}",
+            f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]} is needed, got {sys.version.split()[0]}",
             "choose another: make PYTHON=python3.12 ...   (Debian, Ubuntu: apt-get install python3.12)",
         )
 

@@ -1,11 +1,11 @@
-"""Processor time of each test, with its budget; what was skipped and why; tests that an earlier run skipped.
+"""Processor time of each test and its budget; skipped tests with reasons, and how to rerun them.
 
-A test that hangs is ended and named. tests/marks.txt lists the tests that measured
-time marks `long` or `slow`; `python -m tools.budget RECORD ...` regenerates it from records of --times.
+A test that hangs is stopped and named. tests/marks.txt lists the tests that are `long` or `slow` by measured time;
+`python -m tools.budget RECORD ...` regenerates it from records of --times.
 
 Options of pytest, which tests/conftest.py registers:
 --times=FILE        write every test's seconds, result and reason there, as JSON
---rerun-skipped=FILE  run only the tests that the run which wrote FILE skipped
+--rerun-skipped=FILE  run only the tests that are skipped in FILE
 """
 
 import faulthandler
@@ -27,9 +27,9 @@ from hypothesis import strategies as st
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "marks.txt"
 BUDGET = 1.0  #: seconds of processor time, children included, of a test without a mark
-#: seconds from which on the list marks a test. Below BUDGET, so that all tests without a mark fit into five minutes
+#: seconds from which a test is marked. Below BUDGET, so that all unmarked tests fit into five minutes
 LISTED = {"slow": 5.0, "long": 0.12}
-#: tests of many seconds that stay `long`: nothing quicker asks what they ask
+#: tests of many seconds that are `long`: no quicker test checks the same
 KEPT_LONG = (
     "tests/test_vectors.py::test_every_byte_is_regenerated",
     "tests/test_wheel.py",
@@ -41,14 +41,14 @@ KEPT_LONG = (
     "tests/tools/test_tutorials.py::test_a_run_prints_what_is_committed[verification]",
     "tests/arith/kernels/test_kernels.py",
 )
-#: tests that the list leaves in `make test`: no quicker one sees a mutant that they see (tools/mutation.json)
+#: tests that remain in `make test`: no quicker test detects their mutants (tools/mutation.json)
 KEPT_FAST = (
     "tests/arith/attention/test_scores.py::test_tanh_of_edges_and_of_many_values",
     "tests/formats/olive/test_ovp_search.py::test_the_type_with_the_least_sum_of_errors_wins[readable]",
     "tests/models/prepared/test_schemes.py::test_factors_are_learned_once",
-    "tests/studies/leankv/test_experiments.py::test_an_equal_budget_is_what_the_row_before_kept",
+    "tests/studies/leankv/test_experiments.py::test_equal_budget_is_share_of_row_before",
 )
-#: how far a test may go above its budget before it fails: processors and their neighbours differ
+#: factor above its budget at which a test fails: processors and their load differ
 TOLERANCE = 6.0
 LARGEST = 10
 MARKS = ("long", "slow")
@@ -80,7 +80,7 @@ class Clock:
         gc.disable()
 
     def pytest_collection_finish(self) -> None:
-        """Take tests and modules out of garbage collection: each would look at millions of objects that stay."""
+        """Exclude tests and modules from garbage collection, which would visit millions of permanent objects."""
         first_test_of_hypothesis()  # before freezing: on Python 3.14 it warns if the generator's holder is frozen
         gc.freeze()
         gc.enable()
@@ -112,7 +112,7 @@ class Clock:
             seconds = self.seconds() - self.start
             report.user_properties.append((SECONDS, round(seconds, 3)))
             report.user_properties.append((COMPILED, round(self.compiler_seconds() - self.compiled, 3)))
-            if report.passed and over_budget(item, self.call):  # fixtures that tests share belong to none of them
+            if report.passed and over_budget(item, self.call):  # without shared fixtures
                 report.outcome = "failed"
                 report.longrepr = (
                     f"{item.nodeid}: {self.call:.1f} s of processor time, the budget is {BUDGET:.0f} s; "
@@ -121,7 +121,7 @@ class Clock:
         return report
 
     def seconds(self) -> float:
-        """Of this process without numba's compiler, whose work the next run finds, and of its children that ended."""
+        """Processor time of this process without numba's compiler, whose work is cached, and of its ended children."""
         return sum(os.times()[:4]) - self.compiler_seconds()
 
     def compiler_seconds(self) -> float:
@@ -129,7 +129,7 @@ class Clock:
 
 
 def compiler() -> Any:
-    """A listener that adds up the seconds in which numba compiles, those of inner functions once."""
+    """A listener that sums the seconds in which numba compiles; nested functions count once."""
     from numba.core import event
 
     class Compiler(event.Listener):
@@ -151,13 +151,13 @@ def compiler() -> Any:
 
 
 def over_budget(item: pytest.Item, seconds: float) -> bool:
-    """Whether a test without the mark takes too long. Only CI asks: elsewhere kernels may be compiled in between."""
+    """Whether an unmarked test takes too long. Only in CI: elsewhere kernels may be compiled in between."""
     marked = any(item.get_closest_marker(mark) for mark in (*MARKS, "committed")) or "conformance" in item.path.parts
     return not marked and seconds > BUDGET * TOLERANCE and os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 class Table:
-    """Collects what was measured in the process that prints the summary."""
+    """Collects measurements in the process that prints the summary."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
@@ -199,13 +199,13 @@ class Table:
 
 
 def reason(report: pytest.TestReport) -> str:
-    """Why a test was skipped, paths and numbers of lines left out."""
+    """Why a test was skipped, without paths and line numbers."""
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return re.sub(r"\s+", " ", text.removeprefix("Skipped: "))
 
 
 def mark_listed(items: list[pytest.Item]) -> None:
-    """Mark what the list names: a test, or every test of a function."""
+    """Mark the listed tests: a test, or every test of a function."""
     marks = dict(line.split("  ", 1)[::-1] for line in LIST.read_text().splitlines() if not line.startswith("#"))
     for item in items:
         mark = marks.get(item.nodeid) or marks.get(item.nodeid.split("[")[0])
@@ -214,7 +214,7 @@ def mark_listed(items: list[pytest.Item]) -> None:
 
 
 def listed(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Lines of the list: `mark  test`; one for a function most of whose tests have the same mark."""
+    """Lines of the list: `mark  test`, or one for a function if most of its tests have the same mark."""
     functions: dict[str, dict[str, str]] = {}
     for name, test in times.items():
         mark = next((mark for mark, least in LISTED.items() if test["seconds"] >= least), "")
@@ -237,7 +237,7 @@ def listed(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def keep_skipped(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what the run of --rerun-skipped did not skip."""
+    """Deselect tests that the run of --rerun-skipped did not skip."""
     file = config.getoption("--rerun-skipped")
     if file is None:
         return

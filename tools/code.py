@@ -1,6 +1,6 @@
-"""Digests of what Python files compute: comments, docstrings and annotations of arguments and results do not count.
+"""Digests of the code of Python files, without comments, docstrings and annotations of arguments and results.
 
-A page of measured results stays good when a sentence changes, and only then.
+A page of measured results is stale after a change of code, not of a sentence.
 """
 
 import ast
@@ -8,7 +8,10 @@ import functools
 import hashlib
 from pathlib import Path
 
-TYPES = ("annotation", "returns")  #: fields of the syntax tree that functions do not read; those of classes they may
+TYPES = (
+    "annotation",
+    "returns",
+)  #: fields of the syntax tree that cannot change a function's result (a class's fields can)
 
 
 def digest(path: Path) -> str:
@@ -16,13 +19,13 @@ def digest(path: Path) -> str:
     return _digest(path.read_text())
 
 
-@functools.cache  # modules of the fault library stand behind every set
+@functools.cache  # every set depends on modules of the fault library
 def _digest(text: str) -> str:
     return hashlib.sha256(repr(_shape(ast.parse(text))).encode()).hexdigest()
 
 
 def _shape(node: object) -> object:
-    """A syntax tree as nested tuples, without what is empty: newer Pythons add such fields."""
+    """A syntax tree as nested tuples without empty parts: newer Pythons add such fields."""
     if isinstance(node, list):
         return tuple(_shape(each) for each in node if not _sentence(each))
     if not isinstance(node, ast.AST):

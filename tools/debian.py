@@ -1,7 +1,7 @@
-"""Debian packages of any architecture, unpacked into a folder and not installed; standard library only.
+"""Unpack Debian packages of any architecture into a folder without installing them; standard library only.
 
-apt runs with a root of its own, below the folder given: nothing of the machine's package system is read, but for the
-mirror and the keys that its own sources use, and nothing of it is changed. Needs no privileges.
+apt runs with its own root below the folder. It reads nothing of the machine's package system except the mirror and the
+keys of its sources, and changes nothing. Needs no privileges.
 """
 
 import platform
@@ -10,17 +10,17 @@ import shutil
 import subprocess
 from pathlib import Path
 
-SUITES = ("stable", "testing", "unstable")  # asked after the machine's own
+SUITES = ("stable", "testing", "unstable")  # tried after the machine's own
 SAME = {"x86_64": "amd64", "aarch64": "arm64"}
-LIMIT = 600  # seconds for one call of apt
+LIMIT = 600  # seconds per call of apt
 
 
 class Missing(Exception):
-    """What cannot be had here, and why."""
+    """Something that is not available here, and why."""
 
 
 class Packages:
-    """What one suite of the mirror offers for one architecture."""
+    """The packages of one suite of the mirror for one architecture."""
 
     def __init__(self, folder: Path, suite: str, architecture: str) -> None:
         self.root = folder / f"{suite}-{architecture}"
@@ -49,16 +49,16 @@ class Packages:
             self._apt("update")
 
     def version(self, package: str) -> str:
-        """The version on offer, or ""."""
+        """The available version, or ""."""
         shown = self._run("apt-cache", "policy", package)
         found = re.search(r"Candidate: (\S+)", shown)
         return found[1] if found and found[1] != "(none)" else ""
 
     def unpack(self, packages: list[str], into: Path) -> None:
-        """Download the packages and all that they depend on, and unpack them into the folder `into`."""
+        """Download packages with all their dependencies, and unpack them into the folder `into`."""
         self._apt("clean")
         self._apt("install", "--download-only", "--no-install-recommends", *packages)
-        for name in ("bin", "lib", "lib64", "sbin"):  # as on an installed system, where they are links
+        for name in ("bin", "lib", "lib64", "sbin"):  # links, as on an installed system
             (into / "usr" / name).mkdir(parents=True, exist_ok=True)
             if not (into / name).is_symlink():
                 (into / name).symlink_to(f"usr/{name}")
@@ -76,7 +76,7 @@ class Packages:
                 [tool, *options, *arguments], check=False, capture_output=True, text=True, timeout=LIMIT
             )
         except subprocess.TimeoutExpired:
-            raise Missing(f"{tool} {arguments[0]} of {self.root.name} did not end in {LIMIT} s") from None
+            raise Missing(f"{tool} {arguments[0]} of {self.root.name} took more than {LIMIT} s") from None
         if done.returncode:
             last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
             raise Missing(f"{tool} {arguments[0]} of {self.root.name} failed: {''.join(last)}")
@@ -84,7 +84,7 @@ class Packages:
 
 
 def first_with(folder: Path, architecture: str, packages: list[str]) -> tuple[Packages, str]:
-    """The first suite that offers one of `packages`, and which: the machine's own, then newer ones. Missing if none."""
+    """The first suite with one of `packages`, and which: the machine's own, then newer ones. Missing if none."""
     reasons = []
     for suite in (release()["VERSION_CODENAME"], *SUITES):
         try:
@@ -107,7 +107,7 @@ def native() -> str:
 
 
 def release() -> dict[str, str]:
-    """The names of this machine's distribution. Missing where it is none of Debian's kind."""
+    """Names of this machine's distribution; Missing unless it is based on Debian."""
     if not all(map(shutil.which, ("apt-get", "apt-cache", "dpkg-deb"))):
         raise Missing("this machine has no apt and dpkg")
     found = platform.freedesktop_os_release()

@@ -1,8 +1,8 @@
-"""Deflate the vectors of sets: for folders in git, where they take a fourth of the space. `make vectors` runs it.
+"""Compress the vectors of sets, which take a fourth of the space in git. `make vectors` runs it.
 
     python -m tools.deflate vectors
 
-Arrays, manifests and digests stay as they are; `refemu check` compares the arrays of such a file.
+Arrays, manifests and digests do not change; `refemu check` compares the arrays of such a file.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Print the sha256 of what this interpreter computes, as JSON: golden sets, shards that compiled twins make, logits.
+"""Print the sha256 of results of this interpreter as JSON: golden sets, compiled shards, logits.
 
     python tools/digests.py FOLDER
 

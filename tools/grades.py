@@ -1,11 +1,11 @@
-"""Write vectors/GRADES.md: which wrong devices each committed set convicts, by class of fault.
+"""Write vectors/GRADES.md: which injected faults each committed set detects, by class of fault.
 
-    python -m tools.grades            # grades every set and unit whose digest is not on the page, and writes the page
-    python -m tools.grades --sets     # the same, and leaves the table of mutants as it is: they take a minute a unit
-    python -m tools.grades --check    # grades all sets again in the classes of FULL; exit code 1 where cells differ
+    python -m tools.grades            # grades sets and units whose digest is not on the page, and writes the page
+    python -m tools.grades --sets     # the same without the mutants, which take a minute per unit
+    python -m tools.grades --check    # grades all sets again in the classes of FULL; exit code 1 if cells differ
 
-Every row ends with a digest of what it follows from: the set, the code of its unit, the fault library (tools/code.py).
-A test compares the digests, so that no row is stale in any class.
+Every row ends with a digest of what it depends on: the set, the code of its unit, the fault library (tools/code.py). A
+test compares the digests, so no row is stale in any class.
 """
 
 import hashlib
@@ -22,18 +22,18 @@ from tools import code, grades_mutants
 ROOT = Path(__file__).resolve().parent.parent
 VECTORS = ROOT / "vectors"
 PAGE = VECTORS / "GRADES.md"
-POOL = 2_000  #: random rows beside a set; `refemu grade` itself takes 10,000
-FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades again for every set
+POOL = 2_000  #: random rows in addition to a set; `refemu grade` has 10,000
+FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades for every set
 GRADED = (*FULL, "use", "width", "rounding", "decisions")  #: graded for every set
-#: modules of the fault library that grade no set in those classes
+#: modules of the fault library that these classes do not use
 ASIDE = (*grades_mutants.ALONE, "anew", "minimal", "missing")
 HEAD = """# Grades of the committed sets
 
-Written by `make grades`; do not edit. Classes and results: docs/fault-coverage.md. A cell: faults
-convicted of those known to be wrong (convicted and holes); `?` undecided ones, which none of 2,000 and more other
-legal rows tells; `!` devices that take no case of the set. `refemu grade vectors/SET` names every one. The digest
+Written by `make grades`; do not edit. Classes and results: docs/fault-coverage.md. A cell: detected faults
+of all detected and missed faults; `?` undecided ones, which none of 2,000 and more other legal rows detects;
+`!` faults that raise an error for every case of the set. `refemu grade vectors/SET` names every fault. The digest
 covers the set, the code of its unit and the fault library. Rows that tests/tools/test_grades.py and
-test_grades_mutants.py list as due were counted before that code took its present form.
+test_grades_mutants.py list as due were counted before a later change of that code.
 
 """
 
@@ -44,7 +44,7 @@ def names() -> list[str]:
 
 
 def digest(name: str) -> str:
-    """Digest of what the grade of a set follows from: 12 hex digits."""
+    """Digest of what the grade of a set depends on: 12 hex digits."""
     manifest = golden.load(VECTORS / name).manifest
     parts = [str(manifest["self_sha256"])]
     parts += [code.digest(path) for path in sources(manifest["unit"]) if path.stem not in ASIDE]
@@ -52,14 +52,14 @@ def digest(name: str) -> str:
 
 
 def sources(unit: str) -> list[Path]:
-    """Modules of a unit, its cases and its twin, and those of the fault library."""
+    """Modules of a unit, of its cases and its compiled form, and those of the fault library."""
     paper = ROOT / "refemu" / "units" / units.find(unit).paper.split()[0]
     own = [path for path in paper.rglob("*.py") if unit in (path.stem, *path.relative_to(paper).parts[:-1])]
     return sorted(own) + sorted((ROOT / "refemu" / "golden" / "grade").glob("*.py"))
 
 
 def cell(counts: Counts) -> str:
-    """Counts of a class in a few characters."""
+    """Counts of a class as short text."""
     if not counts.faults:
         return "-"
     known = counts.detected + counts.missed
@@ -79,7 +79,7 @@ def row(name: str, rows: int, classes: Mapping[str, Counts], end: str) -> str:
 
 
 def counted(text: str) -> Counts:
-    """Counts from a cell; the number of faults is that of those named."""
+    """Counts from a cell."""
     detected = missed = undecided = raised = 0
     for part in text.split():
         if part[0] in "?!":
@@ -125,7 +125,7 @@ def graded(name: str, classes: Sequence[str] = GRADED) -> tuple[str, int, dict[s
 
 
 def in_processes(wanted: Sequence[str], classes: Sequence[str]) -> Iterator[tuple[str, int, dict[str, str]]]:
-    """Grades of some sets, a core each, printed as they come."""
+    """Grades of some sets, one core each, printed as they finish."""
     with ProcessPoolExecutor() as pool:
         for name, rows, cells in pool.map(partial(graded, classes=classes), wanted):
             print(name, rows, *cells.values(), sep=" | ", file=sys.stderr, flush=True)
@@ -133,7 +133,7 @@ def in_processes(wanted: Sequence[str], classes: Sequence[str]) -> Iterator[tupl
 
 
 def page(old: str) -> str:
-    """The whole page; sets whose digest stands on the old one keep their rows."""
+    """The whole page; sets whose digest is on the old page keep their rows."""
     known, columns = table(old), ["set", "rows", *GRADED, "digest"]
     digests = {name: digest(name) for name in names()}
     stale = [name for name in digests if list(known.get(name, ())) != columns or known[name]["digest"] != digests[name]]
@@ -149,7 +149,7 @@ def page(old: str) -> str:
 
 
 def differing(old: str) -> list[str]:
-    """Sets whose cells of the classes in FULL are not those of the page."""
+    """Sets whose cells in the classes of FULL differ from the page."""
     known = table(old)
     return [
         name
@@ -163,13 +163,13 @@ def main(words: Sequence[str]) -> int:
     old, mutants = sections(PAGE.read_text() if PAGE.is_file() else "")
     if "--check" not in words:
         table_of_sets = page(old)
-        PAGE.write_text(f"{table_of_sets}\n{mutants}")  # mutants take long: what is graded is kept
+        PAGE.write_text(f"{table_of_sets}\n{mutants}")  # mutants take long: save the grades so far
         if "--sets" not in words:
             PAGE.write_text(f"{table_of_sets}\n{grades_mutants.section(mutants, sources, cell)}")
         return 0
     wrong = differing(old)
     if wrong:
-        print(f"vectors/GRADES.md is not what `make grades` writes for {', '.join(wrong)}", file=sys.stderr)
+        print(f"vectors/GRADES.md differs from `make grades` for {', '.join(wrong)}; run it", file=sys.stderr)
     return int(bool(wrong))
 
 

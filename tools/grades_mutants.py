@@ -1,7 +1,7 @@
-"""The second table of vectors/GRADES.md: mutants of every readable unit, held against one set of it.
+"""The second table of vectors/GRADES.md: mutants of every readable unit, checked against one set of it.
 
-`tools/grades.py` writes it. A row follows from the set, the code of the unit and the modules that make and run
-mutants; its digest says so.
+`tools/grades.py` writes it. A row depends on the set, the code of the unit and the modules that make and run mutants;
+its digest covers them.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ VECTORS = ROOT / "vectors"
 TITLE = "## Mutants of the readable units"
 HEAD = f"""{TITLE}
 
-Class model: up to 300 seeded mutants of each unit, of lines that legal cases reach, against the set of its first
-configuration. The share is that of the convicted among those known to be wrong; the gate is 97 %.
+Class model: up to 300 random mutants of each unit, in lines that legal cases reach, against the set of its first
+configuration. The share is that of detected mutants among detected and missed ones; at least 97 % is required.
 
 """
 COLUMNS = ("unit", "rows", "mutants", "detected", "share", "digest")
@@ -31,8 +31,8 @@ MODULES = (
     "mutations",
     "parts",
     "pool",
-)  #: of refemu.golden.grade that make and run mutants
-ALONE = ("executed", "limit", "model", "mutations")  #: of them, those that no other class asks
+)  #: modules of refemu.golden.grade that make and run mutants
+ALONE = ("executed", "limit", "model", "mutations")  #: those of them that no other class uses
 
 Sources = Callable[[str], list[Path]]
 
@@ -44,7 +44,7 @@ def names() -> dict[str, str]:
 
 
 def digest(unit: str, name: str, sources: Sources) -> str:
-    """Digest of what a row follows from: 12 hex digits. sources: files of a unit and of the library."""
+    """Digest of what a row depends on: 12 hex digits. sources: files of a unit and of the library."""
     library = ROOT / "refemu" / "golden" / "grade"
     files = [path for path in sources(unit) if path.parent != library or path.stem in MODULES]
     parts = [str(golden.load(VECTORS / name).manifest["self_sha256"])]
@@ -53,7 +53,7 @@ def digest(unit: str, name: str, sources: Sources) -> str:
 
 
 def section(old: str, sources: Sources, cell: Callable[[Counts], str]) -> str:
-    """The whole section; units whose digest stands in the old one keep their rows."""
+    """The whole section; units whose digest is in the old section keep their rows."""
     known, sets = table(old), names()
     digests = {unit: digest(unit, name, sources) for unit, name in sets.items()}
     stale = [unit for unit in sets if known.get(unit, {}).get("digest") != digests[unit]]
@@ -81,7 +81,7 @@ def table(text: str) -> dict[str, dict[str, str]]:
 
 
 def _graded(wanted: Sequence[str], sets: Sequence[str]) -> Iterator[tuple[str, tuple[int, Counts]]]:
-    """Rows and counts of some units, a core each, printed as they come."""
+    """Rows and counts of some units, one core each, printed as they finish."""
     with ProcessPoolExecutor() as pool:
         for unit, (rows, counts) in zip(wanted, pool.map(graded, sets), strict=True):
             print(unit, rows, counts, share(counts), sep=" | ", file=sys.stderr, flush=True)
@@ -89,7 +89,7 @@ def _graded(wanted: Sequence[str], sets: Sequence[str]) -> Iterator[tuple[str, t
 
 
 def graded(name: str) -> tuple[int, Counts]:
-    """Rows of a set, and its counts of class model."""
+    """Rows of a set, and its counts in class model."""
     grade = golden.grade_set(VECTORS / name, ["model"])
     counts: Mapping[str, Counts] = {str(klass): counts for klass, counts in grade.classes.items()}
     return grade.rows, counts["model"]

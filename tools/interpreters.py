@@ -1,6 +1,6 @@
-"""Python interpreters to try refemu with: those of this machine, or of Debian packages, unpacked and not installed.
+"""Python interpreters to test refemu with: those of this machine, or Debian packages, unpacked and not installed.
 
-Their libraries come as wheels, by this interpreter's pip, into a folder of their own. Standard library only.
+Libraries are installed as wheels into a separate folder, with this interpreter's pip. Standard library only.
 """
 
 import configparser
@@ -18,16 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 LOADERS = {"amd64": "lib64/ld-linux-x86-64.so.2", "arm64": "lib/ld-linux-aarch64.so.1"}
 WHEELS = {"amd64": "x86_64", "arm64": "aarch64"}
 TESTING = ["pytest>=8", "hypothesis>=6.100"]
-LIMIT = 3600  # seconds for one run, on a busy machine too
+LIMIT = 3600  # seconds for one run on a busy machine
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A program that runs Python, and where it comes from."""
+    """A program that runs Python, and its origin."""
 
     program: Path
     origin: str
-    libraries: Path | None = None  #: None: its own
+    libraries: Path | None = None  #: folder of its libraries; None: its own
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Python with refemu and its libraries on the path, in the repository."""
@@ -51,13 +51,13 @@ def native(version: str, folder: Path) -> Interpreter:
     if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
         return Interpreter(Path(sys.executable), "this environment")
     if sys.platform != "linux":
-        raise debian.Missing("others are tried on Linux only")
+        raise debian.Missing("other versions are tested on Linux only")
     program = _installed(version)
     if program is not None:
         return Interpreter(program, str(program), wheels(version, debian.native(), folder))
     architecture = debian.native()
     if architecture not in LOADERS:
-        raise debian.Missing(f"no python{version} here, and none to unpack for {architecture}")
+        raise debian.Missing(f"python{version} is not installed, and no package of it is available for {architecture}")
     offered, package = debian.first_with(folder / "apt", architecture, [f"python{version}"])
     root = unpacked(offered, [package, "libstdc++6"], folder / f"{package}-{architecture}")
     program = root / f"usr/bin/{package}"
@@ -67,7 +67,7 @@ def native(version: str, folder: Path) -> Interpreter:
 
 
 def wrapped(program: Path, start: list[object]) -> Path:
-    """A script beside `program` that runs it by the command `start`; Python takes the script for its executable."""
+    """A script next to `program` that runs it by the command `start`; Python uses the script as its executable."""
     script = program.with_name("refemu-python")
     script.write_text(f'#!/bin/sh\nexec {" ".join(map(str, start))} "$@"\n')
     script.chmod(0o755)
@@ -80,7 +80,7 @@ def unpacked(offered: debian.Packages, packages: list[str], into: Path) -> Path:
 
 
 def wheels(version: str, architecture: str, folder: Path) -> Path:
-    """The folder with the libraries of refemu and of its tests for that Python. Missing if there are no such wheels."""
+    """The folder with the libraries of refemu and its tests for that Python; Missing without such wheels."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     wanted = [*config["options"]["install_requires"].split(), *TESTING]
@@ -126,7 +126,7 @@ def _installed(version: str) -> Path | None:
 
 
 def _whole(folder: Path, fill: Callable[[Path], None]) -> Path:
-    """`folder`, filled under another name if it is not there yet, so that it is whole or not at all."""
+    """`folder`, filled under another name if missing, so that it is complete or absent."""
     if not folder.exists():
         part = folder.with_name(f"{folder.name}.part")
         shutil.rmtree(part, ignore_errors=True)

@@ -1,10 +1,10 @@
-"""Check what type checkers know of refemu: the completeness of its public types, and the type of every call shown.
+"""Check what type checkers know about refemu: completeness of its public types, and the type of every shown call.
 
     python tools/known_types.py [--least 99]
 
 pyright's `--verifytypes` gives the completeness, which must reach `--least`. Then pyright and mypy reveal every call in
-the Python blocks of the README, of CONTRIBUTING and of docs/, and in the examples of refemu's docstrings: none may be
-`Any` or `Unknown`, and a call planted among them must be. Last, both check tests/test_types.py.
+the Python blocks of README, CONTRIBUTING and docs/, and in the examples of refemu's docstrings: none may be `Any` or
+`Unknown`, except a planted call, which must be. Finally both check tests/test_types.py.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FACTS = "tests/test_types.py"
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PACKAGES = [f"refemu.{name}" for name in ("arith", "formats", "units", "draw", "models", "golden", "testing")]
-#: what examples in docstrings take as known
+#: names that examples in docstrings use
 PREAMBLE = """
 from refemu import arith, draw, formats, golden, models, testing, units
 ids: list[int] = [1, 2]
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def known(self) -> bool:
-        """Whether an editor knows the type; NumPy writes Any for the shape and the dtype of an array."""
+        """Whether an editor knows the type; NumPy uses Any for shape and dtype of an array."""
         return not re.search(r"\b(Any|Unknown)\b", ARRAY.sub("ndarray", self.type))
 
 
@@ -56,7 +56,7 @@ class Reveal(ast.NodeTransformer):
     """Wrap every call `f(x)` of refemu in `reveal_type`."""
 
     def __init__(self, others: set[str]) -> None:
-        """others: names of the page that are not refemu's, whose types are not refemu's matter."""
+        """others: names of the page that are not refemu's, whose types do not count."""
         self.others = others
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
@@ -105,13 +105,13 @@ def is_code(paragraph: str) -> bool:
 
 
 def revealing(source: str) -> str:
-    """`source` with every call of refemu revealed."""
+    """`source` with every call of refemu in `reveal_type`."""
     tree = ast.parse(source)
     return ast.unparse(ast.fix_missing_locations(Reveal(others(tree)).visit(tree)))
 
 
 def others(tree: ast.Module) -> set[str]:
-    """Names that a page imports from elsewhere, and functions of its own."""
+    """Names that a page imports from elsewhere, and its own functions."""
     names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
@@ -125,7 +125,7 @@ def others(tree: ast.Module) -> set[str]:
 
 
 def calls(sources: dict[str, str]) -> list[Call]:
-    """Every call of the sources with its type, as pyright and as mypy say."""
+    """Every call of the sources with its type according to pyright and mypy."""
     revealed = [(page, revealing(source)) for page, source in sources.items()]
     with tempfile.TemporaryDirectory() as folder:
         for number, (_, source) in enumerate(revealed):
@@ -146,7 +146,7 @@ def by_mypy(folder: str, revealed: Sequence[tuple[str, str]]) -> Iterator[Call]:
     """Yield the calls of the files `page0.py`, ... as mypy reveals them."""
     files = [str(path) for path in sorted(Path(folder).iterdir())]
     for shown in MYPY.finditer(run("mypy", "--check-untyped-defs", "--hide-error-context", *files)):
-        page, source = revealed[number_of(shown["file"])]  # of its folder mypy remembers that of an earlier run
+        page, source = revealed[number_of(shown["file"])]  # mypy caches the folder of an earlier run
         line = source.splitlines()[int(shown["line"]) - 1]
         yield Call("mypy", page, line.strip().replace("reveal_type", ""), shown["type"])
 
@@ -157,19 +157,19 @@ def number_of(file: str) -> int:
 
 
 def score() -> float:
-    """Per cent of the public symbols whose type is known."""
+    """Percentage of the public symbols whose type is known."""
     answer = json.loads(pyright("--verifytypes", "refemu", "--ignoreexternal", "--outputjson"))
     return 100 * float(answer["typeCompleteness"]["completenessScore"])
 
 
 def wrong_facts() -> list[str]:
-    """The complaints of both checkers about tests/test_types.py."""
+    """Errors of both checkers about tests/test_types.py."""
     said = run("mypy", FACTS).splitlines() + pyright(FACTS).splitlines()
     return [line for line in said if ": error:" in line or " - error:" in line]
 
 
 def pyright(*arguments: str) -> str:
-    """The output of pyright, with this Python and this tree."""
+    """Output of pyright, with this Python and this tree."""
     return run("pyright", "--pythonpath", sys.executable, *arguments)
 
 
@@ -179,19 +179,19 @@ def run(module: str, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": paths, "MYPYPATH": str(ROOT), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
     command = [sys.executable, "-m", module, *arguments]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
-    if answer.returncode not in (0, 1):  # 1: the checker complains
+    if answer.returncode not in (0, 1):  # 1: the checker found errors
         sys.exit(f"{module} did not run: {answer.stderr or answer.stdout}")
     return answer.stdout
 
 
 def complaints(least: float, reached: float, shown: Iterable[Call]) -> Iterator[str]:
-    """Yield what is wrong: the score, a call of unknown type, a checker that does not see the planted one."""
+    """Yield errors: the score, a call of unknown type, a checker that misses the planted one."""
     if reached < least:
-        yield f"{least} % of the public symbols should have a known type"
+        yield f"{least} % of the public symbols must have a known type"
     unknown = [call for call in shown if not call.known]
     for checker in ("pyright", "mypy"):
         if not any(call.checker == checker and call.page == "planted" for call in unknown):
-            yield f"{checker} does not see the planted call of unknown type"
+            yield f"{checker} does not report the planted call of unknown type"
     for call in unknown:
         if call.page != "planted":
             yield f"{call.page}: {call.text} is {call.type} ({call.checker})"
@@ -199,13 +199,13 @@ def complaints(least: float, reached: float, shown: Iterable[Call]) -> Iterator[
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--least", type=float, default=99, help="completeness that is due, per cent")
+    parser.add_argument("--least", type=float, default=99, help="required completeness in percent")
     least = parser.parse_args().least
     reached, shown = score(), calls(pages() | PLANTED)
     wrong = [*complaints(least, reached, shown), *wrong_facts()]
     count = sum(call.checker == "pyright" and call.page != "planted" for call in shown)
     print(
-        f"types: {reached:.1f} % of the public symbols are known; {count} calls in README, docs and docstrings revealed"
+        f"types: {reached:.1f} % of the public symbols are known; {count} calls in README, docs and docstrings checked"
     )
     print("\n".join(wrong), end="\n" if wrong else "")
     return int(bool(wrong))

@@ -1,14 +1,14 @@
-"""Mutants of refemu and the tests that kill them: how much of the sources could be wrong without a test failing.
+"""Mutants of refemu and the tests that kill them: which errors in the sources the tests detect.
 
-    make mutation-reach              # once: which functions each test enters, and its seconds, under out/mutation
+    make mutation-reach              # once: functions that each test enters, and its seconds, in out/mutation
     python -m tools.mutation [--count N] [--seed S] [--area AREA ...] [--named] [--jobs N] [--record FILE] [--list]
-    python -m tools.mutation --again RECORD ...      # the mutants of a record; what killed one there comes first
+    python -m tools.mutation --again RECORD ...      # the mutants of a record; the test that killed one runs first
     python -m tools.mutation --compare RECORD RECORD
 
-A seeded sample over AREAS: as many from each, files in turn, kinds of change in turn. --named: the mutants of
-mutation.toml, written by hand. A mutant is one changed file in a copy of the tree. Tests that enter the changed
-function run there, nearest first, those of `make test` before those of `make test-long`; the first failure kills it.
---seconds limits each of the two groups, by the tests' recorded processor time.
+A random sample over AREAS: equally many from each, files in turn, kinds of change in turn. --named: the hand-written
+mutants of mutation.toml. A mutant is one changed file in a copy of the tree. Tests that enter the changed function run
+there, nearest first, those of `make test` before those of `make test-long`; the first failure kills it. --seconds
+limits each of the two groups by the tests' recorded processor time.
 """
 
 import argparse
@@ -45,25 +45,25 @@ REACH = ROOT / "out" / "mutation"
 AREAS = ("arith", "formats", "units", "models", "studies", "golden")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "out", "build", "dist", "__pycache__", "*.egg-info", ".*_cache")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?: [^-]\S*)*)", re.MULTILINE)
-PASSED, NONE_COLLECTED, TIMED_OUT = 0, 5, 124  # exit codes of pytest, but for the last
-_kinds = threading.Lock()  # of `KINDS`
-NEAREST = 3.0  #: seconds of tests that run before the rest: most mutants die of them
+PASSED, NONE_COLLECTED, TIMED_OUT = 0, 5, 124  # exit codes of pytest, except the last
+_kinds = threading.Lock()  # guards `KINDS`
+NEAREST = 3.0  #: seconds of tests that run before the rest: they kill most mutants
 
 
 def _swapped(node: ast.AST) -> Change:
-    """Two arguments of a call exchanged, where both are names."""
+    """Two arguments of a call exchanged, if both are names."""
     if isinstance(node, ast.Call) and len(node.args) > 1 and all(isinstance(arg, ast.Name) for arg in node.args[:2]):
         first, second, *rest = node.args
         yield node, ast.unparse(ast.Call(node.func, [second, first, *rest], node.keywords))
 
 
 class Gone(Exception):
-    """A mutant whose place in the sources is gone: the record is older than they are."""
+    """A mutant whose place in the sources no longer exists: they are newer than the record."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of one file. kind: for a mutant by hand, its name; place: which of equal changes of this line."""
+    """A change of one file. kind: for a hand-written mutant, its name; place: which of equal changes of this line."""
 
     file: str
     line: int
@@ -71,14 +71,14 @@ class Mutant:
     old: str
     new: str
     place: int = 0
-    tests: tuple[str, ...] = ()  #: for a mutant by hand: run before those that reach it
+    tests: tuple[str, ...] = ()  #: for a hand-written mutant: run before those that reach it
 
     def __str__(self) -> str:
         old, new = (re.sub(r"\s+", " ", text) for text in (self.old, self.new))
         return f"{self.file}:{self.line} {self.kind}: {old} -> {new}"
 
     def source(self, tree: Path) -> str:
-        """The changed file. Gone: the source has no such place any more."""
+        """The changed file; raises Gone if the source no longer has such a place."""
         if not (tree / self.file).is_file():
             raise Gone
         text = (tree / self.file).read_text()
@@ -95,20 +95,20 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant. by: the test that failed first, and the mark that leaves it out of `make test`."""
+    """Outcome of a mutant. by: the test that failed first; mark: what excludes it from `make test`."""
 
     mutant: Mutant
-    verdict: str  #: killed, survived, unreached where no test enters it, gone where the source is another now
+    verdict: str  #: killed, survived, unreached (no test enters it), gone (the source changed)
     by: str = ""
     mark: str = ""
     seconds: float = 0.0
-    ran: int = 0  #: tests started, of `reached`
+    ran: int = 0  #: number of tests started, of `reached`
     reached: int = 0
-    reason: str = ""  #: by hand: why no test can see it
+    reason: str = ""  #: hand-written: why no test can detect it
 
 
 def all_mutations(source: str) -> list[Mutation]:
-    """Those of `refemu grade`, whose kinds decide committed grades, and exchanged arguments."""
+    """The kinds of `refemu grade`, which decide committed grades, and exchanged arguments."""
     with _kinds:
         KINDS["arguments"] = _swapped
         try:
@@ -118,7 +118,7 @@ def all_mutations(source: str) -> list[Mutation]:
 
 
 def sample(tree: Path, areas: Sequence[str], count: int, seed: int) -> list[Mutant]:
-    """`count` mutants, as many from each area; files in turn, and in a file first a kind of change, then a place."""
+    """`count` mutants, equally many per area; files in turn, and in a file first a kind of change, then a place."""
     rng = random.Random(seed)
     chosen = []
     for number, area in enumerate(areas):
@@ -129,7 +129,7 @@ def sample(tree: Path, areas: Sequence[str], count: int, seed: int) -> list[Muta
 
 
 def _drawn(rng: random.Random, tree: Path, files: list[Path]) -> Iterator[Mutant]:
-    """Mutants of one file after the other, again and again, until none is left."""
+    """Mutants of the files in turn, repeatedly, until none is left."""
     places: dict[Path, list[Mutation]] = {}
     while len(places) < len(files) or any(places.values()):
         for file in files:
@@ -150,7 +150,7 @@ def _mutant(file: str, site: Mutation, text: str) -> Mutant:
 
 
 def named(tree: Path) -> list[Mutant]:
-    """The mutants by hand. Exits where one does not say which line of its file it changes."""
+    """The hand-written mutants. Exits if one does not identify one line of its file."""
     chosen = []
     for entry in tomllib.loads(TABLE.read_text())["mutant"]:
         name, file, old, new = (entry[key] for key in ("name", "file", "old", "new"))
@@ -164,7 +164,7 @@ def named(tree: Path) -> list[Mutant]:
 
 @dataclass
 class Reach:
-    """Which tests enter which functions, and how long they take: files of tools/reach.py and of tools/budget.py."""
+    """Which tests enter which functions, and their times: files of tools/reach.py and tools/budget.py."""
 
     tree: Path
     folder: Path
@@ -183,23 +183,23 @@ class Reach:
                     self.functions.setdefault(file, {}).setdefault(int(line), []).append(test)
 
     def require(self) -> None:
-        """Exits where there is no record of what tests enter."""
+        """Exits if there is no record of what tests enter."""
         if not self.functions or not self.times:
-            sys.exit(f"mutation: {self.folder} does not say which test enters what; run: make mutation-reach")
+            sys.exit(f"mutation: {self.folder} has no record of what tests enter; run: make mutation-reach")
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Tests that enter the function around a mutant, nearest first; where none is known, those of its users."""
+        """Tests that enter the function around a mutant, nearest first; if none is known, those of its users."""
         lines = self.functions.get(mutant.file, {})
         around = _enclosing(ast.parse((self.tree / mutant.file).read_text()), mutant.line)
         for first in around:
             if lines.get(first):
                 return self.nearest(mutant.file, set(lines[first]))
-        if lines:  # a constant, or compiled code: whoever enters a function of the file may reach it
+        if lines:  # a constant, or compiled code: any test that enters the file may reach it
             return self.nearest(mutant.file, {test for tests in lines.values() for test in tests})
         return self.nearest(mutant.file, self.of_users(mutant.file, {mutant.file}))
 
     def of_users(self, file: str, seen: set[str]) -> set[str]:
-        """Tests that enter files which import `file`: compiled code is not seen itself."""
+        """Tests that enter files which import `file`: compiled code itself is not recorded."""
         found: set[str] = set()
         for user in self.users.get(_module(file), set()) - seen:
             entered = {test for tests in self.functions.get(user, {}).values() for test in tests}
@@ -220,11 +220,11 @@ class Reach:
 
     @cached_property
     def breadth(self) -> Counter[str]:
-        """How many functions each test enters."""
+        """Number of functions that each test enters."""
         return Counter(test for lines in self.functions.values() for tests in lines.values() for test in set(tests))
 
     def nearest(self, file: str, tests: set[str]) -> list[str]:
-        """In the order of how much of the path they share with the file, then of how little else they enter."""
+        """Sorted by the shared part of the path with the file, then by how few other functions they enter."""
         parts = set(Path(file).with_suffix("").parts[1:])
 
         def distance(test: str) -> tuple[int, int, str]:
@@ -256,7 +256,7 @@ def _module(file: str) -> str:
 
 
 def groups(reach: Reach, tests: Sequence[str], limit: float) -> Iterator[list[str]]:
-    """The nearest tests of `make test`, the others of it, those marked `long`; at most `limit` seconds of each kind."""
+    """The nearest tests of `make test`, its others, those marked `long`; at most `limit` seconds of each kind."""
     for marked in (False, True):
         spent, near, far = 0.0, list[str](), list[str]()
         for test in tests:
@@ -268,13 +268,13 @@ def groups(reach: Reach, tests: Sequence[str], limit: float) -> Iterator[list[st
 
 
 def outcome(tree: Path, mutant: Mutant, reach: Reach, limit: float, first: str = "") -> Outcome:
-    """Run the tests of a mutant in a copy of the tree, which is as before afterwards."""
+    """Run the tests of a mutant in a copy of the tree, which is restored afterwards."""
     try:
         changed = mutant.source(tree)
     except Gone:
         return Outcome(mutant, "gone")
     tests = reach.tests(mutant)
-    known = [[first]] * bool(first)  # one that is `long` comes last: a quicker one may see the mutant too
+    known = [[first]] * bool(first)  # a `long` one comes last: a quicker one may detect the mutant too
     chosen = [[*mutant.tests]] * bool(mutant.tests) + list(groups(reach, tests, limit))
     chosen = chosen + known if reach.mark(first) else known + chosen
     if not chosen:
@@ -296,7 +296,7 @@ def outcome(tree: Path, mutant: Mutant, reach: Reach, limit: float, first: str =
 
 
 def run(tree: Path, tests: Sequence[str], limit: float | None) -> tuple[int, str]:
-    """Exit code and output of pytest in a tree; TIMED_OUT after `limit` seconds, when all that it started is ended."""
+    """Exit code and output of pytest in a tree; TIMED_OUT after `limit` seconds, with all its processes ended."""
     present = [test for test in tests if (tree / test.split("::")[0]).exists()]
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(present) + "\n")
@@ -322,7 +322,7 @@ def run(tree: Path, tests: Sequence[str], limit: float | None) -> tuple[int, str
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return TIMED_OUT, process.communicate()[0]
-    if process.returncode == 4 and "ERROR: not found" in output:  # a test that a record names and that is gone
+    if process.returncode == 4 and "ERROR: not found" in output:  # a record names a removed test
         gone = set(re.findall(r"ERROR: not found: \S*?/(tests/.*)", output))
         rest = [test for test in present if test not in gone]
         return run(tree, rest, limit) if rest and len(rest) < len(present) else (PASSED, output)
@@ -330,7 +330,7 @@ def run(tree: Path, tests: Sequence[str], limit: float | None) -> tuple[int, str
 
 
 def _write(file: Path, text: bytes) -> None:
-    """A source without compiled bytes of another one, whose size and second of change may be the same."""
+    """Write a source without compiled code of another one of equal size and second of change."""
     file.write_bytes(text)
     Path(cache_from_source(str(file))).unlink(missing_ok=True)
 
@@ -338,7 +338,7 @@ def _write(file: Path, text: bytes) -> None:
 def outcomes(
     reach: Reach, mutants: Sequence[Mutant], jobs: int, limit: float, killers: dict[Mutant, str] | None = None
 ) -> Iterator[Outcome]:
-    """In the order of the mutants, each job in a copy of the tree. Kernels that no mutant changes are compiled once."""
+    """Outcomes in the order of the mutants; each job has a copy of the tree. Unchanged kernels are compiled once."""
     os.environ.setdefault("REFEMU_CACHE", str(reach.folder / "cache"))
     with tempfile.TemporaryDirectory(prefix="refemu-mutation-") as folder, ThreadPoolExecutor(jobs) as pool:
         copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
@@ -356,7 +356,7 @@ def outcomes(
 
 
 def totals(results: Sequence[Outcome]) -> str:
-    """By area: killed by `make test` alone, with `make test-long`, and not."""
+    """By area: killed by `make test` alone, with `make test-long`, and not killed."""
     counts = Counter((result.mutant.file.split("/")[1], _kind(result)) for result in results)
     columns = ("test", "long", "equivalent", "survived", "unreached", "gone")
     lines = [f"{'':8}" + "".join(f"{name:>11}" for name in columns)]
@@ -399,20 +399,20 @@ def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run what the command line says. Returns 1 where a mutant survived; with --again, one that a test once killed."""
+    """Run the command line. Returns 1 if a mutant survived; with --again, one that a test once killed."""
     options = argparse.ArgumentParser(prog="python -m tools.mutation")
     options.add_argument("--area", nargs="+", default=AREAS, help="folders of refemu to change files in")
     options.add_argument("--count", type=int, default=300, help="mutants in the sample")
-    options.add_argument("--seed", type=int, default=0, help="of the sample")
+    options.add_argument("--seed", type=int, default=0, help="random seed of the sample")
     options.add_argument("--named", action="store_true", help="the mutants of mutation.toml")
     options.add_argument("--again", type=Path, metavar="RECORD", help="the mutants of a record")
     options.add_argument("--compare", type=Path, nargs=2, metavar="RECORD", help="two records of the same mutants")
     options.add_argument("--survivors", action="store_true", help="with --again: only those that nothing killed")
     options.add_argument("--changed", action="store_true", help="with --again: only those whose file or test changed")
     options.add_argument("--tree", type=Path, default=ROOT, help="another checkout to copy")
-    options.add_argument("--reach", type=Path, default=REACH, help="folder that says which test enters what")
+    options.add_argument("--reach", type=Path, default=REACH, help="folder of the records of what tests enter")
     options.add_argument("--jobs", type=int, default=1, help="mutants at a time")
-    options.add_argument("--seconds", type=float, default=60, help="processor time of tests in each group, at most")
+    options.add_argument("--seconds", type=float, default=60, help="maximum processor time of tests in each group")
     options.add_argument("--record", type=Path, metavar="FILE", help="write the outcomes there, as JSON")
     options.add_argument("--list", action="store_true", help="only print the mutants")
     arguments = options.parse_args(words)
@@ -446,7 +446,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _again(known: Mapping[Mutant, Outcome], arguments: argparse.Namespace) -> list[Mutant]:
-    """The mutants of a record that the command line asks for."""
+    """The mutants of a record that the command line selects."""
     mutants = [mutant for mutant, result in known.items() if not arguments.survivors or result.verdict != "killed"]
     paths = stages.changes(None) if arguments.changed else None
     if paths is None:

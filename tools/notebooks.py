@@ -1,10 +1,10 @@
-"""Run the notebooks of the papers, and keep what they print.
+"""Run the notebooks of the papers, and save their output.
 
     python -m tools.notebooks                 # writes the outputs into examples/notebooks/*.ipynb
-    python -m tools.notebooks olive           # of one of them
-    python -m tools.notebooks --check         # writes nothing; exit code 1 and a diff where an output changed
+    python -m tools.notebooks olive           # one of them
+    python -m tools.notebooks --check         # writes nothing; exit code 1 and a diff if an output changed
 
-How they run, and what of an output is kept: tools/tutorials.py.
+tools/tutorials.py says how they run, and which parts of an output are saved.
 """
 
 import argparse
@@ -39,14 +39,14 @@ def run(name: str) -> Any:
 
 
 def changes(name: str, notebook: Any) -> str:
-    """Compare what a run printed with the committed notebook: a diff, "" where all is equal."""
+    """Compare the output of a run with the committed notebook: a diff, or ""."""
     return tutorials.difference(name, committed(name), notebook)
 
 
 def main(words: list[str]) -> int:
     """Write or check notebooks; returns the exit code."""
     options = argparse.ArgumentParser(prog="python -m tools.notebooks")
-    options.add_argument("--check", action="store_true", help="compare with what is committed, and write nothing")
+    options.add_argument("--check", action="store_true", help="compare with the committed ones, and write nothing")
     options.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; default all")
     arguments = options.parse_args(words)
     wrong = ""

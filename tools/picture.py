@@ -1,4 +1,4 @@
-"""Write docs/pictures: the drawing in the README, of a unit after an event.
+"""Write docs/pictures: the drawing of a unit after an event in the README.
 
 python tools/picture.py            # writes it
 """

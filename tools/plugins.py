@@ -1,9 +1,9 @@
-"""Install examples/refemu-mx beside an installed refemu in a fresh environment, and use it there as a stranger would.
+"""Install examples/refemu-mx next to an installed refemu in a fresh environment, and use it as a user would.
 
     python tools/plugins.py FOLDER
 
-Neither is installed in place: what a wheel lacks is missing. Exit code 1 at the first command that does not do what it
-should.
+Neither is installed in place, so files that a wheel lacks are missing. Exit code 1 at the first command with a wrong
+result.
 """
 
 import os
@@ -64,7 +64,7 @@ def main() -> None:
     folder.mkdir(parents=True)
     binaries = environment(folder)
     use(binaries, folder)
-    print("refemu-mx beside an installed refemu: all as it should be")
+    print("refemu-mx with an installed refemu: all checks passed")
 
 
 def environment(folder: Path) -> Path:
@@ -141,17 +141,17 @@ def use(binaries: Path, folder: Path) -> None:
 
 
 def in_verilog(binaries: Path, folder: Path) -> None:
-    """The Verilog encoder passes its set, which convicts its planted bugs; a simulator must be there in CI."""
+    """The Verilog encoder passes its set, which detects its planted bugs; CI must have a simulator."""
     if not shutil.which("iverilog"):
         require(not os.environ.get("CI"), "no Icarus Verilog for the encoder in Verilog: apt-get install iverilog")
-        print("-  no Icarus Verilog: the encoder in Verilog is left out")
+        print("-  no Icarus Verilog: the encoder in Verilog is not tested")
         return
     told = run([binaries / "python", folder / "refemu-mx" / "rtl" / "run.py", "verilog"], folder)
-    require("bugs are convicted" in told, "the golden set convicts every planted bug")
+    require("bugs are detected" in told, "the golden set detects every planted bug")
 
 
 def started(binaries: Path, folder: Path) -> None:
-    """What `refemu new-unit` writes is installed, passes its tests, and has a set that grades; a change is seen."""
+    """The output of `refemu new-unit` installs, passes its tests, and has a set with grades; a change is detected."""
     refemu, python = binaries / "refemu", binaries / "python"
     run([refemu, "new-unit", "my_block"], folder)
     pip(binaries, folder, str(folder / "refemu-my-block"))
@@ -165,11 +165,11 @@ def started(binaries: Path, folder: Path) -> None:
     source.write_text(text.replace("else whole & 1)", "else 1 - whole & 1)"))
     pip(binaries, folder, str(folder / "refemu-my-block"))
     told = run(tests, folder, code=1)
-    require("test_every_case_is_the_oracles[b8_even]" in told, "the oracle sees another rule of ties")
+    require("test_every_case_is_the_oracles[b8_even]" in told, "the oracle detects another rule of ties")
 
 
 def broken(binaries: Path, folder: Path) -> None:
-    """A plug-in that does not load is named; without refemu-mx its sets say what to install."""
+    """A plug-in that does not load is named; without refemu-mx, errors about its sets say what to install."""
     (folder / "torn").mkdir()
     for name, text in {"pyproject.toml": BROKEN, "torn.py": TORN, "shut.py": SHUT}.items():
         (folder / "torn" / name).write_text(text)
@@ -179,11 +179,11 @@ def broken(binaries: Path, folder: Path) -> None:
     for name, why in {"lost": "No module named 'no_such_module'", "torn": "no licence", "shut": "got 'e9m9'"}.items():
         line = next((line for line in told.splitlines() if f"refemu-torn 0.1.0: unit {name} " in line), "nothing")
         require(why in line, f"list names {name} and says why, got {line}")
-    require("mx_encoder" in told and "orizuru" in told, "list names what works beside what is torn")
+    require("mx_encoder" in told and "orizuru" in told, "list names working units next to broken ones")
     require("fault concat does not load" in told, "list names a fault library that does not load")
     run([refemu, "step", "torn"], folder, code=2)
     told = run([refemu, "explain", "concat"], folder)
-    require("fault concat does not load" in told and "D-kllm-6" in told, "explain goes on without it, and says so")
+    require("fault concat does not load" in told and "D-kllm-6" in told, "explain continues without it, and says so")
     run([refemu, "check", "vec"], folder)
     run([binaries / "python", "-m", "pip", "uninstall", "-q", "-y", "refemu-mx"], folder)
     told = run([refemu, "check", "vec"], folder, code=2)
@@ -191,7 +191,7 @@ def broken(binaries: Path, folder: Path) -> None:
 
 
 def run(words: Sequence[object], folder: Path, code: int = 0, path: Path | None = None) -> str:
-    """What a command printed; ends with exit code 1 where its exit code is another."""
+    """Output of a command; ends with exit code 1 if its exit code is another."""
     line = [str(word) for word in words]
     environ = os.environ | {"REFEMU_CACHE": os.environ.get("REFEMU_CACHE") or str(folder / "cache")}
     environ.pop("PYTHONPATH", None)
@@ -199,7 +199,7 @@ def run(words: Sequence[object], folder: Path, code: int = 0, path: Path | None 
         environ["PATH"] = f"{path}{os.pathsep}{environ['PATH']}"
     ran = subprocess.run(line, cwd=folder, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(f"{ran.returncode}  {' '.join(line)[:140]}".replace("\n", " "), flush=True)
-    require(ran.returncode == code, f"exit code {ran.returncode} instead of {code}:\n{ran.stdout}")
+    require(ran.returncode == code, f"exit code must be {code}, got {ran.returncode}:\n{ran.stdout}")
     return ran.stdout
 
 

@@ -1,8 +1,8 @@
-"""Install programs of other people by apt where they are missing; standard library only.
+"""Install missing programs with apt; standard library only.
 
     python tools/programs.py iverilog yosys
 
-Exit code 0 if all are there at the end. Otherwise says what to do.
+Exit code 0 if all are installed at the end; otherwise prints what to do.
 """
 
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-#: program, which is its package's name too unless PACKAGES says another -> name for people, and where others get it
+#: program, also its package's name unless PACKAGES has another -> display name, and how others get it
 KNOWN = {
     "ccache": ("ccache", "macOS: brew install ccache   others: https://ccache.dev"),
     "chromedriver": ("ChromeDriver", "others: https://googlechromelabs.github.io/chrome-for-testing"),
@@ -32,7 +32,7 @@ def main(programs: Sequence[str]) -> None:
     missing = [name for name in missing if not shutil.which(name)]
     if missing:
         lines = [
-            f"refemu: no {KNOWN[name][0]}, and apt-get could not install it\n"
+            f"refemu: {KNOWN[name][0]} is missing, and apt-get could not install it\n"
             f"        Debian, Ubuntu: apt-get install {PACKAGES.get(name, name)}   {KNOWN[name][1]}"
             for name in missing
         ]
@@ -40,7 +40,7 @@ def main(programs: Sequence[str]) -> None:
 
 
 def install(programs: list[str]) -> None:
-    """Install programs where there is an apt-get and the right to call it."""
+    """Install programs if apt-get exists and may be called."""
     root = [] if hasattr(os, "geteuid") and os.geteuid() == 0 else ["sudo", "-n"]
     if not shutil.which("apt-get") or (root and not shutil.which("sudo")):
         return

@@ -103,7 +103,7 @@ def sentences(english: str) -> Iterator[tuple[int, str]]:
 
 
 def _blank(text: str, word: str = "") -> str:
-    """White space of the same form, after a word that takes the place of the text."""
+    """White space of the same form, after a replacement word."""
     return word + re.sub(r"[^\n]", " ", text)[len(word) :]
 
 

@@ -1,9 +1,9 @@
-"""Try refemu with every supported Python that this machine has or can unpack: equal digests, and some tests.
+"""Test refemu with every supported Python that this machine has or can unpack: equal digests, and some tests.
 
     python tools/pythons.py FOLDER [--digests]
 
-Keeps what it unpacks in FOLDER. Says which interpreters it did not have; exit code 1 if one that it had differs or
-fails. --digests: no tests.
+Unpacked interpreters are cached in FOLDER. Names the interpreters that are not available; exit code 1 if one that ran
+differs or fails. --digests: no tests.
 """
 
 import json
@@ -46,19 +46,19 @@ def main() -> None:
             interpreter = native(version, folder)
         except debian.Missing as error:
             missing.append(version)
-            print(f"Python {version}: not had: {error}", flush=True)
+            print(f"Python {version}: not available: {error}", flush=True)
             continue
         problems = differences(wanted, digests(interpreter, folder / f"digests-{version}")) if version != mine else []
         problems += [] if "--digests" in sys.argv else tests(interpreter)
         failed += [version] if problems else []
         print(f"Python {version} ({interpreter.origin}): " + ("; ".join(problems) or said(wanted)), flush=True)
     ran = [version for version in VERSIONS if version not in missing]
-    print(f"ran {', '.join(ran)}; not had: {', '.join(missing) or 'none'}")
+    print(f"ran {', '.join(ran)}; not available: {', '.join(missing) or 'none'}")
     sys.exit(f"differ or fail: {', '.join(failed)}" if failed else 0)
 
 
 def digests(interpreter: Interpreter, folder: Path) -> dict[str, str]:
-    """What tools/digests.py prints there; its files in `folder` are deleted before and after. If it fails, why."""
+    """Output of tools/digests.py there, or why it fails; its files in `folder` are deleted before and after."""
     shutil.rmtree(folder, ignore_errors=True)
     try:
         done = interpreter.run(str(DIGESTS), str(folder))
@@ -70,7 +70,7 @@ def digests(interpreter: Interpreter, folder: Path) -> dict[str, str]:
 
 
 def differences(wanted: dict[str, str], found: dict[str, str]) -> list[str]:
-    """The digests that are not equal, in words."""
+    """The digests that differ, as text."""
     failures = [outcome["failure"] for outcome in (wanted, found) if "failure" in outcome]
     if failures:
         return [f"tools/digests.py failed\n{failures[0]}"]
@@ -85,7 +85,7 @@ def said(wanted: dict[str, str]) -> str:
 
 
 def tests(interpreter: Interpreter) -> list[str]:
-    """What fails of the tests."""
+    """Failures of the tests."""
     done = interpreter.run("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS)
     return [] if done.returncode == 0 else [f"tests fail\n{done.stdout[-4000:]}{done.stderr[-2000:]}"]
 

@@ -1,8 +1,8 @@
-"""Plug-in of pytest that records which functions of refemu each test enters, for tools/mutation.py. Python 3.12+.
+"""Pytest plug-in that records which functions of refemu each test enters, for tools/mutation.py. Python 3.12+.
 
     python -m pytest -p tools.reach --reach FOLDER ...
 
-Each process writes one file into FOLDER. Compiled code and child processes are not seen.
+Each process writes one file into FOLDER. Compiled code and child processes are not recorded.
 """
 
 import json
@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TOOL = 3  #: of `sys.monitoring`
+TOOL = 3  #: tool number of `sys.monitoring`
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--reach", metavar="FOLDER", type=Path, required=True, help="write what each test enters there")
+    parser.addoption("--reach", metavar="FOLDER", type=Path, required=True, help="folder for the records")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Reach:
-    """An event for each function's first call within a test: the interpreter then leaves it out until the next one."""
+    """An event for the first call of each function in a test: the interpreter then ignores it until the next test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.entered = folder, set[str]()
@@ -55,7 +55,7 @@ class Reach:
             self.tests[item.nodeid] = sorted(self.entered)
 
     def pytest_sessionfinish(self) -> None:
-        """Functions by number: most tests enter the same."""
+        """Functions by number: most tests enter the same ones."""
         if self.tests:
             names = sorted({name for entered in self.tests.values() for name in entered})
             number = {name: at for at, name in enumerate(names)}

@@ -1,13 +1,13 @@
-"""Stages of CI: which there are, which a change starts, in which order they run; standard library only.
+"""Stages of CI: their list, which ones a change starts, and their order; standard library only.
 
     python3 tools/stages.py [--minutes M] [--since REV | --all] [--only NAME ...] [--list]
 
-Stages without folders run always. Others are parts of `make nightly`: a change of one of their folders starts them, and
-so does a change of a path that no stage names, or of ALL. Changes count since REV; by default since the newest commit
-that is at least HOURS older than HEAD. `make nightly` runs everything, for up to ten hours.
+Stages without folders always run. Others are parts of `make nightly`: they run after a change in one of their folders,
+of a path that no stage names, or of ALL. Changes count since REV, by default since the newest commit that is at least
+HOURS older than HEAD. `make nightly` runs everything, for up to ten hours.
 
-Stages that keep both cores busy run alone, others two at a time, longest first. A nightly part that would not end in
-the limit is not begun, and the table says so. Ends with a table of stages, seconds and results; 1 if one failed.
+Stages that use both cores run alone, others two at a time, longest first. A nightly part that would exceed the limit is
+not started, and the table says so. Ends with a table of stages, seconds and results; exit code 1 if one failed.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / "out" / "ci"
 HOURS = 6  #: longer than the work on one submission, shorter than the time between two days' work
-LINES = 60  #: of a failed stage's log that are printed again at the end
+LINES = 60  #: lines of a failed stage's log that are repeated at the end
 
-#: paths below which a change starts every stage
+#: paths whose change starts every stage
 ALL = (".ci", "tools", "Makefile", "setup.cfg", "pyproject.toml", "tests/conftest.py")
 #: paths that no nightly part reads: the stages that always run cover them
 ALWAYS_COVERED = (
@@ -33,21 +33,21 @@ ALWAYS_COVERED = (
     *("benchmarks", "refemu/cli", "refemu/draw", "refemu/testing", ".gitignore", ".git-blame-ignore-revs"),
     *(f"examples/{name}" for name in ("kernels", "notebooks", "tutorials", "refemu-mx")),
 )
-#: what decides bits
+#: paths that decide bits
 BITS = ("refemu/arith", "refemu/formats", "refemu/units")
 PARTS = ("tests", "refemu/models", "refemu/studies", "refemu/golden", *BITS)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A command of make. seconds: what it takes, for the order and the limit; alone: it keeps both cores busy."""
+    """A command of make. seconds: duration, for the order and the limit; alone: it uses both cores."""
 
     name: str
     command: str
     seconds: int
     alone: bool = False
-    folders: tuple[str, ...] = ()  #: of a nightly part
-    needs: tuple[str, ...] = ()  #: stages that end first
+    folders: tuple[str, ...] = ()  #: folders of a nightly part
+    needs: tuple[str, ...] = ()  #: stages that must end first
 
 
 def _mirrored(name: str) -> tuple[str, str]:
@@ -89,7 +89,7 @@ STAGES = (
 
 
 def started(stages: Sequence[Stage], changed: Sequence[str] | None) -> list[Stage]:
-    """Those that a change of these paths starts; None: everything."""
+    """Stages that a change of these paths starts; None: all."""
     nightly = [folder for stage in stages for folder in stage.folders]
     if changed is None or any(_below(path, ALL) or not _below(path, (*ALWAYS_COVERED, *nightly)) for path in changed):
         return list(stages)
@@ -101,7 +101,7 @@ def _below(path: str, folders: Sequence[str]) -> bool:
 
 
 def changes(since: str | None) -> list[str] | None:
-    """Paths that differ from `since`, or from the newest commit HOURS before HEAD. None where git cannot say."""
+    """Paths that differ from `since`, or from the newest commit HOURS before HEAD; None if git fails."""
     if since is None:
         head = _git("log", "-1", "--format=%ct")
         since = head and _git("rev-list", "-1", f"--before={int(head) - 3600 * HOURS}", "HEAD")
@@ -115,7 +115,7 @@ def _git(*words: str) -> str | None:
 
 
 class Run:
-    """Stages that run, at most two at a time, and what became of them."""
+    """Runs stages, at most two at a time, and records their results."""
 
     def __init__(self, stages: Sequence[Stage], limit: float, execute: Callable[[Stage], int]) -> None:
         self.waiting = sorted(stages, key=lambda stage: (bool(stage.folders), not stage.alone, -stage.seconds))
@@ -136,7 +136,11 @@ class Run:
                 elif stage.folders and time.monotonic() - self.start + stage.seconds > self.limit:
                     self.waiting.remove(stage)
                     self.rows.append(
-                        (stage.name, 0.0, f"left to nightly: it takes {stage.seconds} s, the limit is near")
+                        (
+                            stage.name,
+                            0.0,
+                            f"left to nightly: it takes {stage.seconds} s, more than the rest of the limit",
+                        )
                     )
                 else:
                     self.waiting.remove(stage)
@@ -144,7 +148,7 @@ class Run:
                     threading.Thread(target=self.one, args=(stage,)).start()
 
     def next(self) -> Stage | None:
-        """The first stage that can begin now."""
+        """The first stage that can start now."""
         if any(stage.alone for stage in self.running) or len(self.running) > 1:
             return None
         ended = {name for name, _, _ in self.rows}
@@ -154,7 +158,7 @@ class Run:
         return None
 
     def one(self, stage: Stage) -> None:
-        """Run a stage in a thread of its own."""
+        """Run a stage in a separate thread."""
         start = time.monotonic()
         code = self.execute(stage)
         seconds = time.monotonic() - start
@@ -167,7 +171,7 @@ class Run:
 
 
 def execute(stage: Stage) -> int:
-    """Exit code of a stage, which writes to a log and, where it runs alone, to the terminal too."""
+    """Exit code of a stage, which writes to a log and, if it runs alone, to the terminal too."""
     LOGS.mkdir(parents=True, exist_ok=True)
     with (LOGS / f"{stage.name}.log").open("w") as log:
         command = ["bash", "-c", stage.command]
@@ -194,17 +198,17 @@ def table(rows: Sequence[tuple[str, float, str]], total: float) -> str:
 def main(words: Sequence[str]) -> int:
     """Run the stages. Returns 1 if one failed."""
     options = argparse.ArgumentParser(prog="python3 tools/stages.py")
-    options.add_argument("--minutes", type=float, default=45, help="a nightly part that would end later is not begun")
-    options.add_argument("--since", metavar="REV", help="what has changed since then decides which parts run")
+    options.add_argument("--minutes", type=float, default=45, help="a nightly part that would end later is not started")
+    options.add_argument("--since", metavar="REV", help="changes since then decide which parts run")
     options.add_argument("--all", action="store_true", help="every part")
-    options.add_argument("--only", nargs="+", metavar="NAME", help="these stages alone")
+    options.add_argument("--only", nargs="+", metavar="NAME", help="only these stages")
     options.add_argument("--list", action="store_true", help="only print the stages that would run")
     arguments = options.parse_args(words)
     stages = started(STAGES, None if arguments.all else changes(arguments.since))
     if arguments.only:
         unknown = sorted(set(arguments.only) - {stage.name for stage in STAGES})
         if unknown:
-            options.error(f"--only: no stage {', '.join(unknown)}; --list --all prints them")
+            options.error(f"--only: unknown stage {', '.join(unknown)}; --list --all prints them all")
         stages = [stage for stage in STAGES if stage.name in arguments.only]
     if arguments.list:
         print(*(f"{stage.name:14} {stage.command}" for stage in stages), sep="\n")

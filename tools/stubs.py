@@ -1,10 +1,10 @@
-"""Write the stubs of refemu.units: an `__init__.pyi` for each block and one for `find`, down to the fields of a Result.
+"""Write the stubs of refemu.units: an `__init__.pyi` for each block and one for `find`, with the fields of a Result.
 
     python -m tools.stubs
 
 A State, a Result and the arguments of `step` and `run` are derived, so no source has them, and `find` chooses by a
-string: type checkers need stubs to know any. They are no files of the repository: installing by tools/bootstrap.py,
-`make lint` and building a wheel write them.
+string: type checkers need stubs for them. They are not in the repository: installing by tools/bootstrap.py, `make lint`
+and building a wheel write them.
 """
 
 import ast
@@ -72,7 +72,7 @@ def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType: ...
 
 
 def texts() -> dict[Path, str]:
-    """Every stub by its place."""
+    """Every stub by its path."""
     every = [units.find(name) for name in units.names()]
     return {PLACE: text(every)} | {
         Path(units.module(unit).__file__ or "").with_suffix(".pyi"): block(unit) for unit in every
@@ -90,7 +90,7 @@ def text(every: list[AnyUnit]) -> str:
 
 
 def block(unit: AnyUnit) -> str:
-    """The stub of a block: what it exports, its State, class and Result, `run` and the descriptor."""
+    """The stub of a block: its exports, State, class, Result, `run` and descriptor."""
     home, device = units.module(unit), unit.unit_class
     made = {"State", "Run", "Descriptor", "run", "UNIT", device.__name__, *["Result"][: is_derived(unit)]}
     lines = [
@@ -107,7 +107,7 @@ def block(unit: AnyUnit) -> str:
 
 
 def exported(package: str) -> dict[str, str]:
-    """Names that the `__init__` of a block exports, and the modules that they come from."""
+    """Names exported by the `__init__` of a block, with their modules."""
     module = importlib.import_module(package)
     found = {}
     for node in ast.parse(inspect.getsource(module)).body:
@@ -118,7 +118,7 @@ def exported(package: str) -> dict[str, str]:
 
 
 def is_derived(unit: AnyUnit) -> bool:
-    """Whether no source has the class of a unit's Result."""
+    """Whether the class of a unit's Result is derived."""
     return getattr(sys.modules[unit.result.__module__], unit.result.__qualname__, None) is not unit.result
 
 
@@ -128,7 +128,9 @@ def classes(unit: AnyUnit) -> list[str]:
     kinds = {field.name: spelled(field.type) for field in dataclasses.fields(state)}
     result = ["@dataclass(frozen=True, eq=False, kw_only=True)", "class Result(_Base):"]
     result += [f"    {field.name}: {spelled(field.type)}" for field in dataclasses.fields(unit.result)]
-    other = any("State" in vars(base) for base in unit.unit_class.__mro__[1:])  # of the unit that this one is a form of
+    other = any(
+        "State" in vars(base) for base in unit.unit_class.__mro__[1:]
+    )  # of the unit of which this one is a form
     differs = "  # type: ignore[override]" if other else ""
     return [
         "class State(DeclaredState):",
@@ -160,7 +162,7 @@ def stepped(unit: AnyUnit, kinds: Mapping[str, str]) -> str:
 
 
 def arguments(unit: AnyUnit) -> str:
-    """The arguments of a unit's `run`: inputs are whatever becomes an array, parameters are the constructor's."""
+    """The arguments of a unit's `run`: inputs are anything that becomes an array, parameters are the constructor's."""
     kinds = inspect.Parameter
     shown = ["self"]
     for name, each in inspect.signature(unit.run).parameters.items():
@@ -172,7 +174,7 @@ def arguments(unit: AnyUnit) -> str:
 
 
 def spelled(annotation: Any) -> str:
-    """A type as a stub writes it, with the module of each class in front of its name."""
+    """A type as in a stub, with the module before the name of each class."""
     if get_origin(annotation) in (Union, UnionType):
         return " | ".join(map(spelled, get_args(annotation)))
     return "None" if annotation is NoneType else inspect.formatannotation(annotation)

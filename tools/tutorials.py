@@ -33,11 +33,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "docs" / "tutorials"
 NOTEBOOKS = ROOT / "examples" / "tutorials"
 NAMES = tuple(sorted(path.stem for path in SOURCES.glob("*.md")))
-#: what differs between two runs, and what is written in its place: but for the folder, only times
+#: text that differs between two runs, and its replacement: only times, except for the folder
 VARIES = [(re.compile(r"\b\d+(\.\d+)? s\b"), "N s"), (re.compile(r"\bin \d+\.\d+s\b"), "in N s")]
-#: lines of other people's programs, whose words are not the same in every version: make, Icarus Verilog, pytest
+#: lines of other programs, which differ from version to version: make, Icarus Verilog, pytest
 FOREIGN = re.compile(r"^(make(\[\d+\])?: |FATAL: | +Time: |[=_-]{3}|FAILED |[.F] +\[|image/png: )")
-#: progress that a machine shows or not, by its speed
+#: progress that depends on the machine's speed
 PROGRESS = re.compile(r"^refemu: (\d+ s, |study ).*\n", re.MULTILINE)
 METADATA = {
     "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
@@ -59,7 +59,7 @@ _KEPT = (
     "TMPDIR",
     "USER",
 )
-#: of an output, best first, and how the site shows it
+#: formats of an output, best first, and how the site shows each
 SHOWN = ("image/svg+xml", "text/html", "image/png", "text/plain")
 
 
@@ -79,7 +79,7 @@ def cells(page: str) -> list[Any]:
 
 
 def source(language: str, file: str | None, text: str) -> str:
-    """The source of a cell that does what a block says."""
+    """The source of a cell for a block."""
     text = text.rstrip("\n")
     if file:
         return f"%%writefile {file}\n{text}"
@@ -87,7 +87,7 @@ def source(language: str, file: str | None, text: str) -> str:
 
 
 def run(name: str) -> Any:
-    """Run a tutorial; returns its notebook, with outputs and the seconds that it took.
+    """Run a tutorial; returns its notebook with outputs, and the seconds it took.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def run(name: str) -> Any:
 
 
 def executed(notebook: Any) -> Any:
-    """Run a notebook in an empty folder, and give it the outputs without what differs between two runs.
+    """Run a notebook in an empty folder, and store the outputs without text that differs between two runs.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def executed(notebook: Any) -> Any:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Of the kernel: this environment's programs, tables of one width, no colours, and nothing measured before."""
+    """Environment of the kernel: this environment's programs, tables of one width, no colours, no saved results."""
     (home / "models").symlink_to(cache_folder() / "models")
     words = {key: os.environ[key] for key in _KEPT if key in os.environ}
     words |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])}
@@ -133,7 +133,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def joined(outputs: list[Any]) -> list[Any]:
-    """Outputs of a cell, all text of a stream in one, streams first: how they interleave depends on time."""
+    """Outputs of a cell, with the text of each stream joined, streams first: their interleaving depends on time."""
     streams: dict[str, Any] = {}
     for output in outputs:
         if output.output_type == "stream" and output is not streams.setdefault(output.name, output):
@@ -143,7 +143,7 @@ def joined(outputs: list[Any]) -> list[Any]:
 
 
 def plain(output: Any, folder: str) -> Any:
-    """An output without what differs between two runs."""
+    """An output without text that differs between two runs."""
     if output.output_type == "stream":
         output.text = settled(output.text, folder)
     elif "data" in output:
@@ -166,12 +166,12 @@ def committed(name: str) -> Any:
 
 
 def reworded(name: str) -> Any:
-    """The committed notebook with the sentences that its page has now.
+    """The committed notebook with the current sentences of its page.
 
     Raises
     ------
     SystemExit
-        If a block is another, which has to be run.
+        If a block changed and must be run.
     """
     notebook, now = committed(name), cells((SOURCES / f"{name}.md").read_text("utf-8"))
     if [_block(cell) for cell in notebook.cells] != [_block(cell) for cell in now]:
@@ -186,7 +186,7 @@ def _block(cell: Any) -> str:
 
 
 def outputs(notebook: Any) -> str:
-    """All outputs of a notebook as one text, to be compared."""
+    """All outputs of a notebook as one text, for comparison."""
     lines: list[str] = []
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
@@ -197,24 +197,24 @@ def outputs(notebook: Any) -> str:
 
 
 def drawn(text: str) -> str:
-    """Of a plot its words and numbers, which do not depend on the version of matplotlib; other text as it is."""
+    """Words and numbers of a plot, which do not depend on the version of matplotlib; other text unchanged."""
     return "\n".join(re.findall(r"<!-- (.*?) -->", text)) if "Matplotlib v" in text else text
 
 
 def comparable(text: str) -> list[str]:
-    """Lines without those of other programs and without pictures of times, N for a time."""
+    """Lines without those of other programs and without pictures of times, with N for a time."""
     for pattern, word in VARIES:
         text = pattern.sub(word, text)
     return [line for line in text.splitlines() if not FOREIGN.match(line)]
 
 
 def changes(name: str, notebook: Any) -> str:
-    """Compare what a run of a tutorial printed with its committed notebook: a diff, "" where all is equal."""
+    """Compare the output of a run of a tutorial with its committed notebook: a diff, or ""."""
     return difference(name, committed(name), notebook)
 
 
 def difference(name: str, before: Any, after: Any) -> str:
-    """A diff of what two runs of a notebook printed."""
+    """A diff of the outputs of two runs of a notebook."""
     then, now = (comparable(outputs(each)) for each in (before, after))
     return "\n".join(difflib.unified_diff(then, now, f"{name}.ipynb", "this run", lineterm=""))
 
@@ -305,8 +305,8 @@ def _result(output: Any) -> str:
 def main(words: list[str]) -> int:
     """Write or check notebooks; returns the exit code."""
     options = argparse.ArgumentParser(prog="python -m tools.tutorials")
-    options.add_argument("--check", action="store_true", help="compare with what is committed, and write nothing")
-    options.add_argument("--text", action="store_true", help="take over sentences, and run nothing")
+    options.add_argument("--check", action="store_true", help="compare with the committed ones, and write nothing")
+    options.add_argument("--text", action="store_true", help="update sentences, and run nothing")
     options.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; default all")
     arguments = options.parse_args(words)
     wrong = ""

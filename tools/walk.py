@@ -1,14 +1,14 @@
-"""Trace a command of refemu: the functions and files of the package that it meets, and the calls no reader can follow.
+"""Trace a command of refemu: functions and files of the package that it enters, and calls that a reader cannot follow.
 
     python tools/walk.py [--tree TREE] [--json] -- COMMAND ...
     python tools/walk.py -- generate --unit ovp_decoder --kinds paper -o /tmp/set
 
-Runs `python -m refemu COMMAND` in this process, or with --tree in another one on the package in TREE. What runs while a
-module is imported or a kernel compiled does not count, nor do comprehensions. depth: most functions of the package that
-are active at once. A hop is a call from one file to another, by the functions at its ends. It is blind where the
-calling function never mentions the called one: neither its name, nor its class if it makes an object, nor another name
-that its module binds it to; an editor has then nothing to go to a definition from. Calls that syntax makes
-(`__len__`, `__enter__`, generators that a loop resumes) are never blind; `__getattr__` and `__call__` always are.
+Runs `python -m refemu COMMAND` in this process, or with --tree in another one on the package in TREE. Imports,
+compilation of kernels and comprehensions do not count. depth: largest number of active functions of the package. A hop
+is a call from one file to another, named by the functions at its ends. It is blind if the calling function mentions
+neither the called one's name, nor its class if it makes an object, nor another name of it in the module: an editor then
+cannot go to the definition. Calls by syntax (`__len__`, `__enter__`, generators in a loop) are never blind;
+`__getattr__` and `__call__` always are.
 """
 
 import argparse
@@ -32,16 +32,22 @@ from unittest import mock
 
 UNCOUNTED = {"<module>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 INNER = re.compile(r"\.<locals>\.<(listcomp|setcomp|dictcomp|genexpr)>")
-HIDING = {"__getattr__", "__getattribute__", "__call__", "__init__", "__new__"}  #: called by syntax that names others
+HIDING = {
+    "__getattr__",
+    "__getattribute__",
+    "__call__",
+    "__init__",
+    "__new__",
+}  #: methods called by syntax that names others
 
 
 @dataclass
 class Walk:
-    """The calls met below one folder. Give `call` to `sys.setprofile`."""
+    """The calls below one folder. Give `call` to `sys.setprofile`."""
 
     folder: str
     functions: set[CodeType] = field(default_factory=set)
-    hops: dict[tuple[str, str], bool] = field(default_factory=dict)  #: whether blind
+    hops: dict[tuple[str, str], bool] = field(default_factory=dict)  #: whether a hop is blind
     depth: int = 0
 
     def call(self, frame: FrameType, event: str, _: Any) -> None:
@@ -59,7 +65,7 @@ class Walk:
             self.hops[hop] = self.hops.get(hop, True) and blind(active[1], code)
 
     def active(self, frame: FrameType | None) -> Iterator[FrameType]:
-        """The frames of the package from `frame` outwards."""
+        """Frames of the package from `frame` outwards."""
         while frame:
             if below(frame.f_code.co_filename, self.folder):
                 yield frame
@@ -70,7 +76,7 @@ class Walk:
         return f"{below(code.co_filename, self.folder)}:{INNER.sub('', code.co_qualname)}"
 
     def report(self) -> dict[str, Any]:
-        """The numbers, and the names behind them."""
+        """The numbers, with the names after them."""
         names = sorted(map(self.name, self.functions))
         files = {code.co_filename for code in self.functions}
         numbers = {"functions": len(names), "files": len(files), "depth": self.depth, "hops": len(self.hops)}
@@ -82,22 +88,22 @@ class Walk:
 
 @functools.cache
 def below(file: str, folder: str) -> str:
-    """The path of a file from the folder on, or "" where it is elsewhere."""
+    """The path of a file below the folder, or ""."""
     return os.path.relpath(file, folder) if file.startswith(folder + os.sep) else ""
 
 
 def imports(frame: FrameType) -> bool:
-    """Whether a module is being imported, the command's own excepted."""
+    """Whether a module is being imported, except the command's own."""
     return frame.f_code.co_name == "<module>" and frame.f_globals["__name__"] != "__main__"
 
 
 def compiles(frame: FrameType) -> bool:
-    """Whether numba called, which runs functions of its extensions to compile a kernel."""
+    """Whether numba made the call: it runs functions of its extensions to compile a kernel."""
     return frame.f_back is not None and frame.f_back.f_globals.get("__name__", "").startswith("numba.")
 
 
 def blind(caller: FrameType, code: CodeType) -> bool:
-    """Whether nothing in the calling function leads to the called one."""
+    """Whether nothing in the calling function refers to the called one."""
     name, mentioned = code.co_name, mentions(caller.f_code)
     wanted = code.co_qualname.split(".")[-2] if name in ("__init__", "__new__") else name
     syntax = name.startswith("__") and name not in HIDING
@@ -109,7 +115,7 @@ def blind(caller: FrameType, code: CodeType) -> bool:
 
 @functools.cache
 def mentions(code: CodeType) -> frozenset[str]:
-    """Names that a function reads, its attributes, imports and inner functions included; not its parameters."""
+    """Names that a function reads, with its attributes, imports and inner functions, without parameters."""
     inner = (mentions(each) for each in code.co_consts if isinstance(each, CodeType))
     return frozenset(code.co_names).union(*inner)
 
@@ -127,11 +133,11 @@ def trace(words: list[str]) -> dict[str, Any]:
 
 
 def main(words: list[str]) -> int:
-    """Print the report; with --tree from another process, whose package is that of the tree."""
+    """Print the report; with --tree from another process, with the package of the tree."""
     options = argparse.ArgumentParser(prog="python tools/walk.py")
     options.add_argument("--tree", type=Path, help="a folder with another refemu/")
-    options.add_argument("--json", action="store_true", help="one JSON object, with every function met")
-    options.add_argument("command", nargs="+", help="what `refemu` is given")
+    options.add_argument("--json", action="store_true", help="one JSON object, with every function entered")
+    options.add_argument("command", nargs="+", help="arguments of `refemu`")
     arguments = options.parse_args(words)
     if arguments.tree:
         words = [*["--json"] * arguments.json, "--", *arguments.command]

@@ -1,1 +1,1 @@
-"""Rows of the benchmark table: what is measured beside what."""
+"""Rows of the benchmark table: what is measured, compared with what."""

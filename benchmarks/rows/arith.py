@@ -44,7 +44,7 @@ def matmul_fp32() -> list[Row]:
 
 
 def matmul_fp16_weights() -> list[Row]:
-    """One row against weights kept as fp16, against sgemm on float32 weights and NumPy's own float16 product."""
+    """One row with fp16 weights, compared with sgemm on float32 weights and NumPy's own float16 product."""
     side = size(4096, 64)
     a, w = normal((1, side), 1), normal((side, side), 2).astype(np.float16)
     wide, weights = w.astype(np.float32), dot_compiled.panels(w)

@@ -13,7 +13,7 @@ from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compil
 
 
 def numpy_encode(x: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
-    """What a user would write for groups of 32: maximum of the fields, one shift; signed codes and exponents."""
+    """A user's code for groups of 32: maximum of the fields, one shift; signed codes and exponents."""
     word = np.moveaxis(x.view(np.uint16), axis, -1)
     grouped = word.reshape(*word.shape[:-1], -1, 32)
     field = (grouped >> 10) & 31
@@ -31,7 +31,7 @@ def same(theirs: tuple[np.ndarray, np.ndarray], ours: BfpTensor) -> bool:
 
 
 def encode() -> list[Row]:
-    """fp16 to signs, 8-bit magnitudes and exponents, groups of 32 along the last axis; beside torch: `rivals`."""
+    """fp16 to signs, 8-bit magnitudes and exponents, groups of 32 along the last axis; torch is in `rivals`."""
     x = normal((1 << 10, 1 << 10), 11).astype(np.float16)
     return [
         pairs(
@@ -77,7 +77,7 @@ def convert() -> list[Row]:
 
 
 def numpy_int4(w: np.ndarray) -> np.ndarray:
-    """What a user would write for INT4 weights in groups of 128."""
+    """A user's code for INT4 weights in groups of 128."""
     grouped = w.reshape(w.shape[0], -1, 128).astype(np.float64)
     scale = (np.abs(grouped).max(axis=-1) / 7).astype(np.float16).astype(np.float64)
     return np.clip(np.rint(grouped / scale[..., None]), -8, 7).astype(np.int8).reshape(w.shape)

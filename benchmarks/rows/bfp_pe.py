@@ -32,7 +32,7 @@ def operands(rows: int, inner: int, columns: int) -> tuple[BfpTensor, GroupIntTe
 
 
 def numpy_groups(a: BfpTensor, w: GroupIntTensor) -> np.ndarray:
-    """What a user would write: an integer product per group, the fp16 rounding, the factor, the sum."""
+    """A user's code: an integer product per group, the fp16 rounding, the factor, the sum."""
     x, codes, power, scale = a.signed(), w.grid(), a.powers(), w.scales_of(32).astype(np.float32)
     total = np.zeros((len(x), len(codes)), np.float32)
     for g in range(power.shape[1]):

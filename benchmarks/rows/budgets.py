@@ -1,4 +1,4 @@
-"""What a user waits for before anything is computed: imports, the command line, first calls, compiling (budgets)."""
+"""A user's waiting time before any computation: imports, command line, first calls, compiling (budgets)."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def imports() -> list[Row]:
 
 
 def command_line() -> list[Row]:
-    """Whole processes; 0.4 s is what they must keep."""
+    """Whole processes; their limit is 0.4 s."""
     return [
         process_row("BUDGET-CLI", f"refemu {' '.join(words)}, start to end", 0.25, [*REFEMU, *words])
         for words in (("--help",), ("show", "INT4"), ("list",))
@@ -92,7 +92,7 @@ def command_line() -> list[Row]:
 
 
 def plugins() -> list[Row]:
-    """What every project of an environment pays for refemu being installed."""
+    """Cost of an installed refemu for other projects of the environment."""
     light = "print([name for name in sys.modules if name.startswith('refemu.units')])"
     return [
         inside_row(

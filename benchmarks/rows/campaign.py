@@ -3,7 +3,7 @@
     python -m benchmarks.rows.campaign [--cases N] [--seconds S] [--workers 1 2] [--unit U]...
         [--markdown docs/measurements.md]
 
-A table of every unit: each campaign is made by `refemu generate` in a folder of its own, which is removed afterwards;
+A table of every unit: each campaign is made by `refemu generate` in a separate folder, which is removed afterwards;
 10^6 rows of the widest unit are 4 GB for each of its configurations. With --seconds a unit whose campaign would take
 one worker longer gets fewer rows.
 """
@@ -55,7 +55,7 @@ class Line:
 
 
 def generate(unit: str, cases: int, workers: int) -> Made:
-    """One campaign by the command line, and what it says of itself."""
+    """One campaign by the command line, and its own report."""
     with tempfile.TemporaryDirectory() as folder:
         words = [
             "generate",
@@ -116,7 +116,7 @@ def table(lines: Sequence[Line], workers: Sequence[int]) -> list[str]:
 
 
 def _time(seconds: float) -> str:
-    """Of one core, in two digits."""
+    """Share of one core, in two digits."""
     for unit, length in (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("min", 60)):
         if seconds >= 2 * length or unit == "min":
             return f"{_digits(seconds / length)} {unit}"
@@ -135,7 +135,7 @@ def _digits(value: float) -> str:
 
 
 def within(page: str, text: Sequence[str]) -> str:
-    """`page` with `text` between its markers; a page without them is refused by the ValueError of `index`."""
+    """`page` with `text` between its markers; without them `index` raises ValueError."""
     before, after = page[: page.index(BEGIN) + len(BEGIN)], page[page.index(END) :]
     return "\n".join([before, *text, after])
 
@@ -156,7 +156,7 @@ def rows() -> list[Row]:
 def main(words: Sequence[str]) -> int:
     """Print the table as its lines come; exit code 1 if some bytes depend on the number of workers."""
     arguments = _options().parse_args(words)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of every worker
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread per worker
     lines: list[Line] = []
     for unit in arguments.unit or units.names():
         cases = arguments.cases if arguments.seconds is None else affordable(unit, arguments.cases, arguments.seconds)

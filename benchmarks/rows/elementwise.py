@@ -129,7 +129,9 @@ def angles() -> list[Row]:
     """Tables of a whole prompt, against one percent of the products of its prefill."""
     positions = np.arange(PREFILL)
     x, w = normal((PREFILL, LAYER[0]), 1), normal(LAYER, 2)
-    share = 0.01 * PREFILL * PER_TOKEN / (2 * PREFILL * LAYER[0] * LAYER[1])  # of a prefill, in products of this size
+    share = (
+        0.01 * PREFILL * PER_TOKEN / (2 * PREFILL * LAYER[0] * LAYER[1])
+    )  # share of a prefill, in products of this size
 
     def same(_: np.ndarray, ours: tuple[np.ndarray, np.ndarray]) -> bool:
         angle = positions[:, None] * 10000.0 ** (-np.arange(32) / 32)

@@ -1,4 +1,4 @@
-"""What `refemu diff --explain` takes, start-up included: of a decision, of a decision with a bug, of random words."""
+"""Time of `refemu diff --explain` with start-up: for a decision, a decision with a bug, random words."""
 
 import sys
 import tempfile
@@ -75,7 +75,7 @@ def _set(name: str, rows: int, folder: Path) -> sets.Golden:
 
 
 def _devices(golden: sets.Golden) -> Iterator[tuple[str, dict[str, np.ndarray], str]]:
-    """What a device does, its answers, and the id that must be named."""
+    """A description of a device, its answers, and the id that must be named."""
     unit: AnyUnit = units.find(golden.manifest["unit"])
     device, id = _other(unit, golden)
     answers = _answers(golden, device)
@@ -98,7 +98,7 @@ def _other(unit: AnyUnit, golden: sets.Golden) -> tuple[Device, str]:
         device = other.device(unit, unit.config(golden.config), [each])
         if device is not None and any((right[n] != a).mean() > 0.01 for n, a in _answers(golden, device).items()):
             return device, each.decision
-    raise LookupError(f"{unit.name} has no alternative that its random rows tell")
+    raise LookupError(f"{unit.name} has no variant that its random rows detect")
 
 
 def _right(golden: sets.Golden) -> dict[str, np.ndarray]:
@@ -106,7 +106,7 @@ def _right(golden: sets.Golden) -> dict[str, np.ndarray]:
 
 
 def _answers(golden: sets.Golden, device: Device) -> dict[str, np.ndarray]:
-    """Of a device to the stimulus of a set."""
+    """Answers of a device to the stimulus of a set."""
     right = _right(golden)
     whole = table.whole(golden, answer_files.Answer(right, {}))
     words, _ = unit_runs.words(whole, [], device)

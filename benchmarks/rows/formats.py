@@ -13,7 +13,7 @@ MAGNITUDES = np.array([12, 16, 24, 32, 48, 64, 96], np.float32)
 
 
 def numpy_encode(x: np.ndarray) -> np.ndarray:
-    """What a user would write: `where` and `searchsorted` over pairs; grid units to packed nibbles."""
+    """A user's code: `where` and `searchsorted` over pairs; grid units to packed nibbles."""
     pair = x.reshape(-1, 2)
     size = np.abs(pair)
     out = size > 9.5

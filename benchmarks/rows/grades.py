@@ -1,4 +1,4 @@
-"""Grading of sets, generation with and without registers, and memory that generation takes."""
+"""Grading of sets, generation with and without registers, and memory of a generation."""
 
 import sys
 import tempfile
@@ -16,20 +16,20 @@ from refemu.golden.make import build, generate
 from refemu.units.ports import Ports
 from refemu.units.unit import AnyUnit, Config, Kind
 
-KINDS: tuple[Kind, ...] = ("paper", "edge", "random")  #: of a committed set, all that need no model
+KINDS: tuple[Kind, ...] = ("paper", "edge", "random")  #: kinds of a committed set that need no model
 SIMPLE = ("bits", "lanes", "order", "words")  #: classes that run no device
-FEW = 2  #: samples where one takes a second
-#: a set of one step, of many registers, and one that needs many rows beside the set
+FEW = 2  #: number of samples if one takes a second
+#: a set of one step, of many registers, and one that needs many further rows
 QUICK = ("olive_mac-wrap", "page_manager-paper", "bfp_pe_array-exact")
 SMALLEST = ("fp2half-paper",)  #: sets of `--smallest`
 #: set -> seconds allowed of all classes but mutants
 WHOLE = {"olive_mac-wrap": 60, "page_manager-paper": 60}
-#: set -> seeds of its random rows; registers many times as wide as the outputs, or few beside them
+#: set -> seeds of its random rows; registers many times as wide as the outputs, or few
 REGISTERS = {"olive_edp-int8_int8": 3200, "orizuru-n16": 200, "page_manager-paper": 100, "significance-paper": 400}
 #: units whose sets are the widest
 WIDE = ("bfp_pe_array", "harmonia_core", "kllm_chip", "layer_step", "olive_systolic_clocked", "paged_attention")
-ALLOWED_MB = 1000  #: of a process that generates a set
-#: what a child runs: a set is generated, and the process says what it held at most
+ALLOWED_MB = 1000  #: limit of a process that generates a set
+#: script of a child: it generates a set and prints its largest memory
 CHILD = """import sys
 from refemu import golden
 golden.generate(sys.argv[1], units=[sys.argv[2]])
@@ -37,7 +37,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 def quick() -> list[AnyRow]:
-    """Classes that compare answers alone; rows beside the set are drawn where it lets a fault pass."""
+    """Classes that compare results alone; further rows are drawn if the set misses a fault."""
     names = size(QUICK, SMALLEST)
     return [row for name in names for row in _graded("GRADE-QUICK", name, 1, ", ".join(SIMPLE), SIMPLE)]
 
@@ -71,7 +71,7 @@ def _grade(id: str, name: str, allowed: float, what: str, classes: tuple[str, ..
 
 
 def _once(id: str, what: str, allowed: float, folder: Path) -> Row:
-    """A grade that takes minutes, behind another one that compiles what it needs."""
+    """A grade that takes minutes, after another one that compiles its kernels."""
     golden.grade_set(folder, SIMPLE, pool=1)
     begin = time.perf_counter()
     grade = golden.grade_set(folder)
@@ -86,7 +86,7 @@ def _complete(grade: Grade, classes: tuple[str, ...]) -> bool:
 
 
 def registers() -> list[Row]:
-    """Random rows as a campaign makes them, beside the same without registers in the files."""
+    """Random rows of a campaign, compared with the same without registers in the files."""
     return [_beside_outputs(name, size(seeds, 1)) for name, seeds in REGISTERS.items()]
 
 

@@ -62,7 +62,7 @@ def matmul() -> list[Row]:
 
 
 def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
-    """`rows` tokens of k elements by a weight of n columns, both quantized, beside BLAS on floats."""
+    """`rows` tokens of k elements by a weight of n columns, both quantized, compared with BLAS on floats."""
     a, b = operands(rows, k, n)
     right = index_matmul_compiled.prepare(b)
     centroids, x = b.codebook.centroids, a.dequantized().astype(np.float32)
@@ -74,7 +74,7 @@ def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
         return x @ (np.take(centroids, b.index) * scale)
 
     def same(_: np.ndarray, ours: index_matmul.Result) -> bool:
-        """Against the readable unit; BLAS rounds otherwise and is no judge."""
+        """Against the readable unit; BLAS rounds differently and cannot be the reference."""
         return ours.y[0, 0].tobytes() == first.y.tobytes()
 
     name = f"index MatMul {rows} x {k} x {n}, W4A4, fp16 MAC"

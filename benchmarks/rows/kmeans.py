@@ -70,7 +70,7 @@ def encode() -> list[Row]:
 
 
 def _numpy_encode(x: np.ndarray, book: Codebook, k: int) -> np.ndarray:
-    """What a user would write."""
+    """A user's code."""
     wide = x.astype(np.float32)
     ranked = np.argpartition(wide, (k, wide.shape[1] - k - 1), axis=1)
     mask = np.zeros(x.shape, np.bool_)
@@ -84,7 +84,7 @@ def _numpy_encode(x: np.ndarray, book: Codebook, k: int) -> np.ndarray:
 def train() -> list[Row] | list[Absent]:
     """200,000 samples, 16 clusters, from the same start."""
     if importlib.util.find_spec("sklearn") is None:
-        return [Absent("KM-TRAIN", "beside scikit-learn", "not installed: pip install -e '.[bench]'")]
+        return [Absent("KM-TRAIN", "compared with scikit-learn", "not installed: pip install -e '.[bench]'")]
     rival = importlib.import_module("sklearn.cluster").KMeans
     x = _samples(200 * 1024).astype(np.float32)
     first = np.quantile(x, (np.arange(16) + 0.5) / 16)[:, None]

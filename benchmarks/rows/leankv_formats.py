@@ -14,7 +14,7 @@ VECTORS, FEATURES = 1 << 13, 128
 
 
 def numpy_quantize(x: np.ndarray) -> np.ndarray:
-    """What a user would write: minimum, maximum, divide, round, two codes to a byte. Packed words only."""
+    """A user's code: minimum, maximum, divide, round, two codes per byte. Packed words only."""
     wide = x.astype(np.float32)
     low = wide.min(axis=1, keepdims=True)
     step = (wide.max(axis=1, keepdims=True) - low) / np.float32(15)

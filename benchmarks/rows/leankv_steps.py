@@ -17,7 +17,7 @@ THRESHOLDS = (0.0005, 0.002)  #: with which heads move, prune and append
 
 
 def steps() -> list[Row]:
-    """Steps of heads of 512 tokens, K8V4 and K4V2, behind a prompt that is loaded before: one head, and many."""
+    """Steps of heads of 512 tokens, K8V4 and K4V2, after a loaded prompt: one head, and many."""
     return [
         _steps("LEANKV-HEAD", "one head", 1, size(ALONE, 2)),
         _steps("LEANKV-HEAD", f"{HEADS} heads side by side", size(HEADS, 2), size(STEPS, 2)),

@@ -14,7 +14,7 @@ SECONDS = 60.0  #: by the goals
 
 
 class Machine(NamedTuple):
-    """What a row runs. small: the scheme for the model `tiny`."""
+    """The work of a row. small: the scheme for the model `tiny`."""
 
     scheme: str
     tokens: int

@@ -20,7 +20,7 @@ from refemu.models import text
 from refemu.models.fetch import store
 
 NAME, RIVAL = "smollm2-135m", "float32 NumPy/BLAS"
-DECODE, ROUNDS = 8, 3  #: tokens behind a prompt; pairs of a row
+DECODE, ROUNDS = 8, 3  #: tokens after a prompt; pairs of a row
 LONG, ALLOWED_GB = 2048, 3.0  #: tokens of the long context, and the memory that it may take
 
 
@@ -31,7 +31,7 @@ class Case:
     name: str
     prefill: float
     decode: float
-    changes: str = ""  #: what makes it ready sooner and does not change what a token costs
+    changes: str = ""  #: changes that shorten preparation and not the cost of a token
     prompt: int = 256  #: tokens
     cut: bool = True  #: a decode step has the bits of a prompt's column
     alike: float = 0.3  #: share of positions whose best token is that of float32, at least
@@ -60,7 +60,7 @@ LONG_CASES = ("harmonia-kv4",)  #: ready soon; packs its cache
 
 
 def whole_model() -> Sequence[AnyRow]:
-    """A prompt and some tokens behind it, per scheme; 1.0 = as fast as float32 with BLAS."""
+    """A prompt and some tokens after it, per scheme; 1.0 = as fast as float32 with BLAS."""
     if absent := missing("PERF-M1", "PERF-M2"):
         return absent
     model = models.load(name())
@@ -136,7 +136,7 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 
 def long_context() -> Sequence[AnyRow]:
-    """2,048 tokens at once, each scheme in a process of its own, whose largest resident memory counts."""
+    """2,048 tokens at once, each scheme in a separate process, whose largest resident memory counts."""
     if absent := missing("PERF-M3", "MEM-2048"):
         return absent
     rival = json.loads(_process("float32"))
@@ -172,7 +172,7 @@ def _process(spec: str, run: str = "run_long") -> str:
 
 
 def run_long(spec: str) -> None:
-    """Print what a prompt of 2,048 tokens takes in this process, after a short one that compiles."""
+    """Print the memory of a prompt of 2,048 tokens in this process, after a short one that compiles."""
     import resource
 
     model = models.load(name())
@@ -193,7 +193,7 @@ def run_long(spec: str) -> None:
 
 
 def memory_of_codes() -> Sequence[AnyRow]:
-    """What stays behind 2,048 tokens: weights and cache as codes beside weights in FP16 and a cache in float32."""
+    """Memory after 2,048 tokens: weights and cache as codes, compared with FP16 weights and a float32 cache."""
     if absent := missing("MEM-CODES"):
         return absent
     what = f"{name()} harmonia-kv4 behind {LONG} tokens, anonymous"
@@ -208,7 +208,7 @@ def memory_of_codes() -> Sequence[AnyRow]:
 
 
 def run_resident(spec: str) -> None:
-    """Print what of this process is in memory, but files, behind a prompt of 2,048 tokens of which one row is kept."""
+    """Print this process's memory except files, after a prompt of 2,048 tokens with one row of logits."""
     model = models.load(name())
     ids = model.tokenizer.encode(text.default())[: size(LONG, 16)]
     begin = time.perf_counter()

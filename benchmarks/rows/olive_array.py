@@ -11,7 +11,7 @@ from refemu.units.olive.olive_requant import compiled as olive_requant_compiled
 from refemu.units.olive.olive_systolic_clocked import OliveSystolicClocked, Product, multiply, tile
 
 EDGES, ELEMENT_CYCLES = 2e3, 50e6  #: a second, by the goals
-BIASES = 2, 2  #: of int4's outliers
+BIASES = 2, 2  #: biases of int4's outliers
 
 
 def pair_words(lines: int, half: int, seed: int) -> np.ndarray:
@@ -71,7 +71,7 @@ def products() -> list[Row]:
 
 
 def outputs() -> list[Row]:
-    """Sums to fp16 words and to pairs, every register, beside the same in NumPy without registers."""
+    """Sums to fp16 words and to pairs, every register, compared with NumPy without registers."""
     rng = np.random.default_rng(4)
     acc = rng.integers(-(1 << 16), 1 << 16, (1 << 18, 2)).astype(np.int32)
     a, following = np.float32(0.01), np.float32(3.0)

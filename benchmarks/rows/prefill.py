@@ -1,4 +1,4 @@
-"""A prompt through a seeded model, beside transformers on the same weights (SIZE-PREFILL)."""
+"""A prompt through a model of random weights, compared with transformers on the same weights (SIZE-PREFILL)."""
 
 import gc
 import tempfile
@@ -13,7 +13,7 @@ from benchmarks.rows.rivals import Rows, optional
 from refemu import models
 
 TOKENS = 256
-CLOSE = 0.02  #: of the largest logit: theirs are sums in float32 or float16, in another order
+CLOSE = 0.02  #: of the largest logit: transformers sums in float32 or float16, in another order
 
 
 def prompts() -> Rows:

@@ -93,7 +93,7 @@ def rounding() -> Rows:
 
 
 def mac() -> Rows:
-    """fp16 multiply and add, each rounded, in order: apytypes computes the same bits, in threads of its own."""
+    """fp16 multiply and add, each rounded, in order: apytypes computes the same bits, with its own threads."""
     modules, absent = optional("RIVAL-MAC16", "bench", "apytypes")
     if absent:
         return absent

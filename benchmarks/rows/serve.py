@@ -67,7 +67,7 @@ def _repeated(text: bytes, times: int) -> bytes:
 
 
 def _row(id: str, name: str, what: str, rate: float, goal: float) -> Row:
-    """A rate beside the goal; 0 where there is none."""
+    """A rate relative to the goal; 0 if there is none."""
     text = f"goal: {goal:,.0f} a second" if goal else "no goal"
     seconds = 1 / (goal or OTHER), 1 / rate
     return row(id, f"{name}, {what}: {rate:,.0f}/s", text, [seconds], First(1 / rate, 0.0, None), float(goal > 0), True)

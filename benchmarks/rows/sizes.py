@@ -1,4 +1,4 @@
-"""A seeded model of 1.1 B weights: preparation of `fp16`, the second start, memory; and the search of `olive-4`.
+"""A model of 1.1 B random weights: preparation of `fp16`, the second start, memory; and the search of `olive-4`.
 
 Preparation alone, which keeps nothing, is measured on two blocks of that model, in memory.
 """
@@ -20,7 +20,7 @@ from refemu.formats.olive.compiled import ovp_search as compiled_run
 from refemu.models.schemes.olive.config import OliveConfig
 
 RATE, SEARCHED = 200e6, 10e6  #: weights a second and core, prepared and searched
-START_S = 2.0  #: of the second start
+START_S = 2.0  #: limit of the second start
 ROWS_OF_WEIGHT, INPUTS = 256, 4096
 
 
@@ -48,7 +48,7 @@ def _row(id: str, what: str, allowed: float, seconds: float, goal: float = 1.0) 
 
 
 def preparation() -> list[Row]:
-    """Scheme `fp16` from a mapped checkpoint of fp16, on one thread; nothing is kept, so no digest and no disk."""
+    """Scheme `fp16` from a mapped checkpoint of fp16, on one thread; without a cache, so no digest and no disk."""
     with tempfile.TemporaryDirectory() as place:
         model = models.load(seeded_checkpoint.write(size("two-blocks", "smallest"), Path(place) / "checkpoint"))
         count = int(sum(np.prod(shape) for shape in model.config.shapes.values()))
@@ -88,7 +88,7 @@ def search() -> list[Row]:
             allowed,
             lambda: compiled_run.select(weights, formats),
             right,
-            clock=time.process_time,  # a thread of its own searches
+            clock=time.process_time,  # a separate thread searches
         )
     ]
 

@@ -1,4 +1,4 @@
-"""Operations by several threads, on the wall's clock: beside a rival with as many, and beside our own with one."""
+"""Operations by several threads, on the wall's clock: compared with a rival of as many, and with one thread."""
 
 import os
 import time

@@ -16,7 +16,7 @@ from refemu.units.olive.mmaovp import compiled as mmaovp_compiled
 from refemu.units.olive.olive_edp import compiled as olive_edp_compiled
 
 TYPES = {"int4": (OVP_INT4, "ovpi4"), "int8": (OVP_INT8, "ovpi8")}
-BIAS = {"int4": 2, "int8": 4}  #: of the outliers beside each type
+BIAS = {"int4": 2, "int8": 4}  #: bias of the outliers with each type
 
 
 def half(shape: tuple[int, ...], seed: int, deviation: float = 3) -> np.ndarray:
@@ -25,7 +25,7 @@ def half(shape: tuple[int, ...], seed: int, deviation: float = 3) -> np.ndarray:
 
 
 def encode() -> list[Row]:
-    """A tensor of fp16 values to packed pairs, by a scale: float32 division, as a layer's input goes."""
+    """A tensor of fp16 values to packed pairs, by a scale: float32 division, as for a layer's input."""
     x, scale = half((1 << 11, 1 << 9), 3, 1.5), np.float32(0.5)
     return [
         pairs(

@@ -108,7 +108,7 @@ def vectors() -> list[Row]:
 
 
 def read(data: bytes) -> dict[str, np.ndarray]:
-    """What NumPy reads."""
+    """Arrays that NumPy reads."""
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
         return dict(archive)
 

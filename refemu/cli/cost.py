@@ -1,4 +1,4 @@
-"""`refemu cost`: what a run of a model costs on the paper's machine, by layer and kind of work."""
+"""`refemu cost`: cost of a model's run on the paper's accelerator, by layer and kind of work."""
 
 import argparse
 from typing import Any
@@ -46,8 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(report: Any) -> None:
-    step = "the token behind a prompt" if report.phase == "decode" else "a prompt"
-    title = f"cost of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; words are those moved"
+    step = "the token after a prompt" if report.phase == "decode" else "a prompt"
+    title = (
+        f"cost of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; "
+        "weights, activations, kv: words moved"
+    )
     print_table(title, COLUMNS, [_row(row) for row in report.layers], COLUMNS[3:])
 
 

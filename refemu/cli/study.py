@@ -44,16 +44,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _require_places(arguments: argparse.Namespace) -> None:
-    """Refuse, before anything is measured, what cannot become a folder or a file."""
+    """Raise Refused, before anything is measured, for paths that cannot become a folder or a file."""
     for option, word in (("--csv", arguments.csv), ("-o", arguments.out)):
         if word and not _may_be_folder(Path(word)):
-            raise Refused(f"study: {option} must be a folder that can be written, got {word}")
+            raise Refused(f"study: {option} must be a writable folder, got {word}")
     if arguments.plot and (Path(arguments.plot).is_dir() or not _may_be_folder(Path(arguments.plot).parent)):
-        raise Refused(f"study: --plot must be a file in a folder that can be written, got {arguments.plot}")
+        raise Refused(f"study: --plot must be a file in a writable folder, got {arguments.plot}")
 
 
 def _may_be_folder(path: Path) -> bool:
-    """Whether a path is a folder that can be written, or one can be made there: a file without a name is tried."""
+    """Whether a path is a writable folder, or one can be made there: a file without a name is tried."""
     nearest = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):
@@ -63,7 +63,7 @@ def _may_be_folder(path: Path) -> bool:
 
 
 def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
-    """Tables, figures, setting, and steps that were measured and kept."""
+    """Tables, figures, setting, and the steps measured and saved."""
     from refemu.models.backend import Jit
     from refemu.studies import steps
     from refemu.studies.results import ResultStore
@@ -85,7 +85,7 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What only some studies take."""
+    """Options of some studies only."""
     options: dict[str, Any] = {}
     if "schemes" in arguments:
         options["listed"] = tuple(arguments.schemes or ())
@@ -106,12 +106,12 @@ def _setting(model: Any, arguments: argparse.Namespace) -> Any:
         return Setting(model, tuple(token for ids in texts for token in ids), arguments.win, prefill, texts)
     setting = Setting(model, tuple(source.ids(model, arguments)[:limit]), arguments.win, prefill)
     if limit:
-        _ = setting.windows  # refuses what leaves none
+        _ = setting.windows  # raises if there are none
     return setting
 
 
 def _texts(model: Any, arguments: argparse.Namespace, limit: int) -> tuple[tuple[int, ...], ...]:
-    """What an encoder reads: paragraphs of a text, or token ids cut into windows."""
+    """Texts of an encoder: paragraphs of a text, or token ids cut into windows."""
     from refemu.studies import evaluation
 
     listed = source.listed_ids(model, arguments)
@@ -126,7 +126,7 @@ def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figure
     known = list(getattr(experiments, "ENCODER_PARTS", ()) if setting.is_encoder else ()) or list(experiments.PARTS)
     if getattr(arguments, "schemes", None):
         if arguments.only or arguments.figure or arguments.plot:
-            raise Refused("study: --schemes prints a table of these: leave out --only, --figure and --plot")
+            raise Refused("study: --schemes prints its own table; remove --only, --figure and --plot")
         return [], []
     if not setting.ids:
         known = [part for part in known if part == "weights"]
@@ -158,7 +158,7 @@ def _chosen(text: str | None, known: list[str], option: str) -> list[str]:
 
 
 def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
-    """The results of the steps, after an estimate of the time; an interrupted study goes on where it was stopped."""
+    """The results of the steps, after an estimate of the time; an interrupted study resumes where it was stopped."""
     from refemu.studies import steps
 
     _announce(listed, bench, name)
@@ -166,19 +166,19 @@ def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
         with progress() as report:
             return steps.run(listed, bench, report, f"study {name}")
     except KeyboardInterrupt:
-        _notice("what was measured is kept; the same command goes on from there")
+        _notice("results so far are saved; run the same command to resume")
         raise
 
 
 def _announce(listed: Sequence[Any], bench: Any, name: str) -> None:
-    """Say how long it will take, before it begins."""
+    """Print how long it will take, before it starts."""
     from refemu.studies import evaluation, steps
 
     todo, count = steps.missing(listed, bench), len({step.name for step in listed})
-    kept = f"; {count - len(todo)} of {count} results kept from earlier runs" if len(todo) < count else ""
+    kept = f"; {count - len(todo)} of {count} results saved by earlier runs" if len(todo) < count else ""
     about = f"study {name} of {evaluation.label(bench.model)}"
     if not todo:
-        _notice(f"{about}: nothing to measure, {counted(count, 'result')} kept from earlier runs")
+        _notice(f"{about}: nothing to measure, {counted(count, 'result')} saved by earlier runs")
         return
     seconds = steps.seconds(steps.estimate(list(todo.values()), bench.model), bench.model, bench.backend)
     _notice(f"{about}: {counted(len(todo), 'measurement')}, about {duration(seconds)}{kept}")
@@ -207,7 +207,7 @@ def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
 
 
 def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:
-    """Write what --csv, --plot and -o ask for, each file whole or not at all."""
+    """Write the files of --csv, --plot and -o, each atomically."""
     if arguments.csv:
         _write_csv(Path(arguments.csv), whole, tables)
     if arguments.plot:
@@ -251,8 +251,8 @@ def _write(path: Path, data: bytes) -> None:
 
 
 _MEANING = """\
-probe      percent of the sentences that it calls good or bad as people do. It is a ridge regression on the fp32
+probe      percent of the sentences classified as people do. The probe is a ridge regression on the fp32
            embeddings of twice as many other sentences, applied unchanged to the embeddings of every scheme
-as fp32    percent of the sentences of which it says what it says of their fp32 embeddings
+as fp32    percent of the sentences with the same class as from their fp32 embeddings
 error      mean over the sentences of |embedding - fp32 embedding| / |fp32 embedding|, L2 norms
 fp32       plain float32 NumPy; all other rows are refemu's exact arithmetic. Rows without outliers saturate"""

@@ -56,7 +56,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Answer of a model for a list of tokens."""
+    """Logits of a model for a list of tokens, with the counters of the run."""
 
     logits: np.ndarray  #: float32 (tokens, vocabulary): row t predicts the token after t
     counters: dict[str, int]  #: counters of the scheme, by name
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def next_token(self) -> int:
-        """Id of the likeliest token behind the last, the lowest of equal ones."""
+        """Id of the likeliest token after the last one; the lowest of several equal ones."""
         return int(np.argmax(self.logits[-1]))
 
     def __repr__(self) -> str:
@@ -73,10 +73,10 @@ class Run:
 
 
 def load(name: str | Path) -> Model:
-    """Load a model of the catalogue, or that of a weight file (.gguf, .safetensors) or its folder.
+    """Load a model of the catalogue, or one from a weight file (.gguf, .safetensors) or its folder.
 
-    Of safetensors in several files give the folder, or its `model.safetensors.index.json`; of a split GGUF model any of
-    its parts (`NAME-00001-of-00003.gguf`, the others beside it). The sha256 of a known model's file is checked.
+    For safetensors in several files give the folder or its `model.safetensors.index.json`; for a split GGUF model any
+    of its parts (`NAME-00001-of-00003.gguf`), all in one folder. The sha256 of a known model's file is checked.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def load(name: str | Path) -> Model:
     Raises
     ------
     Refused
-        The name is unknown, weights are not here, or a file is damaged, foreign, or no model of a family that
-        docs/your-model.md lists.
+        An unknown name; missing weights; a damaged file, another format, or a model of a family that docs/your-model.md
+        does not list.
     """
     if str(name) == "tiny":
         from refemu.models.builtin import tiny
@@ -142,7 +142,7 @@ def prepare(
     Raises
     ------
     Refused
-        A name is unknown, the scheme does not compute such models, or a weight file changed since it was loaded.
+        An unknown name, a scheme that does not compute such models, or a weight file that changed since it was loaded.
     """
     config, engine = schemes.find(scheme), backends.find(backend)
     loaded = load(model) if isinstance(model, str) else model
@@ -159,17 +159,17 @@ def prepare(
 def compose(
     linear: str | Scheme, attention: str | Scheme, layers: Mapping[str | Scheme, Sequence[int]] | None = None
 ) -> Scheme:
-    """Compose a scheme of the linear layers of some schemes and the attention of another.
+    """Compose a scheme from the linear layers of some schemes and the attention of another.
 
     Parameters
     ----------
     linear : str or Scheme
-        Scheme of the linear layers that `layers` does not name: `fp16`, `olive-*`, `kllm-*` or `harmonia-*`. Embedding,
-        residual sums, the last norm and the output matrix are its as well.
+        Scheme of the linear layers that `layers` does not name: `fp16`, `olive-*`, `kllm-*` or `harmonia-*`. It also
+        computes the embedding, residual sums, the last norm and the output matrix.
     attention : str or Scheme
         Scheme of the attention and the KV cache of all blocks: `fp16`, `kllm-*`, `harmonia-*` or `leankv*`.
     layers : mapping of str or Scheme to sequence of int, optional
-        Blocks, from 0, whose linear layers another scheme computes.
+        Blocks, counted from 0, whose linear layers are computed by another scheme.
 
     Returns
     -------
@@ -179,9 +179,9 @@ def compose(
     Raises
     ------
     Refused
-        A scheme without that half, a block that is there twice, a parameter without an effect in its part.
+        A scheme without the half it is given for, a block named twice, a parameter that its part does not use.
     RefusedType
-        `layers` is no mapping, or the blocks of one scheme are no sequence.
+        `layers` is not a mapping, or the blocks of a scheme are not a sequence.
     """
     named = {} if layers is None else layers
     if not isinstance(named, Mapping):
@@ -224,26 +224,25 @@ def quantized(
     weight: Callable[[str, np.ndarray], np.ndarray],
     activation: Callable[[np.ndarray], np.ndarray],
 ) -> Prepared:
-    """Prepare a decoder whose linear layers multiply quantized values; all else is scheme `fp16`.
+    """Prepare a decoder whose linear layers multiply quantized values; scheme `fp16` computes the rest.
 
-    For `prepare` of a `SchemeKind` of one's own: a part of a mix is prepared as a whole model is. The output matrix
-    stays FP16.
+    For `prepare` of your own `SchemeKind`; a part of a mix is prepared the same way. The output matrix stays FP16.
 
     Parameters
     ----------
     model : Model
-        Model, or the part of one that `prepare` is called with.
+        Model, or the part of a model that `prepare` was given.
     config : Scheme
         Configuration of the scheme.
     backend : Backend
-        Backend that computes.
+        Backend that computes the steps.
     progress : callable
-        As the function was called with.
+        Passed on from `prepare`.
     weight : callable
-        weight(name, rows): the float32 values that stand for fp16 weights, `rows` (outputs, inputs) of the linear layer
-        `name`, "blk.3.q".
+        weight(name, rows): quantized float32 values for the fp16 weights `rows` (outputs, inputs) of the linear layer
+        `name`, such as "blk.3.q".
     activation : callable
-        activation(x): the float32 values that stand for the inputs x, float32 (tokens, inputs), of linear layers.
+        activation(x): quantized float32 values for the inputs x, float32 (tokens, inputs), of a linear layer.
 
     Returns
     -------
@@ -253,9 +252,9 @@ def quantized(
     Raises
     ------
     Refused
-        A function gives another shape, or the model has layers that the scheme does not compute.
+        A function returns another shape, or the scheme does not compute a layer of the model.
     RefusedType
-        A function gives no float32.
+        A function does not return float32.
     """
     from refemu.models.schemes.quantized import Quantized
 
@@ -278,7 +277,7 @@ def run(
     model : Model or str
         Model, or a name that `load` knows.
     token_ids : sequence of int or ndarray
-        At least one, no more than the context holds.
+        At least one id, at most as many as the context holds.
     scheme : str, Scheme or Prepared
         As for `prepare`, or its result; then `backend` and `calibration` are its own.
     backend : str or Backend
@@ -288,7 +287,7 @@ def run(
     calibration : sequence of int, optional
         As for `prepare`.
     costs : bool
-        Count what the scheme's machine would do as well: "blk.3.linear.cycles" and so on, the counts of `refemu cost`.
+        Also count the work of the scheme's accelerator, as `refemu cost` does ("blk.3.linear.cycles", ...).
 
     Returns
     -------
@@ -298,8 +297,8 @@ def run(
     Raises
     ------
     Refused
-        The list is empty, an id outside the vocabulary, the context too short, the model an encoder, or there is no
-        machine whose costs could be counted.
+        An empty list, an id outside the vocabulary, more tokens than the context holds, an encoder, or `costs` for a
+        scheme without an accelerator.
     """
     prepared = _prepared(model, scheme, backend, calibration, EncoderConfig, "is an encoder; use models.encode")
     if not costs:
@@ -321,7 +320,7 @@ def encode(
     taps: Tap | None = None,
     calibration: CalibrationTokens | None = None,
 ) -> np.ndarray:
-    """Compute the hidden states of an encoder behind its last block.
+    """Compute the hidden states of an encoder after its last block.
 
     Parameters
     ----------
@@ -346,7 +345,7 @@ def encode(
     Raises
     ------
     Refused
-        The list is empty, an id outside the vocabulary, the context too short, or the model a decoder.
+        An empty list, an id outside the vocabulary, more tokens than the context holds, or a decoder.
     """
     prepared: Any = _prepared(model, scheme, backend, calibration, ModelConfig, "is a decoder; use models.run")
     from refemu.models.encoder import runtime as encoder_runtime
@@ -386,7 +385,7 @@ def embedding(
     Raises
     ------
     Refused
-        As `encode` does, or a hidden state is not finite.
+        As for `encode`; a hidden state that is not finite.
     """
     from refemu.models.encoder import runtime as encoder_runtime
 
@@ -401,8 +400,8 @@ def _prepared(
     wrong: type,
     use: str,
 ) -> Prepared:
-    """The prepared model; refuses one whose sizes are of the `wrong` kind, before anything is prepared."""
-    ready = isinstance(getattr(scheme, "config", None), Scheme)  # of a decoder or an encoder
+    """Prepare the model unless it is; raise Refused for a config of type `wrong` before any preparation."""
+    ready = isinstance(getattr(scheme, "config", None), Scheme)  # a `Prepared` of a decoder or an encoder
     name = model if isinstance(model, str) else model.name
     if ready and scheme.name != name:
         raise Refused(f"run: the scheme was prepared for model {scheme.name!r}, got {name!r}")

@@ -1,8 +1,8 @@
-"""Two ways to compute the same bits: `Jit`, the compiled kernels, and `Numpy`, the readable definitions of `arith`.
+"""Two backends with the same bits: `Jit`, compiled kernels, and `Numpy`, the readable definitions of `arith`.
 
 A scheme names the steps and their order; a backend only chooses the code that computes them. Steps on the formats of a
 paper are in that scheme's `steps` module, which chooses by the backend's name. All hidden states are float32
-arrays; where a step rounds to fp16 its result is fp16-valued.
+arrays; after a step that rounds to fp16 their values are fp16 values.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ class Backend(Protocol):
     name: str
 
     def weights(self, rows: np.ndarray) -> Any:
-        """A matrix (outputs, inputs), float16 or float32, as `matmul` wants it."""
+        """A matrix (outputs, inputs), float16 or float32, in the form that `matmul` reads."""
 
     def integer_weights(self, rows: np.ndarray) -> Any:
-        """int64 (outputs, inputs), every one an fp16 value, as `integer_matmul` wants it."""
+        """int64 (outputs, inputs), all fp16 values, in the form that `integer_matmul` reads."""
 
     def matmul(self, x: np.ndarray, weights: Any, acc: Accumulator) -> np.ndarray:
-        """(tokens, inputs) times the matrix, `Sequential()` in `acc`; float32, not rounded."""
+        """x (tokens, inputs) times the matrix, summed in order `Sequential()` in format `acc`; float32, not rounded."""
 
     def integer_matmul(self, x: np.ndarray, weights: Any) -> np.ndarray:
-        """Exact sums of integers below 2**53, held in float32 (where all are below 2**24) or float64; x: float32."""
+        """Exact sums of integers below 2**53 as float32 (where all are below 2**24) or float64; x: float32."""
 
     def attention(
         self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int, rule: ScoreRule = PLAIN
@@ -118,7 +118,7 @@ class Numpy:
 
 
 class Jit:
-    """The compiled kernels. `threads` share out independent outputs of what runs on it; no bit depends on it."""
+    """The compiled kernels. They split independent outputs over `threads` threads; no bit depends on it."""
 
     name = "jit"
 
@@ -135,11 +135,11 @@ class Jit:
         return "Jit()" if self.threads is None else f"Jit(threads={self.threads})"
 
     def weights(self, rows: np.ndarray) -> Any:
-        """Panels in the width of `rows`."""
+        """Panels in the float width of `rows`."""
         return self._dot.panels(rows)
 
     def integer_weights(self, rows: np.ndarray) -> IntegerPanels:
-        """Panels of fp16 values and the bound that makes their sums exact."""
+        """Panels of fp16 values, and the bound up to which their sums are exact."""
         return IntegerPanels(rows, self._dot.panels)
 
     def matmul(self, x: np.ndarray, weights: Any, acc: Accumulator) -> np.ndarray:
@@ -147,9 +147,9 @@ class Jit:
         return self._dot.matmul(x, weights, order=Sequential(), acc=acc)
 
     def integer_matmul(self, x: np.ndarray, weights: IntegerPanels) -> np.ndarray:
-        """See `Backend`. Where the bound is passed, x is cut into signed digits that keep it, and the sums are added.
+        """See `Backend`. Beyond the bound, x is split into signed digits within it, and their sums are added.
 
-        The digits stand below each other as more rows of one product, so a decode step still reads the weights once.
+        The digits are further rows of one product, so a decode step still reads the weights once.
         """
         bits = weights.digit_bits(int(np.abs(x).max()))
         if bits == 0:
@@ -201,7 +201,7 @@ NAMES: dict[str, type[Jit] | type[Numpy]] = {"jit": Jit, "numpy": Numpy}
 
 
 def on_threads(backend: Backend) -> contextlib.AbstractContextManager[None]:
-    """A block in which twins share out their outputs to the threads of the backend, where it states a number."""
+    """Inside this context, compiled kernels use the threads of the backend, if it states a number."""
     count: int | None = getattr(backend, "threads", None)
     return contextlib.nullcontext() if count is None else using_threads(count)
 

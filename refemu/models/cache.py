@@ -1,4 +1,4 @@
-"""The KV cache of one layer: keys and values of every token so far, appended token by token; and those of a session."""
+"""The KV caches of a session: keys and values of every token so far, for each layer."""
 
 from typing import Any, Protocol
 
@@ -6,33 +6,33 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 
-FIRST = 64  #: tokens that a cache has room for before it first grows
+FIRST = 64  #: tokens for which a cache has space before it first grows
 
 
 class Cache(Protocol):
-    """Keys and values of one layer, in whatever form a scheme stores them."""
+    """Keys and values of one layer, stored as a scheme defines."""
 
     def __len__(self) -> int:
-        """Tokens held."""
+        """Tokens in the cache."""
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Add the keys and values of some tokens, each (tokens, heads, head_dim); refuses more than the context."""
+        """Add keys and values, each (tokens, heads, head_dim); raise Refused beyond the context."""
 
 
 class KVCache:
     """Rotated keys and values of one layer, oldest first, in buffers that double: n tokens cost O(n) copied rows.
 
-    What is stored is never rounded here; scheme `fp16` appends fp16 values in float32, the paper schemes their codes.
+    Values are stored unrounded: scheme `fp16` appends fp16 values in float32, the paper schemes append codes.
     """
 
     def __init__(self, heads: int, head_dim: int, context: int) -> None:
-        """heads: KV heads; context: tokens at most."""
+        """heads: KV heads; context: maximum number of tokens."""
         self.context = context
         self._length = 0
         self._buffers = np.empty((2, min(FIRST, context), heads, head_dim), np.float32)
 
     def __len__(self) -> int:
-        """Tokens held."""
+        """Tokens in the cache."""
         return self._length
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class KVCache:
         return self._buffers[1, : self._length]
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Add the keys and values of some tokens, each (tokens, heads, head_dim); refuses more than the context."""
+        """Add keys and values, each (tokens, heads, head_dim); raise Refused beyond the context."""
         end = self._length + len(keys)
         if end > self.context:
             raise Refused(f"KVCache: at most {self.context} tokens fit, got {end}")
@@ -66,7 +66,7 @@ class KVCache:
         self._length = length
 
     def storage_bits(self) -> int:
-        """Bits of all that is held, as fp16 values."""
+        """Size of the cache in bits, at 16 bits a value."""
         return 16 * (self.keys.size + self.values.size)
 
     def _grow(self, tokens: int) -> None:
@@ -79,26 +79,26 @@ class KVCache:
 
 
 class Caches(list[Any]):
-    """The caches of all layers, first layer first, and what a session asks of them together.
+    """The caches of all layers, first layer first, as a session uses them.
 
-    A scheme whose prompt and decode differ, or whose tokens cannot be forgotten one by one, derives its own.
+    Derived by schemes that treat prompt and decode differently or cannot drop tokens one by one.
     """
 
     def passes(self, ids: np.ndarray) -> list[np.ndarray]:
-        """What of the next tokens is computed together: here all."""
+        """The parts in which the next tokens are computed: here all in one."""
         return [ids]
 
     def mark(self) -> Any:
-        """What `rewind` needs besides the number of tokens: here nothing."""
+        """State that `rewind` needs besides the number of tokens: here none."""
         return None
 
     def rewind(self, tokens: int, mark: Any) -> None:
-        """Forget all but the first `tokens` tokens: here each cache truncates. `mark` was taken at that length."""
+        """Drop all but the first `tokens` tokens; `mark` was taken at that length. Here each cache truncates."""
         for cache in self:
             cache.truncate(tokens)
 
     def storage_bits(self) -> int:
-        """Bits of the keys and values of all layers, with scales and what else is kept to read them."""
+        """Size of the keys and values of all layers in bits, with the scales needed to read them."""
         bits = 0
         for cache in self:
             bits += cache.storage_bits()

@@ -1,8 +1,8 @@
-"""Sizes of a decoder, kinds of its layers, and the names and shapes of its weights that follow.
+"""Sizes of a decoder, kinds of its layers, and the names and shapes of its weights.
 
 Canonical names: `embed`, `position`, `embed_norm`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.q_norm`, `.k_norm`, `.o`,
 `.attn_post_norm`, `.ffn_norm`, `.gate`, `.up`, `.down`, `.ffn_post_norm`; `norm`; `head`. A linear layer is (out, in),
-row-major. What has a bias has it under its own name: `blk.3.q.bias`.
+row-major. The bias of `blk.3.q` is `blk.3.q.bias`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.encoder.config import LINEARS, with_bias
 
-GATED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block; a group reads one input
+GATED = (("q", "k", "v"), ("o",), ("gate", "up"), ("down",))  #: linear layers of a block, grouped by input
 
 
 Activation: TypeAlias = Literal["silu", "gelu_tanh", "gelu_erf", "relu"]
@@ -33,34 +33,34 @@ class ModelConfig:
     """
 
     blocks: int
-    width: int  #: of the residual stream
+    width: int  #: width of the residual stream
     ffn: int  #: width inside the feed-forward half
-    heads: int  #: of queries
-    kv_heads: int  #: of keys and values; query head h reads kv head h // (heads // kv_heads)
+    heads: int  #: query heads
+    kv_heads: int  #: KV heads; query head h reads kv head h // (heads // kv_heads)
     head_dim: int
     vocab: int
-    context: int  #: positions the model was made for
+    context: int  #: maximum number of positions
     rope_base: float = 10_000.0
     rope_interleaved: bool = True  #: pairs (2i, 2i + 1); False: (i, i + head_dim / 2)
-    rms_eps: float = 9.999999747378752e-06  #: under the root of every norm: float32 of 1e-5
-    tied_head: bool = True  #: the output matrix is the embedding
+    rms_eps: float = 9.999999747378752e-06  #: epsilon of every norm, under the root: float32 of 1e-5
+    tied_head: bool = True  #: the output matrix is the embedding matrix
     norm: Literal["rms", "layer"] = "rms"  #: "layer": LayerNorm, which has a bias
-    #: "learned": an embedding of each position, added to that of the token; "alibi": slopes in the logits (D-arith-28)
+    #: "learned": an embedding per position is added to that of the token; "alibi": slopes in the logits (D-arith-28)
     positions: Literal["rotary", "learned", "alibi"] = "rotary"
-    activation: Activation = "silu"  #: function of the gate, or of `up` where there is no gate
-    gated: bool = True  #: the feed-forward half multiplies `up` by the function of a gate
-    bias: bool = False  #: every linear layer but the head has one
-    qkv_bias: bool = False  #: q, k and v have one
-    qk_norm: bool = False  #: RMSNorm of every head of q and of k, before the rotation
-    post_norms: bool = False  #: a norm behind each block half, before the residual sum
+    activation: Activation = "silu"  #: applied to the gate, or to `up` without a gate
+    gated: bool = True  #: `up` is multiplied by the activation of a gate
+    bias: bool = False  #: every linear layer except the head has a bias
+    qkv_bias: bool = False  #: q, k and v have a bias
+    qk_norm: bool = False  #: RMSNorm of each head of q and k, before the rotation
+    post_norms: bool = False  #: a norm after each block half, before the residual sum
     embed_norm: bool = False  #: a norm of the embeddings
     scaled_embed: bool = False  #: embeddings times sqrt(width) (D-arith-32)
-    rotary_dim: int | None = None  #: the first channels of a head are rotated; None: all
-    rope_scaling: RopeScaling | None = None  #: of the frequencies of the rotation (D-arith-30)
-    windows: tuple[int, ...] = ()  #: keys that a query of each block sees, 0: all (D-arith-29); (): all in every block
-    attention_cap: float = 0.0  #: soft cap of the attention's logits; 0: none (D-arith-27)
+    rotary_dim: int | None = None  #: channels of a head that are rotated, the first; None: all
+    rope_scaling: RopeScaling | None = None  #: scaling of the rotary frequencies (D-arith-30)
+    windows: tuple[int, ...] = ()  #: keys a query sees, by block (D-arith-29); 0: all; (): all everywhere
+    attention_cap: float = 0.0  #: soft cap of the attention logits (D-arith-27); 0: none
     logit_cap: float = 0.0  #: soft cap of the head's logits; 0: none
-    scale_dim: float | None = None  #: logits of the attention are divided by its square root; None: `head_dim`
+    scale_dim: float | None = None  #: attention logits are divided by its square root; None: `head_dim`
 
     def __post_init__(self) -> None:
         plain_fields(self)
@@ -85,7 +85,7 @@ class ModelConfig:
             raise Refused(f"ModelConfig: need rope_base > 1 and rms_eps > 0, got {self.rope_base}, {self.rms_eps}")
 
     @property
-    @lru_cache(maxsize=8)  # a load asks with every tensor  # noqa: B019
+    @lru_cache(maxsize=8)  # read for every tensor of a load  # noqa: B019
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order; `head` only where it is not tied."""
         table: dict[str, tuple[int, ...]] = {"embed": (self.vocab, self.width)}
@@ -101,16 +101,16 @@ class ModelConfig:
 
     @property
     def rotated(self) -> int:
-        """Channels of a head that are rotated."""
+        """Number of rotated channels of a head."""
         return self.head_dim if self.rotary_dim is None else self.rotary_dim
 
     @property
     def attention_scale(self) -> np.float32:
-        """What the logits of the attention are multiplied by: 1 / sqrt(head_dim), float32."""
+        """Factor of the attention logits: 1 / sqrt(head_dim), float32."""
         return np.float32(1.0 / np.sqrt(np.float64(self.scale_dim or self.head_dim)))
 
     def score_rule(self, layer: int) -> ScoreRule:
-        """What is done to the logits of a block behind the scale."""
+        """Operations on the attention logits of a block after the scale."""
         return ScoreRule(
             window=self.windows[layer] if self.windows else 0,
             cap=self.attention_cap,
@@ -119,17 +119,17 @@ class ModelConfig:
 
     @property
     def shortest_window(self) -> int:
-        """Keys that a query sees where it sees fewest; 0: all."""
+        """Fewest keys that a query of any block sees; 0: all."""
         return min((window for window in self.windows if window), default=0)
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        """The linear layers of a block; those of a group read one input."""
+        """Linear layers of a block, grouped by input."""
         return GATED if self.gated else LINEARS
 
     @property
     def unlike_llama(self) -> tuple[str, ...]:
-        """The layers that a Llama-like decoder does not have, in words."""
+        """Names of the parts that a Llama-like decoder does not have."""
         features = {
             "LayerNorm": self.norm == "layer",
             "learned positions": self.positions == "learned",
@@ -139,20 +139,20 @@ class ModelConfig:
             f"{self.activation} of a gate": self.gated and self.activation != "silu",
             "biases of q, k and v": self.qkv_bias,
             "norms of q and k": self.qk_norm,
-            "norms behind block halves": self.post_norms,
+            "norms after block halves": self.post_norms,
             "a norm of embeddings": self.embed_norm,
             "scaled embeddings": self.scaled_embed,
             "partial rotation": self.rotated != self.head_dim,
             "rotary scaling": self.rope_scaling is not None,
             "sliding windows": bool(self.shortest_window),
             "soft caps": bool(self.attention_cap or self.logit_cap),
-            "a scale of its own": self.scale_dim not in (None, self.head_dim),
+            "its own attention scale": self.scale_dim not in (None, self.head_dim),
         }
         return tuple(word for word, there in features.items() if there)
 
     @property
     def meaning(self) -> str:
-        """Kind of the decoder, for messages."""
+        """Description of the decoder, for messages."""
         more = ", ".join(self.unlike_llama)
         return f"a decoder with {more}" if more else "a Llama-like decoder"
 
@@ -180,7 +180,7 @@ class ModelConfig:
         }
 
     def macs(self, tokens: int) -> int:
-        """Multiply-accumulates of a prompt of `tokens` tokens: linear layers, head, causal attention."""
+        """Multiply-accumulates for a prompt of `tokens` tokens: linear layers, head, causal attention."""
         linear = [rows * columns for rows, columns in (s for s in self._block().values() if len(s) == 2)]
         pairs = tokens * (tokens + 1) // 2
         attention = 2 * pairs * self.heads * self.head_dim

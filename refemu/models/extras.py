@@ -1,4 +1,4 @@
-"""Libraries of the extra `models`, imported when they are first needed."""
+"""Libraries of the extra `models`, imported at first use."""
 
 import importlib
 from typing import Any
@@ -7,7 +7,7 @@ from refemu.arith.checks import Refused
 
 
 def need(module: str, purpose: str) -> Any:
-    """The module `module`; where it is not installed, a refusal that says how to install it."""
+    """The module `module`; if it is not installed, raise Refused with the command that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,9 +1,9 @@
 """Tokenizers that GGUF files carry, built with the `tokenizers` library by the rules of llama.cpp.
 
 `tokenizer.ggml.model` names the kind: byte-level BPE ("gpt2"), a SentencePiece vocabulary whose best-scored pair is
-merged first ("llama"), WordPiece ("bert"). The file says by name alone, in `tokenizer.ggml.pre`, how byte-level BPE
-splits a text before it merges; every other name is refused. A text is not normalized, except for WordPiece. Control
-tokens, and user-defined ones, are matched in the text.
+merged first ("llama"), WordPiece ("bert"). How byte-level BPE splits a text before it merges is given only by a name,
+`tokenizer.ggml.pre`; unknown names are rejected. Only WordPiece normalizes a text. Control and user-defined tokens are
+matched in the text.
 """
 
 import math
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from refemu.models.weights.files import Gguf
 
 UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4  #: token types of GGUF
-SPACE = "\u2581"  #: stands for a space in a SentencePiece vocabulary, for the start of a word in a WordPiece one
-KEEPS_SPACES = ("<unk>", "<s>", "<|endoftext|>")  #: tokens of Phi-3 behind which spaces stay
-LONGEST = 100  #: characters of a word that WordPiece cuts, as BERT has it
+SPACE = "\u2581"  #: a space in a SentencePiece vocabulary, the start of a word in a WordPiece one
+KEEPS_SPACES = ("<unk>", "<s>", "<|endoftext|>")  #: tokens of Phi-3 that do not take the spaces after them
+LONGEST = 100  #: longest word in characters that WordPiece splits, as in BERT
 
 _ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _LINES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -32,7 +32,7 @@ _QWEN2 = rf"{_ENDINGS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}| ?[^\s\p{{L}}\p{{N
 _TEKKEN = rf"{_CASED[0]}|{_CASED[1]}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_LINES}"
 _GPT4O = rf"{_CASED[0]}{_ENDINGS}?|{_CASED[1]}{_ENDINGS}?|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_LINES}"
 _BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
-#: pattern of the pieces that byte-level BPE merges in, by `tokenizer.ggml.pre`; None: GPT-2's own
+#: pattern that splits a text before byte-level BPE, by `tokenizer.ggml.pre`; None: GPT-2's
 SPLITTINGS: dict[str, str | None] = {
     **dict.fromkeys(("gpt-2", "smollm"), None),
     **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "dbrx"), _LLAMA3),
@@ -41,12 +41,12 @@ SPLITTINGS: dict[str, str | None] = {
     "gpt-4o": _GPT4O,
     "bloom": _BLOOM,
 }
-DIGITS_ALONE = ("smollm",)  #: where characters of category N are split off first
-WHOLE_WORDS = ("llama-bpe", "llama3", "llama-v3", "tekken")  #: where a piece that is a token is not built by merges
+DIGITS_ALONE = ("smollm",)  #: digits (category N) are split off first
+WHOLE_WORDS = ("llama-bpe", "llama3", "llama-v3", "tekken")  #: a piece that is a token is not built from merges
 
 
 def from_gguf(file: "Gguf") -> LibraryTokenizer:
-    """The tokenizer of a GGUF file; refuses kinds and splittings that are not known: ids can be given instead."""
+    """The tokenizer of a GGUF file; raise Refused for an unknown kind or splitting: the user can give ids."""
     kind = file.metadata("tokenizer.ggml.model")
     if not isinstance(kind, str) or kind not in KINDS:
         raise Refused(f"{file.path}: tokenizer.ggml.model must be one of {', '.join(KINDS)}, got {kind!r}; {OR_IDS}")
@@ -56,7 +56,7 @@ def from_gguf(file: "Gguf") -> LibraryTokenizer:
 
 
 def _byte_level(file: "Gguf", tokenizers: Any) -> Any:
-    """Byte-level BPE, as GPT-2 has it."""
+    """Byte-level BPE, as in GPT-2."""
     pre = file.metadata("tokenizer.ggml.pre")
     if not isinstance(pre, str) or pre not in SPLITTINGS:
         raise Refused(f"{file.path}: tokenizer.ggml.pre must be one of {', '.join(SPLITTINGS)}, got {pre!r}; {OR_IDS}")
@@ -72,7 +72,7 @@ def _byte_level(file: "Gguf", tokenizers: Any) -> Any:
 
 
 def _listed_merges(file: "Gguf") -> list[tuple[str, str]]:
-    """The pairs of tokens that are merged, first the first."""
+    """The pairs of tokens to merge, in order of priority."""
     pairs = []
     for index, text in enumerate(file.metadata("tokenizer.ggml.merges", [])):
         left, _, right = text.partition(" ")
@@ -84,7 +84,7 @@ def _listed_merges(file: "Gguf") -> list[tuple[str, str]]:
 
 
 def _sentencepiece(file: "Gguf", tokenizers: Any) -> Any:
-    """Characters, of which the pair that makes the token of the highest score is merged first; else their bytes."""
+    """Tokenizer that merges the pair with the best-scored token first; unknown characters become bytes."""
     vocabulary = _vocabulary(file)
     missing = next((byte for byte in range(256) if f"<0x{byte:02X}>" not in vocabulary), None)
     if missing is not None:
@@ -108,7 +108,7 @@ def _sentencepiece(file: "Gguf", tokenizers: Any) -> Any:
 
 
 def merges(vocabulary: dict[str, int], scores: list[float]) -> list[tuple[str, str]]:
-    """The pairs of tokens that make a token, best score first, and among equals in the order of ids."""
+    """Pairs of tokens that make a token: best score first, equal scores in the order of ids."""
     lengths = {len(text) for text in vocabulary} - {0}
     pairs = [
         (-scores[token], token, text[:cut], text[cut:])
@@ -120,7 +120,7 @@ def merges(vocabulary: dict[str, int], scores: list[float]) -> list[tuple[str, s
 
 
 def _word_pieces(file: "Gguf", tokenizers: Any) -> Any:
-    """BERT's: lower case without accents, words and punctuation, the longest pieces from the left."""
+    """BERT's tokenizer: lower case without accents, words and punctuation, longest pieces from the left."""
     listed = file.metadata("tokenizer.ggml.tokens", [])
     special = set(_of_type(file, CONTROL, UNKNOWN))
     cased = next((token for token in listed if token not in special and token != token.lower()), None)
@@ -151,7 +151,7 @@ def _token_id(file: "Gguf", name: str, default: int, count: int) -> int:
 
 
 def _piece(token: str) -> str:
-    """BERT's own spelling of a token: the start of a word has no mark, the rest of one has ##."""
+    """A token as BERT writes it: no mark at the start of a word, ## inside one."""
     return token[1:] if token.startswith(SPACE) else f"##{token}"
 
 
@@ -160,7 +160,7 @@ def _vocabulary(file: "Gguf") -> dict[str, int]:
 
 
 def _numbered(file: "Gguf", tokens: list[str]) -> dict[str, int]:
-    """Ids by token; refuses a token that is there twice."""
+    """Ids by token; raise Refused for a repeated token."""
     numbers = {token: number for number, token in enumerate(tokens)}
     if len(numbers) != len(tokens):
         twice = next(number for number, token in enumerate(tokens) if numbers[token] != number)
@@ -170,21 +170,21 @@ def _numbered(file: "Gguf", tokens: list[str]) -> dict[str, int]:
 
 def _of_type(file: "Gguf", *kinds: int) -> list[str]:
     tokens, types = file.metadata("tokenizer.ggml.tokens", []), file.metadata("tokenizer.ggml.token_type")
-    if types is None:  # then all are normal ones
+    if types is None:  # all tokens are normal
         return []
     _require_each(file, "token_type", types, tokens)
     return [token for token, kind in zip(tokens, types, strict=True) if kind in kinds]
 
 
 def _require_each(file: "Gguf", name: str, values: Sized, tokens: Sized) -> None:
-    """Refuse a list that has not an entry for each token."""
+    """Raise Refused unless a list has an entry for each token."""
     if len(values) != len(tokens):
         must = f"must have an entry for each of {len(tokens)} tokens"
         raise Refused(f"{file.path}: tokenizer.ggml.{name} {must}, got {len(values)}")
 
 
 def _with_added(file: "Gguf", tokenizer: Any, tokenizers: Any) -> Any:
-    """Tokens that are matched in the text before anything is split; Phi-3's take the spaces behind them along."""
+    """Tokens matched in the text before it is split; those of Phi-3 include the spaces after them."""
     name = str(file.metadata("general.name", "")).lower()
     strips = "phi-3" in name or "phi3" in name
     for kind, special in ((CONTROL, True), (UNKNOWN, True), (USER_DEFINED, False)):
@@ -200,4 +200,4 @@ KINDS: dict[str, Build] = {
     "gpt2": _byte_level,
     "llama": _sentencepiece,
     "bert": _word_pieces,
-}  #: by `tokenizer.ggml.model`
+}  #: function that makes the tokenizer, by `tokenizer.ggml.model`

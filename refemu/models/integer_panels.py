@@ -1,8 +1,8 @@
-"""Exact integer products in the float32 kernel: rows cut into pieces, left factors into digits.
+"""Exact integer products in the float32 kernel: rows split into pieces, left factors into digits.
 
 Sums of integers are exact in float32, in any order, while all of them stay below 2**24. A weight row whose magnitudes
-sum to more than `WIDEST` is cut along the inputs into pieces that do not, and a left factor that is too large for the
-rows into signed digits; the sums of pieces and digits are added in float64.
+sum to more than `WIDEST` is split along the inputs into pieces that sum to less. A left factor too large for the rows
+is split into signed digits. The sums of pieces and digits are added in float64.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,20 +12,20 @@ import numpy as np
 from refemu.arith import fp16, integers
 from refemu.arith.panels import Panels
 
-EXACT = 1 << 24  #: integers below are exact in float32, and so is every sum that stays below
-WIDEST = 1 << 20  #: sum of magnitudes of a piece; digits of the left factor keep 4 bits
+EXACT = 1 << 24  #: integers and sums below it are exact in float32
+WIDEST = 1 << 20  #: largest sum of magnitudes of a piece; leaves 4 bits for digits of the left factor
 
 
 class IntegerPanels:
-    """A matrix of integers as panels of fp16 values; the further pieces of long rows stand below it."""
+    """A matrix of integers as panels of fp16 values; further pieces of long rows are rows at its end."""
 
-    owners: list[int]  #: the row of each piece below the matrix
+    owners: list[int]  #: the row of each further piece
 
     def __init__(self, rows: np.ndarray, panels: Callable[[np.ndarray], Panels], largest: int | None = None) -> None:
-        """Cut and pack.
+        """Split the rows and pack the panels.
 
-        rows: (outputs, inputs) integers, every one an fp16 value; int64, or float16. panels: makes what the kernel
-        reads, `dot_compiled.panels`. largest: sum of magnitudes of a row, where that is known.
+        rows: (outputs, inputs) integers, all fp16 values; int64 or float16. panels: function that packs them for the
+        kernel, `dot_compiled.panels`. largest: largest sum of magnitudes of a row, if known.
         """
         self.outputs: int = len(rows)
         if rows.dtype == np.float16 and largest is not None and largest <= WIDEST:
@@ -37,14 +37,14 @@ class IntegerPanels:
         self.panels: Panels = panels(matrix if matrix.dtype == np.float16 else fp16.to_f16(matrix))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What `of_arrays` makes them of again, for a file."""
+        """The arrays from which `of_arrays` rebuilds the panels, for a file."""
         owners = np.array(self.owners, np.int64)
         numbers = np.array([self.outputs, self.row_sum], np.int64)
         return {**self.panels.arrays(), "owners": owners, "numbers": numbers}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "IntegerPanels":
-        """The panels whose `arrays` these are."""
+        """The panels with these `arrays`."""
         panels = object.__new__(cls)
         panels.outputs, panels.row_sum = arrays["numbers"].tolist()
         panels.owners = arrays["owners"].tolist()
@@ -55,12 +55,12 @@ class IntegerPanels:
         return f"<IntegerPanels of {self.outputs} rows and {len(self.owners)} pieces, row_sum={self.row_sum}>"
 
     def digit_bits(self, largest: int) -> int:
-        """0 if a left factor with magnitudes up to `largest` is exact as it is, else the width of its digits."""
-        safe = (EXACT - 1) // self.row_sum  # a factor of this magnitude keeps every partial sum below 2**24
+        """Width of the digits of a left factor with magnitudes up to `largest`; 0 if it needs none."""
+        safe = (EXACT - 1) // self.row_sum  # largest magnitude with all partial sums below 2**24
         return 0 if largest <= safe else safe.bit_length()
 
     def join(self, sums: np.ndarray) -> np.ndarray:
-        """The sums of the rows (tokens, outputs) from those of all pieces."""
+        """Sums of the rows (tokens, outputs) from the sums of all pieces."""
         if not self.owners:
             return sums
         joined = sums[:, : self.outputs].astype(np.float64)
@@ -70,16 +70,16 @@ class IntegerPanels:
 
 
 def pieces(rows: np.ndarray, most: int) -> tuple[np.ndarray, list[int]]:
-    """Integer rows of which none sums, in magnitudes, to more than `most`; and what each row at the end is part of.
+    """Split integer rows so that no sum of magnitudes is above `most`; also returns the row of each added piece.
 
-    A row that does is replaced by its first piece, with zeros for the rest, and its other pieces are appended. No
-    magnitude may pass `most`.
+    A longer row is replaced by its first piece, padded with zeros; its other pieces are appended. No single magnitude
+    may be above `most`.
     """
     cut, more, owners = rows, [], []
     for row in np.flatnonzero(_sums(rows) > most).tolist():
         magnitudes = np.abs(rows[row])
         before = np.cumsum(magnitudes) - magnitudes
-        number = before // (most - int(magnitudes.max()) + 1)  # a piece ends with the value that passes this sum
+        number = before // (most - int(magnitudes.max()) + 1)  # a piece ends with the value that exceeds this sum
         cut = rows.copy() if cut is rows else cut
         cut[row] = np.where(number == 0, rows[row], 0)
         more += [np.where(number == piece, rows[row], 0) for piece in range(1, int(number[-1]) + 1)]
@@ -98,7 +98,7 @@ def _sums(rows: np.ndarray) -> np.ndarray:
 def digits(x: np.ndarray, bits: int) -> list[np.ndarray]:
     """Signed digits of integers held in float32, lowest first: x = sum of digit * 2**(bits * place).
 
-    Every digit lies in [-2**(bits - 1), 2**(bits - 1)]: halves, rounded to even, are exact at every step.
+    Every digit is in [-2**(bits - 1), 2**(bits - 1)]: halves, rounded to even, are exact at every step.
     """
     parts, base = [], np.float32(1 << bits)
     while x.any():

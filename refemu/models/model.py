@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Model as it lies in its file; nothing is prepared or kept in memory."""
+    """A model as stored in its file; nothing is prepared or cached."""
 
-    name: str  #: name in the catalogue, or that of the file
-    config: ModelConfig | EncoderConfig  #: of a decoder, of an encoder
+    name: str  #: name in the catalogue, or of the file
+    config: ModelConfig | EncoderConfig  #: sizes of a decoder or an encoder
     weights: "Weights"  #: by canonical name
-    sha256: str  #: of the weight file; of the values where there is no file
+    sha256: str  #: digest of the weight file, or of the values without a file
     make_tokenizer: Callable[[], Tokenizer] = ByteTokenizer  #: makes the tokenizer, at its first use
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, {self.config!r}, sha256={self.sha256!r})"
 
     def tensor(self, name: str) -> np.ndarray:
-        """Read a weight.
+        """Read a weight as float32.
 
         Parameters
         ----------
@@ -41,7 +41,7 @@ class Model:
         Returns
         -------
         ndarray of float32
-            Weight, of a linear layer (out, in).
+            Weight; of a linear layer (out, in).
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Model:
             raise Refused(f"{self.name}: tensor {name} must round to a finite FP16 value, got {value}; scale it down")
 
     def stored_name(self, name: str) -> str:
-        """Find the name under which a weight is stored.
+        """Return the name under which a weight is stored.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Model:
         Returns
         -------
         str
-            `name`; of a tied head "embed".
+            `name`; "embed" for a tied head.
 
         Raises
         ------

@@ -18,7 +18,7 @@ WHOLE = "model.safetensors"  #: the weight file of a folder, where there is one
 
 
 def load(name: str | Path) -> Model:
-    """The model `name` of the catalogue, or the one in a weight file or its folder; see `refemu.models.load`."""
+    """The catalogue's model `name`, or the model in a weight file or folder; see `refemu.models.load`."""
     if str(name) in catalog.MODELS:
         return _known(catalog.find(str(name)))
     path = user_path(name)
@@ -33,7 +33,7 @@ def load(name: str | Path) -> Model:
 
 
 def _unknown(name: str, path: Path) -> Refused:
-    """What is neither a name nor a file: a word is taken for a name, with the nearest one, all else for a path."""
+    """Error for what is neither a name nor a file: a plain word is taken as a name, anything else as a path."""
     kinds = "a .gguf or .safetensors file, or a folder with config.json"
     if path != Path(path.name) or path.suffix or name.startswith("."):
         return Refused(f"model {name}: no such file or folder; give a name of `refemu models list`, {kinds}")
@@ -42,7 +42,7 @@ def _unknown(name: str, path: Path) -> Refused:
     except Refused as unknown:
         end = "" if str(unknown).endswith("?") else "."
         return Refused(f"{unknown}{end} Or give the path of {kinds}, such as ./{name}")
-    raise AssertionError("a name of the catalogue was answered before")
+    raise AssertionError("names of the catalogue are handled by the caller")
 
 
 def _known(entry: catalog.Entry) -> Model:
@@ -62,7 +62,7 @@ def _open(name: str, path: Path, sha256: str = "") -> Model:
 
 
 def _of_gguf(name: str, file: files.Gguf, sha256: str) -> Model:
-    """What the metadata say that the tensors are."""
+    """Model from a GGUF file: its metadata say which tensors it has."""
     encoder = gguf_encoder.is_encoder(file)
     config, weights = gguf_encoder.open_encoder(file) if encoder else gguf_decoders.open_decoder(file)
     sha256 = sha256 or (file.sha256() if isinstance(file, shards.GgufParts) else digest(file.path))
@@ -70,7 +70,7 @@ def _of_gguf(name: str, file: files.Gguf, sha256: str) -> Model:
 
 
 def _of_folder(name: str, file: WeightFile, folder: Path, sha256: str) -> Model:
-    """What `config.json` says that the tensors are."""
+    """Model from safetensors: its `config.json` says which tensors it has."""
     sizes: ModelConfig | EncoderConfig
     weights: Weights
     if encoder_checkpoint.is_encoder(folder):

@@ -1,7 +1,7 @@
-"""Rotary positions of a model: which channels are rotated, by the tables of which frequencies [D-arith-8, D-arith-30].
+"""Rotary positions: which channels are rotated, and by which frequencies [D-arith-8, D-arith-30].
 
-Tables are float32 and grow with the positions that were asked for. A model with long factors has two of them; a text is
-computed with one of them from its first token on (D-arith-31).
+Tables are float32 and grow with the positions used. A model with long factors has two tables; a text uses one of them
+from its first token on (D-arith-31).
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from refemu.models.config import ModelConfig
 
 
 class Rotation:
-    """Rotation of queries and keys by their positions."""
+    """Rotation of queries and keys by position."""
 
     def __init__(self, sizes: ModelConfig) -> None:
         self.sizes = sizes
@@ -31,10 +31,10 @@ class Rotation:
         return turned if size == x.shape[-1] else np.concatenate([turned, x[..., size:]], axis=-1)
 
     def tables(self, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """(cos, sin) float32 of positions 0 to at least end - 1, for a call of positions `start` to end - 1."""
+        """(cos, sin) float32 of positions 0 to at least end - 1, for a call with positions `start` to end - 1."""
         long = self._is_long(start, end)
         if long not in self._tables or end > len(self._tables[long][0]):
-            before = len(self._tables[long][0]) if long in self._tables else 0  # it doubles, so decoding stays cheap
+            before = len(self._tables[long][0]) if long in self._tables else 0  # doubles, so that decoding stays cheap
             self._tables[long] = self._make(max(end, min(2 * before + 512, self.sizes.context)), long)
         return self._tables[long]
 
@@ -48,13 +48,13 @@ class Rotation:
         return cos.astype(np.float32), sin.astype(np.float32)
 
     def _is_long(self, start: int, end: int) -> bool:
-        """Whether a call belongs to a long text. Refuses one that becomes long behind its first call (D-arith-31)."""
+        """Whether a call belongs to a long text; a text must not become long after its first call (D-arith-31)."""
         most = rope_scaling.longer(self.sizes.rope_scaling)
         if not most or end <= most:
             return False
         if 0 < start <= most:
             raise Refused(
-                f"rotary positions: a text beyond {most} tokens has other frequencies from its first token on and must "
-                f"be given in one call, got {start} tokens before and {end - start} more"
+                f"rotary positions: a text of more than {most} tokens uses other frequencies from its first token on, "
+                f"got {start} tokens before and {end - start} more; give all of it in one call"
             )
         return True

@@ -1,9 +1,9 @@
-"""A decoder, layer by layer, written once: a scheme's `Prepared` computes each part.
+"""Forward pass of a decoder, layer by layer; a scheme's `Prepared` computes each part.
 
 Pre-norm blocks of grouped-query attention and of a feed-forward half [D-arith-15]: Llama-like with rotary positions and
 SwiGLU, or with the parts of other families (docs/fp16-scheme.md). Hidden states are (tokens, width) float32
-arrays; what values they may hold is the scheme's business. Every part works token by token or on the cache, so that a
-token's bits are the same in a prompt and in a decode step.
+arrays; the scheme decides which values they hold. Every part works token by token or on the cache, so a token's bits
+are the same in a prompt and in a decode step.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from refemu.models.taps import Tap, Watch
 
 
 def decoder(parts: Prepared, ids: np.ndarray, caches: Sequence[Any], watch: Watch) -> np.ndarray:
-    """The last norm's output (tokens, width) for `ids`, whose keys and values are appended to `caches`."""
+    """Output of the last norm (tokens, width) for `ids`; their keys and values are appended to `caches`."""
     x = embeddings(parts, ids, len(caches[0]))
     for layer, cache in enumerate(caches):
         x = parts.add(x, attention(parts, layer, x, cache, watch))
@@ -29,14 +29,14 @@ def decoder(parts: Prepared, ids: np.ndarray, caches: Sequence[Any], watch: Watc
 
 
 def logits(parts: Any, x: np.ndarray, watch: Watch) -> np.ndarray:
-    """The logits (tokens, vocabulary) of the last norm's output, under the model's soft cap (D-arith-27)."""
+    """Logits (tokens, vocabulary) from the output of the last norm, with the model's soft cap (D-arith-27)."""
     y, cap = parts.head(x, watch), parts.model.logit_cap
     capped: np.ndarray = parts.backend.softcap(y, cap) if cap else y
     return capped
 
 
 def embeddings(parts: Prepared, ids: np.ndarray, start: int) -> np.ndarray:
-    """Embeddings of the tokens `ids`, the first at position `start`; learned positions are added (D-arith-16)."""
+    """Embeddings of `ids`, the first at position `start`; learned positions are added (D-arith-16)."""
     x = parts.embed(ids)
     if parts.model.positions == "learned":
         x = parts.add(x, parts.position(start, len(ids)))
@@ -51,19 +51,19 @@ def attention(parts: Prepared, layer: int, x: np.ndarray, cache: Any, watch: Wat
 
 
 def attended(parts: Any, layer: int, context: np.ndarray, watch: Watch) -> np.ndarray:
-    """The attention half of a block behind the attention itself."""
+    """The attention half of a block after the attention itself."""
     y = parts.linear(layer, ("o",), context, watch)[0]
     return post_norm(parts, f"blk.{layer}.attn_post_norm", y)
 
 
 def post_norm(parts: Any, name: str, y: np.ndarray) -> np.ndarray:
-    """The norm behind a block half, where there is one."""
+    """The norm after a block half, if the model has one."""
     normed: np.ndarray = parts.norm(name, y) if parts.model.post_norms else y
     return normed
 
 
 def projections(parts: Any, layer: int, x: np.ndarray, start: int, watch: Watch) -> Sequence[np.ndarray]:
-    """Queries, keys and values of a block, (tokens, heads, head_dim); the first token stands at position `start`."""
+    """Queries, keys and values of a block, (tokens, heads, head_dim); the first token is at position `start`."""
     x = parts.norm(f"blk.{layer}.attn_norm", x)
     q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
     if parts.model.qk_norm:
@@ -92,18 +92,18 @@ def heads(parts: Any, x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a session: what `Session.rewind` goes back to."""
+    """A position in a session, for `Session.rewind`."""
 
     tokens: int
     counters: tuple[tuple[str, int], ...]
-    held: Any = None  #: what the caches need to go back
+    held: Any = None  #: state that the caches need to rewind
 
 
 class Session:
-    """Sequence of tokens that grows: the prepared model, its KV caches, and its counters.
+    """A growing sequence of tokens: the prepared model, its KV caches and its counters.
 
-    `append` gives the same bits however the sequence is cut into calls, unless the scheme tells a prompt (the first
-    call) from the tokens after it. A call that raises changes nothing.
+    `append` returns the same bits however the sequence is split into calls, unless the scheme treats a prompt (the
+    first call) differently from later tokens. A call that raises changes nothing.
     """
 
     def __init__(self, prepared: Prepared, taps: Tap | None = None) -> None:
@@ -141,7 +141,7 @@ class Session:
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all keys and values held so far, with scales and what else is kept to read them."""
+        """Size of all keys and values in bits, with the scales needed to read them."""
         return int(self._caches.storage_bits())
 
     def append(self, ids: Sequence[int] | np.ndarray, last: bool = False) -> np.ndarray:
@@ -150,9 +150,9 @@ class Session:
         Parameters
         ----------
         ids : sequence of int or ndarray
-            At least one id below the vocabulary, no more than the context holds.
+            At least one id below the vocabulary, at most as many as the context holds.
         last : bool
-            Compute the last row only.
+            Compute only the last row.
 
         Returns
         -------
@@ -180,17 +180,17 @@ class Session:
         return decoder(self.prepared, ids, self._caches, self._watch)
 
     def mark(self) -> Mark:
-        """Mark the present place, for `rewind`.
+        """Mark the current position, for `rewind`.
 
         Returns
         -------
         Mark
-            Place.
+            Current position.
         """
         return Mark(len(self), tuple(self.counters.items()), self._caches.mark())
 
     def rewind(self, mark: Mark) -> None:
-        """Forget every token since a mark.
+        """Drop every token after a mark.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Session:
 
 
 def require_tokens(ids: Sequence[int] | np.ndarray, prepared: Any, before: int = 0) -> np.ndarray:
-    """`ids` as int64 (tokens,); refuses an empty list, an id outside the vocabulary, and more than the context."""
+    """`ids` as int64 (tokens,); raise Refused if empty, outside the vocabulary, or beyond the context."""
     name, model = prepared.name, prepared.model
     tokens = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
     if tokens.ndim != 1 or tokens.size == 0:
@@ -214,14 +214,14 @@ def require_tokens(ids: Sequence[int] | np.ndarray, prepared: Any, before: int =
 
 
 def greedy(prepared: Prepared, ids: Sequence[int] | np.ndarray, count: int) -> list[int]:
-    """Decode the tokens of highest logit one by one; of equal logits the lowest id.
+    """Decode tokens greedily: the highest logit, or the lowest id of equal ones.
 
     Parameters
     ----------
     prepared : Prepared
         Model under a scheme.
     ids : sequence of int or ndarray
-        Tokens before.
+        Tokens to continue.
     count : int
         Tokens to decode, at least 1.
 
@@ -233,7 +233,7 @@ def greedy(prepared: Prepared, ids: Sequence[int] | np.ndarray, count: int) -> l
     Raises
     ------
     Refused
-        `count` is below 1, an id outside the vocabulary, or the context too short.
+        `count` below 1, an id outside the vocabulary, or more tokens than the context holds.
     """
     tokens = require_tokens(ids, prepared)
     if count < 1:

@@ -1,8 +1,8 @@
-"""Taps: values at the ports of a unit while a model runs, in the shape of golden vectors.
+"""Taps: values at the ports of a unit while a model runs, as cases of golden vectors.
 
 `models.run(..., taps=f)` calls f(layer, unit, case): `unit` is a unit's name, `case` a `Cases` of kind "model" whose
-`config` names a configuration of that unit and whose `source` says where the values come from. An f that has an
-attribute `units` is called for the units named there only; the others cost nothing.
+`config` names a configuration of that unit and whose `source` says where the values come from. If f has an attribute
+`units`, it is called for those units only, and the others cost nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ Tap = Callable[[int, str, Cases], None]  #: tap(layer, unit, case)
 
 
 class Watch:
-    """What a session hands through the layers: the taps, the position, and the counters."""
+    """State that a session passes through the layers: taps, position, counters."""
 
     def __init__(self, taps: Tap | None = None) -> None:
         self.taps = taps
@@ -30,21 +30,21 @@ class Watch:
         return f"Watch(first_token={self.first_token}, counters={self.counters})"
 
     def count(self, name: str, number: int) -> None:
-        """Add to a counter; a counter exists from its first count, of 0 too."""
+        """Add to a counter, which exists from its first count on, even of 0."""
         self.counters[name] = self.counters.get(name, 0) + number
 
     def wants(self, unit: str) -> bool:
-        """Whether a tap listens to `unit`."""
+        """Whether a tap observes `unit`."""
         return self.taps is not None and unit in getattr(self.taps, "units", (unit,))
 
     def emit(self, layer: int, unit: str, case: Cases) -> None:
-        """Call the tap, if it listens to `unit`."""
+        """Call the tap if it observes `unit`."""
         if self.taps is not None and self.wants(unit):
             self.taps(layer, unit, case)
 
 
 class Later(Mapping[str, np.ndarray]):
-    """Arrays by name that are made when the first of them is asked for: most cases of a run are never looked at."""
+    """Arrays by name, computed at the first access: most cases of a run are never read."""
 
     def __init__(self, make: Callable[[], Mapping[str, np.ndarray]]) -> None:
         self._make = make
@@ -69,21 +69,21 @@ class Later(Mapping[str, np.ndarray]):
 def model_case(
     why: str, config: str, tensor: str, layer: int, inputs: Mapping[str, np.ndarray], **source: Any
 ) -> Cases:
-    """A case of kind "model": `tensor` in `layer` is where the values of `inputs` come from."""
+    """A case of kind "model"; `tensor` in `layer` is the source of `inputs`."""
     return Cases("model", why, inputs, source={"tensor": tensor, "layer": layer, **source}, config=config)
 
 
 def config_of(unit: str, parameters: Mapping[str, Any]) -> str | None:
-    """The first ready configuration of a unit that has these parameters, None if there is none."""
+    """The first ready configuration of a unit with these parameters, or None."""
     return next(
         (name for name, config in units.find(unit).configs.items() if parameters.items() <= config.items()), None
     )
 
 
 def sized(unit: str, parameters: Mapping[str, Any], **sizes: Any) -> str | None:
-    """The configuration of these parameters and of the sizes that an operation has, ready or by its parameters.
+    """The configuration with these parameters and the sizes of an operation, ready or by its parameters.
 
-    None if no ready configuration has the parameters: it gives those that neither names.
+    None if no ready configuration has the parameters: it supplies the others.
     """
     device, exact = units.find(unit), {**parameters, **sizes}
     base = config_of(unit, exact) or config_of(unit, parameters)

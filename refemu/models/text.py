@@ -1,6 +1,6 @@
-"""The texts that ship: one to prompt and evaluate with, another to calibrate on.
+"""The texts that ship: one for prompts and evaluation, one for calibration.
 
-Both are public domain; `texts/README.txt` says where they come from. No scheme is calibrated on what it is judged by.
+Both are public domain; `texts/README.txt` gives their sources. No scheme is calibrated on the evaluation text.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from refemu.arith.reader_errors import contents, reading
 
 @dataclass(frozen=True)
 class Text:
-    """A shipped text: its file in `texts/`, the sha256 of its UTF-8 bytes, and what it is."""
+    """A shipped text: its file in `texts/`, the sha256 of its UTF-8 bytes, and its title."""
 
     file: str
     sha256: str
@@ -48,7 +48,7 @@ def calibration() -> str:
 
 
 def shipped(name: str) -> str:
-    """The text `name` of `TEXTS`; refuses an unknown name and a file that is not what was shipped."""
+    """The text `name` of `TEXTS`; raise Refused for an unknown name or a changed file."""
     entry = lookup("text", name, TEXTS)
     raw = (FOLDER / entry.file).read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
@@ -57,11 +57,11 @@ def shipped(name: str) -> str:
     return raw.decode("utf-8")
 
 
-LONGEST = 1 << 24  #: bytes of a text: the tokens of one take 14 times as much memory
+LONGEST = 1 << 24  #: largest text in bytes; its tokens take 14 times as much memory
 
 
 def read(path: str | Path) -> str:
-    """A text file of the user's, UTF-8, line ends as they are. Refuses other bytes with their place, and none."""
+    """A user's text file, UTF-8, line ends unchanged; raise Refused if empty or not UTF-8, with the offset."""
     try:
         with reading(f"text {path}", "a text"):
             raw = contents(Path(path), LONGEST, f"text {path}")

@@ -1,4 +1,4 @@
-"""Token ids from a file of the user's, in place of a text: decimal numbers in text, or a NumPy array."""
+"""Token ids from a user's file: decimal numbers in text, or a NumPy array."""
 
 import io
 import warnings
@@ -9,14 +9,14 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.arith.reader_errors import contents, integer, reading
 
-LONGEST = 1 << 24  #: bytes of a file: two million ids
+LONGEST = 1 << 24  #: largest file in bytes: two million ids
 
 
 def read(path: str | Path, vocab: int) -> list[int]:
-    """Token ids of a file: integers between white space, or where it ends in .npy an array of integers of one axis.
+    """Token ids of a file: integers separated by white space, or in a .npy file an integer array of one axis.
 
-    vocab: ids are below it. Refuses a missing or empty file, what is no integer, and an id outside the vocabulary, with
-    its index and value; nothing is unpickled.
+    vocab: upper bound of the ids, exclusive. Raises Refused for a missing or empty file, for text that is not an
+    integer, and for an id outside the vocabulary, with index and value; nothing is unpickled.
     """
     thing = f"ids {path}"
     try:
@@ -37,7 +37,7 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
     ids = []
     for index, word in enumerate(raw.split()):
         try:
-            if b"_" in word:  # which Python takes between digits
+            if b"_" in word:  # Python allows it between digits
                 raise ValueError
             ids.append(integer(word.decode("ascii"), 10))
         except ValueError:
@@ -47,14 +47,14 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
 
 
 def _from_array(raw: bytes, thing: str) -> list[int]:
-    """The header is read first, so that nothing is unpickled and nothing larger than the file is made."""
+    """Read the header first, so that nothing is unpickled and nothing larger than the file is allocated."""
     file = io.BytesIO(raw)
     try:
         with warnings.catch_warnings(action="error"):
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(file)
-    except Exception as error:  # NumPy parses the header as a Python literal: bad ones raise half a dozen types
+    except Exception as error:  # NumPy parses the header as a Python literal; bad ones raise six types
         raise Refused(f"{thing}: not an array of token ids: {str(error) or type(error).__name__}") from error
     if dtype.kind not in "iu" or len(shape) != 1:
         raise Refused(f"{thing}: integers of one axis are needed, got {dtype} of shape {shape}")

@@ -1,6 +1,6 @@
-"""Experiments of the papers on models: what a study measures, saved results, tables, figures.
+"""Experiments of the papers on models: measurements, saved results, tables, figures.
 
-A folder per study of a paper holds `experiments`, its steps, and `figures`, its tables and plots.
+The folder of a paper has `experiments`, the steps of its study, and `figures`, its tables and plots.
 """
 
-NAMES = ("olive", "kllm", "harmonia", "leankv", "mix")  #: those folders
+NAMES = ("olive", "kllm", "harmonia", "leankv", "mix")  #: the folders

@@ -1,8 +1,8 @@
 """Measurements of `refemu study accuracy`: effect of number formats on an encoder's embeddings and a probe on them.
 
-Paper: [olive Tbl. 6-9], whose tasks and models this stands in for: sentences of film reviews, good or bad. The probe is
-a ridge regression on float32 embeddings, fitted once; every scheme is then judged by that same probe, unchanged. A
-figure for people, like `float_encoder`: last digits may differ between machines.
+Paper: [olive Tbl. 6-9], for whose tasks and models this is a substitute: sentences of film reviews, good or bad. The
+probe is a ridge regression on float32 embeddings, fitted once; every scheme is then scored with the same probe. These
+are figures for people, like `plain_float`: last digits may differ between machines.
 """
 
 import dataclasses
@@ -40,13 +40,13 @@ SCHEMES = {
 TRAINING = 2  #: training sentences per test sentence
 CLEAR = 0.5  #: least |rating| of a sentence that is good or bad
 RIDGE = 1.0  #: penalty on the square of every weight of the probe
-ORDER = prng.stream("study/accuracy/sentences", 0)  #: of the random words that choose sentences
+ORDER = prng.stream("study/accuracy/sentences", 0)  #: stream of the random words that select sentences
 BATCH = 32  #: texts computed at once; no bit of a scheme depends on it
 
 
 @dataclass(frozen=True)
 class Rated:
-    """A sentence and what people make of it."""
+    """A sentence and its rating by readers."""
 
     rating: float  #: good above 0
     text: str
@@ -58,22 +58,22 @@ class Row:
 
     name: str
     scheme: str  #: for `models.prepare`; "" for fp32
-    accuracy: float  #: share of sentences that the probe gets right
-    agreement: float  #: share where the probe says what it says of the fp32 embedding
+    accuracy: float  #: share of sentences that the probe classifies correctly
+    agreement: float  #: share with the same class as the fp32 embedding
     error: float  #: mean relative L2 error of the embeddings against fp32
 
 
 def read(path: str | Path) -> list[Rated]:
-    """Rated sentences from a UTF-8 file, one a line: number, rating, sentence, with tabs between.
+    """Rated sentences from a UTF-8 file, one per line: number, rating, sentence, separated by tabs.
 
-    Refuses, with the line, another form, a rating that is no finite number, and an empty sentence.
+    Raises Refused, with the line, for another form, a rating that is not a finite number, and an empty sentence.
     """
     lines = [(number, line.removesuffix("\r")) for number, line in enumerate(text.read(path).split("\n"), start=1)]
     return [_rated(line, f"{path}: line {number}") for number, line in lines if line]
 
 
 def split(rated: Sequence[Rated], sentences: int) -> tuple[list[Rated], list[Rated]]:
-    """Test sentences, and `TRAINING` times as many others to train on, drawn by `ORDER` from the clear ones.
+    """Test sentences, and `TRAINING` times as many for training, drawn by `ORDER` from the clear ones.
 
     The test sentences of a smaller number are the first of those of a larger one.
     """
@@ -89,9 +89,9 @@ def split(rated: Sequence[Rated], sentences: int) -> tuple[list[Rated], list[Rat
 
 
 def steps(model: Model, rated: Sequence[Rated], sentences: int) -> list[Step]:
-    """A step for fp32, then one for each of `SCHEMES`; results are the fields of a Row. Refuses a decoder.
+    """A step for fp32, then one for each of `SCHEMES`; results are the fields of a Row. Raises Refused for a decoder.
 
-    sentences: to test with; twice as many others train the probe. Schemes calibrate on the shipped text.
+    sentences: number of test sentences; twice as many others train the probe. Schemes calibrate on the shipped text.
     """
     probe = Probe(model, rated, sentences)
     lines = "\n".join(f"{each.rating}\t{each.text}" for each in rated)
@@ -100,7 +100,7 @@ def steps(model: Model, rated: Sequence[Rated], sentences: int) -> list[Step]:
     def compute(name: str, scheme: str) -> Callable[[Bench, Progress], Any]:
         return lambda bench, progress: dataclasses.asdict(probe.row(name, scheme, bench.backend, progress))
 
-    macs = 30.0 * sentences * weights_of(model)  # a sentence has some 25 tokens
+    macs = 30.0 * sentences * weights_of(model)  # a sentence has about 25 tokens
     return [
         Step(
             name,
@@ -114,7 +114,7 @@ def steps(model: Model, rated: Sequence[Rated], sentences: int) -> list[Step]:
 
 
 class Probe:
-    """A probe on float32 embeddings, fitted when the first scheme is judged by it."""
+    """A probe on float32 embeddings, fitted when the first scheme is scored."""
 
     def __init__(self, model: Model, rated: Sequence[Rated], sentences: int) -> None:
         if not isinstance(model.config, EncoderConfig):
@@ -127,7 +127,7 @@ class Probe:
         return f"Probe({self._model.name!r}, {len(self._test)} sentences)"
 
     def row(self, name: str, scheme: str, backend: str | Backend, progress: Progress) -> Row:
-        """The row of a scheme; of plain float32 where `scheme` is ""."""
+        """The row of a scheme, or of plain float32 if `scheme` is ""."""
         weights, exact = self._fit(progress)
         vectors = exact
         if scheme:
@@ -147,7 +147,7 @@ class Probe:
 def embeddings(
     prepared: Any, model: Model, rated: Sequence[Rated], what: str = "", progress: Progress = silent
 ) -> np.ndarray:
-    """The embedding of every sentence, float32 (sentences, width); long ones are cut at the context."""
+    """The embedding of every sentence, float32 (sentences, width); long ones are truncated to the context."""
     ids = [model.tokenizer.sentence(sentence.text, model.config.context) for sentence in rated]
     rows: list[np.ndarray] = []
     for start in range(0, len(ids), BATCH):
@@ -166,7 +166,7 @@ def fit(vectors: np.ndarray, good: np.ndarray) -> np.ndarray:
 
 
 def predict(weights: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Whether the probe calls each sentence good: bool (sentences,)."""
+    """Whether the probe classifies each sentence as good: bool (sentences,)."""
     return dot.total64(_with_one(vectors) * weights, order=Sequential()) > 0
 
 
@@ -177,7 +177,7 @@ def _rated(line: str, where: str) -> Rated:
     except ValueError:
         value = math.nan
     if not number or not math.isfinite(value) or not sentence.strip():
-        raise Refused(f"{where}: number, rating and sentence with tabs between are needed, got {line[:60]!r}")
+        raise Refused(f"{where}: must be number, rating and sentence separated by tabs, got {line[:60]!r}")
     return Rated(value, sentence.strip())
 
 

@@ -1,4 +1,4 @@
-"""Model and windows of a study, the steps that score a scheme on them, and the spread of the scores."""
+"""Model and windows of a study, the steps that score a scheme on them, and the statistics of the scores."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -20,18 +20,18 @@ from refemu.studies import perplexity
 from refemu.studies.steps import Bench, Step, factors
 from refemu.studies.uncertainty import Change, change, spread
 
-Calibrate = Callable[[Bench, Scheme, Progress], Any]  #: makes what `models.prepare` takes as calibration
+Calibrate = Callable[[Bench, Scheme, Progress], Any]  #: makes the calibration for `models.prepare`
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A model, a text in token ids, and how it is cut."""
+    """A model, a text in token ids, and its windows."""
 
     model: Model
-    ids: tuple[int, ...]  #: of a decoder's text; of an encoder's, one text after the other
+    ids: tuple[int, ...]  #: token ids of the text; an encoder's texts are concatenated
     win: int  #: tokens of a window
-    prefill: int = 0  #: of them enter as a prompt, unscored, before decode steps
-    texts: tuple[tuple[int, ...], ...] = ()  #: those of an encoder
+    prefill: int = 0  #: first tokens of a window that are a prompt, not scored
+    texts: tuple[tuple[int, ...], ...] = ()  #: texts of an encoder
 
     @property
     def is_encoder(self) -> bool:
@@ -45,18 +45,18 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """The name of the model, marked if nobody trained it."""
+        """The name of the model, marked if it is untrained."""
         return label(self.model)
 
     def require_decoder(self, study: str) -> None:
-        """Refuse an encoder."""
+        """Raise Refused for an encoder."""
         if self.is_encoder:
             raise Refused(f"study {study}: {self.model.name} is an encoder; name a decoder of `refemu models list`")
 
 
 @dataclass(frozen=True)
 class Score:
-    """A scheme over the windows of a text, each weighing alike."""
+    """A scheme on the windows of a text, which have equal weights."""
 
     scheme: str
     perplexity: float
@@ -69,7 +69,7 @@ class Score:
 
 
 def paragraphs(model: Model, words: str, tokens: int, win: int) -> tuple[tuple[int, ...], ...]:
-    """The first paragraphs of a text for an encoder: `tokens` token ids at most, and `win` of a paragraph."""
+    """The first paragraphs of a text for an encoder: at most `tokens` token ids, and `win` per paragraph."""
     most, left = min(win, model.config.context), tokens
     parts = []
     for paragraph in words.split("\n\n"):
@@ -82,7 +82,7 @@ def paragraphs(model: Model, words: str, tokens: int, win: int) -> tuple[tuple[i
 
 
 def seeded(model: Model) -> bool:
-    """Whether a model is one of those that are built in: nets with seeded weights, which nobody trained."""
+    """Whether a model is a built-in one with untrained random weights."""
     entry = catalog.MODELS.get(model.name)
     if entry is None or entry.package is not None:
         return False
@@ -92,8 +92,8 @@ def seeded(model: Model) -> bool:
 
 
 def label(model: Model) -> str:
-    """The name of a model, with a warning after that of a seeded net."""
-    return f"{model.name} (seeded net, not trained)" if seeded(model) else model.name
+    """The name of a model, with a warning for untrained random weights."""
+    return f"{model.name} (untrained random weights)" if seeded(model) else model.name
 
 
 def digest(ids: Sequence[int] | np.ndarray) -> str:
@@ -111,7 +111,7 @@ def token_macs(model: Model, tokens: int) -> float:
 
 
 def score_steps(setting: Setting, scheme: str, calibrate: Calibrate | None = None) -> list[Step]:
-    """A step for every window of a scheme, whose result is {"nll", "scored"}.
+    """A step for every window of a scheme, with the result {"nll", "scored"}.
 
     calibrate: makes the calibration of the scheme; by default it calibrates itself.
     """
@@ -153,6 +153,6 @@ def score_of(scheme: str, losses: Sequence[float]) -> Score:
 
 
 def mean_of(values: Sequence[float]) -> float:
-    """Mean of at least one value, summed in float64 from the first on."""
+    """Mean of at least one value, summed in float64 in order."""
     array = np.array(values, np.float64)
     return float(dot.total64(array, order=Sequential())) / array.size

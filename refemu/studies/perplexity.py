@@ -1,7 +1,7 @@
-"""Perplexity, so that a change of a scheme's parameter can be judged.
+"""Perplexity, to measure the effect of a scheme's parameters.
 
-The token ids are cut into windows that do not overlap; each runs from position 0 with an empty cache. The figure is a
-report, computed in float64 with the C library's exp and log; the logits below it are exact.
+The token ids are cut into windows that do not overlap; each runs from position 0 with an empty cache. The result is
+computed in float64 with the C library's exp and log; the logits are exact.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from refemu.arith.dot import Sequential
 from refemu.models.runtime import Session, require_tokens
 from refemu.models.schemes.scheme import Prepared, Progress, Scheme, silent
 
-ROWS = 64  #: logits that are widened to float64 at a time
+ROWS = 64  #: rows of logits converted to float64 at a time
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Perplexity:
 
     perplexity: float  #: exp of the mean negative log-likelihood of the scored tokens
     nll: float  #: that mean, in nats
-    scored: int  #: tokens
+    scored: int  #: scored tokens
     windows: tuple[float, ...]  #: mean nll of each window
 
     @property
@@ -42,9 +42,9 @@ def perplexity(
 ) -> Perplexity:
     """Perplexity of `ids` in windows of `win` tokens; a last window shorter than 2 is dropped.
 
-    prefill: 0 scores every token of a window but its first, and reads the window as one prompt. P > 0 reads the first
-    P tokens of a window as a prompt, scores none of them, and reads the rest token by token: needed where prompt and
-    decode differ. Windows of P tokens or fewer are dropped.
+    prefill: 0 scores every token of a window but the first, and reads the window as one prompt. P > 0 reads the first P
+    tokens of a window as a prompt without scoring them, and the rest token by token: needed if prompt and decode
+    differ. Windows of P tokens or fewer are dropped.
     """
     cut = windows(prepared.model.context, ids, win, prefill)
     losses = []
@@ -56,16 +56,16 @@ def perplexity(
 
 
 def require_decoding(config: Scheme, prefill: int) -> None:
-    """Refuse a window read as one prompt under a scheme that a prompt does not show, as its cache is read by steps."""
+    """Raise Refused for a window read as one prompt under a scheme whose cache is read in steps only."""
     if prefill == 0 and config.two_phases:
         raise Refused(
-            "perplexity: the attention of this scheme reads its KV cache in steps only, so a window read as one prompt "
-            "shows nothing of it; read the rest of a window by steps: --prefill N, with N below --win"
+            "perplexity: the attention of this scheme reads its KV cache in decode steps only, so a window read as one "
+            "prompt does not show its effect; read the rest of a window in steps: --prefill N, with N below --win"
         )
 
 
 def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: int) -> list[np.ndarray]:
-    """The windows that `perplexity` scores; context: of the model. Refuses what leaves none."""
+    """The windows that `perplexity` scores; context: of the model. Raises Refused if there are none."""
     if not 2 <= win <= context:
         raise Refused(f"perplexity: win must be in [2, {context}], got {win}")
     if not 0 <= prefill < win:
@@ -74,7 +74,7 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
     cut = [tokens[at : at + win] for at in range(0, len(tokens), win)]
     scored = [window for window in cut if len(window) >= shortest]
     if not scored:
-        raise Refused(f"perplexity: at least {shortest} tokens are needed, got {len(tokens)}")
+        raise Refused(f"perplexity: must have at least {shortest} tokens, got {len(tokens)}")
     return scored
 
 
@@ -108,7 +108,7 @@ def surprise(logits: np.ndarray, following: np.ndarray) -> np.ndarray:
 
 
 def summary(losses: Sequence[np.ndarray]) -> Perplexity:
-    """The figure of windows, each the negative log-likelihoods of its scored tokens."""
+    """The perplexity from windows, each the negative log-likelihoods of its scored tokens."""
     means = tuple(float(dot.total64(nll, order=Sequential())) / nll.size for nll in losses)
     every = np.concatenate(losses)
     mean = float(dot.total64(every, order=Sequential())) / every.size

@@ -1,8 +1,8 @@
-"""Results of measurements, saved on disk and found again by everything that they depend on.
+"""Saved results of measurements, found again by everything that they depend on.
 
-A result is a JSON file of $REFEMU_HOME/measured, named by the sha256 of what it depends on: the step's description, the
-model's weights, and the sources of refemu that compute. It appears whole or not at all. A file that cannot be read, or
-that is not what was written, is measured again.
+A result is a JSON file of $REFEMU_HOME/measured, named after the sha256 of what it depends on: the step's description,
+the model's weights, and the sources of refemu that compute. It is written atomically. An unreadable or changed file is
+measured again.
 """
 
 import contextlib
@@ -19,8 +19,8 @@ from refemu.models import schemes
 from refemu.models.schemes import offline_file
 
 PACKAGE = Path(__file__).parents[1]
-LAYERS = ("arith", "formats", "units", "models", "studies")  #: whose sources results depend on
-#: folders and files of theirs that no result depends on
+LAYERS = ("arith", "formats", "units", "models", "studies")  #: layers whose sources results depend on
+#: their folders and files that no result depends on
 APART = (
     "cases.py",
     "variants.py",
@@ -37,16 +37,16 @@ SCHEMES = PACKAGE / "models" / "schemes"  #: a folder for each paper
 
 
 class ResultStore:
-    """The results that are saved in a folder."""
+    """The saved results of a folder."""
 
     def __init__(
         self, paper: str, folder: Path | None = None, notice: Callable[[str], None] = lambda text: None
     ) -> None:
         """Open the results of a paper's schemes. paper: folder of its schemes.
 
-        Sources of other folders count for results under their schemes alone.
+        Sources of other papers' schemes count only for results under those schemes.
 
-        folder: by default that of the user. notice: called once where results cannot be saved.
+        folder: by default the user's. notice: called once if results cannot be saved.
         """
         self._folder = cache_folder() / "measured" if folder is None else folder
         self._paper = paper
@@ -63,29 +63,29 @@ class ResultStore:
         return self._folder / (hashlib.sha256(text.encode()).hexdigest()[:40] + suffix)
 
     def get(self, depends: Mapping[str, Any]) -> Any | None:
-        """The result that depends on that; None if there is none."""
+        """The result that depends on these values, or None."""
         entry = checked_json.load(self.path(depends))
         return entry["value"] if entry and entry["depends"] == json.loads(json.dumps(depends)) else None
 
     def put(self, depends: Mapping[str, Any], value: Any) -> None:
-        """Save a result, a JSON value, whole or not at all. One with NaN or infinity is not saved: JSON has neither."""
+        """Save a result, a JSON value, atomically. Results with NaN or infinity are not saved: JSON has neither."""
         with contextlib.suppress(ValueError):
             self.write(self.path(depends), checked_json.dump({"depends": depends, "value": value}))
 
     def write(self, path: Path, data: bytes) -> None:
-        """Write a file of the folder; where that cannot be done, say so once and go on."""
+        """Write a file of the folder; if that fails, call `notice` once and continue."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             offline_file.save(path, data)
         except OSError as error:
             if self._writable:
-                self._notice(f"{path.parent}: {error.strerror or error}; results are not kept for a later run")
+                self._notice(f"{path.parent}: {error.strerror or error}; results are not saved")
             self._writable = False
 
 
 @cache
 def folders(scheme: str) -> frozenset[str]:
-    """Folders of the schemes that a text names; of a mix those of its parts, and that of mixes. "" names none."""
+    """Folders of the schemes in a text, for a mix those of its parts and that of mixes; none for ""."""
     config: Any = schemes.parse(scheme) if scheme else None
     configs = [] if config is None else [config, *(part.scheme for part in getattr(config, "parts", ()))]
     return frozenset(type(each).__module__.split(".")[-2] for each in configs)

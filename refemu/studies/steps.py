@@ -1,7 +1,7 @@
-"""A study as steps: each is measured once, saved, and found again by what it depends on.
+"""A study as steps: each is measured once, saved, and found by what it depends on.
 
-The estimate counts multiply-accumulates and the rate of this machine, measured beforehand for a moment. It is rough: a
-scheme's factors include all that it does besides products. A test compares it with the times in docs/studies.md.
+The estimate multiplies multiply-accumulates by this machine's rate, which is measured briefly before. It is rough: a
+scheme's factors include everything besides products. A test compares it with the times in docs/studies.md.
 """
 
 import json
@@ -30,19 +30,19 @@ FACTORS = {
     "leankv": (1.4, 900.0),
     "kllm": (3.2, 16_000.0),
 }
-OTHER = (1.9, 900.0)  #: of a scheme that is not there
-DECODED = 8  #: cost of a decoded token over one of a prompt: each reads all weights
+OTHER = (1.9, 900.0)  #: for schemes not in FACTORS
+DECODED = 8  #: cost of a decoded token relative to one of a prompt: each reads all weights
 
 
 @dataclass(frozen=True)
 class Step:
     """One measurement of a study."""
 
-    name: str  #: of its result; steps of one name are one
-    depends: Mapping[str, Any]  #: all that the result depends on, but for model and sources; JSON values
-    macs: float  #: multiply-accumulates that take as long, for the estimate
+    name: str  #: name of its result; steps of equal names are one step
+    depends: Mapping[str, Any]  #: everything that the result depends on, except model and sources; JSON values
+    macs: float  #: equivalent multiply-accumulates, for the estimate
     compute: Callable[["Bench", Progress], Any]  #: measures; the result is a JSON value
-    scheme: str = ""  #: under which the model must be prepared
+    scheme: str = ""  #: scheme of the prepared model
 
 
 class Bench:
@@ -58,10 +58,10 @@ class Bench:
         return f"Bench({self.model.name!r}, {self._last[0]!r})"
 
     def prepared(self, scheme: Scheme, progress: Progress, calibration: Callable[[], Any] | None = None) -> Prepared:
-        """The model under a scheme, of which one stays in memory. calibration: makes what `models.prepare` takes."""
+        """The model under a scheme; only the last one stays in memory. calibration: makes that of `models.prepare`."""
         text = schemes.text(scheme)
         if self._last[0] != text:
-            self._last = ("", None)  # frees the one before
+            self._last = ("", None)  # frees the previous one
             source = calibration() if calibration else None
             self._last = (text, models.prepare(self.model, scheme, self.backend, source, progress))
         prepared: Prepared = self._last[1]
@@ -73,8 +73,8 @@ class Run:
     """The results of steps by name."""
 
     results: dict[str, Any] = field(default_factory=dict)
-    measured: int = 0  #: steps that were measured now
-    found: int = 0  #: steps that were saved before
+    measured: int = 0  #: steps measured now
+    found: int = 0  #: steps saved before
 
 
 def missing(steps: Sequence[Step], bench: Bench) -> dict[str, Step]:
@@ -83,9 +83,9 @@ def missing(steps: Sequence[Step], bench: Bench) -> dict[str, Step]:
 
 
 def run(steps: Sequence[Step], bench: Bench, progress: Progress = silent, what: str = "study") -> Run:
-    """Measure the steps that are not saved, in their order, and save each at once.
+    """Measure the steps that are not saved, in order, and save each at once.
 
-    progress: called with `what` as well, for the whole, in thousandths.
+    progress: also called with `what` for the whole run, in thousandths.
     """
     todo = missing(steps, bench)
     whole, done, state = estimate(list(todo.values()), bench.model), 0.0, Run()
@@ -94,7 +94,7 @@ def run(steps: Sequence[Step], bench: Bench, progress: Progress = silent, what: 
         value = bench.store.get(_depends(step, bench))
         if value is None:
             progress(what, round(1000 * done / max(whole, 1)), 1000)
-            value = json.loads(json.dumps(step.compute(bench, progress)))  # as a saved one is read
+            value = json.loads(json.dumps(step.compute(bench, progress)))  # as read from a file
             bench.store.put(_depends(step, bench), value)
             done += _macs(step, bench.model, prepared)
             state.measured += 1
@@ -125,13 +125,13 @@ def _macs(step: Step, model: Model, prepared: set[str]) -> float:
 
 
 def factors(scheme: str) -> tuple[float, float]:
-    """The factors of a scheme's name; of a mix the largest of each."""
+    """The factors of a scheme's name; for a mix the largest of each."""
     pairs = [pair for part in scheme.split("+") for name, pair in FACTORS.items() if _first(part) == name] or [OTHER]
     return max(token for token, _ in pairs), max(weight for _, weight in pairs)
 
 
 def _first(part: str) -> str:
-    """The key of FACTORS that a scheme begins with; "" for none."""
+    """The key of FACTORS that a scheme starts with, or ""."""
     return next((name for name in FACTORS if part.startswith(name)), "")
 
 
@@ -144,7 +144,7 @@ def weights(model: Model) -> int:
 
 
 def seconds(macs: float, model: Model, backend: Backend) -> float:
-    """Seconds that as many multiply-accumulates take here: a product of the size of the model's is timed."""
+    """Seconds for these multiply-accumulates here, from the time of a product of the model's size."""
     width, ffn = model.config.width, model.config.ffn
     x = np.zeros((PROBE, width), np.float32)
     held = backend.weights(np.zeros((ffn, width), np.float16))

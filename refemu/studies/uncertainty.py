@@ -1,9 +1,9 @@
-"""Spread of the windows of a text: means with standard errors, and differences of two schemes by window.
+"""Statistics over the windows of a text: means with standard errors, and differences of two schemes by window.
 
-Every window weighs alike. The standard error of the mean of n values is sqrt(sum((x - mean)**2) / (n - 1) / n). Two
+Windows have equal weights. The standard error of the mean of n values is sqrt(sum((x - mean)**2) / (n - 1) / n). Two
 schemes are compared over the same windows: the values are the differences of their mean negative log-likelihoods, so
-what makes a window easy or hard for both drops out. Windows of one text are a sample of that text only. A report in
-float64, as `perplexity` is.
+the difficulty of a window for both cancels out. The windows of one text are a sample of that text only. Computed in
+float64, like `perplexity`.
 """
 
 import math
@@ -22,27 +22,27 @@ class Spread:
     """Values of several windows."""
 
     mean: float
-    error: float | None  #: standard error of the mean; None where one value has none
+    error: float | None  #: standard error of the mean; None for one value
     least: float
     most: float
-    count: int  #: values
+    count: int  #: number of values
 
 
 @dataclass(frozen=True)
 class Change:
-    """The perplexity of a scheme against that of another, over the same windows, in percent."""
+    """The perplexity of a scheme relative to another, over the same windows, in percent."""
 
-    scheme: str  #: the other
+    scheme: str  #: the other scheme
     percent: float  #: 100 (exp(d) - 1), d: the mean difference of the log perplexities
     error: float | None  #: its standard error, 100 exp(d) times that of d
-    least: float  #: of a window
+    least: float  #: least change of a window
     most: float
 
 
 def spread(values: Sequence[float]) -> Spread:
     """Mean, standard error and range of at least one value."""
     if not values:
-        raise Refused("spread: at least one value is needed, got none")
+        raise Refused("spread: must have at least one value, got none")
     count = len(values)
     mean = _sum(np.array(values)) / count
     off = np.array(values) - mean
@@ -57,7 +57,7 @@ def _sum(values: np.ndarray) -> float:
 def change(scheme: str, losses: Sequence[float], others: Sequence[float]) -> Change:
     """The change to `losses` from `others`, those of `scheme`: mean negative log-likelihoods of the same windows."""
     if len(losses) != len(others):
-        raise Refused(f"spread: as many windows of both schemes are needed, got {len(losses)} and {len(others)}")
+        raise Refused(f"spread: both schemes must have the same windows, got {len(losses)} and {len(others)}")
     difference = spread([loss - other for loss, other in zip(losses, others, strict=True)])
     error = None if difference.error is None else 100 * math.exp(difference.mean) * difference.error
     return Change(scheme, _percent(difference.mean), error, _percent(difference.least), _percent(difference.most))

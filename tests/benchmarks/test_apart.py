@@ -21,7 +21,7 @@ def test_a_child_answers_and_leaves_no_trace_here():
     assert "REFEMU_BENCH_TEST" not in os.environ
 
 
-def test_an_error_of_a_child_is_raised_with_its_traceback():
+def test_error_of_child_is_raised_with_its_traceback():
     with pytest.raises(processes.Failed, match="ZeroDivisionError"):
         processes.child(lambda: 1 // 0)
 
@@ -40,7 +40,7 @@ def test_cold_first_calls_join_their_rows():
     assert processes.joined([row()], []) == [row()]
 
 
-def test_the_cache_of_cold_calls_is_added_to_that_of_the_run(tmp_path):
+def test_cold_call_cache_is_added_to_the_run(tmp_path):
     def benchmark() -> list:
         folder = os.environ["REFEMU_CACHE"]
         before = sorted(os.listdir(folder))

@@ -39,7 +39,7 @@ def test_rows_come_back_as_they_were(file):
         lambda r: r["context"].pop("commit"),
     ],
 )
-def test_the_schema_refuses_other_records(change):
+def test_schema_rejects_other_records(change):
     record = {"context": dict(CONTEXT), "row": row().record()}
     fastjsonschema.validate(history.SCHEMA, record)
     change(record)
@@ -55,14 +55,14 @@ def test_a_damaged_line_is_named(file):
         history.read(file)
 
 
-def test_rows_with_a_goal_or_the_ids_asked_for():
+def test_rows_with_goal_or_ids_asked_for():
     records = [{"context": CONTEXT, "row": one.record()} for one in (row(), row("PERF-3", 2.0, 0.0))]
 
     assert [key.split()[0] for key in history.by_row(records)] == ["PERF-1"]
     assert [key.split()[0] for key in history.by_row(records, ["PERF-3"])] == ["PERF-3"]
 
 
-def test_a_rate_in_the_text_does_not_make_another_row():
+def test_rate_in_text_does_not_make_another_row():
     assert row(what="write: 3 M/s").key == row(what="write: 4 M/s").key != row(what="read: 4 M/s").key
 
 
@@ -94,6 +94,6 @@ def test_a_drawing_is_made(file, tmp_path, capsys):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="matplotlib is here")
-def test_a_drawing_without_its_library_is_refused(file, tmp_path, capsys):
+def test_a_drawing_without_its_library_is_rejected(file, tmp_path, capsys):
     assert main(["history", "--file", str(file), "--plot", str(tmp_path / "runs.svg")]) == 2
     assert ".[bench]" in capsys.readouterr().err

@@ -28,11 +28,11 @@ def test_a_ratio_is_the_rivals_time_over_ours():
         (9.0, 0.0, False, "WRONG"),
     ],
 )
-def test_a_verdict_is_about_the_goal_unless_the_result_is_wrong(ratio, goal, checked, outcome):
+def test_result_counts_before_the_goal(ratio, goal, checked, outcome):
     assert row(ratio=ratio, goal=goal, checked=checked).outcome == outcome
 
 
-def test_results_are_compared_once_and_a_wrong_one_is_said():
+def test_results_are_compared_once_and_wrong_ones_reported():
     seen = []
 
     def check(theirs, ours):
@@ -44,7 +44,7 @@ def test_results_are_compared_once_and_a_wrong_one_is_said():
     assert seen == [(1, 2), (2, 2)]
 
 
-def test_a_number_as_rival_is_met_from_one_on():
+def test_number_as_rival_is_met_from_one_on():
     slow = pairs.absolute("A", "", "", 1e-9, lambda: time.sleep(1e-3), lambda _: True, count=1, clock=time.perf_counter)
     fast = pairs.absolute("A", "", "", 60.0, lambda: 0, lambda _: True, count=1)
 
@@ -58,13 +58,13 @@ def test_memory_is_that_of_one_call():
     assert pairs.peak_mb(lambda: held.sum()) < 0.1
 
 
-def test_compiling_is_counted_once_where_a_kernel_compiles_another():
+def test_compiling_is_counted_once_where_kernel_compiles_another():
     marks = [(1.0, True), (2.0, True), (3.0, False), (5.0, False), (7.0, True), (8.0, False)]
 
     assert pairs._outermost(marks) == 5.0
 
 
-def test_a_rival_with_more_work_scales_its_side_only():
+def test_rival_with_more_work_scales_its_side_only():
     more = row(ratio=2.0, goal=0.0).times(3.0, goal=5.0)
 
     assert (more.ratio, more.rival_s, more.ours_s, more.outcome) == (6.0, 3e-3, 0.5e-3, "met")

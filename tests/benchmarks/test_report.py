@@ -1,4 +1,4 @@
-"""Tables and verdicts on made-up rows."""
+"""Tables and summaries of made-up rows."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.benchmarks.factory import CONTEXT, row
 ROWS = [row(), row("PERF-2", 0.5), row("PERF-3", 2.0, 0.0), Absent("PERF-16", "beside torch", "not installed: pip x")]
 
 
-def test_a_verdict_counts_and_names_what_is_missed():
+def test_summary_counts_and_names_missed_goals():
     lines = report.outcome(ROWS)
 
     assert lines[0] == "1 goals met, 1 missed, 0 wrong; 1 rows without a goal, 1 not measured, 0 broken"
@@ -26,7 +26,7 @@ def test_the_exit_code_is_about_results_not_goals(rows, code):
     assert report.code(rows) == code
 
 
-def test_a_wrong_row_and_a_broken_one_are_said():
+def test_wrong_and_broken_rows_are_reported():
     text = report.text([row(checked=False), BROKEN], CONTEXT)
 
     assert "WRONG    PERF-1" in text and "1 wrong" in text and "1 broken" in text
@@ -43,7 +43,7 @@ def test_growth_is_the_exponent_of_a_power():
     ]
 
 
-def test_columns_of_first_calls_tell_compiling_from_loading():
+def test_first_call_columns_separate_compiling_from_loading():
     measured = report.cells(row(first_s=0.1, cold_s=3.0, compile_s=2.0))
     compiled = report.cells(row(first_s=3.0, compile_s=2.0))
     plain = report.cells(row(first_s=0.1))
@@ -53,7 +53,7 @@ def test_columns_of_first_calls_tell_compiling_from_loading():
     assert [plain[name] for name in ("first", "cold", "compile")] == ["100.00 ms", "", ""]
 
 
-def test_markdown_stands_between_its_markers(tmp_path):
+def test_markdown_is_between_its_markers(tmp_path):
     file = tmp_path / "page.md"
     file.write_text(f"before\n{report.BEGIN}\nan older table\n{report.END}\nafter\n")
     for _ in range(2):

@@ -49,7 +49,7 @@ def test_a_checkpoint_is_the_model_of_its_shape(shard: int, tmp_path: Path, monk
     assert index["metadata"]["total_size"] == sum(2 * math.prod(size) for size in sizes.shapes.values())
     for path in folder.glob("*.safetensors"):
         with safetensors.safe_open(path, "np") as file:
-            assert file.metadata() == {"format": "pt"}  # without which transformers refuses a shard
+            assert file.metadata() == {"format": "pt"}  # required by transformers
     assert np.isfinite(models.run(model, [1, 2, 3]).logits).all()
 
 
@@ -59,7 +59,7 @@ def test_equal_calls_write_equal_files(tmp_path: Path) -> None:
     assert first == second and {path.name for path in tmp_path.iterdir()} == {"a", "b"}
 
 
-def test_weights_are_normal_with_outliers_and_each_has_a_seed_of_its_own() -> None:
+def test_weights_are_seeded_normals_with_outliers() -> None:
     """A deviation of 0.02, a thousandth of the values at either end four times as far out; gains are 1."""
     w = seeded_checkpoint.weight("blk.0.q", (400, 500)).astype(np.float64)
     inner = w[np.abs(w) < 0.1]
@@ -83,7 +83,7 @@ def test_the_shapes_are_those_of_the_models() -> None:
     assert counts == {"1b": 1_100_048_384, "7b": 6_738_415_616}
 
 
-def test_a_disk_without_room_is_refused_and_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_rejected_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda place: Usage(20_000))
 
     with pytest.raises(SystemExit, match=r"toy: 0 MB are needed, 0 are free"):
@@ -105,6 +105,6 @@ def test_a_checkpoint_that_is_interrupted_leaves_nothing(tmp_path: Path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_there_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_there_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="exists already"):
         seeded_checkpoint.write("toy", tmp_path)

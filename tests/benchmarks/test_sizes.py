@@ -70,17 +70,15 @@ def test_calibrations_are_those_that_cost_little() -> None:
     assert (ones.s == 1).all() and ones.s.shape == (3, 2, 16)
 
 
-def test_products_of_blas_are_those_of_one_block_times_the_blocks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A clock that goes on by one second whenever somebody looks: 7 products a block."""
+def test_blas_products_are_one_block_times_blocks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that advances by one second at every read: 7 products per block."""
     monkeypatch.setattr(time, "thread_time", itertools.count().__next__)
 
     assert sizes._blas(seeded_checkpoint.config("toy"), 8) == 7 * TOY["blocks"]
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_the_command_makes_a_checkpoint_that_is_missing_and_measures_two_starts(
+def test_command_makes_checkpoint_and_measures_two_starts(
     there: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made: list[Path] = []

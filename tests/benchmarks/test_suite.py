@@ -23,7 +23,7 @@ def test_every_goal_has_a_row():
     assert set(GOALS) - {*suite.names(), *suite.names(True)} == set()
 
 
-def test_every_performance_row_has_a_goal_in_the_list():
+def test_every_performance_row_has_goal_in_list():
     named = {name for name in suite.names() if name.startswith(("PERF-", "BUDGET-")) and name[:6] != "PERF-M"}
 
     assert named <= set(GOALS)
@@ -44,13 +44,13 @@ def test_functions_are_found_by_each_of_their_ids():
     assert suite.select([]) == suite.table()
 
 
-def test_an_unknown_id_is_refused_with_the_nearest():
+def test_unknown_id_error_names_the_nearest():
     with pytest.raises(Refused, match=r"unknown row 'PERF-111'; did you mean 'PERF-11'"):
         suite.select(["PERF-111"])
 
 
 @pytest.mark.parametrize("words", [["--threads", "0"], ["--threads", "some"]])
-def test_a_number_of_threads_that_is_none_is_refused(words):
+def test_invalid_number_of_threads_is_rejected(words):
     with pytest.raises(SystemExit, match="a number from 1 on or `all`"):
         main(words)
 
@@ -61,7 +61,7 @@ def test_one_cpu_has_no_rows_of_several_threads(monkeypatch):
     assert [row.reason for row in suite._elsewhere(["THREADS-MATMUL"], "")] == ["there is one CPU"]
 
 
-def test_ids_of_rows_are_those_that_their_function_names(monkeypatch):
+def test_ids_of_rows_match_their_function(monkeypatch):
     """Of the two rows that cost least."""
     monkeypatch.setattr("benchmarks.pairs.first_calls_only", True)
     for id in ("PERF-28", "PERF-31"):
@@ -69,7 +69,7 @@ def test_ids_of_rows_are_those_that_their_function_names(monkeypatch):
         assert {row.id for row in entry.rows()} <= set(entry.ids)
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+def test_unwritable_file_is_rejected_before_measuring(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(suite, "measured", lambda *arguments, **options: pytest.fail("measured"))
     (tmp_path / "file").write_text("")
 
@@ -88,7 +88,7 @@ ENTRY = suite.Entry(("PERF-28",), suite.MODULES[0], list)
         (lambda: commands.inside("import refemu.gone"), "ModuleNotFoundError: No module named 'refemu.gone'"),
     ],
 )
-def test_a_row_that_breaks_is_an_error_and_the_next_one_runs(rows, error, tmp_path, monkeypatch, capsys):
+def test_failing_row_is_an_error_and_others_run(rows, error, tmp_path, monkeypatch, capsys):
     entries = [replace(ENTRY, ids=("BROKEN",), rows=rows), replace(ENTRY, rows=lambda: [row()])]
     monkeypatch.setattr(suite, "table", lambda several=False: [] if several else entries)
 
@@ -98,7 +98,7 @@ def test_a_row_that_breaks_is_an_error_and_the_next_one_runs(rows, error, tmp_pa
     assert lines[2].startswith("PERF-1 ")
 
 
-def test_a_unit_that_breaks_leaves_the_others_of_its_function(capsys):
+def test_unit_that_breaks_leaves_others_of_its_function(capsys):
     rows = [made for each in (1, 0) for made in guarded("A", f"case {each}", lambda each=each: [row(ratio=1 / each)])]
 
     assert [type(made).__name__ for made in rows] == ["Row", "Broken"]
@@ -106,7 +106,7 @@ def test_a_unit_that_breaks_leaves_the_others_of_its_function(capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_rows_of_several_threads_come_back_with_their_errors(monkeypatch, tmp_path):
+def test_rows_of_several_threads_return_their_errors(monkeypatch, tmp_path):
     monkeypatch.setattr(suite, "CPUS", 2)
     rows = [row(), Broken("A", "", "it raised")]
 
@@ -118,7 +118,7 @@ def test_rows_of_several_threads_come_back_with_their_errors(monkeypatch, tmp_pa
     assert suite._elsewhere(["A"], "") == rows
 
 
-def test_a_process_of_several_threads_that_dies_is_an_error(monkeypatch):
+def test_dying_process_of_several_threads_is_an_error(monkeypatch):
     monkeypatch.setattr(suite, "CPUS", 2)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=-9))
 
@@ -132,7 +132,7 @@ def test_a_smallest_run_is_not_written(tmp_path, capsys):
     assert "its times mean nothing" in capsys.readouterr().err
 
 
-def test_a_run_prints_a_table_and_appends_to_a_history(tmp_path, capsys):
+def test_run_prints_table_and_appends_to_history(tmp_path, capsys):
     """One row from end to end, by one process."""
     arguments = SimpleNamespace(
         ids=["PERF-28"],

@@ -37,4 +37,4 @@ def test_a_decode_step_costs_less(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--scheme", "fp16"]) == 2
-    assert "scheme fp16 has no machine" in capsys.readouterr().err
+    assert "scheme fp16 has no accelerator" in capsys.readouterr().err

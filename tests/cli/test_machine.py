@@ -51,7 +51,7 @@ def test_a_difference_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--scheme", "fp16"]) == 2
-    assert "scheme fp16 has no machine; those of olive-4, olive-8, kllm-a4" in capsys.readouterr().err
+    assert "scheme fp16 has no accelerator; use one of olive-4, olive-8, kllm-a4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert f"{row['perplexity']:.4f}" in table and f"{row['error']:.4f}" in table
     assert (row["model"], row["scored"], row["seeded"]) == ("tiny", 22, True)
-    assert "tiny (seeded net, not trained)" in table
+    assert "tiny (untrained random weights)" in table
     each = [math.log(value) for value in row["windows"]]
     mean = math.fsum(each) / 2
     assert row["perplexity"] == pytest.approx(math.exp(mean))
@@ -69,7 +69,7 @@ def test_a_scheme_that_calibrates_runs_without_a_tokenizer(
     """On ids that calibrate it; which ones shows."""
     words = ["ppl", "--model", str(bare / "toy"), "--ids", str(bare / "1.txt"), "--win", "20", "--scheme", scheme]
     assert main(words) == 2
-    assert "no tokenizer lies beside the weights" in (refusal := capsys.readouterr().err)
+    assert "the folder of the weights has no tokenizer" in (refusal := capsys.readouterr().err)
     assert "--calibration-ids" in refusal
     found = []
     for number in (1, 2):

@@ -71,7 +71,7 @@ def test_tables_and_json_agree_and_name_the_seeded_net(words: list[str], capsys:
             if "perplexity" in row:
                 assert f"{row['perplexity']:,.2f}" in text and f"{row['error']:,.2f}" in text
     assert all(
-        "seeded net, not trained" in table["title"] for table in whole["tables"] if "perplexity" in table["title"]
+        "untrained random weights" in table["title"] for table in whole["tables"] if "perplexity" in table["title"]
     )
 
 
@@ -92,9 +92,9 @@ def test_more_windows_take_up_those_that_are_kept(capsys: pytest.CaptureFixture[
 
 def test_the_estimate_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*OLIVE, "--only", "weights"]) == 0
-    assert "study olive of tiny (seeded net, not trained): 1 measurement, about " in capsys.readouterr().err
+    assert "study olive of tiny (untrained random weights): 1 measurement, about " in capsys.readouterr().err
     assert main([*OLIVE, "--only", "weights"]) == 0
-    assert "nothing to measure, 1 result kept from earlier runs" in capsys.readouterr().err
+    assert "nothing to measure, 1 result saved by earlier runs" in capsys.readouterr().err
 
 
 @pytest.mark.model
@@ -123,7 +123,7 @@ def test_an_interrupted_study_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: p
 
     monkeypatch.setattr(perplexity, "window_losses", stopped)
     assert main([*OLIVE, "--only", "losses"]) == 130
-    assert "the same command goes on from there" in capsys.readouterr().err
+    assert "run the same command to resume" in capsys.readouterr().err
     whole = found([*OLIVE, "--only", "losses"], capsys)
     assert (whole["kept"], whole["measured"]) == (3, 5)
 
@@ -210,7 +210,7 @@ def test_accuracy_is_one_table_with_its_columns_explained(rated: str, capsys: py
     table = capsys.readouterr().out
 
     assert [row["name"] for row in rows(whole, "accuracy")][:3] == ["fp32", "fp16", "olive-8"]
-    assert "seeded net, not trained" in whole["tables"][0]["title"] and rated in whole["tables"][0]["title"]
+    assert "untrained random weights" in whole["tables"][0]["title"] and rated in whole["tables"][0]["title"]
     for row in rows(whole, "accuracy"):
         assert f"{row['accuracy']:.1f}" in table and f"{row['error']:.4f}" in table
     assert "applied unchanged to the embeddings of every scheme" in table
@@ -242,7 +242,7 @@ def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFix
     [
         pytest.param(["study", "harmony"], "invalid choice: 'harmony'", id="study"),
         pytest.param(["study", "olive", "--model", "tinny"], "did you mean 'tiny'", id="model"),
-        pytest.param([*OLIVE, "--tokens", "1"], "at least 2 tokens are needed, got 1", id="one token"),
+        pytest.param([*OLIVE, "--tokens", "1"], "must have at least 2 tokens, got 1", id="one token"),
         pytest.param([*OLIVE, "--tokens", "-1"], "must be at least 0, got -1", id="tokens"),
         pytest.param([*OLIVE, "--windows", "0"], "must be at least 1, got 0", id="windows"),
         pytest.param([*OLIVE, "--text", "nowhere.txt"], "nowhere.txt", id="text"),
@@ -255,15 +255,17 @@ def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFix
         ),
         pytest.param([*OLIVE, "--plot", "a.pdf"], "must end in .svg or .png, got '.pdf'", id="plot"),
         pytest.param([*OLIVE, "--only", "inputs", "--plot", "a.svg"], "none of the parts", id="no figure"),
-        pytest.param([*KLLM, "--plot", "a.svg"], "leave out --only, --figure and --plot", id="schemes"),
+        pytest.param([*KLLM, "--plot", "a.svg"], "remove --only, --figure and --plot", id="schemes"),
         pytest.param(["study", "kllm", "--model", "tiny-encoder"], "tiny-encoder is an encoder", id="encoder"),
         pytest.param(["study", "mix", "--model", "tiny-encoder"], "tiny-encoder is an encoder", id="mix, encoder"),
         pytest.param([*MIX, "--prefill", "0"], "must be at least 1, got 0", id="mix, no prompt"),
         pytest.param([*MIX, "fp16+oliv-4"], "did you mean", id="mix, misspelt"),
-        pytest.param([*LEANKV, "olive-4+fp16"], "a mix needs their attention", id="mix without pages"),
+        pytest.param([*LEANKV, "olive-4+fp16"], "must be fp16, leankv* or mixes", id="mix without pages"),
         pytest.param(["study", "acuracy"], "did you mean 'accuracy'", id="misspelt"),
         pytest.param(["study", "accuracy", "--tokens", "9"], "unrecognized arguments: --tokens", id="other option"),
-        pytest.param(["study", "accuracy", "--model", "tiny", "--data", __file__], "line 1: number, rating", id="data"),
+        pytest.param(
+            ["study", "accuracy", "--model", "tiny", "--data", __file__], "line 1: must be number, rating", id="data"
+        ),
         pytest.param(["study", "accuracy", "--sentences", "0"], "must be at least 1, got 0", id="sentences"),
     ],
 )
@@ -295,7 +297,7 @@ def test_a_folder_in_which_nothing_can_be_made_is_refused_before_anything_is_mea
     assert main([*OLIVE, "--only", "weights", "--figure", "fig2", option, word]) == 2
     out, err = capsys.readouterr()
 
-    assert out == "" and "measurements" not in err and f"that can be written, got {word}" in err
+    assert out == "" and "measurements" not in err and f"writable folder, got {word}" in err
 
 
 def test_leankv_compares_memory_and_harmonia_pairs_its_windows(capsys: pytest.CaptureFixture[str]) -> None:

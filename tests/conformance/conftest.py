@@ -1,6 +1,6 @@
-"""Reference data made by other people's programs. They lie outside the repository and are read, never copied.
+"""Reference data of other programs, outside the repository. They are read, never copied.
 
-Folder: environment variable REFEMU_ORACLE, by default `../shared/oracle` beside the root of the repository. Absent:
+Folder: environment variable REFEMU_ORACLE, by default `../shared/oracle`, next to the repository's root. Absent:
 the tests are skipped and say so; where CI is "true" they fail.
 """
 

@@ -2,7 +2,7 @@
 
     make conformance-numbers
 
-regenerates the table; the tests fail where a number differs from what they measure.
+regenerates the table; the tests fail if it differs from their measurements.
 """
 
 import re

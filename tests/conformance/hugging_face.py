@@ -1,4 +1,4 @@
-"""Seeded models of Hugging Face transformers. Extra `hf` brings it; without it tests are skipped, in CI they fail."""
+"""Untrained models of Hugging Face transformers. Without the extra `hf` tests are skipped, in CI they fail."""
 
 import importlib
 from typing import Any
@@ -60,7 +60,7 @@ def library(name: str) -> Any:
 
 
 def make(kind: str, **changes: Any) -> Any:
-    """A seeded model of transformers, all of whose weights are fp16 values."""
+    """An untrained model of transformers whose weights are all fp16 values."""
     torch, hf = library("torch"), library("transformers")
     settings = {**SETTINGS.get(kind, COMMON), **changes}
     settings.pop("model_type", None)

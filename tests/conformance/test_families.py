@@ -1,4 +1,4 @@
-"""Every family of decoders against Hugging Face transformers: seeded models that it made, loaded from folders.
+"""Every family of decoders against Hugging Face transformers: untrained models that it made, loaded from folders.
 
 As in test_transformers.py, transformers in float64 and the tests' own forward in float64 agree, and scheme `fp16` stays
 as near to both as the bounds on its roundings allow. Texts are longer than windows and the contexts before a scaling,
@@ -96,12 +96,12 @@ def test_transformers_agrees_and_would_not_without_the_part(name: str, tmp_path:
         assert (np.abs(without - wanted) > SECOND * allowed + near).any(), change
 
 
-def test_the_table_of_docs_has_every_model_and_no_other() -> None:
+def test_docs_table_has_exactly_the_models() -> None:
     """docs/compared-with-transformers.md; each test of a model compares its row."""
     assert list(stated()) == list(cases())
 
 
-def test_a_short_text_of_longrope_has_the_short_factors(tmp_path: Path) -> None:
+def test_short_text_of_longrope_has_short_factors(tmp_path: Path) -> None:
     theirs = make("phi3", rope_parameters=LONG, max_position_embeddings=64)
     theirs.save_pretrained(tmp_path)
     model = models.load(tmp_path)
@@ -117,7 +117,7 @@ def test_a_short_text_of_longrope_has_the_short_factors(tmp_path: Path) -> None:
         pytest.param(
             "llama",
             {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}},
-            "'dynamic' is not modelled",
+            "got 'dynamic'",
             id="dynamic",
         ),
         pytest.param("qwen3", {"attention_bias": True}, "attention_bias must be False", id="qwen3-bias"),
@@ -132,7 +132,7 @@ def test_a_short_text_of_longrope_has_the_short_factors(tmp_path: Path) -> None:
         pytest.param("bart", {}, "model_type must be one of llama, .*, got 'bart'", id="bart"),
     ],
 )
-def test_what_is_not_modelled_is_refused(kind: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_what_is_not_modelled_is_rejected(kind: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     make(kind, **changes).save_pretrained(tmp_path)
 
     with pytest.raises(Refused, match=message):

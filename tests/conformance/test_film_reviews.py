@@ -1,4 +1,4 @@
-"""The float32 encoder and the probe of the accuracy study beside the reference: transformers and its ridge probe."""
+"""The float32 encoder and the probe of the accuracy study compared with transformers and its ridge probe."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Tokenizers of GGUF files against what Hugging Face transformers builds from the same files.
 
-transformers knows no splittings `smollm` and `bloom`, and puts no space in front of a text of a Llama-like vocabulary
-that begins with one, or behind a control token; llama.cpp, whose rules are followed, does.
+transformers does not have the splittings `smollm` and `bloom`. It adds no space before a text of a Llama-like
+vocabulary that begins with one, or after a control token; llama.cpp, whose rules refemu follows, does.
 """
 
 from pathlib import Path

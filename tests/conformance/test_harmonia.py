@@ -100,7 +100,7 @@ def rows(found: dict[str, Score]) -> str:
 
 @pytest.fixture(scope="module")
 def seen(smollm2: Any) -> list[dict[str, np.ndarray]]:
-    """Queries, keys behind the rotation, values of every block under scheme `fp16`."""
+    """Queries, keys after the rotation, values of every block under scheme `fp16`."""
     runner = Observer(smollm2, backend.Jit())
     x = runner.embed(runtime.require_tokens(smollm2.tokenizer.encode(text.default())[:TOKENS], runner))
     kept = []
@@ -154,7 +154,7 @@ def test_bit_allocation_costs_as_little_in_decode(decoded: dict[str, Score]) -> 
 
 
 def test_each_smoothing_helps(prompts: dict[str, Score]) -> None:
-    """[harmonia §III-C, Fig. 10] each alone and both together, beyond chance; which is best is not told."""
+    """[harmonia §III-C, Fig. 10] each alone and both together, beyond chance; the data do not show which is best."""
     for name in (OFFLINE, ONLINE, BOTH):
         gain = over(prompts, name, NONE)
         assert beyond(gain, PROMPTS) and -2 < gain.percent < 0
@@ -162,7 +162,7 @@ def test_each_smoothing_helps(prompts: dict[str, Score]) -> None:
         assert not beyond(over(prompts, *pair), PROMPTS)
 
 
-def test_smoothing_in_decode_lies_within_the_spread(decoded: dict[str, Score]) -> None:
+def test_smoothing_in_decode_is_within_the_spread(decoded: dict[str, Score]) -> None:
     """[harmonia §III-C, Fig. 10] each lowers the perplexity, none beyond chance in four windows."""
     for name in (OFFLINE, ONLINE, BOTH):
         gain = over(decoded, name, NONE)
@@ -199,7 +199,7 @@ def test_keys_have_wide_channels_and_values_have_not(seen: list[dict[str, np.nda
 
 
 def test_first_and_latest_tokens_attract_attention(seen: list[dict[str, np.ndarray]]) -> None:
-    """[harmonia §III-B, Fig. 7] more than half of the mass of the later queries lies on 32 + 64 tokens."""
+    """[harmonia §III-B, Fig. 7] more than half of the mass of the later queries is on 32 + 64 tokens."""
     masses = []
     for one in seen:
         for head in range(one["q"].shape[1]):
@@ -219,9 +219,7 @@ def test_first_and_latest_tokens_attract_attention(seen: list[dict[str, np.ndarr
     [(64, "prompt", {}), (63, "decode", {}), (64, "decode", {"blk.0.scores": (970, 36, 279)})],
     ids=["a prompt", "a step with 64 keys", "a step with 65 keys"],
 )
-def test_conversion_stalls_where_scores_end_in_a_short_block(
-    tokens: int, phase: Any, stalls: Any, smollm2: Any
-) -> None:
+def test_conversion_stalls_where_scores_end_in_short_block(tokens: int, phase: Any, stalls: Any, smollm2: Any) -> None:
     """[harmonia §IV-C] D-harmonia-49: clocks of a product of block 0, those in which columns wait for a bank, and those
     in which blocks wait for the aligner. With 65 keys the scores of every head end in a block of one column.
     """

@@ -73,7 +73,7 @@ def test_page_sizes_are_those_of_the_search() -> None:
             assert tokens == kv_layout.tokens_in(int(head_size), pair_of, entry["block_bytes"])
 
 
-def test_integer_requantizer_of_the_published_code_is_not_reproduced(reference: Any) -> None:
+def test_integer_requantizer_of_published_code_is_not_reproduced(reference: Any) -> None:
     """D-leankv-30: that table, which nothing calls, is off by one; codes are decoded and encoded afresh."""
     wide = Affine(4).encode(np.arange(16, dtype=np.float32))
     narrow = Affine(2).encode(wide.decode())

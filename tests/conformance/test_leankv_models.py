@@ -153,7 +153,7 @@ def test_figures_of_the_study(smollm2: Any) -> None:
     assert {row.scheme: f"{100 * row.payload:.2f} {row.perplexity:.3f}" for row in found} == FIGURES
 
 
-#: four prompts of 512 tokens, 128 steps scored behind each: percent of fp16 that the codes take, its standard error
+#: four prompts of 512 tokens, 128 steps scored after each: percent of fp16 that the codes take, its standard error
 #: over the prompts, the least and the most of them, percent with metadata; change of the perplexity, and its error
 FOUR_PROMPTS = {
     "leankv-k8v4": "37.50 0.00 37.50 37.50 43.75, +0.7 0.9",

@@ -148,7 +148,7 @@ def test_prompt_images_are_those_of_the_kernels(reference: Any, name: str, ways:
 
 @pytest.mark.parametrize("ways", WAYS)
 @pytest.mark.parametrize("name", RUNS)
-def test_decode_images_and_decisions_are_those_of_the_kernels(reference: Any, name: str, ways: Any) -> None:
+def test_decode_images_and_decisions_are_those_of_kernels(reference: Any, name: str, ways: Any) -> None:
     """D-leankv-26 (the published policy), D-leankv-28 (its ties): all steps, decisions and images."""
     data = reference(f"leankv/{name}")
     replay = Replay(data, ways)

@@ -1,6 +1,6 @@
-"""all-MiniLM-L6-v2 beside the reference: Hugging Face transformers in float32.
+"""all-MiniLM-L6-v2 compared with Hugging Face transformers in float32.
 
-Hidden states are compared per token by relative L2. The figures of the OliVe schemes are recorded, not judged.
+Hidden states are compared per token by relative L2. The numbers of the OliVe schemes are recorded, not limited.
 """
 
 import importlib.util
@@ -25,11 +25,11 @@ WORDS = 256  #: tokens of a text at most, as the model's own program cuts
 
 
 def bound(blocks: int) -> float:
-    """Largest relative L2 error of a token behind `blocks` blocks in scheme `fp16`.
+    """Largest relative L2 error of a token after `blocks` blocks in scheme `fp16`.
 
-    Rounding a vector to fp16 moves it by at most `UNIT_ROUNDOFF` relative to its length. Roundings behind each other
+    Rounding a vector to fp16 moves it by at most `UNIT_ROUNDOFF` relative to its length. Successive roundings
     are independent, so their squares add; a post-norm block passes an error on with a gain of about one, because the
-    norm behind each residual sum sets the length again. float32 programs differ by 4e-6, which needs no allowance.
+    norm after each residual sum sets the length again. float32 programs differ by 4e-6, which needs no allowance.
     """
     return UNIT_ROUNDOFF * float(np.sqrt(EMBEDDING_ROUNDINGS + BLOCK_ROUNDINGS * blocks))
 
@@ -61,8 +61,8 @@ def test_word_pieces_are_the_reference_ones(minilm: Any, reference: Any) -> None
         assert ids == minilm.tokenizer.sentence(text)
 
 
-def test_hidden_states_behind_every_layer_are_those_of_float32(minilm: Any, reference: Any) -> None:
-    """Measured: 6.6e-4 behind the embeddings, 3.1e-3 behind the last block; the bounds are 1.3e-3 and 6.5e-3."""
+def test_hidden_states_of_every_layer_match_float32(minilm: Any, reference: Any) -> None:
+    """Measured: 6.6e-4 after the embeddings, 3.1e-3 after the last block; the bounds are 1.3e-3 and 6.5e-3."""
     data = reference("models/minilm_oracle")
     found = runtime.states(prepared("fp16"), [data["ids64"].astype(np.int64)], Watch())
 
@@ -80,7 +80,7 @@ def test_embeddings_are_those_of_float32(minilm: Any, reference: Any) -> None:
 
 
 @pytest.mark.slow
-def test_eight_bits_are_nearer_than_four_and_outliers_help(minilm: Any, reference: Any) -> None:
+def test_eight_bits_beat_four_and_outliers_help(minilm: Any, reference: Any) -> None:
     """[olive §5]: mean relative L2 errors of the last hidden states; int4 and int8 saturate."""
     names = ("fp16", "olive-8", "olive-4", "olive-4:outliers=false,types=int")
     fp16, eight, four, int4 = (last_errors(reference, name).mean() for name in names)

@@ -1,4 +1,4 @@
-"""SmolLM2-135M under scheme `fp16` beside the reference: Hugging Face transformers in float32.
+"""SmolLM2-135M under scheme `fp16` compared with Hugging Face transformers in float32.
 
 A scheme is compared through argmax where the gap between the two best logits allows it, and through perplexity; never
 through bits. The rule is the issue's: wherever the gap in a float32 forward exceeds `MARGIN`.

@@ -43,7 +43,7 @@ def grid_units(values: np.ndarray, name: str) -> list[Any]:
 
 
 def unpaired(fmt: Ovp, encode: Encode, values: np.ndarray, scale: Any = None) -> np.ndarray:
-    """Grid values of elements that each stand in the left of a pair of their own, beside 0."""
+    """Grid values of elements, each the left of its own pair with 0."""
     alone = np.stack([values, np.zeros_like(values)], axis=-1)
     return encode(fmt, alone, scale).decode()[..., 0]
 
@@ -67,7 +67,7 @@ def test_signed_grids(reference: Any, grid: str, fmt: Any, lsb: float) -> None:
     assert want.tolist() == sorted((fmt.decode(fmt.codes()) * lsb).tolist())
 
 
-def test_unsigned_flint_is_the_magnitude_of_a_wider_signed_one(reference: Any) -> None:
+def test_unsigned_flint_is_magnitude_of_wider_signed_one(reference: Any) -> None:
     grid = reference("olive/grids_repo")["flint4u"]
     fmt = formats.Flint(width=5)
     values = fmt.decode(np.arange(16))
@@ -87,7 +87,7 @@ def test_no_format_has_an_unsigned_grid(reference: Any, grid: str) -> None:
 
 
 def test_code_tables(reference: Any) -> None:
-    """Restated from [olive Tbl. 3, Tbl. 4, Eq. 2]; 0 stands there for the identifier."""
+    """Restated from [olive Tbl. 3, Tbl. 4, Eq. 2]; 0 represents the identifier there."""
     table = reference("olive/derived_code_tables")
     codes = np.arange(16)
     for fmt, name in ((formats.INT4, "int4"), (formats.FLINT4, "flint4")):
@@ -175,7 +175,7 @@ def test_edges(reference: Any, encode: Encode, case: str) -> None:
         ("nonfinite", r"nan"),
     ],
 )
-def test_excluded_edges_are_refused(reference: Any, encode: Encode, case: str, message: str) -> None:
+def test_excluded_edges_are_rejected(reference: Any, encode: Encode, case: str, message: str) -> None:
     """D-olive-24 (the code pairs the last element with the first), D-olive-47 (it gives NaN, and NaN for infinity)."""
     x = reference("olive/edge_int4_scale1")[f"{case}_x"]
     for scale in (None, np.float32(4)):
@@ -184,7 +184,7 @@ def test_excluded_edges_are_refused(reference: Any, encode: Encode, case: str, m
 
 
 @encoders
-def test_infinity_alone_is_refused(reference: Any, encode: Encode) -> None:
+def test_infinity_alone_is_rejected(reference: Any, encode: Encode) -> None:
     x = reference("olive/edge_int4_scale1")["nonfinite_x"]
     for scale in (None, np.float32(4)):
         with pytest.raises(Refused, match="inf"):
@@ -229,7 +229,7 @@ def test_searches(reference: Any, module: Any) -> None:
 
 
 def test_unsigned_searches_are_off_every_signed_grid(reference: Any) -> None:
-    """Cases 12 and 26 are left out because their results are no values of any signed format (D-olive-22)."""
+    """Without cases 12 and 26, whose results are not values of any signed format (D-olive-22)."""
     file = reference("olive/search_ant_int_flint")
     for case, name in ((12, "int4"), (26, "int8")):
         units = file[f"c{case}_q"].astype(np.float64) / LSB[name]

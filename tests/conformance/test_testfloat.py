@@ -57,7 +57,7 @@ def test_fp16_operations(reference: Any, function: str) -> None:
 
 
 def test_a_float32_expression_would_fail_every_hard_row(reference: Any) -> None:
-    """D-arith-3: the rows tell a fused multiply-add from one rounded through float32."""
+    """D-arith-3: the rows distinguish a fused multiply-add from one rounded through float32."""
     a, b, c, want, _ = (floats(column, 16).astype(np.float32) for column in reference(FILE)["f16_mulAdd_hard"].T)
     with np.errstate(over="ignore"):
         wrong = fp16.round16(a * b + c)
@@ -109,7 +109,7 @@ def test_rounding_to_an_integer(reference: Any) -> None:
 
 
 def test_fp16_to_integers(reference: Any) -> None:
-    """Where the value fits: elsewhere the C conversion saturates, and refemu refuses."""
+    """Only values that fit: for others the C conversion saturates, and refemu raises."""
     given, want, flags = reference(FILE)["f16_to_i32"].T
     x = floats(given, 16).astype(np.float64)
     valid = flags & 16 == 0
@@ -150,7 +150,7 @@ def test_float64_to_float32_of_this_platform(reference: Any) -> None:
 
 
 @pytest.mark.parametrize("function", ["f32_add", "f32_mul"])
-def test_a_float32_fma_holds_the_sum_and_the_product(reference: Any, function: str) -> None:
+def test_float32_fma_holds_sum_and_product(reference: Any, function: str) -> None:
     """fma32(a, 1, b) = a + b, and fma32(a, b, -0) = a * b with the sign of its zero."""
     a, b, want, _ = (floats(column, 32) for column in reference(FILE)[function].T)
     one, zero = np.ones_like(a), np.full_like(a, -0.0)

@@ -18,7 +18,7 @@ from tests.conformance.hugging_face import library, logits, make
 from tests.models import toy_decoder
 
 IDS = [3, 0, 16, 7, 7]
-DOUBLE = 1e-9  #: of the largest logit: here the eps of a norm is a float32, 6e-8 off, beside 100 times its size
+DOUBLE = 1e-9  #: of the largest logit: here the eps of a norm is a float32, 6e-8 off, compared with 100 times its size
 SINGLE = 4e-6  #: transformers keeps RMSNorm and the tables of rotary positions in float32: 64 roundings of 6e-8
 
 CASES = [
@@ -143,7 +143,7 @@ def test_positions_end_where_theirs_do(kind: str, tmp_path: Path) -> None:
         pytest.param("llama", {"hidden_act": "gelu"}, "hidden_act must be 'silu'", id="gelu"),
     ],
 )
-def test_what_transformers_can_save_and_refemu_does_not_model_is_refused(
+def test_unmodelled_transformers_settings_are_rejected(
     kind: str, changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     make(kind, **changes).save_pretrained(tmp_path)

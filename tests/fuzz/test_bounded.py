@@ -116,7 +116,7 @@ def blocks_of(kind: str, key: str) -> Callable[[good.Samples, Path], tuple[list[
         place = Path(shutil.copytree(samples.models[kind], folder / "m"))
         told = json.loads((place / "config.json").read_text()) | {key: 1 << 63}
         (place / "config.json").write_text(json.dumps(told))
-        return ["ppl", "--model", str(place)], 2, "9223372036854775808 blocks need a tensor each at least, the file"
+        return ["ppl", "--model", str(place)], 2, "must have a tensor for each of 9223372036854775808 blocks"
 
     make.__name__ = f"blocks_of_{kind}"
     return make
@@ -126,7 +126,7 @@ def blocks_of_gguf(samples: good.Samples, folder: Path) -> tuple[list[str], int,
     path = toy_files.write_gguf(
         folder / "m.gguf", toy_files.values(toy_files.CONFIG), settings={"llama.block_count": (1 << 32) - 1}
     )
-    return ["ppl", "--model", str(path)], 2, "4294967295 blocks need a tensor each at least, the file has 20"
+    return ["ppl", "--model", str(path)], 2, "must have a tensor for each of 4294967295 blocks, got 20 tensors"
 
 
 def condition(text: str) -> Callable[[good.Samples, Path], tuple[list[str], int, str]]:

@@ -1,4 +1,4 @@
-"""Seeded weights of small models, in memory."""
+"""Random weights of small models, in memory."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ class Held:
 
 
 def drawn(shapes: Mapping[str, tuple[int, ...]], seed: int, divisor: int) -> dict[str, np.ndarray]:
-    """Normal float64 draws over `divisor`; gains of norms lie around 1."""
+    """Normal float64 draws over `divisor`; gains of norms are around 1."""
     random = np.random.default_rng(seed)
     draws = {name: random.standard_normal(shape) for name, shape in shapes.items()}
     return {name: 1 + draw / 4 if name.endswith("norm") else draw / divisor for name, draw in draws.items()}

@@ -1,4 +1,4 @@
-"""A source archive comes through real pips, old and new, and no code of it runs, nor a build tool that an index offers.
+"""A source archive is downloaded by old and new pips without running its code or a build tool from an index.
 
 Needs the package index for the pips themselves; skipped where it cannot be reached, and failed where CI is set.
 """
@@ -111,7 +111,7 @@ def test_neither_setup_py_nor_a_build_tool_runs(python: Path, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("isolation", [[], ["--no-build-isolation"]], ids=["fetched tools", "installed tools"])
-def test_the_planted_code_runs_if_pip_is_left_alone(
+def test_planted_code_runs_if_pip_is_left_alone(
     python: Path, index: Path, tmp_path: Path, isolation: list[str]
 ) -> None:
     """Else the test above could not fail."""
@@ -126,7 +126,7 @@ def test_the_planted_code_runs_if_pip_is_left_alone(
     assert {"setup.py", "installed setuptools" if isolation else "fetched setuptools"} <= set(planted(tmp_path))
 
 
-def test_the_backend_answers_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backend_answers_the_metadata_next_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_backend, "__file__", str(tmp_path / "build_meta.py"))
     (tmp_path / "toy-1.0.dist-info").mkdir()
     (tmp_path / "toy-1.0.dist-info" / "METADATA").write_text("Name: toy\n")

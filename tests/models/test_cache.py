@@ -1,4 +1,4 @@
-"""The KV cache of one layer: appending, growing by doubling, forgetting, refusing."""
+"""The KV cache of one layer: append, growth by doubling, truncation, errors."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_truncate_forgets_the_last_tokens() -> None:
     assert np.array_equal(np.concatenate([rows(0, 2), rows(7, 1)]), cache.keys)
 
 
-def test_refuses_more_than_the_context_and_keeps_what_it_has() -> None:
+def test_append_beyond_context_raises_and_changes_nothing() -> None:
     cache = KVCache(2, 3, 4)
     cache.append(rows(0, 3), rows(0, 3))
     with pytest.raises(Refused, match="KVCache: at most 4 tokens fit, got 5"):
@@ -61,7 +61,7 @@ def test_refuses_more_than_the_context_and_keeps_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 1])
-def test_refuses_to_truncate_to_what_it_never_held(length: int) -> None:
+def test_truncation_beyond_length_is_rejected(length: int) -> None:
     with pytest.raises(Refused, match=rf"length must be in \[0, 0\], got {length}"):
         KVCache(2, 3, 4).truncate(length)
 

@@ -28,7 +28,7 @@ def test_smollm2_has_its_number_of_parameters() -> None:
     assert counted == 134_515_008
 
 
-def test_names_are_in_model_order_and_a_linear_layer_is_out_by_in() -> None:
+def test_shapes_are_in_model_order_out_by_in() -> None:
     shapes = ModelConfig(**{**SMOLLM2, "blocks": 1}).shapes
 
     assert list(shapes) == [
@@ -39,7 +39,7 @@ def test_names_are_in_model_order_and_a_linear_layer_is_out_by_in() -> None:
     assert (shapes["blk.0.k"], shapes["blk.0.down"]) == ((192, 576), (576, 1536))
 
 
-def test_an_own_head_is_a_weight_of_its_own() -> None:
+def test_own_head_is_weight_of_its_own() -> None:
     assert ModelConfig(**SMOLLM2, tied_head=False).shapes["head"] == (49152, 576)
     assert "head" not in ModelConfig(**SMOLLM2).shapes
 
@@ -122,6 +122,6 @@ def test_repr_evaluates_back() -> None:
         pytest.param({"rms_eps": 0.0}, "rms_eps > 0, got", id="eps"),
     ],
 )
-def test_refuses_what_cannot_exist(change: dict[str, Any], message: str) -> None:
+def test_impossible_sizes_are_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         ModelConfig(**{**SMOLLM2, **change})

@@ -1,4 +1,4 @@
-"""Libraries of an extra: imported on demand, refused with the command that installs them."""
+"""Libraries of an extra: imported on demand; an error names the command that installs them."""
 
 import sys
 
@@ -12,7 +12,7 @@ def test_an_installed_library_is_returned() -> None:
     assert need("json", "reading JSON") is sys.modules["json"]
 
 
-def test_a_missing_library_is_refused_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_rejected_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gguf", None)
 
     with pytest.raises(Refused, match=r"reading a GGUF file needs the library gguf .*pip install gguf"):

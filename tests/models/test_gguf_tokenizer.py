@@ -1,4 +1,4 @@
-"""Tokenizers of GGUF files: splittings piece by piece, merges against encoders of another idea, what is refused."""
+"""Tokenizers of GGUF files: splittings piece by piece, merges against independent encoders, rejected files."""
 
 import math
 import tempfile
@@ -37,7 +37,7 @@ def pieces(pre: str, line: str) -> list[str]:
     return [bytes(byte_characters().index(character) for character in piece).decode() for piece, _ in found]
 
 
-#: what each splitting makes of one text: contractions, numbers, letters behind signs, lines, spaces
+#: pieces of one text by each splitting: contractions, numbers, letters after signs, lines, spaces
 LINE = "It's WE'LL (x) 12345 aB.\n\n  go!/ "
 PIECES = {
     "gpt-2": ["It", "'s", " WE", "'", "LL", " (", "x", ")", " 12345", " aB", ".", "\n\n ", " go", "!/", " "],
@@ -83,7 +83,7 @@ def test_pieces_are_merged_and_go_back(pre: str, line: str) -> None:
     assert byte_bpe(pre).decode(byte_bpe(pre).encode(line)) == line
 
 
-def test_a_piece_that_is_a_token_is_one_where_the_splitting_says_so() -> None:
+def test_whole_token_pieces_follow_the_splitting() -> None:
     """Llama 3 and Mistral's newer vocabularies ignore merges there."""
     found = {pre: byte_bpe(pre).encode(" whole") for pre in SPLITTINGS}
 
@@ -121,7 +121,7 @@ def test_the_best_pair_is_merged_first(prefix: bool, line: str) -> None:
 
 @given(line=st.text(st.sampled_from("  theinsaé\n五"), max_size=24))
 def test_a_sentencepiece_text_goes_back(line: str) -> None:
-    """Behind a token of the user a space is put, as llama.cpp does it, and stays."""
+    """After a user token a space is added, as in llama.cpp, and remains."""
     found = scored(False)
 
     assert found.decode(found.encode(line)) == line
@@ -129,22 +129,22 @@ def test_a_sentencepiece_text_goes_back(line: str) -> None:
         assert scored().decode(scored().encode(line)) == line
 
 
-def test_a_token_of_a_million_characters_is_not_cut_everywhere() -> None:
+def test_token_of_million_characters_is_not_cut_everywhere() -> None:
     """Only where both parts have the length of a token: else the file is read for hours."""
     vocabulary = {"a": 0, "b": 1, "ab": 2, "ba" * 500_000: 3, "aab": 4, "": 5}
 
     assert merges(vocabulary, [0.0, 0.0, 1.0, 2.0, 3.0, 4.0]) == [("a", "ab"), ("a", "b")]
 
 
-def test_control_tokens_are_matched_and_a_prefix_follows_each() -> None:
+def test_control_tokens_are_matched_and_prefix_follows_each() -> None:
     tokens, _, _ = sentencepiece()
     found = [tokens[i] for i in scored().encode("<s>the<|end|> in</s><unk>")]
 
     assert found == ["<s>", "▁the", "<|end|>", "▁▁", "in", "</s>", "<unk>"]
 
 
-def test_tokens_of_phi3_take_the_spaces_behind_them() -> None:
-    """llama.cpp goes by the model's name; `<s>` keeps them."""
+def test_tokens_of_phi3_take_the_following_spaces() -> None:
+    """llama.cpp decides by the model's name; `<s>` keeps them."""
     tokens, _, _ = sentencepiece()
     found = [tokens[i] for i in scored(False, "Phi-3 mini").encode("<s> in<|end|>  in")]
 
@@ -177,7 +177,7 @@ def test_word_pieces_of_a_real_vocabulary(minilm: Any, tmp_path: Path) -> None:
         assert found.sentence(line) == minilm.tokenizer.sentence(line)
 
 
-def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
+def test_other_tokenizers_are_rejected(tmp_path: Path) -> None:
     toy, lacking = toy_vocabularies, sentencepiece()[0]
     lacking[4 + 0x41] = "odd"
     types = [NORMAL] * len(lacking)
@@ -195,8 +195,8 @@ def test_other_tokenizers_are_refused(tmp_path: Path) -> None:
             from_gguf(GgufFile(write(tmp_path / "toy.gguf")))
 
 
-def test_lists_that_do_not_fit_the_tokens_are_refused(tmp_path: Path) -> None:
-    """By key, before a library or an index of Python's says something of its own."""
+def test_lists_that_do_not_fit_tokens_are_rejected(tmp_path: Path) -> None:
+    """The error names the key, before a library or an index error of Python."""
     write, (tokens, scores, types) = toy_vocabularies.write, sentencepiece()
     merges_of, special = ["t h", "th"], {"unknown_token_id": 1, "seperator_token_id": 3}
     for path, message in (

@@ -1,4 +1,4 @@
-"""Rows cut into pieces and factors into digits add up to what they were, and every sum of a piece stays exact."""
+"""Rows split into pieces and factors into digits sum to the originals, and every sum of a piece is exact."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ ROWS = st.integers(1, 12).flatmap(
 
 @given(ROWS, st.integers(40, 200))
 @settings(deadline=None)
-def test_pieces_add_up_to_their_rows_and_none_passes_the_bound(rows: list[list[int]], most: int) -> None:
+def test_pieces_sum_to_rows_within_the_bound(rows: list[list[int]], most: int) -> None:
     cut, owners = pieces(np.array(rows), most)
     total = cut[: len(rows)].tolist()
     for piece, row in zip(cut[len(rows) :].tolist(), owners, strict=True):
@@ -41,7 +41,7 @@ def test_only_rows_beyond_the_bound_are_copied() -> None:
 @pytest.mark.parametrize(
     ("total", "made"), [(WIDEST - 1, 0), (WIDEST, 0), (WIDEST + 1, 1), (EXACT - 1, 16), (EXACT, 16), (EXACT + 1, 16)]
 )
-def test_digits_keep_four_bits_whatever_a_row_sums_to(total: int, made: int) -> None:
+def test_digits_keep_four_bits_whatever_row_sums_to(total: int, made: int) -> None:
     row = np.full(1024, total // 1024)
     row[: total % 1024] += 1
     matrix = IntegerPanels(row[None], lambda rows: rows)

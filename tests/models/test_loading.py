@@ -1,4 +1,4 @@
-"""Loading by name: built-in models, and names that nobody knows."""
+"""Loading by name: built-in models, and unknown names."""
 
 import subprocess
 import sys
@@ -39,14 +39,14 @@ def test_tiny_encoder_is_always_here() -> None:
         pytest.param(".", r"model\.safetensors: No such file", id="folder without weights"),
     ],
 )
-def test_unknown_models_are_refused(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_models_are_rejected(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(Refused, match=message):
         load(name)
 
 
-def test_a_built_in_model_imports_no_reader_of_files() -> None:
+def test_built_in_model_imports_no_reader_of_files() -> None:
     code = "import sys; from refemu import models; models.load('tiny'); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
 

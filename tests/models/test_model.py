@@ -33,7 +33,7 @@ def test_repr_shows_sizes_and_hash() -> None:
 
 @pytest.mark.parametrize("kind", ["F32", "BF16"])
 @pytest.mark.parametrize("value", [65_520.0, -1e6])
-def test_weight_that_fp16_rounds_to_infinity_is_refused(tmp_path: Path, kind: str, value: float) -> None:
+def test_weight_that_fp16_rounds_to_infinity_is_rejected(tmp_path: Path, kind: str, value: float) -> None:
     values = toy_files.values(toy_files.CONFIG)
     values["blk.0.q"][3, 5] = value
     model = load(toy_files.write_gguf(tmp_path / "toy.gguf", values, {"blk.0.q": kind}))
@@ -43,7 +43,7 @@ def test_weight_that_fp16_rounds_to_infinity_is_refused(tmp_path: Path, kind: st
             read("blk.0.q")
 
 
-def test_an_unknown_tensor_is_refused() -> None:
+def test_an_unknown_tensor_is_rejected() -> None:
     with pytest.raises(Refused, match=r"unknown tensor 'blk\.0\.w'"):
         load("tiny").tensor("blk.0.w")
 

@@ -29,13 +29,13 @@ def test_a_gguf_file_is_a_model(tmp_path: Path) -> None:
     assert model.tokenizer is model.tokenizer
 
 
-def test_a_folder_with_safetensors_is_a_model_named_after_it(tmp_path: Path) -> None:
+def test_folder_with_safetensors_is_model_named_after_it(tmp_path: Path) -> None:
     given = toy_files.values(toy_files.CONFIG)
     model = load(toy_files.write_safetensors(tmp_path / "small", given))
 
     assert (model.name, model.config.rope_interleaved) == ("small", False)
     assert np.array_equal(model.tensor("blk.1.down"), given["blk.1.down"])
-    with pytest.raises(Refused, match="no tokenizer lies beside the weights; give token ids"):
+    with pytest.raises(Refused, match="the folder of the weights has no tokenizer; give token ids"):
         _ = model.tokenizer
 
 
@@ -44,7 +44,7 @@ def test_absent_weights_say_how_to_fetch_them() -> None:
         load("smollm2-135m")
 
 
-def test_wrong_weights_are_refused_with_both_hashes_and_stay(tmp_path: Path) -> None:
+def test_wrong_weights_are_rejected_with_both_hashes(tmp_path: Path) -> None:
     file = tmp_path / "home" / "models" / "smollm2-135m" / "SmolLM2-135M-Instruct.Q4_1.gguf"
     file.parent.mkdir(parents=True)
     file.write_bytes(b"GGUF")
@@ -55,7 +55,7 @@ def test_wrong_weights_are_refused_with_both_hashes_and_stay(tmp_path: Path) -> 
     assert file.read_bytes() == b"GGUF"
 
 
-def test_a_text_is_no_model() -> None:
+def test_text_is_not_a_model() -> None:
     with pytest.raises(Refused, match="film-reviews is a text, not a model"):
         load("film-reviews")
 
@@ -91,7 +91,7 @@ def test_minilm_has_its_sizes_and_its_hash(minilm: Any) -> None:
 @pytest.mark.parametrize(
     "name", ["./nothing", "HuggingFaceTB/SmolLM2-135M", "nothing.gguf", "../nothing", "a/model.safetensors"]
 )
-def test_a_path_that_is_missing_is_no_such_file_and_says_what_may_be_given(name: str) -> None:
+def test_missing_path_error_says_what_to_give(name: str) -> None:
     with pytest.raises(
         Refused, match=f"model {name}: no such file or folder; give a name of `refemu models list`"
     ) as no:
@@ -100,7 +100,7 @@ def test_a_path_that_is_missing_is_no_such_file_and_says_what_may_be_given(name:
     assert "a .gguf or .safetensors file, or a folder with config.json" in str(no.value)
 
 
-def test_a_word_that_is_no_name_may_be_a_path() -> None:
+def test_unknown_word_may_be_a_path() -> None:
     with pytest.raises(
         Refused, match=r"unknown model 'gpt2'; did you mean 'tiny-gpt2'\? Or give the path of .*\./gpt2$"
     ):

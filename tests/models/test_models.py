@@ -1,4 +1,4 @@
-"""The package's front door: prepare, run and session take names or objects, and refuse what does not fit."""
+"""The package's functions: prepare, run and session accept names or objects, and reject others."""
 
 import re
 import subprocess
@@ -55,10 +55,10 @@ def test_a_prepared_scheme_belongs_to_its_model() -> None:
     [
         pytest.param({"scheme": "fp61"}, Refused, "unknown scheme 'fp61'; did you mean 'fp16'", id="scheme"),
         pytest.param({"backend": "numba"}, Refused, "unknown backend 'numba'", id="backend"),
-        pytest.param({"scheme": 16}, RefusedType, "scheme: a name or a configuration is needed, got int", id="type"),
+        pytest.param({"scheme": 16}, RefusedType, "scheme: must be a name or a configuration, got int", id="type"),
     ],
 )
-def test_refuses(arguments: dict, error: type[Exception], message: str) -> None:
+def test_invalid_arguments_are_rejected(arguments: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         models.run("tiny", IDS, **arguments)
 
@@ -89,8 +89,8 @@ def test_import_loads_nothing_that_runs_a_scheme(code: str, configured: set[str]
     assert parts == grammar | {f"refemu.models.schemes.{scheme}.config" for scheme in configured}
 
 
-def test_a_run_shows_its_next_token_and_no_matrix() -> None:
-    """Of equal logits the lowest id."""
+def test_run_shows_its_next_token_and_no_matrix() -> None:
+    """The lowest id of equal logits."""
     run = models.run("tiny", [1, 2, 3])
     logits = np.zeros((2, 5), np.float32)
     logits[1, [2, 4]] = 1.0

@@ -1,4 +1,4 @@
-"""Models and schemes of plug-ins: run by name, written back as text, refused where they are none."""
+"""Models and schemes of plug-ins: run by name, written back as text, rejected if they are not."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_by_call() -> None:
         models.register("tiny", lambda: models.load("tiny"))
     with pytest.raises(RefusedType, match="a function that makes a Model is needed, got str"):
         models.register("mine", "tiny")  # type: ignore[arg-type]
-    with pytest.raises(RefusedType, match="a SchemeKind with ready configurations is needed, got 'fp16'"):
+    with pytest.raises(RefusedType, match="must be a SchemeKind with ready configurations, got 'fp16'"):
         schemes.register("fp16")  # type: ignore[arg-type]
-    with pytest.raises(RefusedType, match="a SchemeKind with ready configurations is needed, got SchemeKind"):
+    with pytest.raises(RefusedType, match="must be a SchemeKind with ready configurations, got SchemeKind"):
         schemes.register(kind_of(schemes.parse("fp16+fp16")))

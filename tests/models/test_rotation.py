@@ -24,7 +24,7 @@ def rotated(sizes: ModelConfig, x: np.ndarray, start: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("interleaved", "places"), [(True, [(0, 1), (2, 3)]), (False, [(0, 2), (1, 3)])])
-def test_the_first_channels_are_rotated_and_the_rest_stays(interleaved: bool, places: list[tuple[int, int]]) -> None:
+def test_first_channels_are_rotated_and_rest_stays(interleaved: bool, places: list[tuple[int, int]]) -> None:
     sizes = dataclasses.replace(SIZES, rope_interleaved=interleaved, rope_scaling=LinearScaling(2.0))
     x = np.random.default_rng(1).normal(size=(3, 2, 6)).astype(np.float16).astype(np.float32)
     found = rotated(sizes, x, 5)
@@ -37,8 +37,8 @@ def test_the_first_channels_are_rotated_and_the_rest_stays(interleaved: bool, pl
             assert np.allclose(found[t, :, i], turned, rtol=2**-10, atol=1e-4)
 
 
-def test_a_text_keeps_the_factors_that_it_began_with() -> None:
-    """D-arith-31: a text that grows beyond the short context is refused; given in one call it is long throughout."""
+def test_text_keeps_factors_that_it_began_with() -> None:
+    """D-arith-31: a text that grows beyond the short context is rejected; given in one call it is long throughout."""
     sizes = dataclasses.replace(SIZES, rope_scaling=FactorScaling((1.0, 1.0), (2.0, 4.0), original=4))
     x = np.ones((6, 1, 6), np.float32)
     short, long = (
@@ -48,15 +48,17 @@ def test_a_text_keeps_the_factors_that_it_began_with() -> None:
     assert rotated(sizes, x[:4], 0).tobytes() == rotated(short, x[:4], 0).tobytes()
     assert rotated(sizes, x, 0).tobytes() == rotated(long, x, 0).tobytes()
     assert rotated(sizes, x[:1], 9).tobytes() == rotated(long, x[:1], 9).tobytes()
-    with pytest.raises(Refused, match=r"a text beyond 4 tokens .* in one call, got 3 tokens before and 2 more"):
+    with pytest.raises(
+        Refused, match=r"a text of more than 4 tokens .* got 3 tokens before and 2 more; give all of it in one call"
+    ):
         Rotation(sizes).rotate(x[:2], 3, NUMPY)
 
 
-def test_a_session_that_would_become_long_is_refused_and_stays() -> None:
+def test_session_that_becomes_long_raises_and_is_unchanged() -> None:
     session = models.session(models.prepare("tiny-phi3"))
     first = session.append(list(range(95)))
     session.append([1])
-    with pytest.raises(Refused, match="beyond 96 tokens"):
+    with pytest.raises(Refused, match="more than 96 tokens"):
         session.append([2])
 
     assert len(session) == 96 and rope_is_long(first)

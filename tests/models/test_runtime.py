@@ -1,4 +1,4 @@
-"""Sessions: prompt and decode give the same bits, refused calls change nothing, greedy generation."""
+"""Sessions: prompt and decode give equal bits, rejected calls change nothing, greedy generation."""
 
 import dataclasses
 from functools import cache
@@ -61,7 +61,7 @@ def test_rewind_goes_back_to_a_mark() -> None:
     assert first.tobytes() == session.append(IDS[5:9]).tobytes()
 
 
-def test_a_call_that_raises_leaves_the_session_as_it_was() -> None:
+def test_call_that_raises_leaves_session_as_it_was() -> None:
     """A tap may raise in the middle of a layer."""
 
     def tap(layer: int, unit: str, case: Cases) -> None:
@@ -91,7 +91,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("ids", "error", "message"), BAD)
-def test_refuses_tokens(ids: list[Any], error: type[Exception], message: str) -> None:
+def test_invalid_token_ids_are_rejected(ids: list[Any], error: type[Exception], message: str) -> None:
     session = models.session(prepared())
     with pytest.raises(error, match=message):
         session.append(ids)
@@ -101,7 +101,7 @@ def test_refuses_tokens(ids: list[Any], error: type[Exception], message: str) ->
     assert len(session) == 0
 
 
-def test_refuses_to_outgrow_the_context_bit_by_bit() -> None:
+def test_context_overflow_by_single_tokens_is_rejected() -> None:
     session = models.session(prepared())
     session.append([0] * 3)
     with pytest.raises(Refused, match="the context holds 2048 tokens, got 2049"):
@@ -122,7 +122,7 @@ def test_greedy_takes_the_largest_logit_of_every_step() -> None:
         pytest.param([1], 2049, "the context holds 2048 tokens, got 2049", id="context"),
     ],
 )
-def test_greedy_refuses_before_it_starts(ids: list[int], count: int, message: str) -> None:
+def test_greedy_checks_arguments_before_it_starts(ids: list[int], count: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         greedy(prepared(), ids, count)
 

@@ -14,7 +14,7 @@ def test_watch_counts_and_shows_itself() -> None:
     watch = Watch()
     watch.count("overflowed_outputs", 0)
     watch.count("overflowed_outputs", 3)
-    watch.emit(0, "ovp_decoder", model_case("why", "int4", "x", 0, {}))  # nobody listens
+    watch.emit(0, "ovp_decoder", model_case("why", "int4", "x", 0, {}))  # no tap
 
     assert repr(watch) == "Watch(first_token=0, counters={'overflowed_outputs': 3})"
 
@@ -26,7 +26,7 @@ def test_a_case_says_where_its_values_come_from() -> None:
     assert dict(case.source) == {"tensor": "blk.2.down.input", "layer": 2, "first_token": 5, "tokens": 1}
 
 
-def test_a_tap_hears_of_the_units_that_it_names() -> None:
+def test_tap_sees_only_the_named_units() -> None:
     class Tap:
         units = ("olive_mac",)
         heard: ClassVar[list[str]] = []
@@ -43,7 +43,7 @@ def test_a_tap_hears_of_the_units_that_it_names() -> None:
     assert Watch(lambda *call: None).wants("ovp_decoder") and not Watch().wants("ovp_decoder")
 
 
-def test_inputs_are_made_when_somebody_looks_and_once() -> None:
+def test_inputs_are_computed_once_at_first_access() -> None:
     made: list[int] = []
     later = Later(lambda: {"pair": np.array(made.append(1) or [1, 2])})
 

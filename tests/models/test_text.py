@@ -1,4 +1,4 @@
-"""Shipped texts are what was shipped; a user's text is UTF-8 or refused."""
+"""Shipped texts are unchanged; a user's text is UTF-8 or rejected."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_every_shipped_file_is_listed_and_explained() -> None:
     assert all(file in readme for file in files) and "public domain" in readme
 
 
-def test_a_changed_file_is_refused_with_both_hashes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_changed_file_is_rejected_with_both_hashes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "persuasion.txt").write_bytes((text.FOLDER / "persuasion.txt").read_bytes() + b"\n")
     monkeypatch.setattr(text, "FOLDER", tmp_path)
 
@@ -53,7 +53,7 @@ def test_a_text_is_read_as_it_is(tmp_path: Path) -> None:
         pytest.param(None, "No such file", id="missing"),
     ],
 )
-def test_refuses(content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_unreadable_texts_are_rejected(content: bytes | None, message: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "a.txt").write_bytes(content)
 
@@ -61,12 +61,12 @@ def test_refuses(content: bytes | None, message: str, tmp_path: Path) -> None:
         text.read(tmp_path / "a.txt")
 
 
-def test_an_unknown_text_is_refused() -> None:
+def test_an_unknown_text_is_rejected() -> None:
     with pytest.raises(Refused, match="unknown text 'emma'"):
         text.shipped("emma")
 
 
-def test_text_beyond_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_text_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "a.txt").open("wb") as file:
         file.truncate(1 << 32)
     with pytest.raises(Refused, match=r"text .*a.txt: must have at most 16777216 bytes, got 4294967296; use a part"):

@@ -43,7 +43,7 @@ def prepared(name: str, scheme: str, threads: int | None) -> Any:
 
 
 def logits(parts: Any) -> bytes:
-    """Of a prompt and of steps behind it."""
+    """Logits of a prompt and of steps after it."""
     session = models.session(parts)
     return session.append(TEXT[:40]).tobytes() + b"".join(session.append([token]).tobytes() for token in TEXT[40:])
 
@@ -59,7 +59,7 @@ def test_no_bit_depends_on_threads(name: str, scheme: str) -> None:
         assert one == logits(prepared(name, scheme, None))
 
 
-def test_the_number_of_the_backend_counts_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_backend_counts_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = models.prepare("tiny", backend=Jit(threads=3))
     monkeypatch.setattr(parts, "head", lambda x, watch: np.array(threads.get_threads()))
 
@@ -71,13 +71,13 @@ def test_the_number_of_the_backend_counts_while_it_runs(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1025])
-def test_numbers_that_are_none_are_refused(wrong: int) -> None:
+def test_invalid_thread_numbers_are_rejected(wrong: int) -> None:
     with pytest.raises(Refused, match="Jit: threads must be"):
         Jit(threads=wrong)
 
 
 @pytest.mark.parametrize(("words", "variable", "wanted"), [([], None, 1), ([], "3", 3), (["--threads", "2"], "3", 2)])
-def test_the_command_line_sets_the_number_of_the_process(
+def test_command_line_sets_number_of_process(
     words: list[str],
     variable: str | None,
     wanted: int,
@@ -97,7 +97,7 @@ def test_the_command_line_sets_the_number_of_the_process(
     assert '"scored": 7' in capsys.readouterr().out
 
 
-def test_a_variable_that_is_no_number_is_unusable(
+def test_invalid_thread_variable_is_rejected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("REFEMU_THREADS", "many")

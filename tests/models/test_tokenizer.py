@@ -1,4 +1,4 @@
-"""Token ids: the library against a 30-line encoder of another idea, special tokens, and what is refused."""
+"""Token ids: the library against an independent encoder of 30 lines, special tokens, rejected texts."""
 
 import unicodedata
 from functools import cache
@@ -90,7 +90,7 @@ def test_bytes_round_trip(line: str) -> None:
     assert ids == list(line.encode()) and ByteTokenizer().decode(ids) == line
 
 
-def test_bytes_that_are_no_utf8_become_replacement_characters() -> None:
+def test_invalid_utf8_becomes_replacement_characters() -> None:
     assert ByteTokenizer().decode([0x41, 0xFF, 0x42]) == "A\ufffdB"
 
 
@@ -111,7 +111,7 @@ def _toy_pair() -> tuple[Any, Oracle]:
         return from_gguf(file), Oracle(toy_files.vocabulary(), toy_files.MERGES)
 
 
-def test_digits_stand_alone_even_where_a_merge_exists(toy: GgufFile) -> None:
+def test_digits_are_single_even_with_a_merge(toy: GgufFile) -> None:
     """Step 1 of the splitting: `12` is never one token, though the vocabulary has it."""
     vocabulary = toy_files.vocabulary()
 
@@ -125,7 +125,7 @@ def test_special_tokens_in_the_text_are_matched(toy: GgufFile) -> None:
     assert tokenizer.decode([1, 2]) == "<|im_start|><|im_end|>"
 
 
-def test_a_tokenizer_beside_safetensors_is_the_librarys(toy: GgufFile, tmp_path: Path) -> None:
+def test_tokenizer_next_to_safetensors_is_the_librarys(toy: GgufFile, tmp_path: Path) -> None:
     made = from_gguf(toy)
     made._library.save(str(tmp_path / "tokenizer.json"))
 
@@ -138,7 +138,7 @@ def test_repr(toy: GgufFile) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda toy: ByteTokenizer(), from_gguf], ids=["bytes", "library"])
-def test_refuses_what_is_no_text_and_no_token(make: Any, toy: GgufFile) -> None:
+def test_invalid_text_and_token_ids_are_rejected(make: Any, toy: GgufFile) -> None:
     with pytest.raises(Refused, match="lone surrogate at index 1"):
         make(toy).encode("a\ud800")
     with pytest.raises(Refused, match="token id 300 at index 1 is outside"):
@@ -153,12 +153,12 @@ TWICE = '{"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab"
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(None, "no tokenizer lies beside", id="missing"),
+        pytest.param(None, "the folder of the weights has no tokenizer", id="missing"),
         pytest.param("{}", "not a readable tokenizer", id="foreign"),
-        pytest.param(TWICE, "tokens must have ids of their own, got 0 for 'a' and 'b'", id="id of two tokens"),
+        pytest.param(TWICE, "each token must have its own id, got 0 for both 'a' and 'b'", id="id of two tokens"),
     ],
 )
-def test_an_unreadable_tokenizer_file_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
+def test_an_unreadable_tokenizer_file_is_rejected(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "tokenizer.json").write_text(content)
 
@@ -205,9 +205,7 @@ def test_word_pieces_are_neither_cut_nor_padded(tmp_path: Path) -> None:
     ("words", "most", "ids"),
     [("in the", None, [2, 4, 5, 3]), ("in the", 4, [2, 4, 5, 3]), ("in the", 3, [2, 4, 3]), ("", None, [2, 3])],
 )
-def test_a_sentence_is_framed_and_cut_inside_the_frame(
-    tmp_path: Path, words: str, most: int | None, ids: list[int]
-) -> None:
+def test_sentence_is_framed_and_cut_inside_frame(tmp_path: Path, words: str, most: int | None, ids: list[int]) -> None:
     assert ids == word_pieces(tmp_path).sentence(words, most)
 
 
@@ -216,7 +214,7 @@ def test_bytes_have_no_frame() -> None:
     assert ByteTokenizer().sentence("in") == list(b"in")
 
 
-def test_a_sentence_without_room_is_refused(tmp_path: Path) -> None:
+def test_sentence_without_space_for_a_token_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="most must be at least 3, got 2"):
         word_pieces(tmp_path).sentence("in", 2)
     with pytest.raises(Refused, match="most must be at least 1, got 0"):

@@ -94,7 +94,7 @@ def gpt2_tensors(w: dict[str, np.ndarray], start: str = "transformer.") -> dict[
 
 
 def opt_tensors(w: dict[str, np.ndarray], start: str = "model.decoder.") -> dict[str, np.ndarray]:
-    """The tensors of an OPT-like file: two rows of 1,000 in front of position 0, which nothing may read."""
+    """The tensors of an OPT-like file: two rows of 1,000 before position 0, which nothing may read."""
     front = np.full((2, OPT.width), 1000, np.float32)
     found = {
         f"{start}embed_tokens.weight": w["embed"],
@@ -161,8 +161,8 @@ Settle = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def forward(model: Any, ids: list[int], settle: Settle = lambda value, bound: value) -> np.ndarray:
     """Logits (tokens, vocabulary) in plain float64.
 
-    settle: called behind every step with its value and the bound on what the roundings of scheme `fp16` can do in this
-    step; what it returns goes into the next one. Weights must be fp16 values.
+    settle: called after every step with its value and the bound on what the roundings of scheme `fp16` can do in this
+    step; its result is the input of the next one. Weights must be fp16 values.
     """
     c, w = model.config, {name: np.asarray(model.tensor(name), np.float64) for name in model.config.shapes}
 
@@ -311,7 +311,7 @@ def frequencies(c: ModelConfig, tokens: int) -> tuple[np.ndarray, float]:
 
 
 def rotation(x: np.ndarray, c: ModelConfig) -> Bounded:
-    """Two products and a sum; an entry of a table has one rounding. Channels behind `c.rotated` stay."""
+    """Two products and a sum; an entry of a table has one rounding. Channels after `c.rotated` are unchanged."""
     whole, size = x.reshape(len(x), -1, c.head_dim).copy(), np.zeros((len(x), x.shape[1] // c.head_dim, c.head_dim))
     pairs = whole[..., : c.rotated].copy()
     radians, gain = frequencies(c, len(x))

@@ -129,7 +129,7 @@ def write_safetensors(folder: Path, tensors: dict[str, np.ndarray], **settings: 
 
 
 def forward(model: Any, ids: list[int]) -> dict[str, np.ndarray]:
-    """Every tensor between the layers of a decoder with interleaved rotary pairs, in float64: nobody's definition."""
+    """Every tensor between the layers of a decoder with interleaved rotary pairs, in float64, defined independently."""
     c, found = model.config, {}
     w = {name: model.tensor(name).astype(np.float64) for name in (*c.shapes, "head")}
     angle = np.arange(len(ids))[:, None] * c.rope_base ** (-2 * np.arange(c.head_dim // 2) / c.head_dim)

@@ -1,4 +1,4 @@
-"""Small decoders of every family as Hugging Face lays them out, for tests: `config.json` beside one file or two."""
+"""Small decoders of every family in Hugging Face's layout, for tests: `config.json` with one weight file or two."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from tests.models import toy_decoder, toy_families
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.5], "long_factor": [2.0, 5.0], "attention_factor": 1.25}
 GEMMA2 = {"attn_logit_softcapping": 2.5, "final_logit_softcapping": 1.5, "query_pre_attn_scalar": 5}
-#: what stands in `config.json` beside the sizes that all families named like Llama have
+#: settings in `config.json` besides the sizes common to all families named like Llama
 BESIDE: dict[str, dict[str, Any]] = {
     "llama": {},
     "mistral": {"sliding_window": None},

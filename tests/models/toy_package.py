@@ -43,7 +43,7 @@ TEXT_ENTRY = Entry(
 def write_source_archive(
     path: Path, content: bytes = TEXT, inner: str = "more/rated.txt", setup: str = "raise SystemExit('run')"
 ) -> Path:
-    """A source archive that holds a text in a tar archive, beside a folder; its `setup.py` would end the process."""
+    """A source archive with a text in a tar archive next to a folder; its `setup.py` would end the process."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         folder, file = tarfile.TarInfo("more"), tarfile.TarInfo(inner)

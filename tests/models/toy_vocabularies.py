@@ -53,7 +53,7 @@ def sentencepiece() -> tuple[list[str], list[float], list[int]]:
 def write(
     path: Path, kind: str, tokens: list[str], types: list[int], arch: str = "llama", name: str = "toy", **more: Any
 ) -> Path:
-    """A file with a vocabulary of a kind. more: keys behind `tokenizer.ggml.`."""
+    """A file with a vocabulary of a kind. more: keys after `tokenizer.ggml.`."""
     writer = gguf.GGUFWriter(path, arch)
     writer.add_name(name)
     writer.add_tokenizer_model(kind)

@@ -46,8 +46,8 @@ def test_a_file_of_rated_sentences(tmp_path: Path) -> None:
         pytest.param("Fine.", id="no tabs"),
     ],
 )
-def test_refuses_another_line(tmp_path: Path, line: str) -> None:
-    with pytest.raises(Refused, match=r"rated\.txt: line 2: number, rating and sentence with tabs between are needed"):
+def test_invalid_line_is_rejected(tmp_path: Path, line: str) -> None:
+    with pytest.raises(Refused, match=r"rated\.txt: line 2: must be number, rating and sentence separated by tabs"):
         accuracy.read(write(tmp_path, "1\t1\tGood.\n" + line))
 
 
@@ -61,7 +61,7 @@ def test_sentences_are_clear_and_apart() -> None:
 
 
 @pytest.mark.parametrize("sentences", [0, 5])
-def test_refuses_more_sentences_than_there_are(sentences: int) -> None:
+def test_more_sentences_than_available_are_rejected(sentences: int) -> None:
     with pytest.raises(Refused, match=rf"sentences must be in \[1, 4\] for 12 sentences .*, got {sentences}"):
         accuracy.split(RATED, sentences)
 
@@ -90,7 +90,7 @@ def test_embeddings_do_not_depend_on_their_batch(monkeypatch: pytest.MonkeyPatch
     assert seen == [("fp16", 4, 15), ("fp16", 8, 15), ("fp16", 12, 15), ("fp16", 15, 15)]
 
 
-def test_rows_judge_every_scheme_by_the_probe_of_fp32() -> None:
+def test_every_scheme_uses_the_probe_of_fp32() -> None:
     """Counted again for one scheme, sentence by sentence."""
     model = models.load("tiny-encoder")
     setting = Setting(model, (), 0)
@@ -114,7 +114,7 @@ def test_rows_judge_every_scheme_by_the_probe_of_fp32() -> None:
     assert abs(row.error - sum(errors) / 4) < 1e-12
 
 
-def test_refuses_a_decoder() -> None:
+def test_decoder_is_rejected() -> None:
     with pytest.raises(Refused, match="accuracy: tiny is a decoder; name an encoder"):
         accuracy.steps(models.load("tiny"), RATED, 4)
 
@@ -141,8 +141,8 @@ def test_film_reviews_are_10605_rated_sentences(reviews: list[Rated]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.model
-def test_eight_bits_err_least_and_outliers_help_on_minilm(minilm: Any, reviews: list[Rated]) -> None:
-    """[olive Tbl. 6-9]: the order of the embeddings' errors, on a few sentences of docs/claims-measurements.md."""
+def test_eight_bits_and_outliers_help_on_minilm(minilm: Any, reviews: list[Rated]) -> None:
+    """[olive Tbl. 6-9]: the order of the embeddings' errors, on a few of the sentences of docs/claims-measurements.md."""
     test, _ = accuracy.split(reviews, 24)
     exact = accuracy.embeddings(FloatEncoder(minilm), minilm, test)
     names = ("fp16", "olive-8", "olive-4", "int4 without outliers")

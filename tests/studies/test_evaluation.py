@@ -1,4 +1,4 @@
-"""Settings: windows of a text, scores of schemes with their spread, labels of seeded nets."""
+"""Settings: windows of a text, statistics of scores, labels of untrained models."""
 
 import dataclasses
 import math
@@ -43,7 +43,7 @@ def test_results_depend_on_scheme_text_and_prefill() -> None:
     assert all(each[0].depends != score_steps(plain, "fp16")[0].depends for each in others)
 
 
-def test_one_window_has_no_error_and_changes_are_paired() -> None:
+def test_one_window_has_no_error_changes_are_paired() -> None:
     assert score_of("fp16", [1.0]).error is None
     one, other = score_of("a", [1.0, 3.0]), score_of("b", [0.9, 2.9])
     change = one.over(other)
@@ -51,16 +51,16 @@ def test_one_window_has_no_error_and_changes_are_paired() -> None:
     assert change.percent == pytest.approx(100 * math.expm1(0.1)) and change.error == pytest.approx(0, abs=1e-9)
 
 
-def test_seeded_nets_are_labelled_and_others_of_their_name_are_not() -> None:
+def test_untrained_models_are_labelled_by_content() -> None:
     tiny = models.load("tiny")
 
-    assert seeded(tiny) and label(tiny) == "tiny (seeded net, not trained)"
+    assert seeded(tiny) and label(tiny) == "tiny (untrained random weights)"
     assert not seeded(dataclasses.replace(tiny, sha256="0" * 64))
     assert not seeded(dataclasses.replace(tiny, name="smollm2-135m"))
     assert not seeded(dataclasses.replace(tiny, name="mine"))
 
 
-def test_encoders_are_refused_by_name() -> None:
+def test_encoders_are_rejected_by_name() -> None:
     with pytest.raises(Refused, match="study kllm: tiny-encoder is an encoder"):
         Setting(models.load("tiny-encoder"), (1, 2), 2).require_decoder("kllm")
 

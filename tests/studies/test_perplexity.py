@@ -1,4 +1,4 @@
-"""Perplexity: windows, what is scored, and what is refused."""
+"""Perplexity: windows, scored tokens, rejected arguments."""
 
 import math
 from functools import cache
@@ -47,7 +47,7 @@ def test_a_window_of_one_token_is_dropped() -> None:
     assert perplexity(prepared(), IDS[:21], win=20) == perplexity(prepared(), IDS[:20], win=20)
 
 
-def test_a_prompt_of_one_token_scores_what_none_does() -> None:
+def test_prompt_of_one_token_scores_what_none_does() -> None:
     """The first token of a window is never scored; token by token the logits are the same bits."""
     assert perplexity(prepared(), IDS, win=20, prefill=1) == perplexity(prepared(), IDS, win=20)
 
@@ -55,21 +55,21 @@ def test_a_prompt_of_one_token_scores_what_none_does() -> None:
 @pytest.mark.parametrize("scheme", ["leankv", "leankv-k8v4", "fp16+leankv"])
 def test_scheme_that_only_steps_show_needs_a_prefill(scheme: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A window read as one prompt has fp16's perplexity, to the last digit."""
-    with pytest.raises(Refused, match=r"reads its KV cache in steps only.* --prefill N, with N below --win"):
+    with pytest.raises(Refused, match=r"reads its KV cache in decode steps only.* --prefill N, with N below --win"):
         perplexity(models.prepare("tiny", scheme), list(range(40)), 32)
     assert main(["ppl", "--model", "tiny", "--scheme", scheme, "--win", "32"]) == 2
     assert "--prefill N" in capsys.readouterr().err
     assert perplexity(models.prepare("tiny", scheme), list(range(40)), 32, 16).scored == 16
 
 
-def test_tells_its_progress() -> None:
+def test_perplexity_reports_its_progress() -> None:
     told: list[tuple[str, int, int]] = []
     perplexity(prepared(), IDS, win=40, progress=lambda *step: told.append(step))
 
     assert told == [("perplexity", 0, 2), ("perplexity", 1, 2), ("perplexity", 2, 2)]
 
 
-def test_surprise_of_equal_logits_is_the_log_of_their_number() -> None:
+def test_loss_of_equal_logits_is_their_log_count() -> None:
     found = surprise(np.zeros((3, 256), np.float32), np.arange(3))
 
     assert found.tolist() == [math.log(256)] * 3
@@ -81,11 +81,11 @@ def test_surprise_of_equal_logits_is_the_log_of_their_number() -> None:
         pytest.param(IDS, 1, 0, r"perplexity: win must be in \[2, 2048\], got 1", id="win"),
         pytest.param(IDS, 2049, 0, r"win must be in \[2, 2048\], got 2049", id="context"),
         pytest.param(IDS, 20, 20, r"perplexity: prefill must be in \[0, 20\), got 20", id="prefill"),
-        pytest.param([1], 20, 0, "perplexity: at least 2 tokens are needed, got 1", id="one token"),
-        pytest.param([], 20, 5, "perplexity: at least 6 tokens are needed, got 0", id="empty"),
+        pytest.param([1], 20, 0, "perplexity: must have at least 2 tokens, got 1", id="one token"),
+        pytest.param([], 20, 5, "perplexity: must have at least 6 tokens, got 0", id="empty"),
         pytest.param([1, 256], 20, 0, r"token id 256 at index \(1,\) is outside", id="id"),
     ],
 )
-def test_refuses(ids: list[int], win: int, prefill: int, message: str) -> None:
+def test_invalid_windows_are_rejected(ids: list[int], win: int, prefill: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         perplexity(prepared(), ids, win=win, prefill=prefill)

@@ -10,7 +10,7 @@ from refemu.studies.results import ResultStore
 DEPENDS = {"what": "losses", "scheme": "fp16", "ids": "ab"}
 
 
-def test_a_result_is_found_by_all_that_it_depends_on(tmp_path: Path) -> None:
+def test_result_is_found_by_its_dependencies(tmp_path: Path) -> None:
     store = ResultStore("olive", tmp_path)
     store.put(DEPENDS, {"nll": 0.1, "scored": 3})
 
@@ -27,7 +27,7 @@ def test_other_sources_lose_the_results(tmp_path: Path, monkeypatch: pytest.Monk
     assert store.get(DEPENDS) is None
 
 
-def test_sources_are_those_of_the_paper_and_what_all_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_the_papers_and_shared_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (
         "arith/a.py",
         "models/schemes/olive/a.py",
@@ -62,8 +62,8 @@ def test_sources_are_those_of_the_paper_and_what_all_share(tmp_path: Path, monke
         results.sources.cache_clear()
 
 
-def test_a_result_depends_on_the_folders_of_its_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mix by the studies of any paper; so a change of OliVe's sources measures `olive-4+...` anew."""
+def test_result_depends_on_folders_of_its_scheme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mix is saved by the studies of any paper, so a change of OliVe's sources measures `olive-4+...` again."""
     mixed = {**DEPENDS, "scheme": "olive-8@0+olive-4+harmonia-kv8"}
     places = {"fp16": {"fp16"}, mixed["scheme"]: {"mix", "olive", "harmonia"}, "kllm-a4": {"kllm"}, "": set()}
     assert {scheme: set(results.folders(scheme)) for scheme in places} == places
@@ -89,7 +89,7 @@ def test_a_damaged_file_is_measured_again(content: bytes, tmp_path: Path) -> Non
     assert store.get(DEPENDS) == 1
 
 
-def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     told: list[str] = []
     store = ResultStore("olive", tmp_path / "file", told.append)
@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     store.put(DEPENDS, 2)
 
     assert store.get(DEPENDS) is None
-    assert len(told) == 1 and "are not kept for a later run" in told[0]
+    assert len(told) == 1 and "are not saved" in told[0]
 
 
 @pytest.mark.parametrize("value", [float("nan"), {"nll": float("inf")}])

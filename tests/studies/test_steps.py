@@ -1,4 +1,4 @@
-"""Steps: measured once, kept at once, found again; an interrupted run goes on where it was stopped."""
+"""Steps: measured once, saved at once, found again; an interrupted run resumes where it was stopped."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +32,7 @@ def listed(log: list[str], fails: str = "") -> list[Step]:
     return [Step(name, {"what": name}, 1e6, compute(name), "fp16") for name in "abc"]
 
 
-def test_an_interrupted_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_interrupted_run_resumes_where_it_stopped(tmp_path: Path) -> None:
     log: list[str] = []
     with pytest.raises(KeyboardInterrupt):
         steps.run(listed(log, fails="c"), bench(tmp_path))
@@ -44,7 +44,7 @@ def test_an_interrupted_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None
     assert steps.missing(listed(log), bench(tmp_path)) == {}
 
 
-def test_another_model_is_measured_anew(tmp_path: Path) -> None:
+def test_another_model_is_measured_again(tmp_path: Path) -> None:
     log: list[str] = []
     steps.run(listed(log), bench(tmp_path))
     other = Bench(models.load("tiny-gpt2"), Jit(), ResultStore("olive", tmp_path))
@@ -61,7 +61,7 @@ def test_progress_of_the_whole_grows_to_its_end(tmp_path: Path) -> None:
     assert 0 < seen[1][1] < 1000
 
 
-def test_a_scheme_is_prepared_once_while_it_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_scheme_is_prepared_once_while_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     count: list[str] = []
     prepare = models.prepare
     monkeypatch.setattr(models, "prepare", lambda *words: count.append("") or prepare(*words))

@@ -1,4 +1,4 @@
-"""Means, standard errors and paired changes, held against numbers worked by hand."""
+"""Means, standard errors and paired changes, compared with numbers calculated by hand."""
 
 import math
 
@@ -16,7 +16,7 @@ def test_standard_error_by_hand() -> None:
     assert found.error == pytest.approx(math.sqrt(10 / 12), rel=1e-15)
 
 
-def test_two_values_have_an_error_of_half_their_distance() -> None:
+def test_two_values_have_error_of_half_their_distance() -> None:
     assert spread([0.25, 0.75]).error == 0.25
 
 
@@ -27,7 +27,7 @@ def test_one_value_has_no_error() -> None:
 
 
 def test_changes_are_paired_by_window() -> None:
-    """Differences ln 2, ln 2, ln 2, ln 2 are of no spread, however far the windows lie apart."""
+    """Equal differences ln 2 have no error, however different the windows are."""
     others = [1.0, 3.0, 2.0, 8.0]
     found = change("fp16", [other + math.log(2) for other in others], others)
 
@@ -45,8 +45,8 @@ def test_a_change_by_hand() -> None:
     assert (found.least, found.most) == pytest.approx((0, 100 * (math.exp(0.5) - 1)), rel=1e-12)
 
 
-def test_refuses_nothing_and_other_windows() -> None:
-    with pytest.raises(Refused, match="at least one value is needed, got none"):
+def test_empty_and_different_windows_are_rejected() -> None:
+    with pytest.raises(Refused, match="must have at least one value, got none"):
         spread([])
-    with pytest.raises(Refused, match="as many windows of both schemes are needed, got 1 and 2"):
+    with pytest.raises(Refused, match="both schemes must have the same windows, got 1 and 2"):
         change("fp16", [1.0], [1.0, 2.0])

@@ -70,7 +70,7 @@ def run(folder: Path, text: str, *words: str, ci: str = "true") -> str:
 
 
 @pytest.mark.long
-def test_test_over_its_budget_without_the_mark_fails_in_ci(tmp_path: Path) -> None:
+def test_unmarked_test_over_budget_fails_in_ci(tmp_path: Path) -> None:
     printed = run(tmp_path, PLANTED, "--times", "times.json")
     times = json.loads((tmp_path / "times.json").read_text())
     by_name = {name.split("::")[1]: test for name, test in times.items()}
@@ -94,7 +94,7 @@ def test_skipped_tests_run_alone_the_next_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_hang_and_dead_worker_are_named_and_hide_nothing(tmp_path: Path) -> None:
+def test_hang_and_dead_worker_are_both_named(tmp_path: Path) -> None:
     """Also a hang in compiled code, which no signal interrupts. With --dist loadfile, a dead worker hides the rest."""
     printed = run(tmp_path, HANGS, "-n", "1", "--dist", "worksteal", "--max-worker-restart", "4", "--timeout", "3")
 

@@ -15,7 +15,7 @@ NONE = Counts(0, 0, 0, 0, 0)
 DUE = {*grades.names()}
 
 
-def test_no_row_is_stale_but_those_that_are_due() -> None:
+def test_no_row_is_stale_except_due_ones() -> None:
     """`make grades` writes the page; CI grades every set again."""
     sets, _ = grades.sections(grades.PAGE.read_text())
     digests = {name: grades.digest(name) for name in grades.names()}
@@ -23,7 +23,7 @@ def test_no_row_is_stale_but_those_that_are_due() -> None:
     assert not digests
 
 
-def test_no_committed_set_has_a_hole() -> None:
+def test_committed_sets_miss_no_fault() -> None:
     sets, _ = grades.sections(grades.PAGE.read_text())
     missed = {
         (name, each): grades.counted(cells[each]).missed
@@ -53,7 +53,7 @@ def test_cells(counts: Counts, cell: str) -> None:
     )
 
 
-def test_rows_with_a_fresh_digest_are_kept_and_others_graded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_fresh_digest_are_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     fresh = grades.digest("flint_decoder-flint4")
     columns = ["set", "rows", *grades.GRADED, "digest"]
     cells = {
@@ -79,7 +79,7 @@ def test_rows_of_a_page_are_read_back() -> None:
     assert grades.listed("\n".join(["# Head", head, *lines])) == {"orizuru-n8": "0123456789ab"}
 
 
-def test_a_digest_follows_the_set_the_unit_and_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digest_follows_set_unit_and_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = grades.digest("weighted_sum-example")
     paths = [path.relative_to(grades.ROOT) for path in grades.sources("weighted_sum")]
     assert {str(path) for path in paths} > {

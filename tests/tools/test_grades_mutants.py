@@ -8,7 +8,7 @@ from refemu import units
 from refemu.golden.grade.grade import Counts
 from tools import grades, grades_mutants
 
-#: Units of a few lines around another unit, of which no mutant is known to be wrong: all raise, or no row tells them
+#: Units of a few lines around another unit with no detected or missed mutant: all raise, or no row detects them
 THIN = {"mmaovp_clocked", "olive_edp_clocked", "orizuru_clocked"}
 #: units whose rows were counted before their text was put into another form, until `make grades` has run
 DUE = {
@@ -55,8 +55,8 @@ DUE = {
 }
 
 
-def test_no_row_is_stale_and_every_unit_reaches_the_gate() -> None:
-    """Of the units that stand in the table: `make grades` adds the others, a minute each."""
+def test_rows_are_fresh_and_units_reach_threshold() -> None:
+    """For the units in the table: `make grades` adds the others, a minute each."""
     _, mutants = grades.sections(grades.PAGE.read_text())
     rows, sets = grades_mutants.table(mutants), grades_mutants.names()
     digests = {unit: grades_mutants.digest(unit, sets[unit], grades.sources) for unit in rows}
@@ -68,7 +68,7 @@ def test_no_row_is_stale_and_every_unit_reaches_the_gate() -> None:
     assert {unit: share for unit, share in shares.items() if unit not in THIN and float(share) < 97} == {}
 
 
-def test_fresh_rows_are_kept_and_stale_ones_graded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_rows_are_reused_and_stale_ones_graded(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = {"concat": "concat-a4", "flint_decoder": "flint_decoder-flint4"}
     monkeypatch.setattr(grades_mutants, "names", lambda: sets)
     asked: list[str] = []
@@ -92,7 +92,7 @@ def test_fresh_rows_are_kept_and_stale_ones_graded(monkeypatch: pytest.MonkeyPat
     assert grades.sections(f"sets\n{text}") == ("sets\n", text)
 
 
-def test_a_digest_follows_what_makes_mutants_and_no_other_class(tmp_path: Path) -> None:
+def test_digest_depends_on_mutant_code_only(tmp_path: Path) -> None:
     path = tmp_path / "refemu" / "golden" / "grade"
     modules = [grades_mutants.ROOT / "refemu" / "golden" / "grade" / f"{name}.py" for name in ("model", "lanes")]
     assert all(module.is_file() for module in modules) and not path.exists()

@@ -33,7 +33,7 @@ def test_examples_of_docstrings_are_read() -> None:
     assert "hold(" in pages["refemu.testing"]
 
 
-def test_an_example_is_told_from_text() -> None:
+def test_example_is_distinct_from_text() -> None:
     text = "Compute x.\n\nSee `run` (below).\n\n    from refemu import units\n\n    units.find('x')\n\nReturns\n"
 
     assert known_types.example(text) == "from refemu import units\nunits.find('x')"
@@ -55,16 +55,16 @@ def test_a_type_that_no_editor_knows_is_seen(shown: str, known: bool) -> None:
     assert Call("pyright", "README.md", "f(x)", shown).known == known
 
 
-def test_nothing_wrong_is_no_complaint() -> None:
+def test_correct_types_give_no_errors() -> None:
     assert list(known_types.complaints(99, 99.5, [*SEEN, Call("mypy", "README.md", "f(x)", "int")])) == []
 
 
 @pytest.mark.parametrize(
     ("reached", "shown", "complaint"),
     [
-        (98.9, SEEN, "99 % of the public symbols should have a known type"),
-        (99.5, SEEN[1:], "pyright does not see the planted call of unknown type"),
-        (99.5, SEEN[:1], "mypy does not see the planted call of unknown type"),
+        (98.9, SEEN, "99 % of the public symbols must have a known type"),
+        (99.5, SEEN[1:], "pyright does not report the planted call of unknown type"),
+        (99.5, SEEN[:1], "mypy does not report the planted call of unknown type"),
         (99.5, [*SEEN, Call("mypy", "README.md", "f(x)", "Any")], "README.md: f(x) is Any (mypy)"),
     ],
 )

@@ -8,7 +8,7 @@ import refemu
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def test_the_citation_is_of_this_version_and_of_the_four_papers() -> None:
+def test_citation_names_version_and_four_papers() -> None:
     text = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", text, re.MULTILINE) == [refemu.__version__]
     papers = (ROOT / "docs" / "papers.md").read_text()
@@ -18,7 +18,7 @@ def test_the_citation_is_of_this_version_and_of_the_four_papers() -> None:
         assert title in papers
 
 
-def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
+def test_changelog_follows_keep_a_changelog() -> None:
     """With two sections of our own, which come first; one release at most is not out yet."""
     text = (ROOT / "CHANGELOG.md").read_text()
     releases = re.split(r"^## ", text, flags=re.MULTILINE)[1:]

@@ -109,7 +109,7 @@ def test_compiled_code_is_reached_through_its_users(reach: Reach) -> None:
 
 
 @pytest.mark.long
-def test_mutant_is_killed_by_a_fast_test_or_a_long_one_or_survives(reach: Reach) -> None:
+def test_mutant_is_killed_fast_or_slowly_or_survives(reach: Reach) -> None:
     mutants = [
         Mutant(CLAMP, 12, "extreme", "min(", "max("),
         Mutant(CLAMP, 8, "constant", "31", "32"),

@@ -74,7 +74,7 @@ def test_a_broken_rule_is_found_in_a_module(line: str, path: str) -> None:
     assert found(f"import x\n{line}\n", path) == [(2, 1)]
 
 
-def test_names_and_values_of_a_module_are_not_english() -> None:
+def test_names_and_values_of_module_are_not_english() -> None:
     assert found('behind = kept("beside", r"\\\\d")\nsay(f"the rows {behind} and `kept`")\n', "refemu/x.py") == []
     assert found('assert text == "a row behind it"\n', "tests/x.py") == []
 
@@ -85,7 +85,7 @@ def test_a_long_sentence_is_found() -> None:
     assert found(f"Right.\n\n- No. {words} word.\n- Yes. No. Yes.\n") == [(3, 13)]
 
 
-def test_sentences_end_at_blank_lines_and_items_but_not_in_tables() -> None:
+def test_sentences_end_at_blank_lines_and_items() -> None:
     text = "# A title\n\nOne `x.y` sentence. refemu has\nanother\n- item\n- other item\n| a | cell |\n"
     assert [sentence.split() for _, sentence in prose.sentences(prose.prose("docs/a.md", text))] == [
         ["One", "X", "sentence."],
@@ -100,7 +100,7 @@ def test_wide_code_is_found() -> None:
     assert found(f"```\n{line}\n{line}x\n```\n{line} no code x\n") == [(3, 22)]
 
 
-def test_an_exception_excuses_one_line_and_must_be_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exception_excuses_one_line_and_must_be_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prose, "ROOT", tmp_path)
     (tmp_path / "a.md").write_text("The row behind it.\nA row behind that.\n")
     needed = {"place": "a.md", "rule": "1", "text": "behind that", "reason": "a test"}

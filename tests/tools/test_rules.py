@@ -316,7 +316,7 @@ def test_exception_that_nothing_needs_is_seen(tmp_path: Path) -> None:
     assert any(line.startswith("refemu/arith/exact.py:1: clock: module time; pass the time in") for line in lines)
 
 
-def test_command_prints_a_line_for_each_violation_below_its_paths(
+def test_command_prints_violations_below_its_paths(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, line in (("a", "import time\n"), ("b", "import random\n")):

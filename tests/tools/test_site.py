@@ -39,7 +39,7 @@ def test_markup_of_a_docstring_is_text() -> None:
     assert text.prose("<a, b> is a*b, `a*b` (D-olive-19)") == r"\<a, b\> is a\*b, `a*b` ([D-olive-19](#d-olive-19))"
 
 
-def test_a_page_of_a_unit_has_all_that_its_descriptor_has() -> None:
+def test_unit_page_has_all_of_its_descriptor() -> None:
     written = unit_pages.page(units.find("orizuru"))
     page = written["units/orizuru.md"]
     assert written["units/orizuru.svg"].startswith("<svg")
@@ -99,5 +99,5 @@ def test_a_broken_link_is_seen(link: str, complaint: str | None, tmp_path: Path)
 
 def test_a_large_page_is_seen(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("x" * 11)
-    assert list(links.large(tmp_path, 10)) == ["a.html: 11 bytes, of at most 10"]
+    assert list(links.large(tmp_path, 10)) == ["a.html: 11 bytes, 10 at most"]
     assert list(links.large(tmp_path, 11)) == []

@@ -46,13 +46,13 @@ def test_unknown_path_and_unknown_history_start_every_stage() -> None:
     )
 
 
-def test_a_part_of_golden_starts_what_names_golden_and_what_names_the_part() -> None:
+def test_part_of_golden_starts_its_stages() -> None:
     assert {"rtl-bugs", "grades", "slow-golden"} <= names(["refemu/golden/rtl/bench.py"])
     assert "rtl-bugs" not in names(["refemu/golden/compare/rows.py"])
 
 
 @pytest.mark.parametrize("path", stages.ALWAYS_COVERED)
-def test_change_that_no_part_reads_starts_the_usual_stages(path: str) -> None:
+def test_change_that_no_part_reads_starts_usual_stages(path: str) -> None:
     assert names([path]) == names([]) == ALWAYS
     assert (ROOT / path).exists()
 
@@ -71,7 +71,7 @@ def test_tracked_files_are_known_to_the_mapping() -> None:
     assert {str(Path(path).parent) for path in unknown} == {"refemu"}
 
 
-def test_changes_count_since_a_day_of_work_or_a_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_count_since_day_of_work_or_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "ROOT", tmp_path)
     assert stages.changes(None) is None
 
@@ -108,7 +108,7 @@ def run(waiting: list[Stage], limit: float = 99.0) -> tuple[Run, list[str], list
     return result, log, at_once
 
 
-def test_stages_that_need_both_cores_run_alone_and_others_in_pairs() -> None:
+def test_stages_of_both_cores_run_alone() -> None:
     waiting = [Stage("a", "", 1), Stage("b", "", 3), Stage("both", "", 1, alone=True), Stage("c", "", 2)]
     _, log, at_once = run(waiting)
 
@@ -122,14 +122,14 @@ def test_stage_waits_for_what_it_needs() -> None:
     assert log == ["early begins", "early ends", "late begins", "late ends"]
 
 
-def test_part_beyond_the_limit_is_named_and_not_begun() -> None:
+def test_part_beyond_limit_is_named_and_not_begun() -> None:
     result, log, _ = run([Stage("part", "", 900, folders=("docs",)), Stage("usual", "", 900)], limit=10)
 
     assert log == ["usual begins", "usual ends"]
-    assert ("part", 0.0, "left to nightly: it takes 900 s, the limit is near") in result.rows
+    assert ("part", 0.0, "left to nightly: it takes 900 s, more than the rest of the limit") in result.rows
 
 
-def test_stage_that_fails_is_named_and_hides_no_other() -> None:
+def test_failing_stage_is_named_and_hides_none() -> None:
     result, _, _ = run([Stage("bad", "", 1), Stage("good", "", 1)])
     table = stages.table(result.rows, 12.0)
 
@@ -145,7 +145,7 @@ def test_command_lists_stages_and_runs_one(tmp_path: Path) -> None:
     assert call("--only", "no-such-stage").returncode == 2
 
 
-def test_output_of_a_stage_that_fails_is_printed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_stage_that_fails_is_printed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = (Stage("good", "echo fine", 1), Stage("bad", "echo what is wrong; exit 3", 1, alone=True))
     monkeypatch.setattr(stages, "STAGES", planted)
     monkeypatch.setattr(stages, "LOGS", tmp_path)

@@ -25,7 +25,7 @@ def texts() -> dict[str, str]:
         ("orizuru", "from refemu.units.kllm.orizuru.trees import levels as levels\n"),
     ],
 )
-def test_it_tells_fields_parameters_and_modules(texts: dict[str, str], folder: str, line: str) -> None:
+def test_stub_has_fields_parameters_and_modules(texts: dict[str, str], folder: str, line: str) -> None:
     assert line in texts[folder]
 
 

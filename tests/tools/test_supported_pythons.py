@@ -80,8 +80,8 @@ def test_equal_digests_pass_and_absent_interpreters_are_named(matrix: Any, tool:
     code, out = matrix({other(tool): {"a": "1", "b": "2"}})
 
     assert code == 0 and f"Python {other(tool)} ({other(tool)}): 2 digests equal, tests passed" in out
-    assert out.count("not had: no such packages") == len(tool("pythons").VERSIONS) - 2
-    assert re.search(r"^ran 3\.\d+, 3\.\d+; not had: 3\.\d+, 3\.\d+$", out, re.MULTILINE)
+    assert out.count("not available: no such packages") == len(tool("pythons").VERSIONS) - 2
+    assert re.search(r"^ran 3\.\d+, 3\.\d+; not available: 3\.\d+, 3\.\d+$", out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_failing_tests_fail(matrix: Any, tool: Any) -> None:
     [
         ({"a": "1"}, 0, "aarch64 (packages): 1 digests equal those of"),
         ({"a": "2"}, 1, "aarch64 (packages): 1 of 1 digests differ: a"),
-        (None, None, "arm64: skipped, for it cannot be had here: no such packages"),
+        (None, None, "arm64: skipped, not available here: no such packages"),
     ],
 )
 def test_aarch64_passes_fails_or_is_skipped_visibly(

@@ -43,7 +43,7 @@ def test_the_notebook_has_the_cells_of_the_page(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", tutorials.NAMES)
-def test_outputs_are_committed_without_complaints_or_traces_of_a_machine(name: str) -> None:
+def test_outputs_are_committed_without_errors_or_traces(name: str) -> None:
     notebook = tutorials.committed(name)
     nbformat.validate(notebook)
     assert [cell.execution_count for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
@@ -114,7 +114,7 @@ def test_sentences_are_taken_over_and_blocks_are_not(tmp_path: Any, monkeypatch:
         tutorials.reworded(name)
 
 
-def test_a_changed_output_is_seen_and_other_programs_words_are_not() -> None:
+def test_changed_output_of_refemu_alone_is_detected() -> None:
     name = tutorials.NAMES[-1]
     notebook = tutorials.committed(name)
     stream = next(output for cell in code(notebook) for output in cell.outputs if "make: ***" in output.get("text", ""))
@@ -125,7 +125,7 @@ def test_a_changed_output_is_seen_and_other_programs_words_are_not() -> None:
     assert "+FAIL row 42" in tutorials.changes(name, notebook)
 
 
-def test_pieces_of_a_stream_are_one_and_paths_and_times_are_settled() -> None:
+def test_stream_pieces_are_joined_paths_and_times_normalized() -> None:
     pieces = [
         new_output("stream", name=name, text=text) for name, text in (("stdout", "a"), ("stderr", "!"), ("stdout", "b"))
     ]
@@ -139,7 +139,7 @@ def test_pieces_of_a_stream_are_one_and_paths_and_times_are_settled() -> None:
     ]
 
 
-def test_a_block_with_a_file_name_is_a_file() -> None:
+def test_block_with_file_name_is_a_file() -> None:
     cells = tutorials.cells("# T\n\n```python mine.py\nx = 1\n```\n\nand\n\n```sh\nls\n```\n```\nno code\n```\n")
     assert [cell.source for cell in cells] == [
         "# T",

@@ -12,7 +12,7 @@ from tools.grades import VECTORS
 
 
 @pytest.mark.long
-def test_the_page_lists_every_other_answer_that_a_committed_set_can_meet() -> None:
+def test_page_lists_every_variant_of_committed_sets() -> None:
     listed = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in _escaped(variants.lines())}
     offered = set()
     for unit in units.names():

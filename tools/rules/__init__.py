@@ -1,4 +1,4 @@
-"""Rules of the house, checked by `make lint`: what modules import, what decides bits, names, docstrings, pages.
+"""Style rules, checked by `make lint`: imports, constructs that decide bits, names, docstrings, pages.
 
 A rule is a function of the house in one of the modules here, registered by `@rule` or `@module_rule`.
 """
@@ -27,8 +27,8 @@ class Violation(NamedTuple):
 
 
 def violations(house: House) -> list[Violation]:
-    """What breaks a rule, and in the repository itself exceptions that nothing needs."""
-    gc.disable()  # each collection would look at a million nodes that stay
+    """Violations, and in the repository itself exceptions that nothing needs."""
+    gc.disable()  # each collection would visit a million permanent nodes
     places = [
         Violation(path, line, rule.name, what, rule.fix)
         for rule in RULES.values()

@@ -1,6 +1,6 @@
-"""Check the rules of the house.
+"""Check the style rules.
 
-python -m tools.rules            # each rule in each file: a line a violation, exit code 1 if there is any
+python -m tools.rules            # all rules in all files: a line per violation, exit code 1 if there is any
 python -m tools.rules PATH ...   # violations in these files and folders
 python -m tools.rules --list     # each rule in a line
 """
@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(words: Sequence[str]) -> int:
     """Print violations. Returns 1 if there is any."""
-    options = argparse.ArgumentParser(prog="python -m tools.rules", description="Check the rules of the house.")
-    options.add_argument("paths", nargs="*", metavar="PATH", type=Path, help="files and folders; all without")
+    options = argparse.ArgumentParser(prog="python -m tools.rules", description="Check the style rules.")
+    options.add_argument("paths", nargs="*", metavar="PATH", type=Path, help="files and folders; default all")
     options.add_argument("--list", action="store_true", help="print the rules")
     options.add_argument("--root", type=Path, default=ROOT, help="the repository")
     arguments = options.parse_args(words)

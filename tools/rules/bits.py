@@ -1,7 +1,7 @@
-"""Rules that guard bits: nothing that depends on a library, a processor or chance decides one.
+"""Rules that protect bits: no library, processor or random choice decides one.
 
-A syntax tree knows no dtypes, so a rule forbids a name wherever it could meet floats; tools/rules/exceptions.py lists
-where one is right.
+A syntax tree has no dtypes, so a rule forbids a name wherever it could be applied to floats; tools/rules/exceptions.py
+lists where one is right.
 """
 
 import ast
@@ -20,13 +20,13 @@ TRANSCENDENTAL = {
 INTEGER_TYPES = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int"}
 ROUNDED = {"rint", "floor", "ceil", "trunc", "round"}
 KERNEL_GLOBALS = {"np", "range", "len", "min", "max", "abs"}
-#: layers whose sources are the key of the kernel cache (`jit.kernel_files`), and what of them is not
+#: layers whose sources are the key of the kernel cache (`jit.kernel_files`), and files that are not
 HASHED, UNHASHED = re.compile(r"refemu\.(arith|formats|units)\b"), re.compile(r"\.(cases|variants)\b")
 
 
 @module_rule("use refemu.arith.dot, or refemu.arith.integers for integers")
 def blas(module: Module) -> Found:
-    """No product of a library: BLAS adds in an order of its own."""
+    """No product of a library: BLAS has its own order of additions."""
     for node in module.of(ast.BinOp, ast.AugAssign):
         if isinstance(node.op, ast.MatMult):
             yield node.lineno, "operator @"
@@ -60,7 +60,7 @@ def unstable_sort(module: Module) -> Found:
     """Sorts are stable, so that equal values keep their order."""
     for node, name, owner in module.calls:
         stable = any(ast.unparse(each) == "kind='stable'" for each in node.keywords)
-        itself = owner is None or ast.unparse(node.func) == "self.sort"  # a function or method of refemu
+        itself = owner is None or ast.unparse(node.func) == "self.sort"  # refemu's own
         if name in {"argsort", "sort"} and not (stable or itself):
             yield node.lineno, f"{name} that is not stable"
         if (owner in NUMERIC_MODULES and name == "partition") or (owner is not None and name == "argpartition"):
@@ -116,7 +116,7 @@ def set_order(module: Module) -> Found:
                 yield node.iter.lineno, "iteration over a set"
 
 
-@module_rule("import from refemu.arith, formats or units, no cases or variants, or define it in this file")
+@module_rule("import from refemu.arith, formats or units, not cases or variants, or define it in this file")
 def kernel_name(module: Module) -> Found:
     """A kernel reads only what the key of its compiled code covers."""
     known = KERNEL_GLOBALS | module.defined.keys()

@@ -1,9 +1,9 @@
-"""Where a rule's construct is right: file of refemu, what is met there, and why."""
+"""Where a forbidden construct is right: file of refemu, construct, and reason."""
 
-REPORT = "a figure in a report, never a vector"
-PLAIN = "plain float32, which a report compares schemes with"
+REPORT = "a number in a report, never a vector"
+PLAIN = "plain float32, the reference of a report"
 SECONDS = "seconds of a report, never a vector"
-ANY_UNIT = "every unit has inputs and registers of its own"
+ANY_UNIT = "every unit has different inputs and registers"
 ANY_MANAGER = "a device is any object with the methods of the golden manager"
 
 #: files of formats and units that hold no mechanism of a paper
@@ -45,32 +45,29 @@ EXCEPTIONS = {
     ("studies/evaluation.py", "library function exp"): REPORT,
     ("studies/output/plot.py", "operator **"): "the limits of an axis, never a vector",
     ("studies/output/scores.py", "library function exp"): REPORT,
-    ("studies/accuracy.py", "operator @"): "fits the probe, a figure in a report, never a vector",
-    ("studies/accuracy.py", "linalg of a library"): "fits the probe, a figure in a report, never a vector",
+    ("studies/accuracy.py", "operator @"): "fits the probe, a number in a report, never a vector",
+    ("studies/accuracy.py", "linalg of a library"): "fits the probe, a number in a report, never a vector",
     ("models/encoder/plain_float.py", "operator @"): PLAIN,
     ("models/encoder/plain_float.py", "reduction mean"): PLAIN,
     ("models/encoder/plain_float.py", "reduction sum"): PLAIN,
     ("models/encoder/plain_float.py", "library function exp"): PLAIN,
     ("models/encoder/plain_float.py", "library function erf"): PLAIN,
-    ("models/schemes/harmonia/search.py", "library function exp2"): "places a search passes; what it finds is data",
-    ("models/schemes/harmonia/search.py", "library function log2"): "where a search begins; what it finds is data",
+    ("models/schemes/harmonia/search.py", "library function exp2"): "points that a search visits; its result is data",
+    ("models/schemes/harmonia/search.py", "library function log2"): "start of a search; its result is data",
     ("studies/leankv/figures.py", "library function log10"): REPORT,
     ("studies/steps.py", "module time"): "how long a study will take, never a vector",
-    ("models/weights/digests.py", "module time"): "whether a file changed too lately to be remembered, never a vector",
+    ("models/weights/digests.py", "module time"): "whether a file changed too recently to be cached, never a vector",
     ("models/machine/runner.py", "module time"): "seconds of preparation in a report, never a vector",
     ("cli/progress.py", "module time"): "lines of progress, never a vector",
-    ("cli/unit_rows.py", "module time"): "whether a source changed too lately for that, never a vector",
+    ("cli/unit_rows.py", "module time"): "whether a source changed too recently for that, never a vector",
     ("cli/grade.py", "module time"): SECONDS,
-    (
-        "golden/grade/reached_lines.py",
-        "module time",
-    ): "how long a mutant may take before it counts as one that does not end",
-    ("golden/serve/server.py", "module time"): "how long a request is looked for before the process sleeps",
-    ("golden/serve/predictor.py", "module time"): "which of two equal forms answers sooner, never a bit of the answer",
-    ("golden/explain/unit_runs.py", "module time"): "how large a sample a slow device leaves time for, never a vector",
+    ("golden/grade/reached_lines.py", "module time"): "how long a mutant may run before it counts as endless",
+    ("golden/serve/server.py", "module time"): "how long to poll for a request before sleeping",
+    ("golden/serve/predictor.py", "module time"): "which of two equal forms is faster, never a bit",
+    ("golden/explain/unit_runs.py", "module time"): "the sample size for a slow device, never a vector",
     ("golden/explain/search.py", "module time"): "how long slow devices are tried for an explanation, never a vector",
-    ("golden/explain/diagnosis.py", "module time"): "how many rows of a large set a verdict reaches, which it says",
-    ("arith/dot.py", "dot says Any"): "`start` has the type that the accumulator has",
+    ("golden/explain/diagnosis.py", "module time"): "how many rows of a large set are covered, as the report says",
+    ("arith/dot.py", "dot says Any"): "`start` has the type of the accumulator",
     ("arith/jit/__init__.py", "kernel says Any"): "numba has no types",
     ("arith/jit/__init__.py", "helper says Any"): "numba has no types",
     ("units/config.py", "Config.__init__ says Any"): "parameters of any unit",

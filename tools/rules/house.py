@@ -1,4 +1,4 @@
-"""What rules read: the repository as texts, and each module of refemu as a syntax tree that is parsed once."""
+"""Input of the rules: the repository as texts, and each module of refemu as a syntax tree, parsed once."""
 
 import ast
 import functools
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 #: files that rules read, by folder below the root
 READ = {"refemu": ("*.py", "*.pyi"), "tests": ("*.py",), "docs": ("*.md",)}
 Place = tuple[str, int, str]  #: path, line, what is wrong
-Found = Iterable[tuple[int, str]]  #: lines of one module, and what is wrong there
+Found = Iterable[tuple[int, str]]  #: lines of one module, with what is wrong
 Check = Callable[["House"], Iterable[Place]]
 
 
 class Rule(NamedTuple):
-    """A rule: what it asks for, what to do where it is broken, and the function that yields these places."""
+    """A rule: its summary, what to do about a violation, and the function that yields violations."""
 
     name: str
     summary: str
@@ -27,7 +27,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(fix: str) -> Callable[[Check], Check]:
-    """Register a function of the house as the rule of its name, with the first line of its docstring as summary."""
+    """Register a function of the repository as the rule of its name; the first line of its docstring is the summary."""
 
     def register(check: Check) -> Check:
         name = check.__name__.replace("_", "-")
@@ -65,12 +65,12 @@ class Module:
         self.exported: list[str] = ast.literal_eval(assigned.get("__all__", ast.List([])))
 
     def of(self, *kinds: type) -> list[Any]:
-        """The nodes of these types."""
+        """Nodes of these types."""
         return [node for kind in kinds for node in self._nodes[kind]]
 
     @functools.cached_property
     def defined(self) -> dict[str, ast.stmt]:
-        """The statement that defines each name of the module, imports left out."""
+        """The statement that defines each name of the module, except imports."""
         statements: dict[str, ast.stmt] = {}
         guarded = (each for node in self.tree.body if isinstance(node, ast.If | ast.Try) for each in ast.walk(node))
         for node in (*guarded, *self.tree.body):
@@ -82,7 +82,7 @@ class Module:
 
     @functools.cached_property
     def imported(self) -> dict[str, tuple[str, str]]:
-        """Where `from a import b` takes each name, as (a, b); of `*`, "*"."""
+        """Source of each name of `from a import b`, as (a, b); of `*`, "*"."""
         places = {}
         for node in self.of(ast.ImportFrom):
             place = f"{self.name}.{node.module}" if node.level else node.module
@@ -91,7 +91,7 @@ class Module:
 
 
 class House:
-    """The repository. texts: by path below the root; root: where other files are; None in a planted one."""
+    """The repository. texts: by path below the root; root: of other files; None in a planted one."""
 
     def __init__(self, texts: Mapping[str, str], root: Path | None = None) -> None:
         self.texts, self.root = texts, root
@@ -105,7 +105,7 @@ class House:
 
     @functools.cached_property
     def paths(self) -> dict[str, str]:
-        """Files of refemu by the name of the module; of a package that imports when asked, its stub."""
+        """Files of refemu by module name; for a package with lazy imports, its stub."""
         files = [path for path in self.texts if path.startswith("refemu/") and path.endswith(".py")]
         stubs = [f"{path}i" for path in files if f"{path}i" in self.texts and "attach_stub" in self.texts[path]]
         return {name_of(path): path for path in (*files, *stubs)}
@@ -122,11 +122,11 @@ class House:
         return self._parsed[path]
 
     def front(self, name: str) -> Module | None:
-        """The module that says what another one finds in `name`."""
+        """The module that `name` refers to in another one."""
         return self.parse(self.paths[name]) if name in self.paths else None
 
     def definition(self, module: Module, name: str) -> tuple[Module, ast.stmt | None] | None:
-        """Where a name that a module defines or imports is defined; a module that it imports has no statement."""
+        """Where a name that a module defines or imports is defined; an imported module has no statement."""
         if name in module.defined:
             return module, module.defined[name]
         place, original = module.imported.get(name) or module.imported.get("*") or ("", "")
@@ -142,7 +142,7 @@ def name_of(path: str) -> str:
 
 
 def called(call: ast.Call) -> tuple[str, str | None]:
-    """Name of the function called and the root of what it is an attribute of (None for a bare name)."""
+    """Name of the called function, and the root of its attributes (None for a bare name)."""
     if isinstance(call.func, ast.Attribute):
         return call.func.attr, root_of(call.func.value) or ""
     return (call.func.id, None) if isinstance(call.func, ast.Name) else ("", None)

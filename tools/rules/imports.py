@@ -1,7 +1,7 @@
-"""Rules of the graph of imports: layers, papers, blocks, circles, compiled code, and the test of each module.
+"""Rules of the import graph: layers, papers, blocks, circles, compiled code, and the test of each module.
 
-Modules of a block have its kind by the folder or file that holds them: `refemu.units.kllm.orizuru.cases` has cases.
-Every edge counts: imports inside functions and for type checkers, and modules that strings name.
+Modules of a block have a kind by their folder or file: `refemu.units.kllm.orizuru.cases` has cases. Every edge counts:
+imports inside functions and for type checkers, and modules named by strings.
 """
 
 import ast
@@ -15,16 +15,19 @@ from tools.rules.house import Check, Found, House, Module, Place, module_rule, r
 
 PAPERS = ("olive", "kllm", "harmonia", "leankv")
 LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "studies", "cli")
-#: layers that each may import from; golden and studies know nothing of each other, nor do draw and models
+#: layers that each may import; golden and studies do not import each other, nor do draw and models
 ALLOWED = {name: {*LAYERS[: number + 1]} for number, name in enumerate(LAYERS)}
 ALLOWED |= {"models": ALLOWED["models"] - {"draw"}, "studies": ALLOWED["studies"] - {"draw", "golden"}}
 ALLOWED["testing"] = {*LAYERS[:3], "golden", "testing"}
-SUFFIX = {"compiled": "_compiled", "cases": "cases"}  #: of names for modules of a block
-#: modules and folders of a block, by what they hold
+SUFFIX = {
+    "compiled": "_compiled",
+    "cases": "cases",
+}  #: suffixes of the names under which modules of a block are imported
+#: modules and folders of a block, by content
 KINDS = {"compiled": "compiled", "cases": "cases", "kernels": "kernels", "variants": "variants"}
 NAMED = re.compile(r"(refemu(?:\.\w+)+)(?::\w+)?")
 COMPILED = re.compile(r"refemu\.arith\.(kernels\b.*|\w+_compiled)")
-#: shared modules that find things of papers by name
+#: shared modules that find parts of papers by name
 REGISTRIES = {
     *("refemu.formats", "refemu.formats.presets", "refemu.formats.structure", "refemu.units", "refemu.draw.registry"),
     *("refemu.models.schemes.registry", "refemu.cli.show"),
@@ -41,12 +44,12 @@ class Edge(NamedTuple):
     target: str
     kind: str
     line: int
-    bound: str  #: name that the importer gives it, where it is imported as a whole
+    bound: str  #: name in the importing module, if imported as a whole
 
 
-@functools.lru_cache(1)  # for all rules
+@functools.lru_cache(1)  # shared by all rules
 def edges(house: House) -> list[Edge]:
-    """What every module imports, at any depth, and which modules of refemu its strings name."""
+    """Imports of every module, at any depth, and the modules of refemu that its strings name."""
     return [edge for module in house.modules.values() for edge in _edges(house, module)]
 
 
@@ -67,7 +70,7 @@ def _edges(house: House, module: Module) -> Iterator[Edge]:
 
 
 def edge_rule(fix: str) -> Callable[[Callable[[Edge], bool]], Check]:
-    """Register a function that says whether an edge breaks the rule of its name."""
+    """Register a function that says whether an edge violates the rule of its name."""
 
     def register(breaks: Callable[[Edge], bool]) -> Check:
         def of_all(house: House) -> Iterator[Place]:
@@ -79,13 +82,13 @@ def edge_rule(fix: str) -> Callable[[Callable[[Edge], bool]], Check]:
 
 
 def at(house: House, edge: Edge) -> Place:
-    """Where an edge is."""
+    """Position of an edge."""
     verb, bound = "names" if edge.kind == "string" else "imports", f" as {edge.bound}" if edge.bound else ""
     return house.modules[edge.source].path, edge.line, f"{verb} {edge.target}{bound}"
 
 
 def layer(name: str) -> str:
-    """The folder of refemu that a module is in, "" of another package."""
+    """The folder of refemu with a module, or ""."""
     return f"{name}..".split(".")[1] if name.startswith("refemu.") else ""
 
 
@@ -96,7 +99,7 @@ def paper(name: str) -> str:
 
 
 def kind_of(name: str) -> str:
-    """ "compiled", "cases", "kernels" or "variants" where a module is one of a block's, else ""."""
+    """ "compiled", "cases", "kernels" or "variants" for such a module of a block, else ""."""
     return next((KINDS[part] for part in name.split(".") if part in KINDS), "")
 
 
@@ -107,12 +110,12 @@ def block(name: str) -> str:
 
 @edge_rule("move what both need to the lower layer")
 def layers(edge: Edge) -> bool:
-    """Imports point down the layers: arith, formats, units, draw or models, golden or studies, cli.
+    """Imports go down the layers only: arith, formats, units, draw or models, golden or studies, cli.
 
-    What formats and units show in a notebook is drawn above them: they may name a drawing by a string.
+    Drawings shown in notebooks are in a layer above formats and units, which may name them by strings.
     """
     source, target = layer(edge.source), layer(edge.target)
-    if source == "arith":  # `refemu.home` says where the user keeps things
+    if source == "arith":  # `refemu.home` finds the user's folder
         return target not in ("", "arith", "home")
     if edge.kind == "string" and target == "draw" and source in ("formats", "units"):
         return False
@@ -121,20 +124,20 @@ def layers(edge: Edge) -> bool:
 
 @edge_rule("move what both papers need to a shared module")
 def papers(edge: Edge) -> bool:
-    """Nothing of one paper imports anything of another."""
+    """No module of one paper imports one of another."""
     return "" != paper(edge.source) != paper(edge.target) != ""
 
 
 @edge_rule("pass it in, or find it by name through a registry")
 def shared(edge: Edge) -> bool:
-    """Modules outside the folders of papers import nothing of a paper, registries excepted."""
+    """Modules outside the folders of papers import nothing from a paper, except registries."""
     free = edge.source in REGISTRIES or layer(edge.source) == "testing"
     return bool(paper(edge.target)) and not paper(edge.source) and not free
 
 
 @edge_rule("import it inside the function that needs it")
 def early_compiled(edge: Edge) -> bool:
-    """Compiled code is imported where a function needs it, the compiler by compiled code alone."""
+    """Compiled code is imported in the function that needs it; only compiled code imports the compiler."""
     if kind_of(edge.source) in ("compiled", "kernels") or layer(edge.source) == "arith":
         return False
     if edge.target == "refemu.arith.jit":
@@ -160,10 +163,10 @@ def third_party(edge: Edge) -> bool:
 
 @rule("import what the block exports")
 def blocks(house: House) -> Iterator[Place]:
-    """Cases and inner files are used by their own block alone; the module of a block's name is not an inner file.
+    """Only their own block uses cases and inner files; the module of a block's name is not an inner file.
 
-    Its compiled form and cases may use both, and cases those of blocks that their block contains. Cases import nothing
-    of their block at module level.
+    Its compiled form and cases may use both, and cases may use those of contained blocks. Cases import nothing of their
+    block at module level.
     """
     contains = {(block(edge.source), block(edge.target)) for edge in edges(house) if kind_of(edge.source) != "cases"}
     for edge in edges(house):
@@ -180,9 +183,9 @@ def blocks(house: House) -> Iterator[Place]:
 
 @rule("move what both need to a third module")
 def circle(house: House) -> Iterator[Place]:
-    """No module needs itself, nor through imports in functions, for type checkers, or in the packages above.
+    """No module depends on itself, nor through imports in functions, for type checkers, or in parent packages.
 
-    A package that only re-exports does not count, nor do strings.
+    Packages that only re-export do not count, nor do strings.
     """
     graph = edges(house)
     exports = {name for name, module in house.modules.items() if _only_exports(house, module)}
@@ -206,7 +209,7 @@ def circle(house: House) -> Iterator[Place]:
 
 
 def _only_exports(house: House, module: Module) -> bool:
-    """Whether a package holds imports and names of what it exports, nothing else."""
+    """Whether a package has only imports and names of its exports."""
     if not any(other.startswith(f"{module.name}.") for other in house.modules):
         return False
     plain = (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)
@@ -219,12 +222,12 @@ def relative_import(module: Module) -> Found:
     return [(node.lineno, "relative import") for node in module.of(ast.ImportFrom) if node.level]
 
 
-@rule("write it at the mirrored path, or list in tools/rules/exceptions.py the one that covers the module")
+@rule("write it at the mirrored path, or list the module that covers it in tools/rules/exceptions.py")
 def untested(house: House) -> Iterator[Place]:
     """Each module has a test module at the mirrored path.
 
     Packages and `__main__` need none. Compiled forms, cases and inner files share the tests of their block, kernels
-    those of the compiled forms that import them, and a compiled module of arith those of its readable form.
+    those of the compiled forms that import them, and compiled modules of arith those of their readable forms.
     """
     users: dict[str, set[str]] = {}
     for edge in edges(house):
@@ -241,7 +244,7 @@ def untested(house: House) -> Iterator[Place]:
 
 
 def readable(name: str) -> str:
-    """The module that a compiled one is the compiled form of."""
+    """The module of which this one is the compiled form."""
     return ".".join(part for part in name.split(".") if part not in KINDS).removesuffix("_compiled")
 
 

@@ -1,4 +1,4 @@
-"""Rules of files and names: docstrings, names of variables, citations, size of folders, kernels that nothing calls."""
+"""Rules of files and names: docstrings, names of variables, citations, size of folders, unused kernels."""
 
 import ast
 import re
@@ -10,23 +10,23 @@ from tools.rules.bits import kernels
 from tools.rules.house import House, Module, Place, last_of, module_rule, rule
 from tools.rules.imports import kind_of, layer
 
-#: a first word that asks instead of saying
+#: a first word that makes a question
 ASKING = re.compile(r"(What|Who|How|Where|When|Which|Why|Likewise)\b")
-#: `name: ...`, `name (shape): ...` or `a, b: ...` where a sentence or a line begins
+#: `name: ...`, `name (shape): ...` or `a, b: ...` at the start of a sentence or line
 NAME, AND = "[a-z_][a-z0-9_]*", "(?:, and |, | and )"
 DESCRIBED = re.compile(rf"(?:^|(?<=[.;)] ))({NAME}(?:{AND}{NAME})*)(?: \([^()]*\))?: ", re.MULTILINE)
-#: words that may be so next to parameters
+#: words that may have that form next to parameters
 DTYPES = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
-#: participles and pronouns, which say nothing of what a value is
+#: participles and pronouns, which do not describe a value
 VAGUE = {"found", "given", "made", "told", "one", "own", "led"}
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) ")
 PAPER = re.compile(r"\b(olive|kllm|harmonia|leankv)\b", re.IGNORECASE)
-LARGEST = 30  #: files of a folder
+LARGEST = 30  #: most files of a folder
 
 
-@module_rule("write in one line what it is")
+@module_rule("describe it in one line")
 def docstring(module: Module) -> Iterator[tuple[int, str]]:
-    """Modules, and their public functions and classes, have docstrings; the first line of a module's asks nothing."""
+    """Modules, and their public functions and classes, have docstrings; a module's does not start with a question."""
     text = ast.get_docstring(module.tree) or ""
     if not text or ASKING.match(text):
         yield 1, f"first line of the module: {text.splitlines()[:1]}"
@@ -36,13 +36,13 @@ def docstring(module: Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"{node.name} has no docstring"
 
 
-@module_rule("name the parameters that there are")
+@module_rule("name existing parameters")
 def described(module: Module) -> Iterator[tuple[int, str]]:
-    """Where a sentence of a docstring begins with `name: ...` or `a, b (shape): ...`, these are parameters."""
+    """In docstrings, sentences that begin with `name: ...` or `a, b (shape): ...` name parameters."""
     for node in module.of(ast.FunctionDef):
         arguments = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
         text = ast.get_docstring(node) or ""
-        joined = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # a sentence may begin at the end of a line
+        joined = re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # a sentence may start at the end of a line
         matches = (*DESCRIBED.finditer(text), *DESCRIBED.finditer(joined))
         wrong = {name for match in matches for name in re.split(AND, match[1])} - arguments - DTYPES
         if wrong:
@@ -51,7 +51,7 @@ def described(module: Module) -> Iterator[tuple[int, str]]:
 
 @module_rule("use a noun of the field")
 def vague_name(module: Module) -> Iterator[tuple[int, str]]:
-    """No parameter or local variable is called by a word that says nothing."""
+    """No parameter or local variable has a name that describes nothing."""
     functions = [(node.lineno, node.end_lineno) for node in module.of(ast.FunctionDef, ast.Lambda)]
     for node in module.of(ast.arg, ast.Name):
         name = node.arg if isinstance(node, ast.arg) else node.id if isinstance(node.ctx, ast.Store) else ""
@@ -61,7 +61,7 @@ def vague_name(module: Module) -> Iterator[tuple[int, str]]:
 
 @module_rule("cite it, [olive §4.2] say, or list the file in tools/rules/exceptions.py")
 def citation(module: Module) -> Iterator[tuple[int, str]]:
-    """Files of formats and units cite their paper, in their docstring unless they are a part of a block."""
+    """Files of formats and units cite their paper in their docstring, unless they are part of a block."""
     kind = kind_of(module.name)
     text = module.text if kind else ast.get_docstring(module.tree) or ""
     block = layer(module.name) in ("formats", "units") and not module.path.endswith("__init__.py")
@@ -79,26 +79,26 @@ def paper_in_arith(module: Module) -> Iterator[tuple[int, str]]:
 
 @module_rule("move it to a module")
 def exports_only(module: Module) -> Iterator[tuple[int, str]]:
-    """refemu/arith/__init__.py holds a docstring, imports and `__all__`."""
+    """refemu/arith/__init__.py has a docstring, imports and `__all__`."""
     for node in module.tree.body if module.short == "arith/__init__.py" else ():
         public = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         if not isinstance(node, ast.Expr | ast.ImportFrom) and not public:
-            yield node.lineno, "a statement that is no import"
+            yield node.lineno, "a statement that is not an import"
 
 
-@module_rule("let __post_init__ begin with plain_fields(self)")
+@module_rule("start __post_init__ with plain_fields(self)")
 def plain_fields(module: Module) -> Iterator[tuple[int, str]]:
-    """Records under @parameters convert their fields to Python's values first."""
+    """Records under @parameters first convert their fields to plain Python values."""
     for node in module.of(ast.ClassDef):
         if any(ast.unparse(each).partition("(")[0] == "parameters" for each in node.decorator_list):
             methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__post_init__"]
             if not methods or ast.unparse(methods[0].body[0]) != "plain_fields(self)":
-                yield node.lineno, f"{node.name} keeps what it is given"
+                yield node.lineno, f"{node.name} stores its arguments unconverted"
 
 
 @rule("split it by subject")
 def folder(house: House) -> Iterator[Place]:
-    """No folder of the package and its tests has more than 30 files of Python."""
+    """No folder of the package and its tests has more than 30 Python files."""
     paths = [
         PurePosixPath(path) for path in house.texts if path.startswith(("refemu/", "tests/")) and path[-3:] == ".py"
     ]
@@ -109,7 +109,7 @@ def folder(house: House) -> Iterator[Place]:
 
 @rule("delete it")
 def uncalled_kernel(house: House) -> Iterator[Place]:
-    """Each kernel is called by name in a compiled module, or as an attribute anywhere."""
+    """Each kernel is called by name in a compiled module, or as an attribute."""
     compiled = [
         module
         for module in house.modules.values()

@@ -1,4 +1,4 @@
-"""Rules of pages: links of docs, decisions, which docs, code and tests name alike, and claims of the papers."""
+"""Rules of pages: links of docs; decisions in docs, code and tests; claims of the papers."""
 
 import ast
 import posixpath
@@ -26,9 +26,9 @@ OUTCOMES = {
 }
 
 
-@rule("name a file that is there")
+@rule("name an existing file")
 def link(house: House) -> Iterator[Place]:
-    """Links of a page of docs lead to files; the index, the front page of the site, has pages more."""
+    """Links of a docs page lead to files; the index, the front page of the site, has further pages."""
     for path, text in house.texts.items():
         if not path.startswith("docs/") or path == "docs/index.md":
             continue
@@ -63,17 +63,17 @@ def decision(house: House) -> Iterator[Place]:
 
 
 def _pin(house: House, name: str, entry: str) -> str:
-    """What is wrong with the test that an entry names; "" if nothing is."""
+    """Error in the test that an entry names, or ""."""
     pins = PIN.findall(entry)
     if len(pins) != 1:
-        return "names no test or several: Pinned by `tests/...::test_...`."
+        return "must name one test: Pinned by `tests/...::test_...`."
     path, test = pins[0]
     for node in ast.parse(house.texts.get(path, "")).body:
         if isinstance(node, ast.FunctionDef) and node.name == test:
             inner = (part for each in (node, *node.decorator_list) for part in ast.walk(each))
             texts = [part.value for part in inner if isinstance(part, ast.Constant) and isinstance(part.value, str)]
             return "" if name in ID.findall(" ".join(texts)) else f"is not named in {path}::{test}"
-    return f"is pinned by {path}::{test}, which is not there"
+    return f"is pinned by {path}::{test}, which does not exist"
 
 
 @rule("give it a number, claim, place, result, what the result needs (VERDICTS of tools/rules/pages.py), listed tests")

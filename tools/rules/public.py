@@ -1,6 +1,7 @@
 """Rules of public names: numpydoc docstrings that agree with signatures, citations, types.
 
-Public is `__all__` of refemu's packages, of the modules that `refemu.arith` names, of those for authors, and of units.
+Public is `__all__` of refemu's packages, of the modules that `refemu.arith` names, of modules for authors of units, and
+of units.
 """
 
 import ast
@@ -16,12 +17,12 @@ from tools.rules.imports import layer
 from tools.rules.names import ASKING
 
 PACKAGES = ("arith", "formats", "units", "draw", "models", "golden", "testing")
-FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for authors of units, imported by who needs them
-#: what refuses its arguments, by the beginning of its name
+FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for authors of units
+#: functions that reject arguments, by prefix of the name
 CHECKED = re.compile("require|admit|accept|lookup|reading|_admitted|_checked")
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) [^\]]+\]")
 OF_PAPER = re.compile(r"refemu\.(formats|units)\.(olive|kllm|harmonia|leankv)\b")
-DERIVED = {"UNIT", "State", "run"}  #: names of a unit that follow from its class, with their descriptions
+DERIVED = {"UNIT", "State", "run"}  #: names of a unit derived from its class, with their descriptions
 
 
 class Public(NamedTuple):
@@ -32,9 +33,9 @@ class Public(NamedTuple):
     node: ast.stmt
 
 
-@functools.lru_cache(1)  # for all rules
+@functools.lru_cache(1)  # shared by all rules
 def packages(house: House) -> list[Module]:
-    """What exports public names."""
+    """Modules that export public names."""
     names = [*(f"refemu.{name}" for name in PACKAGES), *FOR_AUTHORS]
     if arith := house.front("refemu.arith"):
         places = [house.definition(arith, name) for name in arith.exported]
@@ -53,7 +54,7 @@ def public(house: House) -> list[Public]:
 
 
 def exported(house: House, module: Module) -> list[str]:
-    """`__all__` of a module, or of the one that it takes it from."""
+    """`__all__` of a module, or of the module it is imported from."""
     front = house.front(module.imported.get("__all__", ("", ""))[0])
     return exported(house, front) if front else module.exported
 
@@ -72,15 +73,15 @@ def numpydoc(house: House) -> Iterator[Place]:
         elif name not in DERIVED or "UNIT" not in module.defined:
             text = comment(module.lines, node.lineno, node.end_lineno or 0)
             if not text or ASKING.match(text):
-                yield module.path, node.lineno, f"{name}: no comment says what it is"
+                yield module.path, node.lineno, f"{name}: needs a comment that says what it is"
 
 
 def of_function(name: str, function: ast.FunctionDef, documented: Sequence[ast.FunctionDef]) -> Iterator[str]:
-    """Yield what is wrong in the docstring of a function. documented: it, and those whose docstring it inherits."""
+    """Yield errors in the docstring of a function. documented: it, and functions whose docstring it inherits."""
     text = next(filter(None, map(ast.get_docstring, documented)), "")
     parsed = docstring_parser.parse(text, docstring_parser.DocstringStyle.NUMPYDOC)
     if not parsed.short_description or ASKING.match(parsed.short_description):
-        yield f"{name}: no first line says what it does"
+        yield f"{name}: its first line must say what it does"
     parameters = names_of(function)
     parameters = parameters[parameters[:1] in (["self"], ["cls"]) and "." in name :]
     described = [part for each in parsed.params for part in each.arg_name.split(", ")]
@@ -98,7 +99,7 @@ def of_function(name: str, function: ast.FunctionDef, documented: Sequence[ast.F
 
 
 def names_of(function: ast.FunctionDef) -> list[str]:
-    """Parameters of a function, with their stars."""
+    """Parameters of a function, with stars."""
     a = function.args
     several = [f"*{a.vararg.arg}"] if a.vararg else []
     named = [f"**{a.kwarg.arg}"] if a.kwarg else []
@@ -106,10 +107,10 @@ def names_of(function: ast.FunctionDef) -> list[str]:
 
 
 def of_class(house: House, module: Module, node: ast.ClassDef) -> Iterator[tuple[int, str]]:
-    """Yield what is wrong in the docstrings of a class, its constructor, fields, properties and methods."""
+    """Yield errors in the docstrings of a class, its constructor, fields, properties and methods."""
     first = ast.get_docstring(node) or ""
     if not first or ASKING.match(first):
-        yield node.lineno, f"{node.name}: no first line says what it is"
+        yield node.lineno, f"{node.name}: its first line must say what it is"
     known = [each.node for each in public(house)]
     for place, owner in ancestors(house, module, node):
         bases = [base for _, base in ancestors(house, place, owner)]
@@ -132,9 +133,9 @@ def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef]:
 
 
 def of_method(name: str, method: ast.FunctionDef, below: list[ast.FunctionDef], declared: bool) -> Iterator[str]:
-    """Yield what is wrong in a method. below: those it overrides; declared: only variants and composed units call it.
+    """Yield errors in a method. below: methods it overrides; declared: only variants and composed units call it.
 
-    One line is enough where a method that it overrides documents the same parameters.
+    One line is enough if an overridden method documents the same parameters.
     """
     decorators = set(map(last_of, method.decorator_list))
     documented = [each for each in (method, *below) if ast.get_docstring(each)]

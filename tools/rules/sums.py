@@ -1,14 +1,14 @@
-"""The rule of sums: no sum of floats in the order of a library. Sums of integers are exact in any order.
+"""The rule of sums: no sum of floats in a library's order. Sums of integers are exact in any order.
 
-`sum(...)` passes where its terms are visibly integers; `np.sum(...)`, `x.sum(...)` and `prod` where `dtype=` is an
-integer type or the array is visibly of integers. Visible is, by syntax:
+`sum(...)` passes if its terms are visibly integers; `np.sum(...)`, `x.sum(...)` and `prod` if `dtype=` is an integer
+type or the array is visibly of integers. By syntax, these are visibly integers:
 
-- integers: int literals, comparisons, `not`, bit operations (floats have none), sizes of arrays, results of `len`,
-  `int` and others of COUNTS, and what `+ - * // % min max abs sum` make of integers;
-- lists, tuples and comprehensions of integers, `range`, `map(len, ...)`, and what `sorted`, `list` and the like keep;
-- parameters, variables and functions of refemu annotated so: `int`, `Sequence[int]`, `Mapping[str, int]`.
+- int literals, comparisons, `not`, bit operations (floats have none), sizes of arrays, results of `len`,
+  `int` and others of COUNTS, and `+ - * // % min max abs sum` of integers;
+- lists, tuples and comprehensions of integers, `range`, `map(len, ...)`, and `sorted`, `list` and the like of these;
+- parameters, variables and functions of refemu with such annotations: `int`, `Sequence[int]`, `Mapping[str, int]`.
 
-What else is summed needs `refemu.arith.sums`, which says its order, or a true `int(...)` or annotation.
+Other sums need `refemu.arith.sums`, which states its order, or a true `int(...)` or annotation.
 """
 
 import ast
@@ -18,26 +18,26 @@ from typing import NamedTuple
 
 from tools.rules.house import House, Module, Place, called, last_of, root_of, rule, stored
 
-REDUCTIONS = {"mean", "var", "std", "average", "nansum", "nanmean", "fsum"}  #: of floats in any case
-SUMS = {"sum", "prod"}  #: exact of integers
+REDUCTIONS = {"mean", "var", "std", "average", "nansum", "nanmean", "fsum"}  #: always sums of floats
+SUMS = {"sum", "prod"}  #: exact for integers
 INT = re.compile(r"int|bool")
 INTS = re.compile(r"(list|set|Sequence|Iterable|Iterator|Collection)\[(int|bool)\]|tuple\[int(, (int|\.\.\.))*\]|range")
 MAPS = re.compile(r"(dict|Mapping)\[\w+, int\]|Counter\[\w+\]")
 TYPE = re.compile(r"(np\.)?u?int(\d+)?")
 BITS = (ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor)
 EXACT = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-#: functions and methods whose result is an integer, whatever they are given
+#: functions and methods whose result is always an integer
 COUNTS = {
     *("len", "int", "ord", "bool", "any", "all", "isinstance", "bit_length", "bit_count", "count", "index", "find"),
     *("ceil", "floor", "gcd", "lcm", "isqrt", "comb", "count_nonzero"),
 }
-KEEPING = {"sorted", "list", "tuple", "set", "iter", "reversed"}  #: functions that keep the elements they are given
+KEEPING = {"sorted", "list", "tuple", "set", "iter", "reversed"}  #: functions that return the same elements
 SIZES = {"size", "ndim", "nbytes", "itemsize"}  #: attributes of arrays
 
 
 @rule("sum visible integers (tools/rules/sums.py says which), or use refemu.arith.sums")
 def float_sum(house: House) -> Iterator[Place]:
-    """No sum or mean of floats in the order of a library; sums of visible integers are exact."""
+    """No sum or mean of floats in a library's order; sums of visible integers are exact."""
     for module in house.modules.values():
         for call, name, owner in module.calls:
             if name in REDUCTIONS and (owner is not None or name == "fsum"):
@@ -49,7 +49,7 @@ def float_sum(house: House) -> Iterator[Place]:
 
 
 class Visible(NamedTuple):
-    """What an expression shows of types. local: annotations of variables, "" where there is none."""
+    """The visible type of an expression. local: annotations of variables, "" if there is none."""
 
     house: House
     module: Module
@@ -113,7 +113,7 @@ class Visible(NamedTuple):
         return self.says(node, INTS)
 
     def within(self, loops: list[ast.comprehension]) -> "Visible":
-        """What the element of a comprehension shows."""
+        """The visible type of the element of a comprehension."""
         inner = self
         for loop in loops:
             text = "int" if isinstance(loop.target, ast.Name) and inner.integers(loop.iter) else ""
@@ -125,7 +125,7 @@ class Visible(NamedTuple):
         return wanted.fullmatch(self.text(node.func if isinstance(node, ast.Call) else node) or "") is not None
 
     def text(self, node: ast.expr) -> str | None:
-        """The annotation of a variable of refemu or of the result of a function; None of what is not refemu's."""
+        """The annotation of a variable of refemu or of the result of a function; None for others."""
         if isinstance(node, ast.Name) and node.id in self.local:
             return self.local[node.id]
         place = self.house.definition(self.module, root_of(node) or "")
@@ -135,7 +135,7 @@ class Visible(NamedTuple):
 
 
 def annotation(node: ast.AST | None) -> str:
-    """The annotation of a variable or of a function's result, "" where there is none."""
+    """The annotation of a variable or of a function's result, or ""."""
     text = getattr(node, "annotation", None) or getattr(node, "returns", None)
     return ast.unparse(text).strip("'") if text else ""
 

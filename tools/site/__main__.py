@@ -22,8 +22,8 @@ from tools.site import units as unit_pages
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-EVENTS = 20  #: of a stepper, at most
-LARGEST = 1_000_000  #: bytes of a page
+EVENTS = 20  #: most events of a stepper
+LARGEST = 1_000_000  #: most bytes of a page
 
 
 def main() -> int:
@@ -42,12 +42,12 @@ def main() -> int:
     ).returncode:
         return 1
     wrong = [*links.broken(html, missing="_static/step" if "--quick" in sys.argv else ""), *links.large(html, LARGEST)]
-    print("\n".join(wrong) or f"{html / 'index.html'}: {time.monotonic() - began:.0f} s, every link leads somewhere")
+    print("\n".join(wrong) or f"{html / 'index.html'}: {time.monotonic() - began:.0f} s, every link works")
     return 1 if wrong else 0
 
 
 def assemble(source: Path) -> None:
-    """Write the pages that Sphinx reads: docs/ with links, and pages made from the package."""
+    """Write the pages for Sphinx: docs/ with links, and pages made from the package."""
     pages = {path.name: text.linked(path.read_text("utf-8")) for path in (ROOT / "docs").glob("*.md")}
     pages = {name: page for name, page in pages.items() if name not in text.PLACES}
     pages["glossary.md"] = text.glossary((ROOT / "docs" / "glossary.md").read_text("utf-8"))
@@ -79,7 +79,7 @@ def reference() -> dict[str, str]:
 
 
 def steppers(folder: Path) -> None:
-    """Write the page of every unit's example, by the command itself."""
+    """Write the page of every unit's example with the command itself."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in units.names():
         command = ["step", name, "--json", "--html", str(folder / f"{name}.html")]

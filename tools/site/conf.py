@@ -22,8 +22,8 @@ myst_enable_extensions = ["colon_fence"]
 default_role = "code"
 autodoc_typehints = "none"  # docstrings have the types
 autodoc_member_order = "bysource"
-autodoc_inherit_docstrings = False  # a constant of a unit in place of a dict would have the docstring of dict
-napoleon_use_param = False  # types as text: their words are no names to link to
+autodoc_inherit_docstrings = False  # otherwise constants of type dict would have dict's docstring
+napoleon_use_param = False  # types as text: their words are not names to link
 napoleon_use_keyword = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -33,7 +33,7 @@ _CODE = re.compile(r"(`[^`]*`)")
 
 
 def _escaped(line: str) -> str:
-    """Characters that are markup in reStructuredText and mean themselves in refemu's docstrings."""
+    """Escape characters that are markup in reStructuredText and literal in refemu's docstrings."""
     parts = _CODE.split(line)
     return "".join(
         part if number % 2 else re.sub(r"([*|\\]|(?<=\w)_(?!\w))", r"\\\1", part) for number, part in enumerate(parts)
@@ -41,7 +41,7 @@ def _escaped(line: str) -> str:
 
 
 def _verbatim(lines: list[str]) -> list[str]:
-    """Paragraphs with indented lines as they are: these are listings."""
+    """Keep paragraphs with indented lines as listings."""
     text: list[str] = []
     for paragraph in "\n".join(lines).split("\n\n"):
         parts = paragraph.split("\n")
@@ -50,7 +50,7 @@ def _verbatim(lines: list[str]) -> list[str]:
     return text
 
 
-#: of an attribute, from before napoleon to behind it: `ports: of a unit` is a comment there, no type and its meaning
+#: of an attribute, before and after napoleon: `ports: of a unit` is a comment there, not a type and its meaning
 _attribute: list[str] = []
 
 

@@ -44,7 +44,7 @@ def _entry(id: str) -> Iterator[str]:
     for unit, reason in entry.unobservable.items():
         yield f"{link(unit)}: no variant shows: {linked(reason)}\n"
     taken = [f"`{place.file}` {code(place.name)}".strip() for place in places.of_decision(id)]
-    yield f"- Taken in {'; '.join(taken)}"
+    yield f"- Made in {'; '.join(taken)}"
     names = parameters_of_decision(id)
     if names:
         yield f"- Set by {', '.join(link(name) for name in names)}"

@@ -10,7 +10,7 @@ from refemu.golden.pages import parameters
 from refemu.models.schemes import SCHEMES
 from tools.site.text import code, link, prose, slug, table
 
-MOST = 256  #: codes of a table
+MOST = 256  #: most codes of a table
 
 
 def pages() -> dict[str, str]:
@@ -33,7 +33,7 @@ def page(name: str, fmt: Any) -> dict[str, str]:
 
 
 def drawing(fmt: Any) -> str:
-    """A word, a group or a page of a format; "" where there is no drawing of its kind."""
+    """A drawing of a word, a group or a page of a format, or ""."""
     if isinstance(fmt, formats.Ovp):
         return draw.pair(fmt, 0x85 if fmt.width == 4 else 0x8035)
     if isinstance(fmt, formats.AbFloat):

@@ -1,4 +1,4 @@
-"""Links of a built site: every one of its own leads to a file and to an anchor in it."""
+"""Links of a built site: each internal one leads to a file and an anchor in it."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -16,7 +16,7 @@ class _Page(HTMLParser):
         self.anchors: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect what leads somewhere and what can be led to."""
+        """Collect links and anchors."""
         values = {name: value or "" for name, value in attrs}
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         self.links += [values[name] for name in ("href", "src") if name in values]
@@ -30,7 +30,7 @@ def _read(path: Path) -> _Page:
 
 
 def broken(root: Path, missing: str = "") -> Iterator[str]:
-    """Yield links of the pages below `root` that lead nowhere. missing: links that begin so are not checked."""
+    """Yield links of the pages below `root` without a target. missing: links with this prefix are not checked."""
     for path in sorted(root.rglob("*.html")):
         if "_static" in path.relative_to(root).parts:
             continue
@@ -46,7 +46,7 @@ def broken(root: Path, missing: str = "") -> Iterator[str]:
 
 
 def _has_anchors(target: Path, fragment: str) -> bool:
-    """Whether a fragment is the name of an anchor: pages of units read theirs by script."""
+    """Whether a fragment is the name of an anchor: scripts read those of unit pages."""
     return bool(fragment) and target.suffix == ".html" and "_static" not in target.parts
 
 
@@ -54,4 +54,4 @@ def large(root: Path, most: int) -> Iterator[str]:
     """Yield pages of more than `most` bytes."""
     for path in sorted(root.rglob("*.html")):
         if path.stat().st_size > most:
-            yield f"{path.relative_to(root)}: {path.stat().st_size:,} bytes, of at most {most:,}"
+            yield f"{path.relative_to(root)}: {path.stat().st_size:,} bytes, {most:,} at most"

@@ -1,4 +1,4 @@
-"""Markdown of docs/ with links: decisions, other pages and terms that it names become links of the site."""
+"""Markdown of docs/ with links: decisions, other pages and terms become links of the site."""
 
 import re
 
@@ -20,18 +20,18 @@ PLACES = {
 
 
 def linked(text: str) -> str:
-    """Turn names of decisions and of pages into links, outside code, headings and what is a link already."""
+    """Turn names of decisions and pages into links, except in code, headings and links."""
     parts = _FENCE.split(text)
     return "".join(part if number % 2 else _lines(part) for number, part in enumerate(parts))
 
 
 def slug(word: str) -> str:
-    """The anchor of a word: lower case, a dash for what is no letter or digit."""
+    """The anchor of a word: lower case, with a dash for anything but letters and digits."""
     return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
 
 
 def link(word: str) -> str:
-    """A link to the place that explains a word which `refemu explain` takes."""
+    """A link to the explanation of a word that `refemu explain` knows."""
     topic = topics.find(word)
     if topic.kind == "decision":
         return f"[{word}](#{slug(word)})"
@@ -43,7 +43,7 @@ def link(word: str) -> str:
 
 
 def glossary(text: str) -> str:
-    """The glossary with an anchor for every term, and links behind `See:`."""
+    """The glossary with an anchor for every term, and links after `See:`."""
     text = re.sub(
         r"^### (.+)$", lambda match: f"({slug(f'term-{match[1]}')})=\n### {match[1]}", text, flags=re.MULTILINE
     )
@@ -75,7 +75,7 @@ def cell(text: object) -> str:
 
 
 def table(columns: list[str], rows: list[list[object]]) -> str:
-    """A table, "" where it has no rows."""
+    """A table, or "" without rows."""
     if not rows:
         return ""
     lines = [columns, ["---"] * len(columns), *([cell(each) for each in row] for row in rows)]
@@ -83,12 +83,12 @@ def table(columns: list[str], rows: list[list[object]]) -> str:
 
 
 def code(text: object) -> str:
-    """Text as code; nothing where there is none."""
+    """Text as code, or ""."""
     return f"`{text}`" if str(text) else ""
 
 
 def prose(text: str) -> str:
-    """Text of a docstring or a comment in Markdown: what would be markup is escaped, decisions become links."""
+    """Text of a docstring or comment as Markdown: markup is escaped, decisions become links."""
     parts = _CODE.split(text)
     return linked("".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts)))
 

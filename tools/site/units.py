@@ -1,6 +1,6 @@
 """A page per unit, from its descriptor.
 
-Drawing, worked example, ports, parameters, what else its State holds, decisions, Python interface.
+Drawing, worked example, ports, parameters, other state, decisions, Python interface.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Kind
 from tools.site.text import code, link, linked, prose, slug, table
 
-EVENTS = 8  #: of the worked example
-WIDE = 8  #: lanes that a cell shows
-MANY = 8  #: ports that are columns
+EVENTS = 8  #: events of the worked example
+WIDE = 8  #: most lanes in a cell
+MANY = 8  #: most ports that are columns
 FLOATS = {"f16": (np.uint16, np.float16), "f32": (np.uint32, np.float32)}  #: bit patterns, by a port's kind
 
 
@@ -40,7 +40,7 @@ def page(unit: AnyUnit) -> dict[str, str]:
 
 
 def example(unit: AnyUnit, config: str) -> tuple[str, Mapping[str, np.ndarray]]:
-    """The first case of the paper, or of any kind: why it is there, and its inputs as `trace` takes them."""
+    """The first case of the paper, or of any kind: its reason, and its inputs for `trace`."""
     kinds: tuple[Kind, ...] = ("paper", "edge", "random")
     cases = next(cases for kind in kinds for cases in unit.stimuli(unit.configs[config], kind, 0))
     chosen = 0 if unit.timing == "event" else slice(0, 1)
@@ -54,16 +54,16 @@ def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: boo
     if picture:
         yield f"![State of {unit.name} after an event of the example]({unit.name}.svg)\n"
     yield f"## Worked example\n\n{prose(why[:1].upper() + why[1:])}. Configuration `{config}`.\n"
-    yield "An empty cell is unchanged; of wide ports the first lanes stand here.\n"
+    yield "An empty cell is unchanged; of wide ports the first lanes are shown.\n"
     yield _events(unit, config, states[:EVENTS])
     page = f"../_static/step/{unit.name}.html"
-    yield f'<a href="{page}">Step through it</a> in a page of its own, by slider and arrow keys.\n'
+    yield f'<a href="{page}">Step through it</a> on a separate page, with slider and arrow keys.\n'
     yield f"```\nrefemu step {unit.name}\nrefemu step {unit.name} --html {unit.name}.html\nrefemu explain {unit.name}"
     yield f"refemu generate -o vec --unit {unit.name}\nrefemu export rtl {unit.name} -o bench\n```\n"
     yield "## Ports\n"
     yield table(["port", "direction", "bits", "lanes", "values", "meaning"], list(_ports(unit)))
     yield from _parameters(unit)
-    yield "## State beside the ports\n"
+    yield "## State other than ports\n"
     yield table(["field", "kind", "of several devices", "meaning"], list(_state(unit)))
     yield from _decisions(unit)
     module = units.module(unit.name)
@@ -79,7 +79,7 @@ def _is_defined_in(package: str, member: object) -> bool:
 
 
 def _events(unit: AnyUnit, config: str, states: list[Any]) -> str:
-    """A table of the events: ports as rows where there are many. A cell is empty where a port keeps its value."""
+    """A table of the events: ports as rows if there are many. A cell is empty if a port does not change."""
     sides = unit.ports(unit.config(config))
     ports = sides.inputs + sides.outputs
     cells = [[_value(port, getattr(state, port.name)) for port in ports] for state in states]
@@ -94,7 +94,7 @@ def _events(unit: AnyUnit, config: str, states: list[Any]) -> str:
 
 
 def _value(port: Port, value: Any) -> str:
-    """The lanes of a value, floats as numbers, side by side in one line."""
+    """The lanes of a value in one line, floats as numbers."""
     lanes = np.ravel(np.asarray(value, dtype=object))
     if port.kind in FLOATS:
         words, real = FLOATS[port.kind]

@@ -123,7 +123,7 @@ def main() -> int:
     for line in wrong:
         print(f"rtl: {line}", file=sys.stderr)
     if not wrong:
-        print(f"rtl: the encoder passes, its {len(BUGS)} bugs are convicted")
+        print(f"rtl: the encoder passes, its {len(BUGS)} bugs are detected")
     return int(bool(wrong))
 
 

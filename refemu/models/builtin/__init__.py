@@ -1,1 +1,1 @@
-"""Small models made from a seed, which need no download."""
+"""Small built-in models with untrained random weights; no download."""

@@ -1,6 +1,6 @@
-"""Seeded weights of the built-in models: integers in a bell, with a heavy tail whose outliers can be neighbours.
+"""Random weights of the built-in models: bell-shaped integers with a heavy tail whose outliers can be neighbours.
 
-Made of random words by integer operations, so the same everywhere. A label names what the words are for.
+They are made from random words by integer operations, so they are the same everywhere. A label selects the words.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ def bell(label: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def tail(label: str, shape: tuple[int, ...]) -> np.ndarray:
-    """How far each element is shifted left: 0 for most; drawn by pairs, so that outliers can be neighbours.
+    """Left shift of each element: 0 for most; drawn by pairs, so that outliers can be neighbours.
 
-    Of 4,096 pairs 52 have one outlier (3 bits), 3 have two, and 1 has a far one (5 bits).
+    Of 4,096 pairs 52 have one outlier (3 bits), 3 have two, and 1 has a larger one (5 bits).
     """
     pairs = prng.below(prng.words(prng.stream(f"{label}/tail", SEED), 0, _count(shape) // 2), 4096)
     left = np.where((pairs < 26) | (pairs >= 52) & (pairs < 55), 3, 0)
@@ -33,9 +33,9 @@ def tail(label: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 class Weights:
-    """The weights of a seeded model, each `integers(name)` times a power of two, an fp16 value."""
+    """Random weights of a model: each is `integers(name)` times a power of two, an fp16 value."""
 
-    shapes: ClassVar[Mapping[str, tuple[int, ...]]]  #: by canonical name, in model order
+    shapes: ClassVar[Mapping[str, tuple[int, ...]]]  #: shapes by canonical name, in model order
 
     @staticmethod
     def integers(name: str) -> np.ndarray:
@@ -56,16 +56,16 @@ class Weights:
         return tuple(self.shapes)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a weight; refuses an unknown name."""
+        """Shape of a weight; raises Refused for an unknown name."""
         return lookup("tensor", name, self.shapes)
 
     def tensor(self, name: str) -> np.ndarray:
-        """A weight as float32, every element an fp16 value; refuses an unknown name."""
+        """A weight as float32, every element an fp16 value; raises Refused for an unknown name."""
         self.shape(name)
         return np.ldexp(self.integers(name).astype(np.float32), np.int32(-self.fraction(name)))
 
     def sha256(self) -> str:
-        """Over the weights in model order, each as little-endian float32."""
+        """sha256 over the weights in model order, each as little-endian float32."""
         total = hashlib.sha256()
         for name in self.shapes:
             total.update(self.tensor(name).astype("<f4").tobytes())
@@ -73,7 +73,7 @@ class Weights:
 
 
 def fraction(name: str, bits: Mapping[str, int]) -> int:
-    """Fraction bits of weight `name`: those of its part in `bits` (one entry for all norms), else 10."""
+    """Fraction bits of weight `name`: its part's in `bits` (one entry for all norms), else 10."""
     part = name.rpartition(".")[2]
     return bits["norm"] if part.endswith("norm") else bits.get(part, 10)
 

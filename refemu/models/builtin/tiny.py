@@ -1,15 +1,16 @@
-"""Model `tiny`: a Llama-like decoder with seeded weights and the outliers of a real one; no download.
+"""Model `tiny`: a Llama-like decoder with untrained random weights and the outliers of a real one; no download.
 
-It reads bytes and has learned nothing; its logits are for comparing bits, not for reading. Every weight is a small
-integer times a power of two, made of random words by integer operations, and an fp16 value: the same everywhere.
+It reads bytes; its logits are for comparing bits and mean nothing. Every weight is a small integer times a power of
+two, made from random words by integer operations, and an fp16 value: the same everywhere.
 
-What real decoders show is planted (seen in SmolLM2-135M):
-- heavy tails: about 0.5 % of a weight matrix lies beyond 3 sigma, and outliers have outlier neighbours more often than
-  chance would give them;
+These properties of real decoders are built in (seen in SmolLM2-135M):
+- heavy tails: about 0.5 % of a weight matrix is beyond 3 sigma, and outliers have outlier neighbours more often than
+  by chance;
 - a massive activation: tokens ` `, newline and `.` carry a mark in channel `MASSIVE`; block 0 turns it into a residual
-  of some 23,000 through two neighbouring feed-forward channels, and the last block takes most of it back;
+  of about 23,000 through two neighbouring feed-forward channels, and the last block removes most of it;
 - channel outliers of K: every token carries a constant in channel `CONSTANT`, which some K rows read;
-- clustered outliers into the attention output: in block 0 two neighbouring V channels of each head read the mark.
+- clustered outliers at the input of the attention output: in block 0, two neighbouring V channels of each head read the
+  mark.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from refemu.models.model import Model
 from refemu.models.tokenizer import ByteTokenizer
 
 CONFIG = ModelConfig(blocks=3, width=64, ffn=96, heads=4, kv_heads=2, head_dim=16, vocab=256, context=2048)
-TEST_TOKENS = 16  #: of a default test run: 1.8 million multiply-accumulates
+TEST_TOKENS = 16  #: tokens of a default test run: 1.8 million multiply-accumulates
 
 MASSIVE, CONSTANT = 37, 10  #: channels of the residual stream
 MARKED = tuple(b" \n.")  #: tokens that carry the mark
@@ -36,7 +37,7 @@ FRACTION = {"embed": 9, "norm": 9, "o": 12, "down": 11}  #: fraction bits of the
 
 
 def fraction(name: str) -> int:
-    """Fraction bits of the integers that `integers(name)` gives."""
+    """Fraction bits of `integers(name)`."""
     return random_weights.fraction(name, FRACTION)
 
 
@@ -66,7 +67,7 @@ def sha256() -> str:
 
 
 def _one(name: str) -> int:
-    """1.0 in the units of a weight."""
+    """1.0 in units of a weight."""
     return 1 << fraction(name)
 
 
@@ -75,7 +76,7 @@ def _keep(name: str, w: np.ndarray) -> np.ndarray:
 
 
 def _plant_embed(name: str, w: np.ndarray) -> np.ndarray:
-    """Every token carries about 1 in CONSTANT and almost nothing in MASSIVE; the marked ones 8."""
+    """Every token has about 1 in CONSTANT and almost 0 in MASSIVE; marked tokens have 8."""
     w[:, CONSTANT] = _one(name) + (w[:, CONSTANT] >> 3)
     w[:, MASSIVE] >>= 4
     w[list(MARKED), MASSIVE] = 8 * _one(name)
@@ -83,7 +84,7 @@ def _plant_embed(name: str, w: np.ndarray) -> np.ndarray:
 
 
 def _plant_gain(name: str, w: np.ndarray) -> np.ndarray:
-    """Gains of 0.25 to 1.25, behind the last block half of it. MASSIVE is damped wherever it would drown the rest."""
+    """Gains of 0.25 to 1.25, half of that after the last block; MASSIVE is damped where it would dominate."""
     if name == "norm":
         w >>= 1
     if name == f"blk.{CONFIG.blocks - 1}.ffn_norm":
@@ -106,14 +107,14 @@ def _plant_value(name: str, w: np.ndarray) -> np.ndarray:
 
 
 def _plant_detector(name: str, w: np.ndarray) -> np.ndarray:
-    """Gate and up of the first and the last block read MASSIVE in two neighbouring channels."""
+    """Gate and up of the first and last block read MASSIVE in two neighbouring channels."""
     if not name.startswith("blk.1."):
         w[list(DETECT), MASSIVE] = 8 * _one(name)
     return w
 
 
 def _plant_down(name: str, w: np.ndarray) -> np.ndarray:
-    """Block 0 writes the massive activation, the last takes it back; nothing else touches the channel much."""
+    """Block 0 writes the massive activation, the last block removes it; other blocks barely use the channel."""
     w[MASSIVE] >>= 4
     if not name.startswith("blk.1."):
         w[MASSIVE, list(DETECT)] = (3 if name.startswith("blk.0.") else -11) * _one(name)
@@ -121,7 +122,7 @@ def _plant_down(name: str, w: np.ndarray) -> np.ndarray:
 
 
 def _plant_output(name: str, w: np.ndarray) -> np.ndarray:
-    """Little of what the planted V channels carry comes back to the residual stream."""
+    """The V channels with outliers have small weights back to the residual stream."""
     w[MASSIVE] >>= 4
     for channel in CLUSTER:
         w[:, channel :: CONFIG.head_dim] >>= 3
@@ -140,5 +141,5 @@ _PLANT = {
 
 
 def model() -> Model:
-    """The model "tiny"."""
+    """Model "tiny"."""
     return Model("tiny", CONFIG, Tiny(), sha256(), ByteTokenizer)

@@ -1,12 +1,12 @@
-"""Models `tiny-gpt2`, `tiny-opt`, `tiny-qwen2`, ...: seeded decoders of every family beside Llama's; no download.
+"""Models `tiny-gpt2`, `tiny-opt`, `tiny-qwen2`, ...: decoders of every other family, untrained; no download.
 
-They read bytes and have learned nothing. Every weight is a small integer times a power of two, made of random words by
-integer operations, and an fp16 value: the same everywhere. Planted, as seen in models of these kinds:
-- heavy tails: about 0.5 % of a weight matrix lies beyond 3 sigma, some outliers beside another;
-- channels `LOUD` of the norms in front of a block half, whose gain is far above the others': outlier channels;
-- where positions are learned, a position 0 that drives one channel far beyond all other tokens: the massive activation
-  of a first token.
-Windows and contexts before a scaling are short, so that a text of some dozen tokens meets both sides of them.
+They read bytes. Every weight is a small integer times a power of two, made from random words by integer operations, and
+an fp16 value: the same everywhere. These properties of real models are built in:
+- heavy tails: about 0.5 % of a weight matrix is beyond 3 sigma, some outliers next to another;
+- outlier channels: the norms before a block half have a far larger gain in the channels `LOUD`;
+- the massive activation of a first token: with learned positions, position 0 drives one channel far beyond all other
+  tokens.
+Windows and original contexts are short, so that a text of a few dozen tokens exceeds them.
 """
 
 from collections.abc import Mapping
@@ -64,17 +64,17 @@ CONFIGS = {
     "tiny-bloom": BLOOM,
 }
 
-LOUD = (20, 21)  #: neighbouring channels of the norms inside a block
-MASSIVE = 37  #: channel that position 0 drives
+LOUD = (20, 21)  #: neighbouring outlier channels of the norms inside a block
+MASSIVE = 37  #: channel of the massive activation of position 0
 
-FRACTION = {"embed": 9, "position": 10, "norm": 9, "o": 11, "down": 11, "bias": 12}  #: 10 elsewhere
+FRACTION = {"embed": 9, "position": 10, "norm": 9, "o": 11, "down": 11, "bias": 12}  #: by part; else 10
 
 
 class TinyDecoder(random_weights.Weights):
-    """The weights of one of the models, whose name stands before those of its random words."""
+    """The weights of one of the models; its name precedes the labels of its random words."""
 
     def __init__(self, name: str) -> None:
-        """Refuses an unknown name."""
+        """Raises Refused for an unknown name."""
         self.name = name
         self.shapes: Mapping[str, tuple[int, ...]] = lookup("model", name, CONFIGS).shapes  # type: ignore[misc]
 
@@ -93,7 +93,7 @@ class TinyDecoder(random_weights.Weights):
 
     @staticmethod
     def fraction(name: str) -> int:
-        """Fraction bits of the integers that `integers(name)` gives."""
+        """Fraction bits of `integers(name)`."""
         return random_weights.fraction(name, FRACTION)
 
 
@@ -104,7 +104,7 @@ def sha256(name: str) -> str:
 
 
 def _plant_gain(part: str, w: np.ndarray) -> np.ndarray:
-    """Gains of 0.4 to 1.4, in front of a block half 8 times that in `LOUD`; behind the last block half of it."""
+    """Gains of 0.4 to 1.4, before a block half 8 times that in `LOUD`, half of it after the last block."""
     if part == "norm":
         return w >> 1
     if part in ("attn_norm", "ffn_norm"):
@@ -118,5 +118,5 @@ def _plant_position(w: np.ndarray) -> np.ndarray:
 
 
 def model(name: str) -> Model:
-    """The model `name`, a key of `CONFIGS`."""
+    """Model `name`, a key of `CONFIGS`."""
     return Model(name, CONFIGS[name], TinyDecoder(name), sha256(name))

@@ -1,9 +1,9 @@
-"""Model `tiny-encoder`: a BERT-like encoder with seeded weights and the outliers of a real one; no download.
+"""Model `tiny-encoder`: a BERT-like encoder with untrained random weights and the outliers of a real one; no download.
 
-It reads bytes and has learned nothing. Every weight is a small integer times a power of two, made of random words by
-integer operations, and an fp16 value: the same everywhere. Planted, as seen in all-MiniLM-L6-v2:
-- heavy tails: about 0.5 % of a weight matrix lies beyond 3 sigma, some outliers beside another;
-- two single weights of `down` in row `OUTLIER_ROW` far beyond all others, in all blocks, and a norm whose gain is small
+It reads bytes. Every weight is a small integer times a power of two, made from random words by integer operations, and
+an fp16 value: the same everywhere. These properties of all-MiniLM-L6-v2 are built in:
+- heavy tails: about 0.5 % of a weight matrix is beyond 3 sigma, some outliers next to another;
+- in all blocks, two weights of `down` in row `OUTLIER_ROW` are far above all others, and the norm has a small gain
   there.
 """
 
@@ -20,14 +20,22 @@ from refemu.models.model import Model
 NAME = "tiny-encoder"
 CONFIG = EncoderConfig(blocks=2, width=48, ffn=96, heads=3, vocab=256, context=512)
 
-OUTLIER_ROW = 13  #: of every `down`
+OUTLIER_ROW = 13  #: row of every `down`
 OUTLIER_INPUTS = (20, 21)  #: neighbouring inputs of that row
 
-FRACTION = {"embed": 9, "position": 10, "token_type": 10, "norm": 9, "o": 11, "down": 11, "bias": 12}  #: 10 elsewhere
+FRACTION = {
+    "embed": 9,
+    "position": 10,
+    "token_type": 10,
+    "norm": 9,
+    "o": 11,
+    "down": 11,
+    "bias": 12,
+}  #: by part; else 10
 
 
 def fraction(name: str) -> int:
-    """Fraction bits of the integers that `integers(name)` gives."""
+    """Fraction bits of `integers(name)`."""
     return random_weights.fraction(name, FRACTION)
 
 
@@ -57,18 +65,18 @@ def sha256() -> str:
 
 
 def _plant_gain(part: str, w: np.ndarray) -> np.ndarray:
-    """Gains of 0.4 to 1.4; the channel that `down` drives is damped behind it."""
+    """Gains of 0.4 to 1.4; the channel that `down` drives is damped after it."""
     if part == "ffn_norm":
         w[OUTLIER_ROW] >>= 2
     return w
 
 
 def _plant_down(w: np.ndarray) -> np.ndarray:
-    """Weights of 8 and -6 where the others stay below 1 but for the tail."""
+    """Weights of 8 and -6; the others are below 1, except the tail."""
     w[OUTLIER_ROW, list(OUTLIER_INPUTS)] = np.array([8, -6]) << FRACTION["down"]
     return w
 
 
 def model() -> Model:
-    """The model "tiny-encoder"."""
+    """Model "tiny-encoder"."""
     return Model(NAME, CONFIG, TinyEncoder(), sha256())

@@ -1,1 +1,1 @@
-"""BERT-like encoders: sizes, runtime, a plain float32 forward."""
+"""BERT-like encoders: sizes, runtime, and a plain float32 forward pass."""

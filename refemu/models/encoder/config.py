@@ -1,4 +1,4 @@
-"""The sizes of a BERT-like encoder, and the names and shapes of its weights that follow from them.
+"""Sizes of a BERT-like encoder, and the names and shapes of its weights.
 
 Canonical names: `embed` (words), `position`, `token_type`, `embed_norm`; `blk.<l>.q`, `.k`, `.v`, `.o`, `.attn_norm`,
 `.up`, `.down`, `.ffn_norm`. Linear layers, (out, in) row-major, and norms have a bias each: `blk.3.q.bias`.
@@ -11,8 +11,8 @@ from typing import ClassVar
 from refemu.arith.checks import Refused
 from refemu.arith.records import parameters, plain_fields
 
-LINEARS = (("q", "k", "v"), ("o",), ("up",), ("down",))  #: linear layers of a block; a group reads one input
-BIAS = ".bias"  #: ends the name of a bias
+LINEARS = (("q", "k", "v"), ("o",), ("up",), ("down",))  #: linear layers of a block, grouped by input
+BIAS = ".bias"  #: suffix of the name of a bias
 
 
 @parameters
@@ -20,15 +20,15 @@ class EncoderConfig:
     """An encoder of post-norm blocks: LayerNorm after each residual sum, learned positions, GELU, biases throughout."""
 
     meaning: ClassVar[str] = "a BERT-like encoder"
-    groups: ClassVar[tuple[tuple[str, ...], ...]] = LINEARS  #: linear layers of a block; a group reads one input
-    bias: ClassVar[bool] = True  #: every linear layer has one
+    groups: ClassVar[tuple[tuple[str, ...], ...]] = LINEARS  #: linear layers of a block, grouped by input
+    bias: ClassVar[bool] = True  #: every linear layer has a bias
 
     blocks: int
-    width: int  #: of the hidden states
+    width: int  #: width of the hidden states
     ffn: int  #: width inside the feed-forward half
     heads: int
     vocab: int
-    context: int  #: positions that have an embedding
+    context: int  #: number of position embeddings
     token_types: int = 2  #: rows of `token_type`; every token is of type 0
     norm_eps: float = 1e-12
 
@@ -48,7 +48,7 @@ class EncoderConfig:
         return self.width // self.heads
 
     @property
-    @lru_cache(maxsize=8)  # a load asks with every tensor  # noqa: B019
+    @lru_cache(maxsize=8)  # read for every tensor of a load  # noqa: B019
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Canonical name -> shape of every weight, in model order."""
         table: dict[str, tuple[int, ...]] = {
@@ -75,7 +75,7 @@ class EncoderConfig:
         }
 
     def macs(self, tokens: int) -> int:
-        """Multiply-accumulates of a text of `tokens` tokens: linear layers, attention of every token to every token."""
+        """Multiply-accumulates for a text of `tokens` tokens: linear layers, attention between all tokens."""
         linear = 4 * self.width * self.width + 2 * self.width * self.ffn
         return self.blocks * tokens * (linear + 2 * tokens * self.width)
 

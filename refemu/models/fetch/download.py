@@ -1,7 +1,7 @@
-"""Wheels and source archives from the package index, through pip and with their sha256 required.
+"""Wheels and source archives from the package index, through pip, with a required sha256.
 
-Nothing that is downloaded runs. pip asks a source archive for its name and version through setuptools, which would run
-the archive's `setup.py`; what pip finds under that name is `build_backend`, and it fetches no build tools of its own.
+Nothing that is downloaded runs. pip asks setuptools for the name and version of a source archive, which would run the
+archive's `setup.py`; pip finds `build_backend` under that name instead, and fetches no build tools.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from refemu.models.fetch.catalog import Package
 
 _LAST_LINES = 6
 _HASHES = re.compile(r"Expected sha256 ([0-9a-f]{64})\s+Got\s+([0-9a-f]{64})")
-_POLL = 0.1  # seconds between two looks at the size of what is there
+_POLL = 0.1  # seconds between two reads of the downloaded size
 
 
 def archive(package: Package, folder: Path, progress: Callable[[str, int, int], None]) -> Path:
-    """The wheel or source archive of `package`, downloaded into `folder`.
+    """Download the wheel or source archive of `package` into `folder`.
 
-    folder: nothing is written outside it; pip's own temporary files lie there too. progress: called as
-    progress(what, done, total) in bytes. Refuses, with what to do, where there is no pip, no index, no space, or where
-    the sha256 is another. An interrupt ends pip first.
+    folder: nothing is written outside it, not even pip's temporary files. progress: called as progress(what, done,
+    total) in bytes. Raises Refused, with a next step, for no pip, no index, no space, or another sha256. An interrupt
+    ends pip first.
     """
     if not sys.executable or importlib.util.find_spec("pip") is None:
         raise Refused(
@@ -38,7 +38,7 @@ def archive(package: Package, folder: Path, progress: Callable[[str, int, int], 
     archives = sorted((folder / "archive").glob(f"*{package.suffix}"))
     if len(archives) != 1:
         raise Refused(
-            f"pip left {len(archives)} {package.form}s of {package.name} where one was asked for; see pip's "
+            f"pip must leave one {package.form} of {package.name}, got {len(archives)}; see pip's "
             f"settings, {_by_hand(package)}"
         )
     return archives[0]
@@ -73,23 +73,23 @@ def _run(package: Package, folder: Path, progress: Callable[[str, int, int], Non
 
 
 def _only(package: Package) -> str:
-    """The option that lets pip take no other kind of file."""
+    """The pip option that allows only this kind of file."""
     return "--only-binary=:all:" if package.suffix == ".whl" else f"--no-binary={package.name}"
 
 
 def _wait(
     command: list[str], folder: Path, package: Package, progress: Callable[[str, int, int], None]
 ) -> tuple[int, str]:
-    """Exit code and output of pip, telling on the way how much has arrived; pip never outlives this call.
+    """Exit code and output of pip; reports how much has arrived. pip never outlives this call.
 
-    The output comes through a pipe: a log file would be cut short by the very disk whose fullness it reports.
+    The output goes through a pipe, because a log file would be cut short on the full disk that it reports.
     """
     environment = {
         **os.environ,
         **_backend(package, folder / "backend"),
         "TMPDIR": str(folder / "tmp"),
         "PYTHONIOENCODING": "utf-8",
-        "PYTHONUNBUFFERED": "1",  # lines of both streams in the order of writing
+        "PYTHONUNBUFFERED": "1",  # both streams in one order
     }
     with subprocess.Popen(
         command,
@@ -111,9 +111,9 @@ def _wait(
 
 
 def _backend(package: Package, folder: Path) -> dict[str, str]:
-    """Write a package `setuptools` that is `build_backend`. Returns the environment that leads pip to it.
+    """Write `build_backend` as a package `setuptools`. Returns the environment in which pip finds it.
 
-    There nothing is imported from the current folder either: `python -m pip` would.
+    That environment imports nothing from the current folder, as `python -m pip` would.
     """
     tools = folder / "setuptools"
     answer = tools / f"{package.name.replace('-', '_')}-{package.version}.dist-info"
@@ -126,34 +126,34 @@ def _backend(package: Package, folder: Path) -> dict[str, str]:
 
 
 def _arrived(folder: Path, package: Package) -> int:
-    """Size of the largest file in the making."""
+    """Size of the largest file that pip is writing."""
     largest = 0
-    with contextlib.suppress(OSError):  # pip deletes folders while this looks into them
+    with contextlib.suppress(OSError):  # pip deletes folders meanwhile
         for file in folder.rglob(f"*{package.suffix}"):
             largest = max(largest, file.stat().st_size)
     return largest
 
 
 def _why(package: Package, folder: Path, code: int, said: str) -> str:
-    """Description of a failure, and a remedy."""
+    """Description of a failure, with a next step."""
     hashes = _HASHES.search(said)
     if hashes:
         return (
-            f"{package.name}=={package.version}: the index gives a {package.form} with sha256 {hashes[2]}, "
-            f"{hashes[1]} is wanted; nothing was kept. Try another index, {_by_hand(package)}"
+            f"{package.name}=={package.version}: the {package.form} must have sha256 {hashes[1]}, got {hashes[2]} from "
+            f"the index; nothing was saved. Try another index, {_by_hand(package)}"
         )
     if "No space left on device" in said:
         return (
             f"no space left in {folder.parent} for the {package.form} of {package.name} "
-            f"({package.size // 1_000_000} MB); free some, or set REFEMU_HOME to a folder "
-            "elsewhere. Nothing was left behind"
+            f"({package.size // 1_000_000} MB); free some, or set REFEMU_HOME to another folder. "
+            "No incomplete file remains"
         )
     last = "\n  ".join(line for line in said.strip().splitlines()[-_LAST_LINES:])
     return (
-        f"pip could not download {package.name}=={package.version} (exit code {code}); look at the network and "
+        f"pip could not download {package.name}=={package.version} (exit code {code}); check the network and "
         f"pip's index settings, {_by_hand(package)}. pip's last lines:\n  {last}"
     )
 
 
 def _by_hand(package: Package) -> str:
-    return f"or give --from FILE, the {package.form} of {package.name} {package.version} or the file wanted of it"
+    return f"or give --from FILE, the {package.form} of {package.name} {package.version} or the model file in it"

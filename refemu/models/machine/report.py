@@ -1,4 +1,4 @@
-"""Record of a machine's work on one block: an entry for each operation, and the reasons of those it does not do."""
+"""Report of an accelerator's work on one block: each operation, and reasons for the operations it does not run."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,17 +13,19 @@ from refemu.units.unit import Config
 
 @dataclass(frozen=True)
 class Cost:
-    """What some work costs; counts of zero may be left out of `macs` and `words`."""
+    """Cost of some work; zero counts may be left out of `macs` and `words`."""
 
-    macs: Mapping[str, int] = field(default_factory=dict)  #: by mode: operand types, or part of the datapath
+    macs: Mapping[str, int] = field(
+        default_factory=dict
+    )  #: multiply-accumulates by mode: operand types, or part of the datapath
     index_operations: int = 0  #: positions whose indices are counted or concatenated
     comparisons: int = 0
-    conversions: int = 0  #: values that get another format
-    words: Mapping[str, int] = field(default_factory=dict)  #: moved: "weights", "activations", "kv"
-    cycles: int = 0  #: of the machine; 0 where the paper gives none
+    conversions: int = 0  #: values converted to another format
+    words: Mapping[str, int] = field(default_factory=dict)  #: words moved: "weights", "activations", "kv"
+    cycles: int = 0  #: clock cycles; 0 where the paper gives none
 
     def __add__(self, other: "Cost") -> "Cost":
-        """The cost of both, one after the other."""
+        """The sum of two costs."""
         return Cost(
             _joined(self.macs, other.macs),
             self.index_operations + other.index_operations,
@@ -45,24 +47,24 @@ class Operation:
     name: str  #: "blk.0.q", "blk.0.attn_in"
     unit: str  #: unit whose ports carried it
     parameters: Mapping[str, Any]  #: configuration of the unit
-    shape: tuple[int, ...]  #: of a product: rows, columns, length of the sums; else of the tensor
+    shape: tuple[int, ...]  #: rows, columns and length of the sums of a product; otherwise of the tensor
     elements: int  #: results that were compared
-    differing: int  #: results that differ from the scheme's; 0 is due
+    differing: int  #: results that differ from the scheme's; 0 is expected
     cycles: int  #: clock cycles; 0 where the paper gives the unit no timing
-    use: Mapping[str, float] = field(default_factory=dict)  #: part -> share of its cycles in which it worked, 0 to 1
+    use: Mapping[str, float] = field(default_factory=dict)  #: part -> share of cycles in which it worked, 0 to 1
     words: Mapping[str, int] = field(default_factory=dict)  #: port or buffer -> words moved
-    kind: str = ""  #: of work, as in `Cost` tables: "quantize", "linear", ...
-    cost: Cost = field(default_factory=Cost)  #: what the unit counted
-    counts: Mapping[str, int] = field(default_factory=dict)  #: what became of the data: tokens by precision, choices
-    unchecked: tuple[str, ...] = ()  #: outputs of the unit that were not compared: the scheme has no such values
+    kind: str = ""  #: kind of work, as in `Cost` tables: "quantize", "linear", ...
+    cost: Cost = field(default_factory=Cost)  #: counts of the unit
+    counts: Mapping[str, int] = field(default_factory=dict)  #: outcomes by name: tokens by precision, choices
+    unchecked: tuple[str, ...] = ()  #: outputs of the unit that the scheme does not have, so not compared
 
 
 @dataclass(frozen=True)
 class Absent:
-    """An operation that the scheme does not give to the machine."""
+    """An operation that the accelerator does not run."""
 
     name: str
-    reason: str  #: with the id of the decision
+    reason: str  #: why, with the id of the decision
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,41 +72,41 @@ class Call:
     """One call of a part of the block."""
 
     part: str  #: one of `runner.PARTS`
-    inputs: tuple[Any, ...]  #: arguments between the layer and the watch
+    inputs: tuple[Any, ...]  #: arguments after the layer, without the probe
     output: Any
 
 
-#: accelerator(prepared, layer, calls) -> operations, and what the scheme keeps to itself
+#: accelerator(prepared, layer, calls) -> operations, and those that the accelerator does not run
 Accelerator: TypeAlias = Callable[[Any, int, Sequence[Call]], tuple[list[Operation], list[Absent]]]
 Costs: TypeAlias = Callable[[Any, int, Call], Iterable[tuple[str, Cost]]]  #: costs(prepared, layer, call) -> by kind
 
 
 @dataclass(frozen=True)
 class Report:
-    """A machine's work on one block."""
+    """An accelerator's work on one block."""
 
     model: str
     scheme: str
     layer: int
     phase: str  #: "prompt" or "decode"
-    tokens: int  #: of the prompt; the decode step is that of the token behind them
+    tokens: int  #: tokens of the prompt; a decode step is that of the token after them
     prepare_seconds: float
     operations: tuple[Operation, ...]
     not_on_the_machine: tuple[Absent, ...]
 
     @property
     def differing(self) -> int:
-        """Elements of all operations that differ from the scheme.
+        """Count the elements of all operations that differ from the scheme.
 
         Returns
         -------
         int
-            0 where machine and scheme agree.
+            0 where accelerator and scheme agree.
         """
         return sum(int(operation.differing) for operation in self.operations)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain lists, dictionaries and numbers.
+        """Return plain lists, dictionaries and numbers.
 
         Returns
         -------
@@ -118,12 +120,12 @@ class Report:
 
     @property
     def costs(self) -> dict[str, Cost]:
-        """Cost by kind of work, of all operations.
+        """Sum the cost of all operations by kind of work.
 
         Returns
         -------
         dict of str to Cost
-            What the units counted.
+            What the units counted. => Counts of the units.
         """
         costs: dict[str, Cost] = {}
         for operation in self.operations:
@@ -132,7 +134,7 @@ class Report:
 
 
 def unchecked(unit: str, config: Mapping[str, Any], *compared: str) -> tuple[str, ...]:
-    """Outputs at a unit's ports but those that were compared."""
+    """Outputs of a unit that were not compared."""
     outputs = (port.name for port in units.find(unit).ports(Config(**config)).outputs)
     return tuple(name for name in outputs if name not in compared)
 

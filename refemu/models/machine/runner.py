@@ -1,7 +1,7 @@
-"""Runs one block of a model under a scheme, and hands what went in and out of its parts to the scheme's machine.
+"""Run one block of a model under a scheme, and give the inputs and outputs of its parts to the accelerator.
 
-Only the blocks up to the one looked at are prepared: a later block changes nothing before it. A scheme that chooses
-among all layers (`n_eight_bit` of OliVe) is prepared whole.
+Only the blocks up to that one are prepared: a later block changes nothing before it. A scheme that chooses among all
+layers (`n_eight_bit` of OliVe) is prepared for all.
 """
 
 import copy
@@ -22,12 +22,16 @@ from refemu.models.runtime import Session
 from refemu.models.schemes.registry import machine as machine_of
 from refemu.models.schemes.scheme import Progress, Scheme
 
-Phase: TypeAlias = Literal["prompt", "decode"]  #: what is looked at: a whole prompt, or the token behind one
+Phase: TypeAlias = Literal["prompt", "decode"]  #: what is run: a whole prompt, or the token after it
 PHASES: tuple[Phase, ...] = get_args(Phase)
-PARTS = ("linear", "attention", "activation", "activate", "head")  #: methods of a prepared scheme that take a watch
-HEAD_LAYER = -1  #: number of the layer that the head stands for
+PARTS = ("linear", "attention", "activation", "activate", "head")  #: methods of a prepared scheme that take a probe
+HEAD_LAYER = -1  #: layer number of the head
 
-PLAIN_PARTS = ("LayerNorm", "learned positions", "biases")  #: beside those of Llama, parts that machines have
+PLAIN_PARTS = (
+    "LayerNorm",
+    "learned positions",
+    "biases",
+)  #: parts that accelerators have in addition to those of Llama
 
 
 def run(
@@ -41,20 +45,20 @@ def run(
     token_ids: Sequence[int] | None = None,
     calibration: Sequence[int] | None = None,
 ) -> Report:
-    """Run every operation of a block through the ports of the scheme's machine, and compare with the scheme.
+    """Run every operation of a block at the ports of the scheme's accelerator, and compare with the scheme.
 
     Parameters
     ----------
     model : Model or str
         Decoder, or a name that `models.load` knows.
     scheme : str
-        `name:parameter=value,...` of a scheme with a machine.
+        `name:parameter=value,...` of a scheme with a accelerator.
     layer : int
         Block, from 0.
     tokens : int
         Tokens of the prompt, from the start of the text that refemu ships, or of `token_ids`.
     phase : {"prompt", "decode"}
-        Look at the prompt, or at the token behind it.
+        The prompt, or the token after it.
     backend : str
         Backend of the scheme; no bit depends on it.
     progress : callable, optional
@@ -62,17 +66,17 @@ def run(
     token_ids : sequence of int, optional
         Token ids instead of the text.
     calibration : sequence of int, optional
-        Token ids for schemes that calibrate, as `refemu.models.prepare` takes them.
+        Token ids for schemes that calibrate, as for `refemu.models.prepare`.
 
     Returns
     -------
     Report
-        Operations with cycles, use and words; `differing` is 0 where machine and scheme agree.
+        Operations with cycles, utilization and words; `differing` is 0 where accelerator and scheme agree.
 
     Raises
     ------
     Refused
-        The scheme has no machine, the model is an encoder or has no such block, or the context is too short.
+        A scheme without an accelerator, an encoder, a block that the model lacks, or a text beyond the context.
 
     References
     ----------
@@ -97,9 +101,9 @@ def run(
 
 
 def prompt(model: Model, token_ids: Sequence[int] | None, count: int, thing: str) -> Sequence[int]:
-    """The ids to run: `token_ids`, or those of the text that refemu ships. thing: what refusals start with.
+    """The ids to run: `token_ids`, or those of the shipped text. thing: start of the error messages.
 
-    Refuses fewer than `count` ids, and with its index an id outside the vocabulary.
+    Raises Refused for fewer than `count` ids, and for an id outside the vocabulary, with its index.
     """
     if token_ids is None:
         return model.tokenizer.encode(text.default())
@@ -112,23 +116,23 @@ def prompt(model: Model, token_ids: Sequence[int] | None, count: int, thing: str
 
 
 def require_parts(name: str, sizes: Any) -> None:
-    """Refuse a decoder with parts of a block that no machine and no cost has."""
+    """Raise Refused for a decoder with parts that no accelerator and no cost has."""
     more = [part for part in sizes.unlike_llama if part not in PLAIN_PARTS and "without a gate" not in part]
     if more:
-        raise Refused(f"machine: no machine has {', '.join(more)}, as {name} needs")
+        raise Refused(f"machine: no accelerator has {' and '.join(more)}, which {name} needs")
 
 
 def shortened(model: Model, config: Scheme, layer: int) -> Model:
-    """The model without the blocks behind `layer`; whole where the scheme's options speak of these."""
+    """The model without the blocks after `layer`; complete if the scheme's options refer to them."""
     if config.looks_at_blocks:
         return model
     return dataclasses.replace(model, config=dataclasses.replace(model.config, blocks=layer + 1))
 
 
 def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: Phase) -> list[Call]:
-    """What the parts of a block took and gave for a prompt of the first `tokens` ids, or for the token behind it.
+    """Inputs and outputs of the parts of a block for a prompt of the first `tokens` ids, or for the token after it.
 
-    Of a scheme whose steps are not computed like its prompts, the calls of the prompt come first in both phases.
+    If a scheme computes prompts and steps differently, the calls of the prompt come first in both phases.
     """
     calls: list[Call] = []
 
@@ -139,16 +143,16 @@ def recorded(prepared: Any, layer: int, ids: Sequence[int], tokens: int, phase: 
     session = Session(observed(prepared, keep))
     session.append(ids[:tokens], last=True)
     if phase == "decode":
-        if not prepared.config.two_phases:  # else the step begins with what the prompt left
+        if not prepared.config.two_phases:  # otherwise the step starts from the state after the prompt
             calls.clear()
         session.append(ids[tokens : tokens + 1], last=True)
     return calls
 
 
 def observed(prepared: Any, see: Callable[[int, Call], object]) -> Any:
-    """The prepared model, which calls see(layer, call) behind every call of a part; the head is layer -1."""
+    """The prepared model, with see(layer, call) called after every call of a part; the head is layer -1."""
     watched = copy.copy(prepared)
-    watched.observed = True  # caches may then keep what a machine looks at
+    watched.observed = True  # caches may then save what an accelerator reads
 
     def observing(part: str) -> Callable[..., Any]:
         function = getattr(prepared, part)
@@ -167,7 +171,7 @@ def observed(prepared: Any, see: Callable[[int, Call], object]) -> Any:
 
 
 def _copied(value: Any) -> Any:
-    """Arrays as they are now, and a shallow copy of anything else: a cache may take other arrays in a later pass."""
+    """Copies of arrays, since a cache may modify them in a later pass; a shallow copy of anything else."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, list | tuple):

@@ -1,1 +1,1 @@
-"""Prepared models kept on disk: what `refemu models` lists, checks and prunes."""
+"""The cache of prepared models, on disk: what `refemu models` lists, checks and prunes."""

@@ -1,8 +1,8 @@
 """An item of a prepared model: arrays in a folder, each a .npy file, described by `item.json`.
 
-An item appears whole or not at all: it is written under another name, then renamed. It is read by mapping its arrays;
-nothing is unpickled. Their sha256 is compared where a file does not bear the size, date and inode it was written with,
-and by `refemu models check` always.
+An item appears complete or not at all: it is written under another name, then renamed. Its arrays are mapped; nothing
+is unpickled. The sha256 of a file is compared if its size, date or inode differ from those it was written with, and by
+`refemu models check` always.
 """
 
 import contextlib
@@ -21,20 +21,20 @@ from refemu import checked_json, scratch
 from refemu.arith.checks import Refused
 from refemu.models.weights import digests
 
-VERSION = 1  #: of the layout of folders and of arrays in them
-PARTIAL = ".partial-"  #: begins the name of an item that is being written
+VERSION = 1  #: version of the layout of folders and arrays
+PARTIAL = ".partial-"  #: prefix of the name of an item while it is written
 DESCRIPTION = "item.json"
-MAPPED = 1 << 16  #: bytes from which on an array is mapped
-SPARE = 256 << 20  #: bytes of a disk that are left free
-REPAIR = "nothing was changed; run: refemu models prune --damaged, and it is prepared anew"
+MAPPED = 1 << 16  #: smallest array in bytes that is mapped
+SPARE = 256 << 20  #: bytes of disk space left free
+REPAIR = "nothing was changed; run: refemu models prune --damaged, then the model is prepared again"
 
 Arrays = Mapping[str, np.ndarray]
 
 
 def write(place: Path, arrays: Arrays) -> None:
-    """Write an item as the folder `place`; nothing happens where another process has written it since.
+    """Write an item as the folder `place`, unless another process has written it meanwhile.
 
-    Refuses a disk without room for it, and a disk that fills meanwhile: then nothing of it is left.
+    Raises Refused for a disk without space for it, or one that fills meanwhile; then no part of it remains.
     """
     needed = 0
     for array in arrays.values():
@@ -54,15 +54,15 @@ def write(place: Path, arrays: Arrays) -> None:
 
 
 def require_room(folder: Path, needed: int) -> None:
-    """Refuse to write `needed` bytes below `folder` where the disk would be left with less than SPARE."""
+    """Raise Refused if writing `needed` bytes below `folder` would leave less than SPARE."""
     if shutil.disk_usage(folder).free < needed + SPARE:
         raise Refused(_full(folder, needed))
 
 
 def read(place: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of an item, the large ones mapped, read-only; None where there is no such item.
+    """The arrays of an item, the large ones mapped, read-only; None if there is no such item.
 
-    Refuses an item of another version of refemu's layout, and a damaged one.
+    Raises Refused for an item with another version of the layout, and for a damaged one.
     """
     description = describe(place)
     if description is None:
@@ -71,8 +71,8 @@ def read(place: Path) -> dict[str, np.ndarray] | None:
 
 
 def describe(place: Path) -> dict[str, Any] | None:
-    """The description of an item; None where there is no such item. Refuses what `read` refuses of it."""
-    for _ in range(2):  # an item that another process puts there between two looks is whole at the second
+    """The description of an item, None if there is none; raises Refused like `read`."""
+    for _ in range(2):  # an item that another process writes in between is complete at the second try
         description = checked_json.load(place / DESCRIPTION)
         if description is not None:
             break
@@ -86,14 +86,14 @@ def describe(place: Path) -> dict[str, Any] | None:
 
 
 def check(place: Path) -> None:
-    """Refuse an item whose files are not, byte for byte, what was written."""
+    """Raise Refused unless the files of an item are, byte for byte, what was written."""
     description = describe(place) or {"arrays": {}}
     for name, file in description["arrays"].items():
         _require_digest(place / f"{name}.npy", file)
 
 
 def size(place: Path) -> int:
-    """Bytes of the files of an item, or of anything else below `place`."""
+    """Total bytes of the files of an item, or of anything else below `place`."""
     total = 0
     for folder, _, names in os.walk(place):
         for name in names:
@@ -103,7 +103,7 @@ def size(place: Path) -> int:
 
 
 def _write_array(file: Path, array: np.ndarray) -> dict[str, Any]:
-    """Write one array; its digest, and its stamp, dated back so that any later change shows in it."""
+    """Write an array; return its digest, and its stamp dated back so that any later change shows."""
     plain = np.ascontiguousarray(array).reshape(array.shape)
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(plain))
@@ -152,13 +152,13 @@ def _rename(item: Path, place: Path) -> None:
 def _full(folder: Path, needed: int) -> str:
     free = shutil.disk_usage(folder).free
     return (
-        f"{folder}: no room for a prepared model: {-(-(needed + SPARE) // 1_000_000)} MB are needed, "
+        f"{folder}: not enough disk space for a prepared model: {-(-(needed + SPARE) // 1_000_000)} MB are needed, "
         f"{free // 1_000_000} MB are free; {_ways_out()}"
     )
 
 
 def _ways_out() -> str:
     return (
-        "free some (refemu models prune), set REFEMU_HOME to a folder elsewhere, or REFEMU_PREPARED=0 to keep nothing. "
-        "Nothing half-written was left"
+        "free some (refemu models prune), set REFEMU_HOME to another folder, or REFEMU_PREPARED=0 to cache nothing. "
+        "No incomplete file remains"
     )

@@ -1,8 +1,8 @@
-"""The prepared tensors of one model under one recipe, kept on disk: `REFEMU_HOME/prepared/<recipe>-<key>/<item>/`.
+"""Disk cache of the tensors of a model under a recipe: `REFEMU_HOME/prepared/<recipe>-<key>/<item>/`.
 
-The key is a digest of what the tensors depend on and nothing else: the weights, the sizes that say how they are read,
-the recipe's settings, and the sources that compute them. Schemes whose linear layers are those of scheme `fp16` share
-its items. Environment: REFEMU_PREPARED=0 keeps nothing and reads nothing.
+The key is a digest of exactly what the tensors depend on: the weights, the sizes that say how they are read, the
+recipe's settings, and the sources that compute them. Schemes with the linear layers of scheme `fp16` share its items.
+With REFEMU_PREPARED=0 in the environment nothing is cached or read.
 """
 
 import functools
@@ -25,13 +25,13 @@ from refemu.models.prepared import items
 from refemu.models.prepared.items import Arrays
 from refemu.models.weights import digests, files
 
-FOLDER = "prepared"  #: below the cache folder
+FOLDER = "prepared"  #: folder below the cache folder
 DESCRIPTION = "prepared.json"
-LEAST = 1 << 24  #: weights of a model that is worth keeping; a smaller one is prepared in the time of a start
+LEAST = 1 << 24  #: fewest weights of a model worth caching; a smaller one is prepared as fast as it is loaded
 PACKAGE = Path(__file__).resolve().parents[2]
-#: what every recipe computes with
+#: sources of every recipe
 SHARED = ("arith/**/*.py", "models/*.py", "models/prepared/*.py", "models/weights/**/*.py")
-#: fields of the sizes that change no tensor; where they change what is searched, an item's name has them
+#: sizes that change no tensor; an item's name has them where they change a search
 OTHER_SIZES = ("blocks", "context")
 _LEFT = re.compile(re.escape(items.PARTIAL) + "[a-z0-9_]+")
 
@@ -41,16 +41,16 @@ class Recipe:
     """How tensors are prepared from weights."""
 
     name: str
-    sources: tuple[str, ...]  #: patterns of files of the package, beside SHARED, that compute them
-    settings: Mapping[str, Any] = field(default_factory=dict)  #: parameters that they depend on
-    width: float = 2  #: bytes a weight, about
+    sources: tuple[str, ...]  #: files of the package that compute them, in addition to SHARED; patterns
+    settings: Mapping[str, Any] = field(default_factory=dict)  #: parameters that the tensors depend on
+    width: float = 2  #: approximate bytes per weight
 
 
 class PreparedCache:
-    """Items by name: read where they are kept, else made; kept afterwards where there is a folder."""
+    """Items by name: read if cached, else computed, and then cached if there is a folder."""
 
     def __init__(self, folder: Path | None = None, sources: tuple[Path, ...] = ()) -> None:
-        """folder: None keeps nothing. sources: weight files, which must not change meanwhile."""
+        """folder: None caches nothing. sources: weight files, which must not change meanwhile."""
         self.folder: Path | None = folder
         self._sources = sources
 
@@ -58,11 +58,11 @@ class PreparedCache:
         return f"Shelf({str(self.folder) if self.folder else None!r})"
 
     def holds(self, name: str) -> bool:
-        """Whether an item is kept already, sound or not."""
+        """Whether an item is cached, damaged or not."""
         return self.folder is not None and (self.folder / name).exists()
 
     def item(self, name: str, make: Callable[[], Arrays]) -> Arrays:
-        """The arrays of an item. Refuses what `items.read` and `items.write` refuse, and weights changed meanwhile."""
+        """The arrays of an item; raises Refused like `items.read` and `items.write`, and if weights changed."""
         if self.folder is None:
             return make()
         place = self.folder / name
@@ -83,9 +83,9 @@ NOWHERE = PreparedCache()
 
 
 def prepared_cache(model: Model, backend: Backend, recipe: Recipe) -> PreparedCache:
-    """The shelf of a model under a recipe; one that keeps nothing where that is not worth it, or not wanted.
+    """The cache of a model under a recipe; one without a folder if the model is small or caching is off.
 
-    Refuses a disk without room for what is not kept yet.
+    Raises Refused for a disk without space for the items that are not cached yet.
     """
     sources = files.paths(model.weights)
     if backend.name != "jit" or not sources or not enabled() or _count(model) < LEAST:
@@ -102,12 +102,12 @@ def prepared_cache(model: Model, backend: Backend, recipe: Recipe) -> PreparedCa
 
 
 def enabled() -> bool:
-    """Whether prepared models are kept: REFEMU_PREPARED, unless it is 0."""
+    """Whether prepared models are cached: yes, unless REFEMU_PREPARED is 0."""
     return os.environ.get("REFEMU_PREPARED", "1") != "0"
 
 
 def key(model: Model, recipe: Recipe) -> dict[str, Any]:
-    """What the prepared tensors depend on."""
+    """Everything that the prepared tensors depend on."""
     sizes = {name: value for name, value in _plain(model.config).items() if name not in OTHER_SIZES}
     return {
         "version": items.VERSION,
@@ -120,7 +120,7 @@ def key(model: Model, recipe: Recipe) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A record as its fields and its kind, for JSON: two kinds of rotary scaling may have equal fields."""
+    """A record as its fields and its type, for JSON: two types of rotary scaling may have equal fields."""
     if is_dataclass(value) and not isinstance(value, type):
         there = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
         return {"kind": type(value).__name__, **there}
@@ -129,7 +129,7 @@ def _plain(value: Any) -> Any:
 
 @functools.cache
 def sources_digest(names: tuple[str, ...]) -> str:
-    """Digest of the source files of the package that match one of the patterns; each must match some."""
+    """Digest of the package's source files that match the patterns; each pattern must match a file."""
     total, matched = hashlib.sha256(), set[Path]()
     for name in names:
         some = set(PACKAGE.glob(name))
@@ -149,7 +149,7 @@ def _count(model: Model) -> int:
 
 
 def _open(folder: Path, description: Mapping[str, Any], needed: int) -> None:
-    """Make the folder with its description; for a new one there must be room for all of it."""
+    """Make the folder with its description; a new one needs space for all items."""
     if (folder / DESCRIPTION).is_file():
         scratch.sweep(folder, _LEFT)
         return
@@ -161,5 +161,5 @@ def _open(folder: Path, description: Mapping[str, Any], needed: int) -> None:
     except OSError as error:
         raise Refused(
             f"{error.filename or folder}: {error.strerror or error}; if the cache cannot be written, set REFEMU_HOME "
-            "to a folder of yours, or REFEMU_PREPARED=0 to keep nothing"
+            "to a folder that you can write, or REFEMU_PREPARED=0 to cache nothing"
         ) from None

@@ -1,4 +1,4 @@
-"""All prepared models on this machine: list, check, prune. Nothing outside `REFEMU_HOME/prepared` is touched."""
+"""List, check and prune all cached models. Nothing outside `REFEMU_HOME/prepared` is touched."""
 
 import contextlib
 import re
@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.home import cache_folder
 from refemu.models.prepared import items, prepared_cache
 
-#: "usable", or why the next start prepares it anew: "outdated" by another version of refemu, or "damaged"
+#: "usable", or why the next start prepares it again: "outdated" (another version of refemu) or "damaged"
 State: TypeAlias = Literal["usable", "outdated", "damaged"]
 _LEFT = re.compile(re.escape(items.PARTIAL) + "[a-z0-9_]+")
 
@@ -21,7 +21,7 @@ class PreparedModel(NamedTuple):
 
     folder: Path
     state: State
-    description: dict[str, Any]  #: what it was prepared of; empty where that cannot be read
+    description: dict[str, Any]  #: what it was prepared from; empty if unreadable
 
     @property
     def model(self) -> str:
@@ -29,12 +29,12 @@ class PreparedModel(NamedTuple):
         return str(self.description.get("model", ""))
 
     def items(self) -> list[Path]:
-        """The folders of its items, ascending by name."""
+        """Folders of its items, by name."""
         others = (prepared_cache.DESCRIPTION,)
         return sorted(path for path in self.folder.iterdir() if path.name not in others and path.name[0] != ".")
 
     def row(self) -> dict[str, Any]:
-        """What a table shows of it."""
+        """The row of a table."""
         return {
             "name": self.folder.name,
             "model": self.model,
@@ -47,14 +47,14 @@ class PreparedModel(NamedTuple):
 
 
 def listing() -> list[PreparedModel]:
-    """Every prepared model, ascending by folder; contents are not looked at, see `check`."""
+    """Every prepared model, by folder; contents are not read, see `check`."""
     folder = _root()
     places = sorted(folder.iterdir()) if folder.is_dir() else []
     return [_kept(place) for place in places if place.is_dir() and not place.name.startswith(".")]
 
 
 def find(name: str) -> list[PreparedModel]:
-    """The prepared models of a folder's or a model's name; refuses a name of neither."""
+    """The prepared models of a folder or model name; raises Refused if there is none."""
     chosen = [kept for kept in listing() if name in (kept.folder.name, kept.model)]
     if not chosen:
         raise Refused(f"{name}: no prepared model of this name under {_root()}; run: refemu models prepared")
@@ -62,7 +62,7 @@ def find(name: str) -> list[PreparedModel]:
 
 
 def check(chosen: list[PreparedModel]) -> Iterator[tuple[Path, str]]:
-    """Yield every item with "", or with what is wrong with it. Every byte is read."""
+    """Yield every item with what is wrong with it, or "". Reads every byte."""
     for kept in chosen:
         if kept.state != "usable":
             yield kept.folder, f"{kept.folder}: {kept.state}; run: refemu models prune"
@@ -76,9 +76,9 @@ def check(chosen: list[PreparedModel]) -> Iterator[tuple[Path, str]]:
 
 
 def prune(chosen: list[PreparedModel] | None = None, damaged: bool = False) -> list[Path]:
-    """Delete the prepared models `chosen`, or for None those that no start would use; returns what was deleted.
+    """Delete the prepared models `chosen`, or for None those that no start would use; return what was deleted.
 
-    damaged: instead, the items of which a file is not what was written.
+    damaged: delete only the items with a damaged file.
     """
     if damaged:
         everything = listing() if chosen is None else chosen
@@ -109,10 +109,10 @@ def _kept(folder: Path) -> PreparedModel:
 
 
 def _sources(patterns: list[str]) -> str | None:
-    """Digest of the present sources; None where some are gone."""
+    """Digest of the present sources; None if some are missing."""
     try:
         return prepared_cache.sources_digest(tuple(patterns))
-    except (ValueError, NotImplementedError):  # no source matches, or no pattern at all
+    except (ValueError, NotImplementedError):  # no source matches, or there is no pattern
         return None
 
 

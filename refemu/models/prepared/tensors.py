@@ -1,4 +1,4 @@
-"""Tensors that schemes share, by way of a shelf: matrices as the matmul wants them, embeddings in fp16."""
+"""Cached tensors that schemes share: matrices in the form of the matmul, embeddings in fp16."""
 
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +18,14 @@ R = TypeVar("R")
 
 
 def matrix(prepared_cache: PreparedCache, backend: Backend, name: str, rows: Callable[[], np.ndarray]) -> Any:
-    """`backend.weights` of a matrix (outputs, inputs); rows: makes it, where it is not kept."""
+    """`backend.weights` of a matrix (outputs, inputs); rows: computes it if it is not cached."""
     if prepared_cache.folder is None:
         return backend.weights(rows())
     return Panels.of_arrays(prepared_cache.item(f"{name}.matrix", lambda: backend.weights(rows()).arrays()))
 
 
 def half(prepared_cache: PreparedCache, model: Model, name: str) -> np.ndarray:
-    """A weight of the model rounded to fp16; that of an fp16 checkpoint is mapped itself and not kept again."""
+    """A weight of the model rounded to fp16; the weight of an fp16 checkpoint is mapped and not cached."""
     item = f"{name}.half"
     if prepared_cache.holds(item):
         return prepared_cache.item(item, dict)["values"]
@@ -36,7 +36,7 @@ def half(prepared_cache: PreparedCache, model: Model, name: str) -> np.ndarray:
 
 
 def together(prepared_cache: PreparedCache, make: Callable[[T], R], wanted: Sequence[T]) -> Iterator[R]:
-    """`make` of each, in order: on the process's threads, and on two where digests and files take half of the time."""
+    """Results of `make` for each, in order, on the process's threads, or two where files take half of the time."""
     workers = max(get_threads(), 1 if prepared_cache.folder is None else 2)
     if workers == 1:
         yield from map(make, wanted)
@@ -46,7 +46,7 @@ def together(prepared_cache: PreparedCache, make: Callable[[T], R], wanted: Sequ
         try:
             for item in wanted:
                 running.append(pool.submit(contextvars.copy_context().run, make, item))
-                if len(running) > workers:  # no further ahead: what is made lies in memory until it is taken
+                if len(running) > workers:  # results wait in memory until they are read
                     yield running.pop(0).result()
             while running:
                 yield running.pop(0).result()

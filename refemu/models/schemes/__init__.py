@@ -1,4 +1,4 @@
-"""Schemes: assignment of a paper's units to the parts of the transformer; `registry` holds them by name."""
+"""Schemes assign a paper's units to the parts of the transformer; `registry` has them by name."""
 
 from refemu.models.schemes.registry import (
     SCHEMES,

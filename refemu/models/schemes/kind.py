@@ -1,8 +1,8 @@
 """The code of schemes: one object for each class of configurations.
 
-refemu's own is SCHEME in `schemes/<paper>/scheme.py`, which is imported when a model is first prepared, tapped or
-costed: units come with it, while names and parameters need configurations alone. Entry points name those of a
-distribution.
+refemu's own objects are SCHEME in `schemes/<paper>/scheme.py`, imported when a model is first prepared, tapped or
+costed, since they import units; names and parameters need only configurations. Other distributions name theirs as entry
+points.
 """
 
 import importlib
@@ -30,18 +30,18 @@ class SchemeKind(Generic[C]):
     """The code of the schemes whose configurations are of one class."""
 
     config: type[C]  #: a frozen dataclass
-    #: prepare(config, model, backend, calibration, progress): converts the weights, searches or trains what is offline;
-    #: of a part of a mix, model is a `Share`
+    #: prepare(config, model, backend, calibration, progress) converts the weights, and searches or trains offline
+    #: parameters; for a part of a mix, model is a `Share`
     prepare: "Callable[[C, Model, Backend, Calibration, Progress], Prepared | PreparedEncoder]"
-    ready: Mapping[str, C] = field(default_factory=dict)  #: by the names of a distribution's entry points
-    #: taps(config, half): units whose ports a run can show, in alphabetical order; half None: of the whole scheme
+    ready: Mapping[str, C] = field(default_factory=dict)  #: configurations by the names of entry points
+    #: taps(config, half): units whose ports a run can show, in alphabetical order; half None: the whole scheme
     taps: Callable[[C, Half | None], tuple[str, ...]] | None = None
-    accelerator: "Accelerator | None" = None  #: carries a block through the ports of the paper's units
-    cost: "Costs | None" = None  #: of a call of a part, on the accelerator
-    part_cost: "Costs | str" = "no machine computes it"  #: the same in a mix, or why there is none
+    accelerator: "Accelerator | None" = None  #: computes a block at the ports of the paper's units
+    cost: "Costs | None" = None  #: cost of a call of a part on the accelerator
+    part_cost: "Costs | str" = "no accelerator computes it"  #: cost as a part of a mix, or why there is none
 
     def __post_init__(self) -> None:
-        """Refuse fields of another type, and a second object for one class."""
+        """Check the types of the fields; a class has one object only."""
         if not _frozen(self.config):
             rule = "config must be a frozen dataclass that derives from refemu.models.Scheme"
             raise RefusedType(f"SchemeKind: {rule}, got {self.config!r:.60}")
@@ -53,17 +53,17 @@ class SchemeKind(Generic[C]):
         same = isinstance(self.ready, Mapping) and all(type(each) is self.config for each in self.ready.values())
         self._require("ready", f"a mapping of names to configurations {self.config.__name__}", same)
         if self.config in _KINDS:
-            raise RefusedType(f"SchemeKind: config {self.config.__name__} has one; derive a class for another")
+            raise RefusedType(f"SchemeKind: config {self.config.__name__} has one already; derive another class")
         _KINDS[self.config] = self
 
     def _require(self, name: str, what: str, right: bool) -> None:
         if not right:
-            got = f"got {getattr(self, name)!r:.60}; docs/plugin-reference.md says what it is called with"
+            got = f"got {getattr(self, name)!r:.60}; docs/plugin-reference.md gives its arguments"
             raise RefusedType(f"SchemeKind of {self.config.__name__}: {name} must be {what}, {got}")
 
 
 def _frozen(config: object) -> bool:
-    """Whether it is a frozen dataclass that derives from Scheme."""
+    """Whether `config` is a frozen dataclass that derives from Scheme."""
     if not (isinstance(config, type) and issubclass(config, Scheme)):
         return False
     options = vars(config).get("__dataclass_params__")
@@ -71,7 +71,7 @@ def _frozen(config: object) -> bool:
 
 
 def kind_of(config: Scheme) -> SchemeKind[Any]:
-    """The code for a configuration. RefusedType: there is none for its class."""
+    """The code for a configuration; raises RefusedType if its class has none."""
     home = type(config).__module__
     if home.startswith("refemu.models.schemes."):
         importlib.import_module(f"{home.rpartition('.')[0]}.scheme")

@@ -1,7 +1,7 @@
-"""The share of a model that one part of a mix computes, and models whose weights another part has changed.
+"""The share of a model that one part of a mix computes, and models whose weights another part changed.
 
-A scheme's class prepares what its model asks for: of a `Share` the linear layers of some blocks, or the attention, of
-any other model everything.
+A scheme prepares what its model contains: for a `Share`, the linear layers of some blocks or the attention; for any
+other model, everything.
 """
 
 import dataclasses
@@ -18,17 +18,17 @@ from refemu.models.weights.files import Weights
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Share(Model):
-    """Model of which one part of a mix is computed."""
+    """A model of which one part of a mix computes a share."""
 
-    blocks: tuple[int, ...] = ()  #: whose norms, linear layers and activations the part computes
-    outer: bool = False  #: embedding, residual sums, last norm and output matrix are the part's too
-    attends: bool = False  #: the attention of all blocks is the part's
-    scaled: bool = False  #: the attention reads queries that hold 1 / sqrt(head_dim)
-    attention: PreparedPart | None = None  #: of the mix, prepared before its linear parts; None: this is it
+    blocks: tuple[int, ...] = ()  #: blocks whose norms, linear layers and activations the part computes
+    outer: bool = False  #: whether it computes embedding, residual sums, last norm, output matrix
+    attends: bool = False  #: whether it computes the attention of all blocks
+    scaled: bool = False  #: whether the attention expects queries times 1 / sqrt(head_dim)
+    attention: PreparedPart | None = None  #: attention of the mix, prepared first; None: this part
 
     @property
     def whole(self) -> Model:
-        """The model without the division."""
+        """The whole model."""
         return Model(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Model)})
 
 
@@ -48,20 +48,20 @@ def attends(model: Model) -> bool:
 
 
 def scaled(model: Model, alone: bool) -> bool:
-    """Whether queries hold 1 / sqrt(head_dim) when attention reads them; alone: whether those of a whole model do."""
+    """Whether attention expects queries times 1 / sqrt(head_dim); alone: whether it does in a whole model."""
     return model.scaled if isinstance(model, Share) else alone
 
 
 def whole(model: Model) -> Model:
-    """The model behind a share, or the model itself."""
+    """The model of a share, or the model itself."""
     return model.whole if isinstance(model, Share) else model
 
 
 class Changed:
-    """Weights that go through a function."""
+    """Weights changed by a function."""
 
     def __init__(self, weights: Weights, change: Callable[[str, np.ndarray], np.ndarray]) -> None:
-        """change: of a canonical name and a tensor, float32 and of the same shape in both."""
+        """change: of a canonical name and a tensor; returns float32 of the same shape."""
         self._weights, self._change = weights, change
 
     def __repr__(self) -> str:
@@ -82,6 +82,6 @@ class Changed:
 
 
 def changed(model: Model, what: bytes, change: Callable[[str, np.ndarray], np.ndarray]) -> Model:
-    """The model with changed weights. what: tells this change from others; the sha256 is of the old one and this."""
+    """The model with changed weights. what: name of the change, which goes into the sha256."""
     sha256 = hashlib.sha256(model.sha256.encode() + b"|" + what).hexdigest()
     return dataclasses.replace(model, weights=Changed(model.weights, change), sha256=sha256)

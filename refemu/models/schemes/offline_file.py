@@ -1,6 +1,6 @@
-"""The file of what a scheme learns offline: an .npz without pickled objects or dates, described by canonical JSON.
+"""The file of the offline results of a scheme: an .npz without pickled objects or dates, described by canonical JSON.
 
-`what` is the thing that refusals name, such as "calibration".
+`what` names the result in errors, such as "calibration".
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from refemu.arith.checks import Refused
 from refemu.models.prepared.prepared_cache import PreparedCache
 
 T = TypeVar("T")
-VERSION = 1  #: of the file
+VERSION = 1  #: version of the file
 
 
 def to_bytes(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The file: equal contents give equal bytes, on one platform."""
+    """The bytes of the file: equal contents give equal bytes, on one platform."""
     text = json.dumps({"version": VERSION, **description}, sort_keys=True, separators=(",", ":"))
     container = io.BytesIO()
     named: Any = {"description": np.frombuffer(text.encode("ascii"), np.uint8), **arrays}
@@ -31,16 +31,16 @@ def to_bytes(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -
 
 
 def save(path: str | Path, data: bytes) -> None:
-    """Write a file, all of it or nothing."""
+    """Write a file atomically."""
     scratch.write_file(Path(path), data, shared=True)
 
 
 def remembered(
     prepared_cache: PreparedCache, tokens: Sequence[Sequence[int]], make: Callable[[], bytes]
 ) -> tuple[bytes, Path]:
-    """The file that `make` made of these texts at an earlier start, or makes now and keeps; and where it lies.
+    """The result that `make` computes from these texts, or saved at an earlier start, and the path of its file.
 
-    Only for a shelf that keeps something.
+    Only for a cache with a folder.
     """
     assert prepared_cache.folder is not None
     name = f"tokens-{tokens_digest(tokens)}"
@@ -49,7 +49,7 @@ def remembered(
 
 
 def tokens_digest(tokens: Sequence[Sequence[int]]) -> str:
-    """Digest of texts as token ids."""
+    """Digest of texts, given as token ids."""
     total = hashlib.sha256()
     for text in tokens:
         total.update(np.array(text, "<i8").tobytes() + b"|")
@@ -57,7 +57,7 @@ def tokens_digest(tokens: Sequence[Sequence[int]]) -> str:
 
 
 def load(path: str | Path, what: str, parse: Callable[[Archive], T]) -> tuple[dict[str, Any], T]:
-    """The description, and what `parse` makes of the arrays. Refuses a missing, damaged or foreign file."""
+    """The description, and `parse` of the arrays; raises Refused for a missing, damaged or foreign file."""
     where = Path(path)
     if not where.is_file():
         raise Refused(f"{what} {where}: no such file")
@@ -65,13 +65,13 @@ def load(path: str | Path, what: str, parse: Callable[[Archive], T]) -> tuple[di
 
 
 def read(data: bytes, where: Path, what: str, parse: Callable[[Archive], T]) -> tuple[dict[str, Any], T]:
-    """The same of the bytes of a file; where: its path, for messages."""
+    """`read` from the bytes of a file; where: its path, for messages."""
     try:
         archive = Archive(data, where.name, deflated=False)
         description = json.loads(archive.array("description").tobytes())
         parsed, version = parse(archive), description.pop("version")
-    except Exception as error:  # whatever a damaged container makes zipfile, NumPy and json raise
+    except Exception as error:  # zipfile, NumPy and json raise many types
         raise Refused(f"{what} {where}: not a readable {what}: {error or type(error).__name__}") from error
     if version != VERSION:
-        raise Refused(f"{what} {where}: version {VERSION} is needed, got {version!r}")
+        raise Refused(f"{what} {where}: version must be {VERSION}, got {version!r}")
     return description, parsed

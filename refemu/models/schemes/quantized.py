@@ -1,6 +1,6 @@
-"""Decoders whose linear layers multiply quantized values, of whatever format; everything else is scheme `fp16`.
+"""Decoders whose linear layers multiply values quantized in any way; everything else is scheme `fp16`.
 
-The base of schemes that a plug-in brings: such a scheme says what stands for a weight and for an input, and no more.
+The base of a plug-in's schemes: such a scheme only quantizes weights and inputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ from refemu.models.schemes.fp16.layers import columns
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.taps import Watch
 
-Weight: TypeAlias = Callable[[str, np.ndarray], np.ndarray]  #: of "blk.3.q" and its fp16 rows (outputs, inputs)
-Activation: TypeAlias = Callable[[np.ndarray], np.ndarray]  #: of float32 (tokens, inputs)
+Weight: TypeAlias = Callable[[str, np.ndarray], np.ndarray]  #: weight("blk.3.q", fp16 rows (outputs, inputs))
+Activation: TypeAlias = Callable[[np.ndarray], np.ndarray]  #: activation(float32 (tokens, inputs))
 
 
 class Quantized(Fp16):
-    """A decoder, or part of one, whose linear layers multiply what two functions give."""
+    """A decoder, or part of one, whose linear layers multiply the results of two functions."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Quantized(Fp16):
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """As in scheme `fp16`, of what stands for the input."""
+        """As in scheme `fp16`, on the quantized input."""
         return super().linear(layer, names, values(self._activation(x), x.shape, "an activation"), watch)
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:
@@ -49,10 +49,10 @@ class Quantized(Fp16):
 
 
 def values(array: np.ndarray, shape: tuple[int, ...], thing: str) -> np.ndarray:
-    """Values that a function of somebody else gave. Refused: another shape; RefusedType: no float32."""
+    """Values from a plug-in's function; Refused: another shape; RefusedType: not float32."""
     if not isinstance(array, np.ndarray) or array.dtype != np.float32:
         got = getattr(array, "dtype", type(array).__name__)
-        raise RefusedType(f"quantized: float32 is needed for {thing}, got {got}")
+        raise RefusedType(f"quantized: {thing} must be float32, got {got}")
     if array.shape != shape:
-        raise Refused(f"quantized: shape {shape} is needed for {thing}, got {array.shape}")
+        raise Refused(f"quantized: {thing} must have shape {shape}, got {array.shape}")
     return array

@@ -1,7 +1,7 @@
-"""Schemes by name: assignment of a paper's units to the parts of the transformer.
+"""Schemes by name, and mixes of them.
 
-`parse("olive-4:low=80,types=int")` is the configuration `olive-4` with two fields changed, and
-`parse("olive-4+leankv-k8v4")` the linear layers of one and the attention of another; `text` writes both back.
+`parse("olive-4:low=80,types=int")` is configuration `olive-4` with two fields changed, and
+`parse("olive-4+leankv-k8v4")` has the linear layers of one and the attention of another; `text` is the inverse.
 """
 
 import dataclasses
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 
 def parse(spec: str) -> Scheme:
-    """The configuration that `name:field=value,...` stands for, or the mix that several of them with `+` do.
+    """The configuration of `name:field=value,...`, or the mix of several of them joined by `+`.
 
     refemu.formats.config_text has the grammar of values, refemu.models.schemes.mix.grammar that of mixes.
-    Refuses an unknown scheme or field with the nearest match, values that the configuration refuses, and parts that
-    make no mix.
+    Raises Refused for an unknown scheme or field, with the nearest match, for invalid values, and for parts that do not
+    form a mix.
     """
     pieces = grammar.split(spec, SCHEMES)
     if len(pieces) > 1:
@@ -42,7 +42,7 @@ def parse(spec: str) -> Scheme:
         rules.check(parts, [piece.place for piece in pieces])
         return Mix(tuple(parts))
     if pieces[0].layers is not None and pieces[0].scheme.partition(":")[0] in SCHEMES:
-        raise Refused(f"scheme {spec[:60]!r}: @ chooses layers of a part, and a single scheme computes all")
+        raise Refused(f"scheme {spec[:60]!r}: @ selects layers of a part of a mix, not of a single scheme")
     return scheme_text.parse(spec)
 
 
@@ -56,33 +56,33 @@ def _part(piece: grammar.Piece) -> Part:
 
 
 def compose(parts: Sequence[tuple[Scheme, Sequence[int] | None]]) -> Mix:
-    """The mix of schemes and the blocks of each, None for those without; the last one is the attention."""
+    """The mix of schemes and the blocks of each, None for those without @; the last one is the attention."""
     return Mix(tuple(Part(scheme, None if blocks is None else tuple(blocks)) for scheme, blocks in parts))
 
 
 def find(scheme: "str | Scheme") -> Scheme:
     """The configuration of a text, or the configuration itself.
 
-    Refuses what is neither.
+    Raises Refused for an invalid text, RefusedType for another type.
     """
     return parse(scheme) if isinstance(scheme, str) else scheme_text.required(scheme)
 
 
 def register(kind: SchemeKind[C]) -> SchemeKind[C]:
-    """Add the schemes of `kind.ready` in this process, for `parse` and for `--scheme` of a program that does so.
+    """Add the schemes of `kind.ready` in this process, for `parse` and for `--scheme` of a program that calls this.
 
-    A distribution brings schemes by entry points `refemu.schemes`. Refuses a name of refemu's own, and what is no
-    SchemeKind or brings no name.
+    A distribution adds schemes by entry points `refemu.schemes`. Raises Refused for a name of refemu's own,
+    RefusedType unless `kind` is a SchemeKind with a name.
     """
     if not isinstance(kind, SchemeKind) or not kind.ready:
-        raise RefusedType(f"scheme: a SchemeKind with ready configurations is needed, got {kind!r:.60}")
+        raise RefusedType(f"scheme: must be a SchemeKind with ready configurations, got {kind!r:.60}")
     for known in kind.ready:
         PLUGGED.register(kind, known)
     return kind
 
 
 def plugged() -> tuple[str, ...]:
-    """Names of the schemes that are not refemu's own."""
+    """Names of plug-in and registered schemes."""
     return PLUGGED.names()
 
 
@@ -99,54 +99,54 @@ def prepare(
 
 
 def taps(config: Scheme) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order; none if the scheme taps none."""
+    """The units whose ports a run under `config` can show, in alphabetical order; empty if the scheme has no taps."""
     shown = kind_of(config).taps
     return shown(config, None) if shown else ()
 
 
 def machine(config: Scheme) -> "Accelerator":
-    """The function that runs a block on the scheme's machine; refuses a scheme without one."""
+    """The function that runs a block on the scheme's accelerator; raises Refused for a scheme without one."""
     return _there(config, kind_of(config).accelerator, "accelerator")
 
 
 def costs(config: Scheme) -> "Costs":
-    """The function that gives the cost of a call on the scheme's machine; refuses a scheme without one."""
+    """The function for the cost of a call on the scheme's accelerator; raises Refused for a scheme without one."""
     for number, part in enumerate(config.parts if isinstance(config, Mix) else (), start=1):
         why = kind_of(part.scheme).part_cost
         if isinstance(why, str):
-            raise Refused(f"cost: a part needs a cost of its own, got part {number}, {part.text!r}: {why}")
+            raise Refused(f"cost: each part must have its own cost, got part {number}, {part.text!r}: {why}")
     return _there(config, kind_of(config).cost, "cost")
 
 
 def _there(config: Scheme, function: T | None, field: str) -> T:
-    """A function of the machine. field: of `SchemeKind`. Refused: the scheme has none, or is a mix."""
+    """A function of the accelerator. field: of `SchemeKind`. Raises Refused for a scheme without it, or a mix."""
     if function is not None:
         return function
     if isinstance(config, Mix):
         alone = ", ".join(part.text for part in config.parts)
-        raise Refused(f"machine: a block of one scheme is needed, got the mix {config.text}; its parts are {alone}")
+        raise Refused(f"machine: must be one scheme, got the mix {config.text}; use one of its parts: {alone}")
     ready = ", ".join(known for known, scheme in SCHEMES.items() if getattr(kind_of(scheme), field))
-    raise Refused(f"machine: scheme {name(config)} has no machine; those of {ready} are there")
+    raise Refused(f"machine: scheme {name(config)} has no accelerator; use one of {ready}")
 
 
 def name(scheme: Scheme) -> str:
-    """The registered name with the fewest fields to change, the first of equals; of a mix its text."""
+    """The registered name with the fewest changed fields, the first of equal ones; the text of a mix."""
     return text(scheme) if isinstance(scheme, Mix) else scheme_text.name(scheme)
 
 
 def text(scheme: Scheme) -> str:
     """The shortest text that `parse` turns into `scheme`.
 
-    Refuses one with a value, such as a path, that would begin a part of a mix.
+    Raises Refused for a value that `parse` would read as the start of a part, such as a path with a plus.
     """
     written = scheme.text if isinstance(scheme, Mix) else scheme_text.text(scheme)
     if len(grammar.split(written, SCHEMES)) != (len(scheme.parts) if isinstance(scheme, Mix) else 1):
-        raise Refused(f"scheme: a value must hold no + before a scheme's name, got {written[:200]!r}")
+        raise Refused(f"scheme: a value must not have a + before a scheme's name, got {written[:200]!r}")
     return written
 
 
 def describe() -> list[dict[str, Any]]:
-    """One row per registered scheme: name, paper, its halves in a mix, and its parameters as `parse` takes them."""
+    """One row per registered scheme: name, paper, its halves in a mix, and its parameters as `parse` reads them."""
     rows = []
     scheme: Any
     for known, scheme in (*SCHEMES.items(), *PLUGGED.working()[0].items()):
@@ -164,7 +164,7 @@ def describe() -> list[dict[str, Any]]:
 
 
 def parameters(scheme: Scheme) -> dict[str, Any]:
-    """Every field of a configuration by name, as a manifest carries it; tuples become lists. Of a mix: of its parts."""
+    """Every field of a configuration by name, as in a manifest; tuples become lists. For a mix, by part."""
     if isinstance(scheme, Mix):
         return {"parts": [_parameters_of(part) for part in scheme.parts]}
     fields = dataclasses.asdict(scheme)  # type: ignore[call-overload]

@@ -1,8 +1,8 @@
 """A scheme's configuration, and the protocol of the model prepared under it.
 
 The module of a configuration imports none of the code that runs the scheme.
-`Prepared` is the list of parts that `refemu.models.runtime` asks for. Scheme `fp16` computes every one of them
-[D-arith-15]; another scheme derives from it and replaces what its paper changes.
+`Prepared` lists the parts that `refemu.models.runtime` calls. Scheme `fp16` computes all of them [D-arith-15]; another
+scheme derives from it and overrides what its paper changes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +19,13 @@ from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.taps import Watch
 
-GROUPS = GATED  #: linear layers of a Llama-like block; a group reads one input
+GROUPS = GATED  #: linear layers of a Llama-like block, grouped by input
 
 Half: TypeAlias = Literal[
     "linear", "attention"
-]  #: of a decoder, in a mix; "linear": norms, linear layers, activations of blocks
+]  #: halves of a decoder in a mix; "linear": norms, linear layers, activations of blocks
 Scope: TypeAlias = Literal["linear", "attention", "outer"]  #: "outer": embedding, residual sums, last norm, head
-CalibrationTokens: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  #: of one text, or of several
+CalibrationTokens: TypeAlias = Sequence[int] | Sequence[Sequence[int]]  #: token ids of one text, or of several
 Progress: TypeAlias = Callable[[str, int, int], None]  #: progress(what, done, total)
 
 
@@ -34,19 +34,17 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 class Scheme:
-    """Parameters of a scheme: a frozen dataclass derives from this, and its fields are the parameters.
+    """Parameters of a scheme: the fields of a frozen dataclass that derives from this class.
 
-    The command line sets them by name, a manifest carries them. `kind.SchemeKind` has the code of the scheme.
+    The command line sets them by name, a manifest contains them. `kind.SchemeKind` has the code of the scheme.
     """
 
-    paper: ClassVar[str] = ""  #: "olive §3.4", or where else the scheme is defined
-    encoders: ClassVar[bool] = False  #: it also computes BERT-like encoders
-    every_decoder: ClassVar[bool] = (
-        False  #: it computes what a `ModelConfig` can describe, not only Llama-like decoders
-    )
-    halves: ClassVar[tuple[Half, ...]] = ()  #: what of it a mix may take
-    other_half: ClassVar[str] = ""  #: why a mix may not take the other half, and what to do
-    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}  #: parameters that have an effect in one place of a mix only
+    paper: ClassVar[str] = ""  #: definition of the scheme, such as "olive §3.4"
+    encoders: ClassVar[bool] = False  #: whether it also computes BERT-like encoders
+    every_decoder: ClassVar[bool] = False  #: whether it computes every `ModelConfig`, not only Llama-like decoders
+    halves: ClassVar[tuple[Half, ...]] = ()  #: halves that a mix may use
+    other_half: ClassVar[str] = ""  #: why a mix may not use the other half, and what to do
+    only: ClassVar[Mapping[Scope, frozenset[str]]] = {}  #: parameters that affect one place of a mix only
 
     @property
     def two_phases(self) -> bool:
@@ -60,22 +58,22 @@ class Scheme:
 
     @property
     def scales_queries(self) -> bool:
-        """Whether 1 / sqrt(head_dim) is in the queries that the linear layers make and the attention reads."""
+        """Whether linear layers put 1 / sqrt(head_dim) into queries, and attention expects it."""
         return False
 
     @property
     def encodes_stream(self) -> bool:
-        """Whether linear layers encode the residual stream itself, which then holds fp16 values."""
+        """Whether linear layers encode the residual stream itself, which then has fp16 values."""
         return False
 
     @property
     def looks_at_blocks(self) -> bool:
-        """Whether a parameter is about certain blocks, or chooses among all."""
+        """Whether a parameter refers to certain blocks, or chooses among all."""
         return False
 
     @property
     def arriving_tokens(self) -> int | None:
-        """Calibration tokens of the run that freezes inputs as they arrive after all else; None: there is none."""
+        """Calibration tokens of the run that freezes inputs as they arrive, the last run; None: no such run."""
         return None
 
 
@@ -103,7 +101,7 @@ class Prepared(Protocol):
         """
 
     def position(self, start: int, count: int) -> np.ndarray:
-        """Learned embeddings of consecutive positions.
+        """Look up learned embeddings of consecutive positions.
 
         Parameters
         ----------
@@ -169,7 +167,7 @@ class Prepared(Protocol):
         """
 
     def cache(self, layer: int) -> Cache:
-        """Make the empty KV cache of a block: `len`, `append(k, v)`.
+        """Make the empty KV cache of a block, with `len` and `append(k, v)`.
 
         Parameters
         ----------
@@ -279,10 +277,10 @@ class Prepared(Protocol):
 
 
 class PreparedPart(Prepared, Protocol):
-    """A part of a mix: most parts change nothing for others and freeze nothing."""
+    """A part of a mix; by default it changes no other part and freezes nothing."""
 
     def smoothed(self, model: Model) -> Model:
-        """The model with what this attention changes in the weights of linear parts (D-mix-2)."""
+        """The model with this attention's changes to the weights of linear parts (D-mix-2)."""
         return model
 
     def settle(self, model: Model, source: CalibrationTokens | None, runner: Prepared) -> None:
@@ -290,19 +288,19 @@ class PreparedPart(Prepared, Protocol):
         return
 
     def wider(self, model: Model) -> Self | None:
-        """This part with wider layers, to be settled again; None: it stays."""
+        """This part with wider layers, to be settled again; None: unchanged."""
         return None
 
     def thaw(self) -> None:
-        """Forget what `settle` froze."""
+        """Drop what `settle` froze."""
         return
 
 
 def require_layers(scheme: Scheme, model: Model) -> None:
-    """Refuse a decoder with layers that the scheme does not compute."""
+    """Raise Refused for a decoder with layers that the scheme does not compute."""
     more = () if isinstance(model.config, EncoderConfig) else model.config.unlike_llama
     if more and not scheme.every_decoder:
         raise Refused(
-            f"{type(scheme).__name__} computes Llama-like decoders, and {model.name} has "
+            f"{type(scheme).__name__} computes Llama-like decoders, got {model.name} with "
             f"{', '.join(more)}; docs/your-model.md says which schemes compute these"
         )

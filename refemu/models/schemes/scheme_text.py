@@ -1,4 +1,4 @@
-"""Single schemes by name: texts to configurations and back. `registry` adds the mixes of several."""
+"""Single schemes by name: text to configuration and back. `registry` adds mixes."""
 
 import dataclasses
 import importlib
@@ -12,7 +12,7 @@ from refemu.formats import config_text
 from refemu.models.schemes.kind import SchemeKind
 from refemu.models.schemes.scheme import Scheme
 
-#: The folder of every scheme, in whose `config.READY` it stands.
+#: folder of every scheme, whose `config.READY` contains it
 PAPERS = {
     "fp16": "fp16",
     "olive-4": "olive",
@@ -39,31 +39,31 @@ PAPERS = {
 
 
 def required(scheme: object) -> Scheme:
-    """A configuration; refuses anything else."""
+    """The configuration itself; raises RefusedType for anything else."""
     if isinstance(scheme, Scheme):
         return scheme
     got = f"the class {scheme.__name__}" if isinstance(scheme, type) else type(scheme).__name__
-    raise RefusedType(f"scheme: a name or a configuration is needed, got {got}")
+    raise RefusedType(f"scheme: must be a name or a configuration, got {got}")
 
 
 def _validated(kind: object, known: str, origin: plugins.Origin) -> Scheme:
     if not isinstance(kind, SchemeKind):
         how = "name SCHEME = SchemeKind(config=..., prepare=...)"
-        raise RefusedType(f"scheme {known}: a SchemeKind is needed, got {kind!r:.60}; {how}")
+        raise RefusedType(f"scheme {known}: must be a SchemeKind, got {kind!r:.60}; {how}")
     if known not in kind.ready:
         there = ", ".join(kind.ready) or "none"
-        raise Refused(f"scheme {known}: ready must hold a configuration of that name, got {there}; add it there")
+        raise Refused(f"scheme {known}: ready must have a configuration of that name, got {there}; add it")
     config: Scheme = kind.ready[known]
     return config
 
 
-PLUGGED = plugins.Registry("scheme", lambda: PAPERS, _validated)  #: schemes of plug-ins, and those registered by call
+PLUGGED = plugins.Registry("scheme", lambda: PAPERS, _validated)  #: schemes of plug-ins, and registered ones
 
 
 class Ready(Mapping[str, Scheme]):
-    """The registered configurations by name; the module of a paper is imported when one of its schemes is read.
+    """Registered configurations by name; the module of a paper is imported when one of its schemes is read.
 
-    It finds schemes of plug-ins too, and lists refemu's own.
+    It includes schemes of plug-ins; iteration lists refemu's own.
     """
 
     def __getitem__(self, name: str) -> Scheme:
@@ -86,23 +86,23 @@ SCHEMES = Ready()
 
 
 def parse(spec: str) -> Scheme:
-    """The configuration that `name:field=value,...` stands for.
+    """The configuration of `name:field=value,...`.
 
     refemu.formats.config_text has the grammar of values.
-    Refuses an unknown scheme or field with the nearest match, and values that the configuration refuses.
+    Raises Refused for an unknown scheme or field, with the nearest match, and for invalid values.
     """
     name, _, rest = spec.partition(":")
     base = SCHEMES[name]
     changes = {}
-    for part in rest.split(","):  # a later value takes the place of an earlier one, so that a text can be extended
+    for part in rest.split(","):  # a later value overrides an earlier one
         for key, value in config_text.assignments(part, f"scheme {name}").items():
             changes[key] = _change(name, base, key, value)
-    with reading(f"scheme {name}", "a configuration"):  # such as an integer beyond every fraction
+    with reading(f"scheme {name}", "a configuration"):  # such as an integer too large for a float
         return dataclasses.replace(base, **changes)  # type: ignore[type-var]
 
 
 def name(scheme: Scheme) -> str:
-    """The registered name with the fewest fields to change; the first of equals."""
+    """The registered name with the fewest changed fields; the first of equal ones."""
     module = type(scheme).__module__
     there = [known for known, paper in PAPERS.items() if module == f"refemu.models.schemes.{paper}.config"]
     others: Iterable[str] = () if module.startswith("refemu.") else PLUGGED.working()[0]
@@ -118,7 +118,7 @@ def text(scheme: Scheme) -> str:
 
 
 def differences(known: str, scheme: Scheme) -> dict[str, Any]:
-    """The fields in which a configuration is not the registered one `known`, by name."""
+    """The fields in which a configuration differs from the registered one `known`, by name."""
     base = SCHEMES[known]
     names = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
     return {key: getattr(scheme, key) for key in names if getattr(scheme, key) != getattr(base, key)}

@@ -1,7 +1,6 @@
-"""Settings and names of tensors of a weight file, read so that nothing is ignored.
+"""Settings and tensor names of a weight file, read so that none is ignored.
 
-A tensor or setting that a model as modelled here does not use is refused: a bias left out would give other logits
-without a word.
+A tensor or setting that the model does not use is rejected: a bias left out would silently change the logits.
 """
 
 import json
@@ -32,7 +31,7 @@ class Renamed:
         raw: Callable[[str], str],
         unused: Sequence[str] = (),
     ) -> None:
-        """raw: canonical name to the file's. unused: tensors that may be there."""
+        """raw: canonical name to the file's name. unused: tensors that may exist and are not read."""
         self.file = file
         require_blocks(file, config.blocks)
         self._raw = {name: raw(name) for name in config.shapes}
@@ -51,7 +50,7 @@ class Renamed:
         return self.file.shape(self._raw[name])
 
     def tensor(self, name: str) -> np.ndarray:
-        """A weight as float32, decoded anew by every call."""
+        """A weight as float32, decoded at every call."""
         return self.file.tensor(self._raw[name])
 
     def half(self, name: str) -> np.ndarray:
@@ -60,17 +59,17 @@ class Renamed:
 
 
 def require_blocks(file: WeightFile, blocks: int) -> None:
-    """Refuse more blocks than the file has tensors, before a name is made for each."""
+    """Raise Refused for more blocks than the file has tensors, before a name is made for each."""
     if blocks > len(file.names):
-        raise Refused(f"{file.path}: {blocks} blocks need a tensor each at least, the file has {len(file.names)}")
+        raise Refused(f"{file.path}: must have a tensor for each of {blocks} blocks, got {len(file.names)} tensors")
 
 
 def require_same(
     file: WeightFile, wanted: Mapping[str, tuple[int, ...]], meaning: str, unused: Sequence[str] = ()
 ) -> None:
-    """Every tensor of `wanted` is in the file in its shape and a known type, and there is nothing else but `unused`.
+    """Require every tensor of `wanted` in its shape and a known type, and nothing else but `unused`.
 
-    meaning: what the tensors make up, for the message.
+    meaning: what the tensors form, for the message.
     """
     there = set(file.names)
     for raw, shape in wanted.items():
@@ -81,12 +80,12 @@ def require_same(
         file.require_type(raw)
     more = sorted(there - set(wanted) - set(unused))
     if more:
-        raise Refused(f"{file.path}: tensor {more[0]} is no part of {meaning} as modelled here")
+        raise Refused(f"{file.path}: tensor {more[0]} is not part of {meaning} as refemu models it")
 
 
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Begin every refusal of what a file states with the file, such as that of a scaling made of its settings."""
+    """Start every error about a setting with the file, such as an error of a scaling made from its settings."""
     try:
         yield
     except (Refused, RefusedType) as error:
@@ -96,7 +95,7 @@ def naming(file: Path) -> Iterator[None]:
 
 
 class Settings:
-    """Settings of a file by key; every refusal names file and key."""
+    """Settings of a file by key; every error names file and key."""
 
     def __init__(self, where: str, get: Any) -> None:
         """get: get(key, default), the setting of a key."""
@@ -104,7 +103,7 @@ class Settings:
         self._read: set[str] = set()
 
     def any(self, key: str, default: Any = None) -> Any:
-        """A setting of whatever kind."""
+        """A setting of any kind."""
         self._read.add(key)
         return self._get(key, default)
 
@@ -116,7 +115,7 @@ class Settings:
         return setting
 
     def truth(self, key: str, default: bool) -> bool:
-        """A truth value; 0 and 1 are taken for one."""
+        """A truth value; 0 and 1 are read as one."""
         setting = self.any(key, default)
         if setting not in (False, True):
             raise Refused(f"{self._where}{key} must be true or false, got {setting!r}")
@@ -130,9 +129,9 @@ class Settings:
         return int(setting)
 
     def real(self, key: str, default: float | None = None) -> float:
-        """A number that float32 holds."""
+        """A number that float32 can represent."""
         setting = self.value(key, default)
-        if isinstance(setting, bool) or not -_LARGEST <= setting <= _LARGEST:  # NaN is not either
+        if isinstance(setting, bool) or not -_LARGEST <= setting <= _LARGEST:  # NaN fails as well
             raise Refused(f"{self._where}{key} must be a number that float32 holds, got {setting!r}")
         return float(setting)
 
@@ -144,42 +143,40 @@ class Settings:
         return tuple(float(x) for x in setting)
 
     def choice(self, key: str, choices: Mapping[str, T], default: str | None = None) -> T:
-        """What a text stands for."""
+        """The value that a text of `choices` names."""
         setting = self.any(key, default)
         if not isinstance(setting, str) or setting not in choices:
             raise Refused(f"{self._where}{key} must be one of {', '.join(choices)}, got {setting!r}")
         return choices[setting]
 
     def expect(self, key: str, wanted: Any, why: str) -> None:
-        """Refuse another setting than the one that is modelled."""
+        """Raise Refused for another setting than the one that is modelled."""
         setting = self.any(key, wanted)
         if setting != wanted:
             raise Refused(f"{self._where}{key} must be {wanted!r} ({why}), got {setting!r}")
 
     def require_all_read(self, keys: Iterable[str], harmless: Container[str] = ()) -> None:
-        """Refuse a key that nobody read and that is not known to leave results as they are."""
+        """Raise Refused for a key that nobody read and that may change results."""
         for key in keys:
             if key not in self._read and key not in harmless:
-                raise Refused(
-                    f"{self._where}{key} is a setting that is not modelled here, got {self._get(key, None)!r}"
-                )
+                raise Refused(f"{self._where}{key} is not a setting that refemu models, got {self._get(key, None)!r}")
 
 
-LONGEST = 1 << 22  #: bytes of a JSON file; the index of a model in hundreds of files takes a tenth
+LONGEST = 1 << 22  #: largest JSON file in bytes; the index of a model in hundreds of files has a tenth
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; refuses a missing file and anything else in it."""
+    """The object in a JSON file; raises Refused if it is missing or anything else."""
     try:
         with reading(str(path), "JSON"):
             content = json.loads(contents(path, LONGEST, str(path)).decode("utf-8"))
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror or error}; the sizes of a safetensors model stand there") from None
+        raise Refused(f"{path}: {error.strerror or error}; the sizes of a safetensors model are in this file") from None
     if not isinstance(content, dict):
         raise Refused(f"{path}: a JSON object is needed, got {type(content).__name__}")
     return content
 
 
 def float32(value: float) -> float:
-    """The float32 that a setting stands for."""
+    """The float32 value of a setting."""
     return float(np.float32(value))

@@ -1,7 +1,7 @@
 """Sizes and tensor names of a GPT-2-like or OPT-like decoder, from a safetensors file and its `config.json`.
 
-GPT-2 stores its linear layers (in, out), query, key and value side by side in one; OPT stores two rows in front of its
-position embedding that no token reads. As in `checkpoint`, a setting or tensor that is not modelled is refused.
+GPT-2 stores its linear layers (in, out), with query, key and value in one tensor; the position embedding of OPT begins
+with two rows that no token reads. As in `checkpoint`, a setting or tensor that is not modelled is rejected.
 """
 
 from pathlib import Path
@@ -20,8 +20,8 @@ ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
 }
 HEAD = "lm_head.weight"
-OFFSET = 2  #: rows of OPT's position embedding in front of position 0
-OPT_EPS = 1e-5  #: of LayerNorm, which OPT's configuration does not state
+OFFSET = 2  #: rows of OPT's position embedding before position 0
+OPT_EPS = 1e-5  #: epsilon of LayerNorm, which OPT's configuration does not state
 
 GPT2_NAMES = {
     "attn_norm": "ln_1",
@@ -52,7 +52,7 @@ OPT_NAMES = {
 
 
 def gpt2_config(folder: Path) -> ModelConfig:
-    """Sizes from Hugging Face's `config.json` of a GPT-2-like decoder."""
+    """Sizes from the `config.json` of a GPT-2-like decoder."""
     where, read = folder / "config.json", hf_settings(folder)
     read.expect("model_type", "gpt2", "a GPT-2-like decoder")
     for key, wanted in (
@@ -60,7 +60,7 @@ def gpt2_config(folder: Path) -> ModelConfig:
         ("scale_attn_by_inverse_layer_idx", False),
         ("add_cross_attention", False),
     ):
-        read.expect(key, wanted, "a GPT-2-like decoder as modelled here")
+        read.expect(key, wanted, "as in GPT-2")
     width, heads = read.whole("n_embd"), read.whole("n_head")
     return read.finished(
         ModelConfig(
@@ -84,17 +84,17 @@ def gpt2_config(folder: Path) -> ModelConfig:
 
 
 def opt_config(folder: Path) -> ModelConfig:
-    """Sizes from Hugging Face's `config.json` of an OPT-like decoder; LayerNorm behind a block half is refused."""
+    """Sizes from the `config.json` of an OPT-like decoder; LayerNorm after a block half is rejected."""
     where, read = folder / "config.json", hf_settings(folder)
     read.expect("model_type", "opt", "an OPT-like decoder")
     width, heads = read.whole("hidden_size"), read.whole("num_attention_heads")
-    read.expect("do_layer_norm_before", True, "LayerNorm behind a block half is not modelled")
+    read.expect("do_layer_norm_before", True, "LayerNorm after a block half is not modelled")
     for key, wanted in (
         ("_remove_final_layer_norm", False),
         ("layer_norm_elementwise_affine", True),
         ("word_embed_proj_dim", width),
     ):
-        read.expect(key, wanted, "an OPT-like decoder as modelled here")
+        read.expect(key, wanted, "as in OPT")
     return read.finished(
         ModelConfig(
             blocks=read.whole("num_hidden_layers"),
@@ -117,7 +117,7 @@ def opt_config(folder: Path) -> ModelConfig:
 
 
 def gpt2_weights(file: WeightFile, config: ModelConfig) -> Converted:
-    """The weights of a GPT-2-like file; causal masks, which old files hold, are passed over."""
+    """The weights of a GPT-2-like file; the causal masks of old files are skipped."""
     require_blocks(file, config.blocks)
     start = "transformer." if "transformer.wte.weight" in file.names else ""
     masks = tuple(f"{start}h.{layer}.attn.{name}" for layer in range(config.blocks) for name in ("bias", "masked_bias"))
@@ -131,7 +131,7 @@ def opt_weights(file: WeightFile, config: ModelConfig) -> Converted:
 
 
 def gpt2_source(name: str, config: ModelConfig, start: str = "transformer.") -> Source:
-    """`blk.3.k` stands in the middle third of the transposed `transformer.h.3.attn.c_attn.weight`."""
+    """`blk.3.k` is the middle third of the transposed `transformer.h.3.attn.c_attn.weight`."""
     shape = config.shapes[name]
     if name == "head":
         return Source(HEAD, shape)

@@ -1,7 +1,7 @@
-"""The sha256 of a file, remembered by path, size, date of change and inode, so that a second start does not read it.
+"""The sha256 of a file, cached by path, size, date of change and inode, so that a second start does not read it.
 
-What is remembered lies below the cache folder, a small file for each. A file that changed within the last moments is
-digested but not remembered: its next change could bear the same date.
+Each digest is a small file below the cache folder. The digest of a file that changed within the last moments is not
+cached: its next change could have the same date.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ from refemu import checked_json, scratch
 from refemu.arith.checks import Refused
 from refemu.home import cache_folder, make_private
 
-FOLDER = "digests"  #: below the cache folder
-MOMENT = 2_000_000_000  #: nanoseconds; no file system's dates are coarser
+FOLDER = "digests"  #: folder below the cache folder
+MOMENT = 2_000_000_000  #: nanoseconds; the coarsest dates of file systems
 
-_taken: dict[Path, "Stamp"] = {}  # stamps that digests of this process belong to
+_taken: dict[Path, "Stamp"] = {}  # stamps of the digests of this process
 
 
 class Stamp(NamedTuple):
-    """What changes with the content of a file."""
+    """Properties that change with the content of a file."""
 
     size: int
     changed: int  #: nanoseconds since 1970
@@ -30,7 +30,7 @@ class Stamp(NamedTuple):
 
 
 def stamp(file: Path) -> Stamp:
-    """The present stamp of a file; refuses a missing one."""
+    """The present stamp of a file; raises Refused if it is missing."""
     try:
         status = file.stat()
     except OSError as error:
@@ -39,7 +39,7 @@ def stamp(file: Path) -> Stamp:
 
 
 def digest(file: Path) -> str:
-    """sha256 of a file, in hex, read anew only where its stamp differs from the one remembered."""
+    """sha256 of a file, in hex; the file is read only if its stamp differs from the cached one."""
     now, memory = stamp(file), _memory(file)
     known = _recall(memory, file, now)
     _taken[file.absolute()] = now
@@ -54,7 +54,7 @@ def digest(file: Path) -> str:
 
 
 def read(file: Path) -> str:
-    """sha256 of a file, in hex, from its bytes."""
+    """sha256 of a file, in hex, computed from its bytes."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -63,10 +63,10 @@ def read(file: Path) -> str:
 
 
 def require_same(file: Path) -> None:
-    """Refuse a file that changed since this process took its digest."""
+    """Raise Refused if a file changed since this process computed its digest."""
     before = _taken.get(file.absolute())
     if before is not None and stamp(file) != before:
-        raise Refused(f"{file}: the file changed since its sha256 was taken; start again")
+        raise Refused(f"{file}: the file changed since its sha256 was computed; start again")
 
 
 def _memory(file: Path) -> Path:

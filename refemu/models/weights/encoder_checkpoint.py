@@ -1,7 +1,7 @@
 """Sizes and tensor names of a BERT-like encoder, from a safetensors file and its `config.json`.
 
-A setting or tensor that the encoder as modelled here does not use is refused, but for those in `UNUSED`, which no
-hidden state depends on.
+A setting or tensor that the encoder does not use is rejected, except those in `UNUSED`, which no hidden state depends
+on.
 """
 
 import re
@@ -24,12 +24,16 @@ HF_NAMES = {
     "up": "intermediate.dense",
     "down": "output.dense",
     "ffn_norm": "output.LayerNorm",
-}  #: Hugging Face's names
-UNUSED = ("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias")  #: 0, 1, 2, ...; and of another output
+}  #: names of Hugging Face
+UNUSED = (
+    "embeddings.position_ids",
+    "pooler.dense.weight",
+    "pooler.dense.bias",
+)  #: 0, 1, 2, ...; a layer of another output
 
 
 def is_encoder(folder: Path) -> bool:
-    """Whether the `config.json` in `folder` describes a BERT-like encoder; refuses one that is missing or no JSON."""
+    """Whether the `config.json` in `folder` describes a BERT-like encoder; raises Refused unless it is JSON."""
     return read_json(folder / "config.json").get("model_type") == "bert"
 
 
@@ -45,7 +49,7 @@ def hf_config(folder: Path) -> EncoderConfig:
         ("is_decoder", False),
         ("add_cross_attention", False),
     ):
-        read.expect(key, wanted, "a BERT-like encoder as modelled here")
+        read.expect(key, wanted, "as in BERT")
     with naming(where):
         return EncoderConfig(
             blocks=read.whole("num_hidden_layers"),

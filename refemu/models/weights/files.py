@@ -1,6 +1,6 @@
-"""Weight files, tensor by tensor: GGUF and safetensors, each through its own library.
+"""Weight files, tensor by tensor: GGUF and safetensors, each read with its own library.
 
-A file is memory-mapped; `tensor` decodes one tensor to float32 and keeps nothing. Every decoding is exact or a fixed
+A file is memory-mapped; `tensor` decodes one tensor to float32 and caches nothing. Every decoding is exact or a fixed
 sequence of elementwise IEEE operations (a GGUF block is scale * code + minimum), so the values are the same everywhere.
 """
 
@@ -18,8 +18,8 @@ from refemu.arith.reader_errors import reading
 from refemu.models.extras import need
 from refemu.models.weights import digests
 
-LENGTH = struct.Struct("<Q")  #: of a string of a GGUF file
-COMPILED = 1 << 18  #: elements from which on compiled code casts
+LENGTH = struct.Struct("<Q")  #: length field of a string in a GGUF file
+COMPILED = 1 << 18  #: fewest elements that compiled code casts
 GGUF_TYPES = (
     *("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"),
     *("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS"),
@@ -38,7 +38,7 @@ class Weights(Protocol):
         """Shape of a tensor; a linear layer is (out, in)."""
 
     def tensor(self, name: str) -> np.ndarray:
-        """A tensor as float32, decoded anew by every call. Refuses NaN and infinity."""
+        """A tensor as float32, decoded at every call; raises Refused for NaN and infinity."""
 
 
 class WeightFile(Weights, Protocol):
@@ -47,11 +47,11 @@ class WeightFile(Weights, Protocol):
     path: Path
 
     def require_type(self, name: str) -> None:
-        """Refuse a tensor of a type that `tensor` does not decode."""
+        """Raise Refused for a tensor of a type that `tensor` does not decode."""
 
 
 def paths(weights: Any) -> tuple[Path, ...]:
-    """The files that weights are read from; none for seeded weights."""
+    """The files that weights are read from; none for untrained random weights."""
     file = getattr(weights, "file", None)
     if file is None:
         return ()
@@ -59,15 +59,15 @@ def paths(weights: Any) -> tuple[Path, ...]:
 
 
 def require_same(weights: Any) -> None:
-    """Refuse weights of which a file changed since its digest was taken."""
+    """Raise Refused if a file of the weights changed since its digest was computed."""
     for file in paths(weights):
         digests.require_same(file)
 
 
 def half(weights: Any, name: str) -> np.ndarray:
-    """A tensor rounded once to fp16: float16, mapped where the file holds that, else made anew by every call.
+    """A tensor rounded once to fp16: float16, mapped if the file stores that, else computed at every call.
 
-    Weights that transform what their file holds have no `half` of their own, and `tensor` is rounded.
+    Weights that transform the tensors of their file have no `half`; their `tensor` is rounded.
     """
     reader = next(kind for kind in type(weights).__mro__ if "tensor" in vars(kind))
     if "half" in vars(reader):
@@ -77,7 +77,7 @@ def half(weights: Any, name: str) -> np.ndarray:
 
 
 def narrow(values: np.ndarray) -> np.ndarray:
-    """float32 rounded to float16, compiled where there is much of it."""
+    """float32 rounded to float16, by compiled code where it is large."""
     if values.size < COMPILED:
         return fp16.to_f16(values)
     from refemu.arith import fp16_compiled
@@ -90,14 +90,14 @@ class Gguf(WeightFile, Protocol):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of all metadata."""
+        """All keys of the metadata."""
 
     def metadata(self, key: str, default: Any = None) -> Any:
-        """A metadata value: int, float, bool, str or a list of these; `default` where there is none."""
+        """A metadata value: int, float, bool, str or a list of these; `default` if there is none."""
 
 
 class GgufFile:
-    """A GGUF file (version 2 or 3); one of several holds its own tensors only."""
+    """A GGUF file (version 2 or 3), or a part of a split one with its own tensors only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -116,7 +116,7 @@ class GgufFile:
         return f"GgufFile({str(self.path)!r}, {len(self._tensors)} tensors)"
 
     def metadata(self, key: str, default: Any = None) -> Any:
-        """A metadata value: int, float, bool, str or a list of these; `default` where the file has none."""
+        """A metadata value: int, float, bool, str or a list of these; `default` if the file has none."""
         if key not in self._fields:
             return default
         field, kinds = self._fields[key], self._library.GGUFValueType
@@ -125,7 +125,7 @@ class GgufFile:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Keys of all metadata."""
+        """All keys of the metadata."""
         return tuple(self._fields)
 
     @property
@@ -138,13 +138,13 @@ class GgufFile:
         return tuple(int(n) for n in reversed(lookup("tensor", name, self._tensors).shape))
 
     def require_type(self, name: str) -> None:
-        """Refuse a tensor of a type that is not in `GGUF_TYPES`."""
+        """Raise Refused for a tensor of a type that is not in `GGUF_TYPES`."""
         kind = lookup("tensor", name, self._tensors).tensor_type.name
         if kind not in GGUF_TYPES:
-            raise Refused(f"{self.path}: tensor {name} is {kind}; {', '.join(GGUF_TYPES)} are read")
+            raise Refused(f"{self.path}: tensor {name} must be of type {', '.join(GGUF_TYPES)}, got {kind}")
 
     def tensor(self, name: str) -> np.ndarray:
-        """A tensor as float32. Refuses NaN, infinity, and types that are not in `GGUF_TYPES`."""
+        """A tensor as float32; raises Refused for NaN, infinity, and types that are not in `GGUF_TYPES`."""
         self.require_type(name)
         stored = self._tensors[name]
         with _readable(self.path, "GGUF"):
@@ -152,7 +152,7 @@ class GgufFile:
         return _finite(values, self.path, name)
 
     def half(self, name: str) -> np.ndarray:
-        """A tensor rounded once to fp16. Refuses what `tensor` refuses."""
+        """A tensor rounded once to fp16; raises Refused like `tensor`."""
         return narrow(self.tensor(name))
 
 
@@ -180,13 +180,13 @@ class SafetensorsFile:
         return tuple(self._slice(name).get_shape())
 
     def require_type(self, name: str) -> None:
-        """Refuse a tensor in another type than float32, float16 and bfloat16."""
+        """Raise Refused for a tensor in another type than float32, float16 and bfloat16."""
         kind = self._slice(name).get_dtype()
         if kind not in ("F32", "F16", "BF16"):
-            raise Refused(f"{self.path}: tensor {name} is {kind}; F32, F16 and BF16 are read")
+            raise Refused(f"{self.path}: tensor {name} must be of type F32, F16 or BF16, got {kind}")
 
     def tensor(self, name: str) -> np.ndarray:
-        """A tensor as float32, exactly. Refuses NaN, infinity, and types that float32 does not hold."""
+        """A tensor as float32, exactly; raises Refused for NaN, infinity, and other types."""
         self.require_type(name)
         kind = self._slice(name).get_dtype()
         with _readable(self.path, "safetensors", self._error):
@@ -194,14 +194,14 @@ class SafetensorsFile:
         return _finite(values, self.path, name)
 
     def half(self, name: str) -> np.ndarray:
-        """A tensor rounded once to fp16; float16 as it lies in the mapped file. Refuses what `tensor` refuses."""
+        """A tensor rounded once to fp16; a float16 one is mapped. Raises Refused like `tensor`."""
         kind = self._slice(name).get_dtype()
         if kind != "F16":
             return narrow(self.tensor(name))
         with _readable(self.path, "safetensors", self._error):
             values = self._map(name, "<f2")
         peak = panels.peak(values)
-        if not peak <= fp16.MAX:  # NaN is not either
+        if not peak <= fp16.MAX:  # NaN fails as well
             _finite(values, self.path, name)
         return values
 
@@ -210,7 +210,7 @@ class SafetensorsFile:
         return self._file.get_slice(name)
 
     def _map(self, name: str, dtype: str) -> np.ndarray:
-        """A tensor as it lies in the file, in words of two bytes. The library would copy it, and has no bfloat16."""
+        """A tensor as stored in the file, in words of two bytes. The library would copy it, and has no bfloat16."""
         with self.path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             entry = json.loads(file.read(length))[name]  # the library has validated this header
@@ -222,7 +222,7 @@ class SafetensorsFile:
 
 
 def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
-    """The weight file at `path`, told by its first bytes; refuses one that is neither GGUF nor safetensors."""
+    """The weight file at `path`, recognized by its first bytes; raises Refused unless GGUF or safetensors."""
     where = Path(path)
     try:
         with reading(repr(str(where)), "the name of a weight file"), where.open("rb") as file:
@@ -233,15 +233,15 @@ def open_weights(path: str | Path) -> GgufFile | SafetensorsFile:
         return GgufFile(where)
     if head[8:9] == b"{":
         return SafetensorsFile(where)
-    raise Refused(f"{where}: neither a GGUF nor a safetensors file; it begins with {head[:4].hex() or 'nothing'}")
+    raise Refused(f"{where}: must be a GGUF or safetensors file, got {head[:4].hex() or 'no bytes'} at its start")
 
 
 def _reader(library: Any) -> type:
-    """The library's reader with three changes to how it cuts pieces out of the file.
+    """The library's reader with three changes to how it slices the file.
 
-    It cuts a plain array, because cutting a memory map takes three times as long; a piece that reaches beyond the end
-    of the file is an error, where the library goes on with what is there, for up to 2**64 elements; and all elements of
-    an array are one piece, because a vocabulary has 150,000 of them, which most runs never read.
+    It slices a plain array, because slicing a memory map takes three times as long. A slice beyond the end of the
+    file is an error, where the library continues with what exists, for up to 2**64 elements. All elements of an array
+    are one slice, because a vocabulary has 150,000, which most runs never read.
     """
     kinds = library.GGUFValueType
 
@@ -272,7 +272,7 @@ def _reader(library: Any) -> type:
 
 
 def _end(data: np.ndarray, at: int, count: int) -> int:
-    """First byte behind `count` strings from byte `at` on, each behind eight bytes with its length."""
+    """First byte after `count` strings from byte `at` on; a string is eight bytes of length, then its bytes."""
     for _ in range(count):
         if at + 8 > data.size:
             raise ValueError(f"strings reach beyond byte {data.size}")
@@ -281,7 +281,7 @@ def _end(data: np.ndarray, at: int, count: int) -> int:
 
 
 def _strings(data: np.ndarray) -> list[str]:
-    """Strings that lie one behind the other, each behind its length."""
+    """Consecutive strings, each after its length."""
     at, strings = 0, list[str]()
     while at < data.size:
         first, at = at + 8, _end(data, at, 1)
@@ -290,10 +290,10 @@ def _strings(data: np.ndarray) -> list[str]:
 
 
 def _require_padding(reader: Any) -> None:
-    """Refuse a file that ends within the padding behind its last tensor.
+    """Raise ValueError for a file that ends within the padding after its last tensor.
 
-    Writers pad every tensor to the file's alignment. The format asks for it between tensors only, so a file may end
-    with the last tensor itself.
+    Writers pad every tensor to the file's alignment. The format requires padding only between tensors, so a file may
+    also end with the last tensor itself.
     """
     end = max((int(tensor.data_offset) + int(tensor.n_bytes) for tensor in reader.tensors), default=0)
     padded, size = end + -end % int(reader.alignment), int(reader.data.size)
@@ -302,7 +302,7 @@ def _require_padding(reader: Any) -> None:
 
 
 def _readable(path: Path, kind: str, *more: type[Exception]) -> AbstractContextManager[None]:
-    """Turn what a library raises on a broken file into a refusal that names the file."""
+    """Turn what a library raises for a broken file into an error that names the file."""
     return reading(str(path), f"a readable {kind} file, or cut short", *more)
 
 
@@ -312,7 +312,7 @@ def _widened(words: np.ndarray) -> np.ndarray:
 
 
 def _finite(values: np.ndarray, path: Path, name: str) -> np.ndarray:
-    array = np.require(values, np.float32, ["C", "W"])  # a copy where the values lie in the mapped file
+    array = np.require(values, np.float32, ["C", "W"])  # copies values of the mapped file
     bad = ~np.isfinite(array)
     if bad.any():
         index = first_index(bad)

@@ -2,7 +2,7 @@
 
 Names of tensors are those of the gguf package. The converters of that format permute q and k of `llama` so that rotary
 pairs are interleaved, put gains of 1 + w into the norms of `gemma2`, and split fused layers head by head for `bloom`.
-Whatever is not modelled is refused by name (docs/your-model.md).
+Unmodelled parts are rejected by name (docs/your-model.md).
 """
 
 from collections.abc import Callable
@@ -39,15 +39,15 @@ TENSORS = {
     "down": "FFN_DOWN",
     "ffn_post_norm": "FFN_POST_NORM",
 }  #: part -> the gguf package's name of the tensor
-FUSED = {"q": "ATTN_QKV", "k": "ATTN_QKV", "v": "ATTN_QKV", "gate": "FFN_UP"}  #: where layers stand in one tensor
+FUSED = {"q": "ATTN_QKV", "k": "ATTN_QKV", "v": "ATTN_QKV", "gate": "FFN_UP"}  #: tensors that contain several layers
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
-GEMMA2_27B = 46  #: blocks of the one Gemma 2 whose logits are not scaled by the width of a head
+GEMMA2_27B = 46  #: blocks of the one Gemma 2 that does not scale logits by the head width
 
 Read = Callable[[Gguf, Settings], dict[str, Any]]
 
 
 def open_decoder(file: Gguf) -> tuple[ModelConfig, Converted]:
-    """Sizes and weights of the decoder in a file; refuses an unknown architecture."""
+    """Sizes and weights of the decoder in a file; raises Refused for an unknown architecture."""
     sizes = gguf_config(file)
     factors = tuple(name for name in (FREQS, LONG, SHORT) if name in file.names)
     return sizes, Converted(file, sizes, partial(source, file, sizes), factors, head="output.weight")
@@ -61,7 +61,7 @@ def gguf_config(file: Gguf) -> ModelConfig:
     read = Settings(f"{file.path}: {kind}.", lambda key, default: file.metadata(f"{kind}.{key}", default))
     read.expect("expert_count", 0, "no experts")
     read.expect("expert_used_count", 0, "no experts")
-    read.expect("attention.causal", True, "no token sees those after it")
+    read.expect("attention.causal", True, "no token sees later ones")
     with naming(file.path):
         config = ModelConfig(**_sizes(file, read), **ARCHITECTURES[kind](file, read))
     keys = [key.removeprefix(f"{kind}.") for key in file.keys if key.startswith(f"{kind}.")]
@@ -70,7 +70,7 @@ def gguf_config(file: Gguf) -> ModelConfig:
 
 
 def source(file: Gguf, config: ModelConfig, name: str) -> Source:
-    """Where a weight stands: `blk.3.q` in `blk.3.attn_q.weight`, or in the rows of `blk.3.attn_qkv.weight`."""
+    """Place of a weight: `blk.3.q` is `blk.3.attn_q.weight`, or the first rows of `blk.3.attn_qkv.weight`."""
     prefix, _, part = name.removesuffix(BIAS).rpartition(".")
     ending, shape = BIAS if name.endswith(BIAS) else ".weight", config.shapes[name]
     joined = prefix and part in FUSED and raw_name(part, prefix) + ending not in file.names
@@ -82,7 +82,7 @@ def source(file: Gguf, config: ModelConfig, name: str) -> Source:
 
 
 def raw_name(part: str, prefix: str = "", tensor: str | None = None) -> str:
-    """Name of a tensor without its ending; tensor: the gguf package's name of it, by default that of the part."""
+    """Name of a tensor without its suffix; tensor: the gguf package's name of it, by default that of the part."""
     constants = need("gguf", "reading a GGUF file").constants
     pattern: str = constants.TENSOR_NAMES[constants.MODEL_TENSOR[tensor or TENSORS[part]]]
     return pattern.format(bid=prefix.removeprefix("blk."))
@@ -125,7 +125,7 @@ def _scaling(file: Gguf, read: Settings) -> RopeScaling | None:
     kind = read.choice("rope.scaling.type", kinds, "none")
     if FREQS in file.names:  # llama3's frequencies, as the converter computed them
         if kind != "none":
-            raise Refused(f"{file.path}: {FREQS} must stand beside rope.scaling.type 'none', got {kind!r}")
+            raise Refused(f"{file.path}: with {FREQS} rope.scaling.type must be 'none', got {kind!r}")
         return FactorScaling(tuple(file.tensor(FREQS).tolist()))
     if LONG in file.names or SHORT in file.names or kind == "longrope":
         return _longrope(file, read)
@@ -152,7 +152,7 @@ def _longrope(file: Gguf, read: Settings) -> FactorScaling:
 
 
 def _windows(read: Settings, every: int = 1) -> tuple[int, ...]:
-    """A window in each first of `every` blocks."""
+    """A window in the first of every `every` blocks."""
     window, blocks = read.whole("attention.sliding_window", 0), read.whole("block_count")
     return tuple(window if block % every == 0 else 0 for block in range(blocks)) if window else ()
 

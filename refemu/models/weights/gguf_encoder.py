@@ -1,7 +1,7 @@
 """BERT-like encoders in GGUF files: sizes from the metadata, places of the weights.
 
-Names of tensors are those of the gguf package. A setting or tensor that the encoder as modelled here does not use is
-refused by name; that of another output (a pooler, a classifier) is not in such files, or is refused.
+Names of tensors are those of the gguf package. A setting or tensor that the encoder does not use is rejected by name;
+so is the tensor of another output (a pooler, a classifier), if a file has one.
 """
 
 from refemu.models.encoder.config import BIAS, EncoderConfig
@@ -24,7 +24,7 @@ TENSORS = {
     "down": "FFN_DOWN",
     "ffn_norm": "LAYER_OUT_NORM",
 }  #: part -> the gguf package's name of the tensor
-MEAN = {0: "none", 1: "mean"}  #: pooling_type: what the sum over hidden states may be; others take one token's
+MEAN = {0: "none", 1: "mean"}  #: pooling_type; other poolings select one token
 
 
 def is_encoder(file: Gguf) -> bool:

@@ -1,6 +1,6 @@
 """Decoders in Hugging Face folders, by `model_type`: sizes from `config.json`, places of the weights.
 
-GPT-2 and OPT are in `decoder_checkpoint`. Whatever is not modelled is refused by name (docs/your-model.md).
+GPT-2 and OPT are in `decoder_checkpoint`. Unmodelled parts are rejected by name (docs/your-model.md).
 """
 
 import re
@@ -36,7 +36,7 @@ NAMES = {
     "gate": "mlp.gate_proj",
     "up": "mlp.up_proj",
     "down": "mlp.down_proj",
-}  #: of Llama and what is named like it
+}  #: names of Llama and of families named like it
 GEMMA2_NAMES = {
     **NAMES,
     "attn_post_norm": "post_attention_layernorm",
@@ -61,18 +61,18 @@ BLOOM_NAMES = {
 }
 HEAD = "lm_head.weight"
 GELU: dict[str, Activation] = {"gelu_pytorch_tanh": "gelu_tanh"}
-BLOOM_CONTEXT = 2048  #: where `config.json` states none; ALiBi has no longest text
+BLOOM_CONTEXT = 2048  #: if `config.json` states none; ALiBi has no limit
 
 
 class Family(NamedTuple):
-    """How the folders of one `model_type` are read."""
+    """How to read the folders of a `model_type`."""
 
     config: Callable[[Path], ModelConfig]
     weights: Callable[[WeightFile, ModelConfig], Converted]
 
 
 def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted]:
-    """Sizes and weights of the decoder that `config.json` tells of; refuses an unknown `model_type`."""
+    """Sizes and weights of the decoder in `config.json`; raises Refused for an unknown `model_type`."""
     where = folder / "config.json"
     kind = read_json(where).get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
@@ -84,7 +84,7 @@ def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted
 
 
 def llama_config(folder: Path) -> ModelConfig:
-    """Sizes of Llama 1 to 3.2 and what is like them."""
+    """Sizes of Llama 1 to 3.2 and similar families."""
     read = _read(folder, "llama", {"attention_bias": False, "mlp_bias": False})
     return read.finished(ModelConfig(**_sizes(read)))
 
@@ -124,7 +124,7 @@ def gemma2_config(folder: Path) -> ModelConfig:
     read = _read(
         folder, "gemma2", {"attention_bias": False, "use_bidirectional_attention": False}, act="hidden_activation"
     )
-    read.expect("hidden_act", "gelu_pytorch_tanh", "the function of hidden_activation")
+    read.expect("hidden_act", "gelu_pytorch_tanh", "as hidden_activation")
     sizes = _sizes(read, head_dim=256, tied=True, eps=1e-6)
     window, blocks = int(read.cap("sliding_window", 4096)), sizes["blocks"]
     return read.finished(
@@ -145,7 +145,7 @@ def bloom_config(folder: Path) -> ModelConfig:
     """Sizes of BLOOM."""
     read = hf_settings(folder)
     read.expect("model_type", "bloom", "a BLOOM-like decoder")
-    read.expect("apply_residual_connection_post_layernorm", False, "the residual stream as modelled here")
+    read.expect("apply_residual_connection_post_layernorm", False, "as in BLOOM")
     width = read.whole("n_embed") if read.any("n_embed") is not None else read.whole("hidden_size")
     read.expect("hidden_size", width, "the same as n_embed")
     heads = read.whole("n_head") if read.any("n_head") is not None else read.whole("num_attention_heads")
@@ -176,7 +176,7 @@ def bloom_config(folder: Path) -> ModelConfig:
 
 
 def llama_weights(file: WeightFile, config: ModelConfig) -> Converted:
-    """The weights of a file named like Llama's; frequencies of rotary positions, which old files hold, are checked."""
+    """The weights of a file named like Llama's; the rotary frequencies of old files are checked."""
     layers = ((name, STORED_NAME.fullmatch(name)) for name in file.names)
     stored = tuple(name for name, layer in layers if layer and int(layer[1]) < config.blocks)
     wanted = np.array(rotary.inverse_powers(config.head_dim, config.rope_base) if stored else (), np.float64)
@@ -211,7 +211,7 @@ def llama_source(name: str, config: ModelConfig) -> Source:
 
 
 def phi3_source(name: str, config: ModelConfig) -> Source:
-    """`blk.3.k` stands behind the rows of q in `model.layers.3.self_attn.qkv_proj.weight`, `up` behind `gate`."""
+    """`blk.3.k` follows the rows of q in `model.layers.3.self_attn.qkv_proj.weight`, `up` those of `gate`."""
     if name == "head":
         return Source(HEAD, config.shapes[name])
     part, raw = raw_name(name, PHI3_NAMES, "model.layers.", "model.")
@@ -219,7 +219,7 @@ def phi3_source(name: str, config: ModelConfig) -> Source:
 
 
 def fused(source: Source, name: str, part: str, config: ModelConfig) -> Source:
-    """The rows of a weight in a tensor that holds the layers of its group below each other."""
+    """The rows of a weight in a tensor that concatenates the layers of its group."""
     group = next((names for names in (("q", "k", "v"), ("gate", "up")) if part in names), None)
     if group is None:
         return source
@@ -250,16 +250,16 @@ def bloom_source(name: str, config: ModelConfig, start: str = "transformer.") ->
 
 def _read(folder: Path, kind: str, wanted: dict[str, Any], act: str = "hidden_act") -> HfSettings:
     read = hf_settings(folder)
-    read.expect("model_type", kind, "the family that is read")
+    read.expect("model_type", kind, "the family of this reader")
     if act == "hidden_act":
-        read.expect(act, "silu", "the layers as modelled here")
+        read.expect(act, "silu", "as refemu models the layers")
     for key, value in wanted.items():
-        read.expect(key, value, "the layers as modelled here")
+        read.expect(key, value, "as refemu models the layers")
     return read
 
 
 def _sizes(read: HfSettings, head_dim: int = 0, tied: bool = False, eps: float | None = None) -> dict[str, Any]:
-    """Fields that all families named like Llama have. head_dim: where none is stated; 0: width / heads."""
+    """Fields that all families named like Llama have. head_dim: if none is stated; 0: width / heads."""
     heads, width = read.whole("num_attention_heads"), read.whole("hidden_size")
     dim = read.whole("head_dim", head_dim or width // max(heads, 1))
     return {
@@ -278,7 +278,7 @@ def _sizes(read: HfSettings, head_dim: int = 0, tied: bool = False, eps: float |
 
 
 def _qwen_windows(read: HfSettings, blocks: int) -> tuple[int, ...]:
-    """The windows of Qwen's blocks: of those from `max_window_layers` on, where `use_sliding_window` says so."""
+    """The windows of Qwen's blocks: from block `max_window_layers` on, if `use_sliding_window` is true."""
     window = int(read.cap("sliding_window", 4096)) if read.truth("use_sliding_window", False) else 0
     read.any("sliding_window")
     first = read.whole("max_window_layers", 28)
@@ -291,7 +291,7 @@ def _windows(read: HfSettings, blocks: int, window: float) -> tuple[int, ...]:
 
 
 def _by_type(read: HfSettings, blocks: int, window: int, sliding: list[bool]) -> tuple[int, ...]:
-    """A window for each block. sliding: which blocks have one, where `layer_types` does not say it."""
+    """A window for each block. sliding: which blocks have one, if `layer_types` is missing."""
     kinds = {"sliding_attention": True, "full_attention": False}
     stated = read.any("layer_types")
     if stated is not None:

@@ -1,6 +1,6 @@
-"""Settings of Hugging Face's `config.json`: those that leave results as they are, and rotary positions.
+"""Settings of Hugging Face's `config.json`: those that do not change results, and rotary positions.
 
-A key with the value null is one that is not there. `finished` refuses every other key that nobody read.
+A key with the value null counts as missing. `finished` rejects every other key that nobody read.
 """
 
 from pathlib import Path
@@ -116,7 +116,7 @@ HARMLESS = frozenset(
         "skip_bias_add_qkv",
     ]
 )
-#: what the keys of decoders in general must be, where they are there
+#: values that these keys of any decoder must have, where present
 PLAIN: dict[str, Any] = {
     "is_encoder_decoder": False,
     "is_decoder": False,
@@ -138,7 +138,7 @@ class HfSettings(Settings):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.content: dict[str, Any] = read_json(path)  #: with nulls
+        self.content: dict[str, Any] = read_json(path)  #: nulls included
         self._there = {key: value for key, value in self.content.items() if value is not None}
         super().__init__(f"{path}: ", self._there.get)
 
@@ -150,7 +150,7 @@ class HfSettings(Settings):
     def finished(self, config: ModelConfig) -> ModelConfig:
         """The sizes, once every key is known."""
         for key, wanted in PLAIN.items():
-            self.expect(key, wanted, "a decoder as modelled here")
+            self.expect(key, wanted, "as refemu models decoders")
         self.require_all_read(self._there, HARMLESS)
         return config
 
@@ -181,7 +181,7 @@ def rotary_settings(read: HfSettings, head_dim: int) -> dict[str, Any]:
 
 
 def _rope(read: HfSettings) -> tuple[dict[str, Any], str]:
-    """The settings of the rotation, and what a refusal of one of them begins with."""
+    """The settings of the rotation, and how an error about one of them begins."""
     for key in ("rope_parameters", "rope_scaling"):
         rope = read.any(key)
         if rope is not None:
@@ -227,8 +227,8 @@ def _longrope(rope: Settings, context: int, original: int) -> FactorScaling:
 
 def _dynamic(rope: Settings, context: int, original: int) -> RopeScaling:
     raise Refused(
-        "rotary positions: scaling 'dynamic' is not modelled, its frequencies change with every token of a text; "
-        "default, linear, llama3, yarn and longrope are"
+        "rotary positions: scaling must be default, linear, llama3, yarn or longrope, got 'dynamic', whose frequencies "
+        "change with every token of a text"
     )
 
 

@@ -14,18 +14,18 @@ from refemu.models.weights.digests import digest
 from refemu.models.weights.files import Gguf, GgufFile, WeightFile, half, open_weights
 
 INDEX = "model.safetensors.index.json"
-#: names of the parts of a split GGUF model, from 1 on
+#: names of the parts of a split GGUF model, numbered from 1
 PART = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>(?!00000)\d{5})\.gguf")
 File = TypeVar("File", bound=WeightFile)
 
 
 class Shards(Generic[File]):
-    """Files that hold the tensors of a model together, as one file."""
+    """Files that together hold the tensors of a model, as one file."""
 
-    path: Path  #: that refusals name
+    path: Path  #: path in error messages
 
     def __init__(self, path: Path, files: Mapping[str, File]) -> None:
-        """files: by name, in order. Refuses a tensor that two of them hold."""
+        """files: by name, in order; raises Refused for a tensor in two of them."""
         self.path = path
         self._files = files
         self._where: dict[str, File] = {}
@@ -47,15 +47,15 @@ class Shards(Generic[File]):
         return lookup("tensor", name, self._where).shape(name)
 
     def require_type(self, name: str) -> None:
-        """Refuse a tensor of a type that its file refuses."""
+        """Raise Refused for a tensor of a type that its file does not decode."""
         lookup("tensor", name, self._where).require_type(name)
 
     def tensor(self, name: str) -> np.ndarray:
-        """A tensor as float32. Refuses what its file refuses."""
+        """A tensor as float32; raises Refused like its file."""
         return lookup("tensor", name, self._where).tensor(name)
 
     def half(self, name: str) -> np.ndarray:
-        """A tensor rounded once to fp16; float16 as it lies in a mapped file."""
+        """A tensor rounded once to fp16; a float16 one of a mapped file is mapped."""
         return half(lookup("tensor", name, self._where), name)
 
     @property
@@ -73,29 +73,27 @@ class ShardedFile(Shards[WeightFile]):
     """The safetensors files that an index names."""
 
     def __init__(self, path: Path) -> None:
-        """path: of the index. Refuses files that are missing or elsewhere, and tensors that the two do not agree on."""
+        """path: of the index. Raises Refused for a missing file, one elsewhere, and tensors not as indexed."""
         where = _weight_map(path)
         files = {name: open_weights(path.with_name(name)) for name in sorted(set(where.values()))}
         for tensor, name in where.items():
             if tensor not in files[name].names:
-                raise Refused(f"{path}: tensor {tensor} must be in {name}, which does not hold it")
+                raise Refused(f"{path}: tensor {tensor} must be in {name}, which lacks it")
         for name, file in files.items():
             for tensor in file.names:
                 if where.get(tensor) != name:
-                    raise Refused(f"{path}: tensor {tensor} is in {name}, where the index has none")
+                    raise Refused(f"{path}: tensor {tensor} is in {name}, but not in the index")
         super().__init__(path, files)
 
 
 class GgufParts(Shards[GgufFile]):
-    """The parts of a split GGUF model, `NAME-00001-of-00003.gguf` and its neighbours; settings stand in the first."""
+    """The parts of a split GGUF model, `NAME-00001-of-00003.gguf` and so on; the first has the settings."""
 
     def __init__(self, path: Path) -> None:
-        """path: of any part. Refuses parts that are missing, and those whose metadata say that they are others."""
+        """path: of any part. Raises Refused for missing parts, and parts whose metadata are those of others."""
         named = PART.fullmatch(path.name)
         if named is None:
-            raise Refused(
-                f"{path}: a part of a split model must be called NAME-00001-of-00003.gguf, so that the others are found"
-            )
+            raise Refused(f"{path}: the name of a part of a split model must have the form NAME-00001-of-00003.gguf")
         if not 1 <= int(named["number"]) <= int(named["count"]):
             raise Refused(f"{path}: the number of a part must be in [1, {int(named['count'])}], got {named['number']}")
         parts: list[GgufFile] = []
@@ -106,7 +104,7 @@ class GgufParts(Shards[GgufFile]):
         super().__init__(parts[0].path, {part.path.name: part for part in parts})
         stated = self.metadata("split.tensors.count", len(self.names))
         if stated != len(self.names):
-            raise Refused(f"{self.path}: all parts must hold {stated} tensors, got {len(self.names)}")
+            raise Refused(f"{self.path}: the parts must have {stated} tensors in all, got {len(self.names)}")
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -119,36 +117,36 @@ class GgufParts(Shards[GgufFile]):
 
 
 def whole(file: GgufFile) -> Gguf:
-    """The model that a GGUF file is, or is a part of."""
+    """The model of a GGUF file, or of the split model that it is a part of."""
     return file if file.metadata("split.count", 1) in (0, 1) else GgufParts(file.path)
 
 
 def model_name(path: Path) -> str:
-    """The name of a weight file without its ending and the number of a part."""
+    """The name of a weight file without suffix and part number."""
     part = PART.fullmatch(path.name)
     return part["name"] if part else path.stem
 
 
 def _opened_part(path: Path, number: int, count: int) -> GgufFile:
-    """A part; refuses one whose metadata do not say what its name does, and settings outside of the first."""
+    """A part; raises Refused if its metadata disagree with its name, and for settings after the first part."""
     part = open_weights(path)
     if not isinstance(part, GgufFile):
         raise Refused(f"{path}: part {number} (from 0) of a split model must be a GGUF file, got safetensors")
     said = part.metadata("split.no"), part.metadata("split.count")
     if said != (number, count):
-        raise Refused(f"{path}: split.no and split.count must be {(number, count)}, as its name says, got {said}")
+        raise Refused(f"{path}: split.no and split.count must be {(number, count)}, as in its name, got {said}")
     more = [key for key in part.keys if not key.startswith(("split.", "GGUF."))]
     if number and more:
-        raise Refused(f"{path}: settings of a split model must stand in its first part, got {more[0]}")
+        raise Refused(f"{path}: settings of a split model must be in its first part, got {more[0]}")
     return part
 
 
 def _weight_map(path: Path) -> dict[str, str]:
-    """File by tensor; a file is a name beside the index, never a path."""
+    """File name by tensor; a file is in the folder of the index, so its name has no path."""
     names: Any = read_json(path).get("weight_map")
     if not isinstance(names, dict) or not names:
         raise Refused(f"{path}: weight_map must say which file holds which tensor, got {type(names).__name__}")
     for tensor, name in names.items():
         if not isinstance(name, str) or not name.isprintable() or not name or Path(name).name != name:
-            raise Refused(f"{path}: weight_map must name a file beside it for tensor {tensor}, got {name!r}")
+            raise Refused(f"{path}: weight_map must name a file in its folder for tensor {tensor}, got {name!r}")
     return names

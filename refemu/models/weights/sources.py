@@ -1,4 +1,4 @@
-"""Weights of a model as pieces of the tensors of a file: renamed, cut out of fused ones, transposed, shifted by one."""
+"""Weights of a model as parts of the tensors of a file: renamed, sliced from fused ones, transposed, shifted by 1."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,16 +17,16 @@ class Source:
     """Place of a weight in a file."""
 
     raw: str  #: name of the tensor
-    shape: tuple[int, ...]  #: of the tensor
-    transpose: bool = False  #: the tensor is (in, out)
-    first: int = 0  #: row of the tensor, once it is (out, in), where the weight begins
-    count: int | None = None  #: of its rows; None: all that follow
-    #: rows of the tensor are (groups, parts, rows of a part), and the weight is this part of every group; None: not so
+    shape: tuple[int, ...]  #: shape of the tensor
+    transpose: bool = False  #: whether the tensor is (in, out)
+    first: int = 0  #: first row of the weight in the (out, in) tensor
+    count: int | None = None  #: number of rows; None: all that follow
+    #: the tensor has rows (groups, parts, rows of a part); the weight is this part of every group; None: no parts
     part: tuple[int, int, int] | None = None
     plus: float = 0.0  #: added to every value, in float32
 
     def cut(self, tensor: np.ndarray) -> np.ndarray:
-        """The weight in the tensor."""
+        """Slice the weight from the tensor."""
         rows = tensor.T if self.transpose else tensor
         if self.part is not None:
             number, parts, size = self.part
@@ -46,7 +46,7 @@ class Converted:
         unused: tuple[str, ...] = (),
         head: str = "lm_head.weight",
     ) -> None:
-        """source: where a weight stands. unused: tensors that may be there. head: the output matrix, if it is tied."""
+        """source: place of a weight. unused: tensors that may exist. head: the output matrix, if it is tied."""
         require_blocks(file, config.blocks)
         self.file: WeightFile = file
         self._shapes = config.shapes
@@ -54,7 +54,7 @@ class Converted:
         wanted = {place.raw: place.shape for place in self._sources.values()}
         require_same(file, wanted, config.meaning, (*unused, *([head] if config.tied_head else [])))
         if config.tied_head and head in file.names and not np.array_equal(file.tensor(head), self.tensor("embed")):
-            raise Refused(f"{file.path}: tensor {head} must be the embedding, as tie_word_embeddings says")
+            raise Refused(f"{file.path}: tensor {head} must be equal to the embedding, as tie_word_embeddings says")
 
     def __repr__(self) -> str:
         return f"Converted({self.file!r})"
@@ -69,7 +69,7 @@ class Converted:
         return self._shapes[name]
 
     def tensor(self, name: str) -> np.ndarray:
-        """A weight as float32, decoded anew by every call."""
+        """A weight as float32, decoded at every call."""
         source = self._sources[name]
         return source.cut(self.file.tensor(source.raw))
 
@@ -82,9 +82,9 @@ class Converted:
 
 
 def raw_name(name: str, table: Mapping[str, str], blocks: str, start: str = "") -> tuple[str, str]:
-    """The part that a canonical name ends with, the bias's own left off, and the tensor's name.
+    """The part that a canonical name ends with, without the suffix of a bias, and the tensor's name.
 
-    table: names by part. blocks: what stands before the number of a block, "model.layers.". start: before other names.
+    table: names by part. blocks: prefix of a block number, "model.layers.". start: prefix of other names.
     """
     prefix, _, part = name.removesuffix(BIAS).rpartition(".")
     before = f"{blocks}{prefix.removeprefix('blk.')}." if prefix else start

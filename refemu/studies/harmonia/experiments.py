@@ -25,7 +25,7 @@ from refemu.studies.steps import Bench, Step
 from refemu.units.harmonia import fdgf
 from refemu.units.harmonia.k_offset import Offsets
 
-BITS = (8, 6, 5, 4)  #: of a mantissa
+BITS = (8, 6, 5, 4)  #: bits of a mantissa
 EVERYTHING = "harmonia-kv8:act_mantissa={m},high={m},low={m},weights=fp16"
 NONE = "harmonia-kv4:offline=false,online=false"  #: the first and the latest tokens at 8 bits, no smoothing
 POINTS = {
@@ -41,7 +41,7 @@ POINTS = {
     "and offline smoothing [Fig. 10]": "harmonia-kv4:online=false",
     "and online smoothing [Fig. 10]": "harmonia-kv4:offline=false",
     "and both [Table I]": "harmonia-kv4",
-}  #: what a point is -> its scheme
+}  #: description of a point -> its scheme
 #: `fp16`, mantissa bits of everything and of the cache [harmonia Fig. 4, 5]
 MANTISSAS = tuple(scheme for scheme in POINTS.values() if "weights=fp16" in scheme or scheme == "fp16")
 WIDE = tuple(
@@ -49,14 +49,14 @@ WIDE = tuple(
 )  #: larger groups [harmonia Fig. 4]
 CACHE = tuple(scheme for scheme in POINTS.values() if scheme not in MANTISSAS)  #: [harmonia Fig. 8, 10; Table I]
 PARTS = ("mantissas", "cache", "attention", "dataflows")
-INITIAL, LOCAL = 32, 64  #: tokens that keep 8 bits [harmonia §III-B]
-PROMPT = 512  #: tokens whose keys and values are looked at
+INITIAL, LOCAL = 32, 64  #: tokens at 8 bits [harmonia §III-B]
+PROMPT = 512  #: tokens whose keys and values are measured
 ROWS = tuple(1 << bits for bits in range(15))  #: M of a product [harmonia §IV-D]
 INNER, TILE = 4096, 64  #: N = K, and m = k
 
 
 def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = (), tokens: int | None = None) -> list[Step]:
-    """The steps of some of PARTS. listed: instead of the points. tokens: to learn smoothing on."""
+    """The steps of some of PARTS. listed: schemes instead of the points. tokens: number for learning smoothing."""
     setting.require_decoder("harmonia")
     points = [(halved(setting), name) for name in MANTISSAS + WIDE] if "mantissas" in parts else []
     points += [(setting, name) for name in CACHE] if "cache" in parts else []
@@ -73,13 +73,13 @@ def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = (), to
 
 
 def halved(setting: Setting) -> Setting:
-    """The first half of the windows, for differences that are large."""
+    """The first half of the windows, for large differences."""
     count = (len(setting.windows) + 1) // 2
     return dataclasses.replace(setting, ids=setting.ids[: count * setting.win])
 
 
 def with_tokens(name: str, tokens: int | None) -> Any:
-    """The configuration of a scheme that learns offline smoothing on so many tokens."""
+    """The configuration of a scheme that learns offline smoothing on this number of tokens."""
     config = schemes.parse(name)
     if tokens is None or not isinstance(config, HarmoniaConfig):
         return config
@@ -87,7 +87,7 @@ def with_tokens(name: str, tokens: int | None) -> Any:
 
 
 def factors(bench: Bench, config: Any, progress: Progress) -> Smoothing | None:
-    """The factors of offline smoothing for a scheme: saved, shipped, or learned now and saved."""
+    """The factors of offline smoothing for a scheme: saved, shipped, or else learned and saved."""
     if not isinstance(config, HarmoniaConfig) or not config.offline:
         return None
     path = bench.store.path({"what": "harmonia factors", **search.described(bench.model, config)}, ".npz")
@@ -100,7 +100,7 @@ def factors(bench: Bench, config: Any, progress: Progress) -> Smoothing | None:
 
 
 def _attention(setting: Setting) -> list[Step]:
-    """Queries, keys and values after the rotation under scheme `fp16`: places of attention, widths of channels."""
+    """Rotated queries, keys and values under scheme `fp16`: places of attention, widths of channels."""
     ids = setting.ids[: min(PROMPT, setting.model.config.context)]
     if len(ids) <= INITIAL + LOCAL:
         return []
@@ -170,7 +170,7 @@ def _masses(q: np.ndarray, k: np.ndarray, backend: Backend) -> dict[str, list[fl
 
 
 def _dataflows() -> list[Step]:
-    """Fetched elements of both dataflows by the rows of A [harmonia §IV-D], as the unit counts them."""
+    """Fetched elements of both dataflows by the rows of A [harmonia §IV-D], counted by the unit."""
 
     def compute(bench: Bench, progress: Progress) -> Any:
         rows = []

@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study harmonia`, with what the paper states.
+"""Tables and figures of `refemu study harmonia`, with the paper's values.
 
 Paper: [harmonia §II-C Fig. 4, Fig. 5; §III-B Fig. 7, Fig. 8; §III-C Fig. 9, Fig. 10; §IV-D; Table I].
 """
@@ -53,7 +53,7 @@ _MASSES = (
     Column("local", "number", "latest 64", "attention on the latest 64 tokens", "%", 1),
     Column("rest", "number", "others", "attention on all others", "%", 1),
     Column("k_ratio", "number", "K, widest / median", "largest magnitude of the widest channel over the median one's"),
-    Column("v_ratio", "number", "V, widest / median", "the same of the values"),
+    Column("v_ratio", "number", "V, widest / median", "the same for values"),
     Column("offset", "number", "range left by offsets", "median over the chosen channels of the keys"),
 )
 _DATAFLOWS = (
@@ -104,7 +104,7 @@ def _score(setting: Setting, results: Mapping[str, Any], name: str, tokens: int 
 
 
 def _cache(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> Table:
-    """Every point over 8 bits, and those with smoothing over none."""
+    """Every point relative to 8 bits, and those with smoothing relative to none."""
     scored = {name: _score(setting, results, name, tokens) for name in CACHE}
     listed: list[tuple[str, Score, Score | None]] = []
     for name, item in scored.items():
@@ -125,7 +125,7 @@ def _masses(place: int, layer: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _left(layer: Mapping[str, Any]) -> list[float]:
-    """What the offsets leave of the range of the chosen channels."""
+    """Range of the chosen channels after the offsets, relative to before."""
     return [layer["online"][channel] / layer["k"][channel] for channel in layer["chosen"]]
 
 
@@ -163,7 +163,7 @@ def figures(
 
 
 def _relative(scored: Sequence[Score], reference: Score, name: str, bits: Sequence[int]) -> Series:
-    """The perplexity of the reference over that of each, in percent, as the paper calls accuracy."""
+    """The perplexity of the reference relative to each one, in percent: the paper's accuracy."""
     back = [reference.over(score) for score in scored]
     return Series(
         name,
@@ -269,8 +269,8 @@ def _fig9(setting: Setting, results: Mapping[str, Any]) -> Figure:
         "[harmonia Fig. 9]",
         "Channels of keys and values",
         tuple(panels),
-        f"{setting.label}, largest magnitude over 512 tokens behind the rotation, all KV heads. The "
-        "paper's text: K has outlier channels, V has not.",
+        f"{setting.label}, largest magnitude over 512 tokens after the rotation, all KV heads. The "
+        "paper's text: K has outlier channels, V has none.",
     )
 
 
@@ -290,7 +290,9 @@ def _fig10(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> 
         curves = tuple(Series(name, channels, tuple(sorted(layer[key], reverse=True))) for name, key in kinds.items())
         axis = "channels of K, widest first"
         panels.append(Panel(f"Layer {len(layers) // 2}", axis, "largest magnitude", curves, "steps"))
-    about = scores.about(setting) + " Keys and values at 4 bits but for the first and the latest tokens, INT4 weights."
+    about = (
+        scores.about(setting) + " Keys and values at 4 bits except for the first and the latest tokens, INT4 weights."
+    )
     return Figure("fig10", "[harmonia Fig. 10]", "Smoothing of the keys", tuple(panels), about)
 
 
@@ -306,7 +308,7 @@ def _offsets(setting: Setting, results: Mapping[str, Any]) -> Figure:
     )
     panel = Panel(
         f"{len(left)} chosen channels of K",
-        "range behind the offset / range before",
+        "range after the offset / range before",
         "channels",
         (series,),
         "steps",
@@ -345,6 +347,6 @@ def _dataflows(results: Mapping[str, Any]) -> Figure:
         "[harmonia §IV-D]",
         "External memory access of the dataflows",
         (panel,),
-        "Counts of the controller, of no model. Part of a tile is fetched whole (D-harmonia-30), so below m rows "
-        "dataflow 2 fetches what one tile takes; the formula takes a fraction.",
+        "Counts of the controller, without a model. Partial tiles are fetched whole (D-harmonia-30): below m rows, "
+        "dataflow 2 fetches as much as for a full tile; the formula counts a fraction.",
     )

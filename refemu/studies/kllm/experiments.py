@@ -33,7 +33,7 @@ SIZES = tuple(1 << bits for bits in range(4, 13))  #: inputs of Orizuru
 
 
 def share(percent: str) -> str:
-    """`kllm-a4` with another share of outliers."""
+    """`kllm-a4` with another percentage of outliers."""
     return schemes.text(schemes.parse(f"kllm-a4:outlier_percent={percent}"))
 
 
@@ -43,7 +43,7 @@ def names(part: str) -> list[str]:
 
 
 def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = (), tokens: int | None = None) -> list[Step]:
-    """The steps of some of PARTS. listed: instead of those of a ladder. tokens: of a calibration window."""
+    """The steps of some of PARTS. listed: schemes instead of a ladder. tokens: length of a calibration window."""
     setting.require_decoder("kllm")
     ladder = [name for part in parts if part in ("ladder", "shares", "breakdown") for name in names(part)]
     texts = list(dict.fromkeys(schemes.text(with_tokens(name, tokens)) for name in listed or ladder))
@@ -57,7 +57,7 @@ def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = (), to
 
 
 def with_tokens(name: str, tokens: int | None) -> Any:
-    """The configuration of a scheme with calibration windows of so many tokens."""
+    """The configuration of a scheme with calibration windows of this length."""
     config = schemes.parse(name)
     if tokens is None or not isinstance(config, KllmConfig):
         return config
@@ -65,7 +65,7 @@ def with_tokens(name: str, tokens: int | None) -> Any:
 
 
 class Calibrations:
-    """Calibrations of several configurations: those that are not saved are trained in one run, and saved."""
+    """Calibrations of several configurations; those that are not saved are trained in one run and saved."""
 
     def __init__(self, configs: Sequence[KllmConfig]) -> None:
         self._configs = [config for config in configs if config.quantizer == "kmeans"]
@@ -74,7 +74,7 @@ class Calibrations:
         return f"Calibrations({len(self._configs)} configurations)"
 
     def of(self, bench: Bench, config: Any, progress: Progress) -> calibration.Calibration | None:
-        """The calibration of one of the configurations; None for a scheme that has none."""
+        """The calibration of one of the configurations, or None."""
         if not isinstance(config, KllmConfig) or config.quantizer != "kmeans" or config.calibration is not None:
             return None
         saved = _load(bench, config)
@@ -154,7 +154,7 @@ def distance(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def _orizuru() -> list[Step]:
-    """Comparisons that the unit counts, with 1 % of the inputs popped, half of them on either side."""
+    """Comparisons counted by the unit, with 1 % of the inputs popped, half of them on each side."""
 
     def compute(bench: Bench, progress: Progress) -> Any:
         from refemu.units.kllm.orizuru import compiled as orizuru_compiled

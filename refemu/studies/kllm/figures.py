@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study kllm`, with what the paper states.
+"""Tables and figures of `refemu study kllm`, with the paper's values.
 
 Paper: [kllm §II-A2 Fig. 2; §IV-C; §V-B Table II; §V-D Table IV, Fig. 11].
 """
@@ -59,7 +59,7 @@ _ORIZURU = (
 
 
 def shown(name: str) -> str:
-    """A scheme in the paper's words; else its text."""
+    """A scheme in the paper's words, or its text."""
     return NAMES.get(name, name)
 
 
@@ -79,7 +79,7 @@ def tables(
         titles = {
             "ladder": f"the ladder of quantizers [kllm Table II]: {about}",
             "shares": f"perplexity by the share of outliers, W4A4 [kllm Table IV]: {about}",
-            "breakdown": f"what each step gains at W4A3 [kllm Fig. 11]: {about}",
+            "breakdown": f"gain of each step at W4A3 [kllm Fig. 11]: {about}",
         }
         output += [
             _scores(part, title, setting, results, experiments.names(part), tokens)
@@ -102,7 +102,7 @@ def _score(setting: Setting, results: Mapping[str, Any], name: str, tokens: int 
 def _scores(
     part: str, title: str, setting: Setting, results: Mapping[str, Any], names: Sequence[str], tokens: int | None
 ) -> Table:
-    """Changes are over fp16 where it is among the schemes, else over the first."""
+    """Changes relative to fp16 if it is among the schemes, else to the first."""
     scored = [_score(setting, results, name, tokens) for name in names]
     reference = next((item for item in scored if item.scheme == "fp16"), scored[0])
     return scores.table(part, title, [(_meaning(part, item.scheme), item, reference) for item in scored])
@@ -191,7 +191,7 @@ def _table4(setting: Setting, results: Mapping[str, Any], tokens: int | None) ->
     stated = Series("LLaMA-2-7B", places, tuple(each / SHARED[0] for each in SHARED), source="[kllm Table IV]")
     panel = Panel(
         "W4A4, ranks",
-        "outliers kept in FP16, % of a token (log)",
+        "outliers in FP16, % of a token (log)",
         "perplexity / that at 0.5 %",
         (measured, stated),
         "lines",
@@ -211,7 +211,7 @@ def _fig11(setting: Setting, results: Mapping[str, Any], tokens: int | None) -> 
     )
     panel = Panel("W4A3", "perplexity / that of KLLM (log)", "", (bars, stated), log_x=True, base=1.0)
     about = scores.about(setting) + " Sample weights: a proxy of Fisher information (D-kllm-29)."
-    return Figure("fig11", "[kllm Fig. 11]", "What each step gains", (panel,), about)
+    return Figure("fig11", "[kllm Fig. 11]", "Gain of each step", (panel,), about)
 
 
 def _fig2(setting: Setting, results: Mapping[str, Any]) -> Figure:
@@ -263,5 +263,5 @@ def _orizuru(results: Mapping[str, Any]) -> Figure:
         "[kllm §IV-C]",
         "Comparisons of Orizuru",
         (panel,),
-        "Counts of the unit, of no model. They are 2 below the paper's formula for every N and k.",
+        "Counts of the unit, without a model. They are 2 below the paper's formula for every N and k.",
     )

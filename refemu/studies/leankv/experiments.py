@@ -23,7 +23,7 @@ from refemu.studies.leankv.memory import BUDGETS, MATCHED, MIXED, PAIRS, Prompts
 from refemu.studies.steps import DECODED, Bench, Step, factors
 from refemu.studies.uncertainty import Change, change
 
-#: dynamic budgets of fp16 tokens, for the degradation by the share of pruned tokens [leankv Fig. 10]
+#: dynamic budgets of fp16 tokens: loss by the share of pruned tokens [leankv Fig. 10]
 PRUNED = tuple(f"leankv-k16v16:score_rule=cumulative,t_low={share}" for share in ("0.02", "0.05", "0.1", "0.2"))
 #: K4V2 and K4V1 by share of tokens at the low one [leankv Fig. 11]
 LOWERED = (
@@ -36,7 +36,7 @@ PARTS = (*ROWS, "sparsity", "significance")
 
 
 def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = ()) -> list[Step]:
-    """The steps of some of PARTS. listed: instead of the rows of all."""
+    """The steps of some of PARTS. listed: schemes instead of the rows of all parts."""
     setting.require_decoder("leankv")
     names = listed or ["fp16", *(name for part in parts if part in ROWS for name in ROWS[part])]
     prompts: Prompts = {}
@@ -48,7 +48,7 @@ def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = ()) ->
 
 
 def placed(listed: Sequence[str]) -> list[tuple[str, str]]:
-    """Every scheme, with the one before it whose share of tokens it keeps; "" where it has a budget of its own."""
+    """Every scheme with the scheme before it, whose share of tokens it stores; "" if it has its own budget."""
     return [(name, listed[at - 1] if name == MATCHED and at else "") for at, name in enumerate(listed)]
 
 
@@ -70,7 +70,7 @@ def over(item: Row, other: Row) -> Change:
 
 
 def _row(setting: Setting, name: str, before: str, prompts: Prompts) -> Step:
-    """The row of a scheme, all windows together. prompts: those that other rows have computed."""
+    """The row of a scheme for all windows. prompts: computed for other rows."""
     windows = [evaluation.digest(window) for window in setting.windows]
     depends = {"what": "leankv row", "scheme": name, "before": before, "windows": windows, "prefill": setting.prefill}
     decoded = evaluation.token_macs(setting.model, setting.win) - evaluation.token_macs(setting.model, setting.prefill)

@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study leankv`, with what the paper states.
+"""Tables and figures of `refemu study leankv`, with the paper's values.
 
 Paper: [leankv §3 Fig. 1-4; §7.2 Table 1, Fig. 7-9; §7.3 Fig. 10, Fig. 11].
 """
@@ -47,11 +47,11 @@ STATED = {
 }
 
 _ROWS = (
-    Column("part", "text", "", "what the rows compare"),
+    Column("part", "text", "", "part of the study"),
     Column("scheme", "text", "scheme", "as `--scheme` takes it"),
-    Column("kept", "number", "tokens kept", "tokens that are stored at the end", "%", 1),
+    Column("kept", "number", "tokens stored", "tokens stored at the end", "%", 1),
     Column("low", "number", "low", "tokens stored at the low precision", "%", 1),
-    Column("codes", "number", "codes", "codes, of fp16 keys and values", "%"),
+    Column("codes", "number", "codes", "codes, relative to fp16 keys and values", "%"),
     Column("codes_error", "number", "±", "its standard error over the windows", "%"),
     Column("metadata", "number", "with metadata", "codes, scales, scores and positions", "%"),
     Column("pages", "number", "pages", "whole pages", "%"),
@@ -64,7 +64,7 @@ _ROWS = (
 )
 _SPARSE = (
     Column("layer", "integer", "layer", "block"),
-    Column("mean", "number", "tokens", "of those a query sees, that carry 95 % of its attention", "%", 1),
+    Column("mean", "number", "tokens", "share of the visible tokens that carries 95 % of a query's attention", "%", 1),
     Column("error", "number", "±", "standard error over the prompts", "%", 1),
     Column("least", "number", "least prompt", "mean of a prompt", "%", 1),
     Column("most", "number", "largest", "mean of a prompt", "%", 1),
@@ -74,7 +74,7 @@ _SPARSE = (
 _SPANS = (
     Column("layer", "integer", "layer", "block"),
     Column("scores", "number", "scores", "decades from the 1st to the 99th percentile of the tokens' scores"),
-    Column("norms", "number", "norms", "the same of the norms of their values"),
+    Column("norms", "number", "norms", "the same for the norms of their values"),
 )
 
 
@@ -285,7 +285,7 @@ def _fig7(setting: Setting, results: Mapping[str, Any]) -> Figure:
         "Keys matter more than values",
         (panel,),
         f"{scores.about(setting)} K4V8 is {gap.percent:.1f}{error} % above K8V4, paired by window. The paper's text, "
-        "in accuracy of fp16: K8V4 keeps it, K4V8 loses noticeably; on SQuAD K4V2 keeps 94.7 to 99.4 %, K2V4 28.2 to "
+        "in accuracy of fp16: K8V4 preserves it, K4V8 loses noticeably; on SQuAD K4V2 has 94.7 to 99.4 %, K2V4 28.2 to "
         "60.0 [leankv §7.2].",
     )
 
@@ -302,7 +302,7 @@ def _fig8(setting: Setting, results: Mapping[str, Any]) -> Figure:
     series = tuple(
         _loss(results, label, [100 * item.kept for item in scored], scored) for label, scored in kinds.items()
     )
-    panel = Panel("fp16 tokens", "% of the tokens kept", "perplexity over that of fp16, %", series, "lines")
+    panel = Panel("fp16 tokens", "% of the tokens stored", "perplexity over that of fp16, %", series, "lines")
     return Figure(
         "fig8",
         "[leankv Fig. 8]",
@@ -362,7 +362,7 @@ def _fig10(setting: Setting, results: Mapping[str, Any]) -> Figure:
         "[leankv Fig. 10]",
         "Sensitivity to pruning",
         (panel,),
-        f"{scores.about(setting)} The paper compares Llama2-7B, which is hurt least, Llama3-8B and Llama3-70B; its "
+        f"{scores.about(setting)} The paper compares Llama2-7B, which loses least, Llama3-8B and Llama3-70B; its "
         "text states no numbers.",
     )
 

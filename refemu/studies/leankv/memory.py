@@ -1,7 +1,7 @@
-"""Measurements of `refemu study leankv`: memory share and perplexity of a decoder whose KV cache lies in pages.
+"""Measurements of `refemu study leankv`: memory share and perplexity of a decoder with its KV cache in pages.
 
 Paper: [leankv §7.2, Table 1, Fig. 7, Fig. 8]. Windows of a text run as requests of one engine: the first tokens of each
-enter as its prompt, the others one by one, whatever the model would have chosen. So what is scored has read the pages.
+are its prompt, the others follow one by one, whatever the model would choose. All scored tokens attend to the pages.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from refemu.studies import uncertainty
 from refemu.studies.perplexity import Perplexity, summary, surprise, windows
 from refemu.units.leankv.page_manager import Memory
 
-MATCHED = "leankv-k16v16:policy=static"  #: its budget is the mean share that the row before stores
+MATCHED = "leankv-k16v16:policy=static"  #: its budget is the mean share of tokens in the row before
 PAIRS = (
     "leankv-k16v16",
     "leankv-k8v8",
@@ -54,7 +54,7 @@ T_HIGH = (0.005, 0.01, 0.05, 0.1, 0.2)  #: grid of `profile` [leankv §7.2]
 T_LOW = (0.0, 0.001, 0.005, 0.01)
 
 
-Shares: TypeAlias = tuple[float, float, float, float, float, float]  #: of a Row, from `kept` to `read`
+Shares: TypeAlias = tuple[float, float, float, float, float, float]  #: fields of a Row, from `kept` to `read`
 
 
 @dataclass(frozen=True)
@@ -62,37 +62,35 @@ class Row:
     """One scheme on the text. Memory counts the end of all windows; shares are of fp16 keys and values, 0 to 1."""
 
     scheme: str
-    kept: float  #: tokens that are stored
-    low: float  #: tokens that are stored at the low precision
-    payload: float  #: codes only, as the paper counts
+    kept: float  #: stored tokens
+    low: float  #: tokens stored at the low precision
+    payload: float  #: codes only, as in the paper
     tokens: float  #: with scales, scores and positions
     pages: float  #: whole pages
     read: float  #: bytes that the steps read
     perplexity: float
     nll: float
-    windows: tuple[float, ...]  #: perplexity of each
-    losses: tuple[float, ...]  #: mean negative log-likelihood of each
-    payloads: tuple[float, ...]  #: codes of each, at its own end
+    windows: tuple[float, ...]  #: perplexity of each window
+    losses: tuple[float, ...]  #: mean negative log-likelihood of each window
+    payloads: tuple[float, ...]  #: codes of each window, at its own end
     payload_error: float | None  #: standard error of their mean
 
 
 def matched(name: str, kept: float) -> Any:
-    """The configuration of a scheme; that of MATCHED keeps a share of the tokens, 0 to 1."""
+    """The configuration of a scheme; MATCHED stores a given share of the tokens, 0 to 1."""
     config: Any = schemes.parse(name)
     return dataclasses.replace(config, keep_percent=round(100 * kept)) if name == MATCHED else config
 
 
 def require_row(name: str, config: Any) -> None:
-    """Refuse a scheme without pages, but for `fp16`."""
+    """Raise Refused for a scheme without pages other than `fp16`."""
     paged = config.attention.scheme if isinstance(config, Mix) else config
     if not isinstance(paged, LeanKvConfig) and not isinstance(config, Fp16Config):
-        raise Refused(
-            f"study leankv: fp16 and the schemes leankv are compared, got {name!r}; a mix needs their attention"
-        )
+        raise Refused(f"study leankv: schemes must be fp16, leankv* or mixes with leankv* attention, got {name!r}")
 
 
 def plain_row(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill: int) -> Row:
-    """Scheme `fp16`: a prompt gives the bits of the steps."""
+    """Scheme `fp16`: its prompt has the bits of its steps."""
     losses = []
     for window in windows(parts.model.context, ids, win, prefill):
         logits = Session(parts).append(window[:-1])
@@ -102,7 +100,7 @@ def plain_row(name: str, parts: Prepared, ids: Sequence[int], win: int, prefill:
 
 
 def _row(name: str, score: Perplexity, shares: Shares, payloads: Sequence[float]) -> Row:
-    """A row with the spread of its windows."""
+    """A row with the statistics of its windows."""
     return Row(
         name,
         *shares,
@@ -139,16 +137,16 @@ def measure(
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """Windows that ran together."""
+    """Windows that run together."""
 
-    losses: list[np.ndarray]  #: surprises of each
-    memory: Memory  #: of all, at the end
-    memories: list[Memory]  #: of each, at its own end
+    losses: list[np.ndarray]  #: losses of each window
+    memory: Memory  #: memory of all windows at the end
+    memories: list[Memory]  #: memory of each window at its own end
     counters: dict[str, int]
 
 
 Prompts: TypeAlias = dict[tuple[Any, ...], tuple[np.ndarray, Prompt]]  #: last logits and arrays of a prompt
-#: fields of a configuration that the compressor reads, not the attention and the scores of a prompt
+#: parameters of the compressor, which do not change the attention and the scores of a prompt
 STORED = {
     *("high", "low", "policy", "rule", "window", "t_low", "t_high", "alpha_prune", "alpha_quant", "keep_percent"),
     *("sort", "low_cumsum", "score_rule", "k_vec", "k_group", "v_vec", "v_group", "align", "page_bytes"),
@@ -156,9 +154,9 @@ STORED = {
 
 
 class Recalling(Engine):
-    """An engine that takes up the prompts that another one computed on the same weights.
+    """An engine that reuses prompts that another engine computed on the same weights.
 
-    A prompt attends to its keys and values as they are [leankv §6.1], so it does not depend on how they are stored.
+    A prompt attends to its unquantized keys and values [leankv §6.1], so it does not depend on their storage.
     """
 
     prompts: Prompts
@@ -170,7 +168,7 @@ class Recalling(Engine):
         return self.prompts[key]
 
     def _decides(self) -> tuple[Any, ...]:
-        """All of the configuration that a prompt depends on; of a mix the whole, for its linear parts calibrate."""
+        """The parameters that a prompt depends on; the whole mix, because its linear parts calibrate."""
         if isinstance(self.prepared.config, Mix):
             return (self.prepared.config.text,)
         settings = {field.name: getattr(self.paged.lean, field.name) for field in dataclasses.fields(LeanKvConfig)}
@@ -184,7 +182,7 @@ def evaluate(
     progress: Progress = silent,
     prompts: Prompts | None = None,
 ) -> Evaluated:
-    """Run windows together, each a request of one engine. prompts: that were computed before; new ones are added."""
+    """Run windows together, each a request of one engine. prompts: computed before; new ones are added."""
     if prefill < 1:
         raise Refused("study leankv: prefill must be at least 1, got 0")
     engine = Recalling(parts, slots=len(cut))
@@ -209,13 +207,13 @@ def evaluate(
 
 
 def _largest(first: Memory, other: Memory) -> Memory:
-    """The one that has seen more tokens: windows that end early give their pages back."""
+    """The memory with more tokens: windows that end early free their pages."""
     return other if other.seen_tokens >= first.seen_tokens else first
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Thresholds that a search tried, and the ones it chose."""
+    """Thresholds that a search tried, and its choice."""
 
     reference: float  #: perplexity of the high precision without pruning
     rows: tuple[Row, ...]
@@ -234,7 +232,7 @@ def profile(
     backend: "str | Backend" = "jit",
     progress: Progress = silent,
 ) -> Profile:
-    """The pair t_low <= t_high of least memory (codes only; of equals the first) whose loss is within `tolerance`.
+    """The pair t_low <= t_high of least memory (codes only; the first of equal ones) whose loss is within `tolerance`.
 
     ids: a calibration text. tolerance: of perplexity / reference - 1, where the reference is `fp16` (D-leankv-51).
     """

@@ -1,7 +1,7 @@
 """Sparsity in `refemu study leankv`: number of tokens that carry the attention of one query, layer by layer.
 
-Paper: [leankv §3.2, Fig. 2, Fig. 3]. A sum over all queries of a prompt hides it: each query needs few tokens, but not
-the same ones. So tokens are counted query by query, for the last ones of a prompt, which see the most.
+Paper: [leankv §3.2, Fig. 2, Fig. 3]. A sum over all queries of a prompt hides this: each query needs few tokens,
+but different ones. Tokens are therefore counted query by query, for the last queries of a prompt, which see the most.
 """
 
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ from refemu.models.schemes.scheme import Progress, silent
 from refemu.models.taps import Watch
 from refemu.units.leankv.significance import critical_tokens
 
-SHARE, QUERIES = 0.95, 64  #: of a query's attention; last queries of a prompt
+SHARE, QUERIES = 0.95, 64  #: share of a query's attention; number of last queries of a prompt
 
 
 @dataclass(frozen=True)
 class Sparsity:
-    """One layer: tokens that carry SHARE of a query's attention, as a part, 0 to 1, of those that the query sees."""
+    """One layer: share of the visible tokens that carries SHARE of a query's attention, 0 to 1."""
 
     layer: int
-    mean: float  #: over queries, query heads and prompts
-    least: float  #: of the prompts
+    mean: float  #: mean over queries, query heads and prompts
+    least: float  #: least mean of a prompt
     most: float
     prompts: tuple[float, ...] = ()  #: mean of every prompt
     heads: tuple[tuple[float, ...], ...] = ()  #: mean of every KV head in every prompt
@@ -45,7 +45,7 @@ class Probe(LeanKv):
     heads: list[list[tuple[float, ...]]]  #: layer -> means of the KV heads of every prompt
 
     def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: Watch) -> np.ndarray:
-        """As the scheme computes it, after a look at the probabilities."""
+        """As in the scheme; counts the probabilities."""
         first = max(0, len(q) - QUERIES)
         p = self.units.probabilities(q, cache.key, self._scale, first, len(q))
         count = critical_tokens(p, SHARE) / np.arange(first + 1, len(q) + 1)[:, None]
@@ -64,13 +64,13 @@ def sparsity(
 ) -> list[Sparsity]:
     """A row per layer. ids: a text; the first `prefill` tokens of each whole window of `win` are a prompt.
 
-    Refuses an encoder, and a text without a prompt.
+    Raises Refused for an encoder, and for a text without a prompt.
     """
     if isinstance(model.config, EncoderConfig):
         raise Refused(f"study leankv: {model.name} is an encoder; name a decoder of `refemu models list`")
     prompts = [ids[first : first + prefill] for first in range(0, len(ids), win) if first + prefill <= len(ids)]
     if prefill < 1 or not prompts:
-        raise Refused(f"sparsity: a prompt must hold 1 to {len(ids)} tokens, got {prefill}")
+        raise Refused(f"sparsity: a prompt must have 1 to {len(ids)} tokens, got {prefill}")
     config = schemes.parse("leankv-k16v16")
     probe = Probe(model, config, find(backend), progress)  # type: ignore[arg-type]
     probe.means = [[] for _ in range(model.config.blocks)]

@@ -1,6 +1,6 @@
 """Experiments of `refemu study mix` as steps: perplexity and bits of the KV cache, window by window, pair by pair.
 
-A window is a prompt and then decode steps, which alone are scored: attention in pages attends to full precision in a
+A window is a prompt and then decode steps. Only the steps are scored, since attention in pages uses full precision in a
 prompt.
 """
 
@@ -29,11 +29,11 @@ class Mixed:
     """A scheme on the windows."""
 
     score: Score
-    kv_bits: float  #: of a value in the cache, with scales and the like: the mean at the ends of the windows
+    kv_bits: float  #: bits of a value in the cache, with scales and the like: mean at the ends of the windows
 
 
 def steps(setting: Setting, parts: Sequence[str], listed: Sequence[str] = ()) -> list[Step]:
-    """The steps of some of PARTS. listed: instead of PAIRS."""
+    """The steps of some of PARTS. listed: schemes instead of PAIRS."""
     setting.require_decoder("mix")
     if setting.prefill < 1:
         raise Refused(f"study mix: prefill must be at least 1, got {setting.prefill}")
@@ -53,7 +53,7 @@ def _name(name: str, index: int) -> str:
 
 
 def _windows(setting: Setting, name: str) -> list[Step]:
-    """A step for every window of a scheme, whose result is {"nll", "kv_bits"}."""
+    """A step for every window of a scheme, with the result {"nll", "kv_bits"}."""
     config = schemes.parse(name)
     text = schemes.text(config)
     whole, prompt = (evaluation.token_macs(setting.model, tokens) for tokens in (setting.win, setting.prefill))

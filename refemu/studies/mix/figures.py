@@ -12,7 +12,7 @@ from refemu.studies.output.table import Column, Table
 
 FIGURES = {"bits": "pairs"}
 BITS = Column(
-    "kv_bits", "number", "KV bits", "of a value in the KV cache, with scales, exponents, scores and positions"
+    "kv_bits", "number", "KV bits", "bits of a value in the KV cache, with scales, exponents, scores and positions"
 )
 X = "bits of a value in the KV cache"
 
@@ -20,7 +20,7 @@ X = "bits of a value in the KV cache"
 def tables(
     setting: Setting, results: Mapping[str, Any], parts: Sequence[str], listed: Sequence[str] = ()
 ) -> list[Table]:
-    """A row for every scheme; changes are over the first. listed: schemes instead of PAIRS."""
+    """A row for every scheme; changes are relative to the first. listed: schemes instead of PAIRS."""
     names = listed or (PAIRS if "pairs" in parts else ())
     if not names:
         return []
@@ -37,7 +37,7 @@ def figures(setting: Setting, results: Mapping[str, Any], names: Sequence[str]) 
 
 
 def _bits(setting: Setting, results: Mapping[str, Any]) -> Figure:
-    """Perplexity of every pair, and what the attention alone costs after each linear part."""
+    """Perplexity of every pair, and the loss due to attention alone with each linear part."""
     rows = {name: experiments.mixed(setting, results, name) for name in PAIRS}
     first = rows[PAIRS[0]]
     pairs = tuple(_ratios(linear, _by_bits(rows, linear), first.score) for linear in LINEAR)
@@ -47,7 +47,7 @@ def _bits(setting: Setting, results: Mapping[str, Any]) -> Figure:
         Panel("The attention alone", X, "change over attention fp16, %", alone, "lines"),
     )
     bits = ", ".join(f"{name} {rows[f'{LINEAR[0]}+{name}'].kv_bits:.2f}" for name in ATTENTION)
-    about = f"{scores.about(setting)} A curve for each linear part; bits by attention behind {LINEAR[0]}: {bits}."
+    about = f"{scores.about(setting)} A curve for each linear part; bits by attention with {LINEAR[0]}: {bits}."
     return Figure("bits", "", "Perplexity by bits of the KV cache", panels, about)
 
 

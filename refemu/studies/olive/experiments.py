@@ -29,7 +29,7 @@ LADDER = (
 )  #: [olive Tbl. 9]
 LOST = ("fp16", *(f"olive-study:experiment={experiment}" for experiment in EXPERIMENTS))  #: [olive Fig. 3]
 PARTS = ("weights", "inputs", "losses", "ladder")
-ENCODER_PARTS = PARTS[:3]  #: those of an encoder
+ENCODER_PARTS = PARTS[:3]  #: parts of an encoder's study
 
 
 def steps(setting: Setting, parts: Sequence[str]) -> list[Step]:
@@ -73,7 +73,7 @@ def _losses(setting: Setting) -> list[Step]:
 
 
 def _distances(setting: Setting, scheme: str) -> Step:
-    """1 - cosine between the embedding of every text and that under scheme `fp16`."""
+    """1 - cosine between the embeddings of every text under a scheme and under `fp16`."""
     texts, config = setting.texts, schemes.parse(scheme)
 
     def compute(bench: Bench, progress: Progress) -> list[float]:

@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study olive`, with what the paper states.
+"""Tables and figures of `refemu study olive`, with the paper's values.
 
 Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5; §5.2 Tbl. 9].
 """
@@ -46,7 +46,7 @@ LOSSES = {
 
 _PAIRS = (
     Column("kind", "text", "tensors", "kind of tensor"),
-    Column("tensors", "integer", "n", "tensors of that kind, each counting once"),
+    Column("tensors", "integer", "n", "tensors of that kind"),
     Column("beyond_three", "number", "> 3 sigma", "elements beyond 3 sigma of their tensor", "%", 4),
     Column("beyond_six", "number", "> 6 sigma", "elements beyond 6 sigma", "%", 4),
     Column("normal_normal", "number", "N-N", "pairs of two normal values", "%", 4),
@@ -54,7 +54,7 @@ _PAIRS = (
     Column("outlier_normal_error", "number", "±", "its standard error over the tensors", "%", 4),
     Column("outlier_outlier", "number", "O-O", "pairs of two outliers", "%", 4),
     Column("outlier_outlier_error", "number", "±", "its standard error over the tensors", "%", 4),
-    Column("independent", "number", "O-O if independent", "such pairs if outliers fell anywhere", "%", 4),
+    Column("independent", "number", "O-O if independent", "outlier-outlier pairs if outliers were independent", "%", 4),
     Column("max_sigma_median", "number", "max, median", "median of the tensors' largest magnitudes", "sigma", 1),
     Column("max_sigma_largest", "number", "max, largest", "largest of them", "sigma", 1),
 )
@@ -63,10 +63,10 @@ _ERRORS = (
     Column("outlier", "text", "outlier", "format of the outliers"),
     Column("error", "number", "error", "mean error of the tensors' largest magnitudes", "sigma", 3),
     Column("spread", "number", "±", "its standard error over the tensors", "sigma", 3),
-    Column("least", "text", "", "`least` where it is the smallest beside this normal type"),
+    Column("least", "text", "", "`least` for the smallest error with this normal type"),
 )
 _DISTANCES = (
-    Column("meaning", "text", "", "what is lost"),
+    Column("meaning", "text", "", "the values lost"),
     Column("scheme", "text", "scheme", "as `--scheme` takes it"),
     Column("distance", "number", "1 - cosine", "to the embedding under fp16, mean over the texts", "", 4),
     Column("error", "number", "±", "its standard error over the texts", "", 4),
@@ -230,7 +230,7 @@ def _fig5(setting: Setting, results: Mapping[str, Any]) -> Figure:
             tuple(row["error"] for row in some),
             tuple(row["spread"] for row in some),
         )
-        panels.append(Panel(f"Beside {normal}", "mean error, sigma", "", (series,)))
+        panels.append(Panel(f"With {normal}", "mean error, sigma", "", (series,)))
     return Figure(
         "fig5",
         "[olive Fig. 5]",

@@ -1,7 +1,7 @@
-"""Measurements of `refemu study olive` on a model: places of its outliers, and the cost of losing them.
+"""Measurements of `refemu study olive` on a model: positions of its outliers, and the loss without them.
 
-Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5]. Figures for people, made of exact bits: tensors are
-measured by `formats.ovp_study`, runs are those of schemes `fp16` and `olive-study`.
+Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5]. Figures for people from exact bits: `formats.ovp_study`
+measures tensors, and the runs are those of schemes `fp16` and `olive-study`.
 """
 
 import copy
@@ -45,7 +45,7 @@ CONTENDERS = {
 class Measured:
     """One tensor."""
 
-    name: str  #: "blk.3.down", or "blk.3.down.input" of what the layer reads
+    name: str  #: "blk.3.down", or "blk.3.down.input" for the layer's input
     tensor: ovp_study.TensorStatistics
     pairs: ovp_study.PairStatistics
 
@@ -57,7 +57,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """Means over the tensors of a kind, each tensor counting once; shares are 0 to 1."""
+    """Means over the tensors of a kind; shares are 0 to 1."""
 
     kind: str
     tensors: int
@@ -66,7 +66,7 @@ class Summary:
     normal_normal: float
     outlier_normal: float
     outlier_outlier: float
-    independent: float  #: outlier-outlier pairs if outliers fell anywhere
+    independent: float  #: outlier-outlier pairs if outliers were independent
     max_sigma_median: float
     max_sigma_largest: float
 
@@ -83,7 +83,7 @@ def weights(model: Model, progress: Progress = silent) -> list[Measured]:
 
 
 def inputs(model: Model, read: Sequence[Sequence[int]], progress: Progress = silent) -> list[Measured]:
-    """What the linear layers read under scheme `fp16`; a tensor is all tokens of the texts `read`.
+    """The inputs of the linear layers under scheme `fp16`; a tensor has all tokens of the texts `read`.
 
     Layers that read the same input are one: `blk.0.q.input` is also that of k and v. A decoder takes one text.
     """
@@ -91,14 +91,14 @@ def inputs(model: Model, read: Sequence[Sequence[int]], progress: Progress = sil
     if isinstance(model.config, EncoderConfig):
         runtime.encode(recorder.watched, read)
     elif len(read) != 1:
-        raise Refused(f"study: {model.name} is a decoder and takes one text, got {len(read)}")
+        raise Refused(f"study: {model.name} is a decoder, so there must be one text, got {len(read)}")
     else:
         models.session(recorder.watched).append(read[0], last=True)
     return recorder.measured
 
 
 class Recorder:
-    """Measures what the linear layers of a prepared model read, when `watched` runs."""
+    """Measures the inputs of the linear layers of a prepared model when `watched` runs."""
 
     def __init__(self, prepared: Any, progress: Progress) -> None:
         self._prepared, self._progress = prepared, progress
@@ -116,13 +116,13 @@ class Recorder:
 
 
 def by_kind(measured: Sequence[Measured], name: str) -> dict[str, list[Measured]]:
-    """The tensors of each kind in the order met, and all of them as `name`."""
+    """The tensors of each kind in order of appearance, and all of them as `name`."""
     kinds = dict.fromkeys(tensor.kind for tensor in measured)
     return {**{kind: [tensor for tensor in measured if tensor.kind == kind] for kind in kinds}, name: list(measured)}
 
 
 def rounding_errors(measured: Sequence[Measured]) -> list[dict[str, Any]]:
-    """Mean error in sigma of the tensors' maxima in every contender of [olive Fig. 5], and its standard error.
+    """Mean error in sigma of the tensors' maxima in every format of [olive Fig. 5], and its standard error.
 
     `least` marks the smallest for each normal type.
     """

@@ -11,12 +11,12 @@ from refemu.studies.output.table import Column, Table
 COLUMNS = (
     Column("name", "text", "", "number formats"),
     Column("scheme", "text", "scheme", "as `--scheme` takes it; empty for plain float32"),
-    Column("accuracy", "number", "probe", "sentences that the probe gets right", "%", 1),
+    Column("accuracy", "number", "probe", "sentences that the probe classifies correctly", "%", 1),
     Column("accuracy_error", "number", "±", "its standard error over the sentences", "%", 1),
-    Column("agreement", "number", "as fp32", "sentences that it calls as it does from their fp32 embedding", "%", 1),
+    Column("agreement", "number", "as fp32", "sentences with the same class as from their fp32 embedding", "%", 1),
     Column("agreement_error", "number", "±", "its standard error over the sentences", "%", 1),
     Column("error", "number", "error", "mean relative L2 error of the embeddings against fp32", "", 4),
-    Column("sentences", "integer", "sentences", "that were tested"),
+    Column("sentences", "integer", "sentences", "number of test sentences"),
 )
 
 

@@ -62,7 +62,7 @@ def document(
 
 
 def versions() -> Mapping[str, str]:
-    """Versions of Python and of the libraries that are installed."""
+    """Versions of Python and of the installed libraries."""
     scored = {"python": platform.python_version(), "platform": f"{sys.platform} {platform.machine()}"}
     for name in LIBRARIES:
         try:
@@ -73,7 +73,7 @@ def versions() -> Mapping[str, str]:
 
 
 def check(whole: Any) -> None:
-    """Refuse what is no document of this schema, with the place."""
+    """Raise Refused, with the place, for a document that does not follow the schema."""
     import fastjsonschema
 
     try:
@@ -85,12 +85,12 @@ def check(whole: Any) -> None:
 
 
 def _check_types(table: Mapping[str, Any]) -> None:
-    """Every row holds a value of its type for every column."""
+    """Require a value of the right type for every column in every row."""
     kinds: dict[str, tuple[type, ...]] = {"text": (str,), "integer": (int,), "number": (int, float)}
     for index, row in enumerate(table["rows"]):
         names = [column["name"] for column in table["columns"]]
         if list(row) != names and sorted(row) != sorted(names):
-            raise Refused(f"study: table {table['name']}: other columns than its own in row {index}")
+            raise Refused(f"study: table {table['name']}: the columns must be those of the table in row {index}")
         for column in table["columns"]:
             value = row[column["name"]]
             if value is not None and not isinstance(value, kinds[column["type"]]):

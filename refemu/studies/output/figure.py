@@ -10,18 +10,20 @@ Form: TypeAlias = Literal["bars", "lines", "points", "steps"]
 
 @dataclass(frozen=True)
 class Series:
-    """Values over places; in a panel of bars the places are names, in the others numbers."""
+    """Values over places; places are names in a panel of bars, else numbers."""
 
     label: str  #: in the legend
     x: tuple[float, ...] | tuple[str, ...]
     y: tuple[float, ...]
     error: tuple[float | None, ...] = ()  #: standard errors, drawn on either side
-    source: str = ""  #: where a paper states the values, as "[kllm Table II]"; "" if refemu measured them
-    form: Form | None = None  #: other than that of the panel
+    source: str = ""  #: source of a paper's values, "[kllm Table II]"; "" if measured by refemu
+    form: Form | None = None  #: form, if it differs from the panel's
 
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y) or (self.error and len(self.error) != len(self.y)):
-            raise Refused(f"series {self.label}: as many places as values are needed, got {len(self.x)}, {len(self.y)}")
+            raise Refused(
+                f"series {self.label}: must have equally many places and values, got {len(self.x)}, {len(self.y)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     lines: tuple[Line, ...] = ()
-    base: float = 0.0  #: where bars begin
+    base: float = 0.0  #: start of the bars
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
 
@@ -57,4 +59,4 @@ class Figure:
     place: str  #: "[olive Fig. 3]"; "" if no paper has it
     title: str
     panels: tuple[Panel, ...]
-    caption: str  #: what the run was, and what the paper's text says
+    caption: str  #: description of the run, and statements of the paper

@@ -1,4 +1,4 @@
-"""Figures drawn with matplotlib, from the extra `plot`: SVG or PNG; equal figures give equal bytes in one version."""
+"""Plots with matplotlib, from the extra `plot`: SVG or PNG; equal figures give equal bytes in one version."""
 
 import io
 import textwrap
@@ -12,12 +12,12 @@ from refemu.studies.output.figure import Figure, Panel, Series
 FORMS = (".svg", ".png")
 WIDTH, HEIGHT, BAR = 4.6, 2.9, 0.21  #: inches of a panel, and of a bar
 DPI = 144
-#: colours that people with any kind of colour vision tell apart (Okabe and Ito), without the palest
+#: colours that are distinct with any kind of colour vision (Okabe and Ito), without the palest
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":")
-STATED = "#777777"  #: what a paper states
-HATCHES = ("////", "....", "xxxx", "----", "||||")  #: of bars that papers state
+STATED = "#777777"  #: colour of a paper's values
+HATCHES = ("////", "....", "xxxx", "----", "||||")  #: hatches of bars with papers' values
 SETTINGS: Any = {
     "svg.hashsalt": "refemu",
     "font.family": "DejaVu Sans",
@@ -39,7 +39,7 @@ SETTINGS: Any = {
 
 
 def require(path: str | Path) -> None:
-    """Refuse a file that is no .svg or .png, and a machine without matplotlib, before anything is computed."""
+    """Raise Refused for a file that is not .svg or .png, and without matplotlib, before any computation."""
     if Path(path).suffix not in FORMS:
         raise Refused(f"plot {path}: the name must end in .svg or .png, got {Path(path).suffix or 'no ending'!r}")
     try:
@@ -51,7 +51,7 @@ def require(path: str | Path) -> None:
 
 
 def draw(figures: Sequence[Figure], form: str) -> bytes:
-    """The figures one below the other. form: "svg" or "png"."""
+    """The figures as a column. form: "svg" or "png"."""
     import matplotlib
 
     target = io.BytesIO()
@@ -62,7 +62,7 @@ def draw(figures: Sequence[Figure], form: str) -> bytes:
 
 
 def canvas(figures: Sequence[Figure]) -> Any:
-    """The figures one below the other, as a figure of matplotlib."""
+    """The figures as a column, as a figure of matplotlib."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
@@ -104,7 +104,7 @@ def _legend_columns(panel: Panel) -> int:
 
 
 def _legend_rows(panel: Panel) -> int:
-    """Lines of text that a legend takes."""
+    """Lines of text in a legend."""
     if not _has_legend(panel):
         return 0
     lines = len([line for label in _legend_labels(panel) for line in label.split("\n")])
@@ -112,7 +112,7 @@ def _legend_rows(panel: Panel) -> int:
 
 
 def _bars(panel: Panel) -> int:
-    """Bars of a panel, and room between their groups."""
+    """Bars of a panel, with the space between their groups."""
     if panel.form != "bars":
         return 0
     names = list(dict.fromkeys(name for series in panel.series for name in series.x))
@@ -129,7 +129,7 @@ def _figure(part: Any, figure: Figure, height: float, columns: int) -> None:
         if place < len(figure.panels):
             _panel(axis, figure.panels[place])
         else:
-            axis.set_axis_off()  # so that panels of all figures are equally wide
+            axis.set_axis_off()  # keeps panels of all figures equally wide
 
 
 def _panel(axis: Any, panel: Panel) -> None:
@@ -165,7 +165,7 @@ def _handles(axis: Any, panel: Panel) -> tuple[list[Any], list[str]]:
 
 
 def _scales(axis: Any, panel: Panel) -> None:
-    """Logarithmic axes have plain numbers, and more of them where they span little."""
+    """Logarithmic axes have plain numbers, and more of them on short ranges."""
     from matplotlib.ticker import MaxNLocator
 
     if panel.log_x:
@@ -184,7 +184,7 @@ def _scales(axis: Any, panel: Panel) -> None:
 
 
 def bar_range(panel: Panel) -> tuple[float, float]:
-    """Limits of an axis with room for every bar, its error and its number, on both sides of the base."""
+    """Limits of an axis with space for every bar, its error and its number, on both sides of the base."""
     ends = [panel.base, *(line.value for line in panel.lines)]
     for series in panel.series:
         errors = [error or 0.0 for error in series.error] or [0.0] * len(series.y)
@@ -254,7 +254,7 @@ def _bar_chart(axis: Any, panel: Panel) -> None:
 
 
 def _looks(panel: Panel) -> list[dict[str, Any]]:
-    """Colour of what was measured, a hatch of what is stated, series by series."""
+    """Colours for measured values and hatches for stated ones, series by series."""
     stated = [series for series in panel.series if series.source]
     looks: list[dict[str, Any]] = []
     for place, series in enumerate(panel.series):
@@ -296,7 +296,7 @@ def _label(series: Series) -> str:
 
 
 def short(value: float) -> str:
-    """A number in three digits."""
+    """A number with three digits."""
     if value and (abs(value) >= 1e6 or abs(value) < 0.001):
         return f"{value:.1e}".replace("e+0", "e").replace("e-0", "e-").replace(".0e", "e")
     return f"{value:.3g}" if abs(value) < 1000 else f"{float(f'{value:.3g}'):,.0f}"

@@ -20,7 +20,7 @@ from refemu.studies.output.table import (
 )
 from refemu.studies.uncertainty import Change, Spread
 
-MEANING = Column("meaning", "text", "", "what the scheme is in the paper")
+MEANING = Column("meaning", "text", "", "the paper's name of the scheme")
 SCHEME = Column("scheme", "text", "scheme", "as `--scheme` takes it")
 OVER = Column("over", "text", "over", "scheme of the reference")
 COLUMNS = (MEANING, SCHEME, PERPLEXITY, ERROR, LEAST, MOST, WINDOWS, OVER, CHANGE, CHANGE_ERROR)
@@ -55,7 +55,7 @@ def score_of_windows(score: Score) -> list[float]:
 
 
 def ratios(name: str, names: Sequence[str], scores: Sequence[Score], reference: Score) -> Series:
-    """Perplexities over that of the reference, with standard errors paired by window. name: in the legend."""
+    """Perplexities relative to the reference, with standard errors paired by window. name: in the legend."""
     changes = [score.over(reference) for score in scores]
     return Series(
         name,
@@ -73,12 +73,12 @@ def series(name: str, places: Iterable[float] | Iterable[str], values: Sequence[
 
 
 def stated(name: str, source: str, values: Mapping[str, float], reference: float) -> Series:
-    """Perplexities that a paper states, over a reference that it states."""
+    """Perplexities stated by a paper, relative to a stated reference."""
     return Series(name, tuple(values), tuple(value / reference for value in values.values()), source=source)
 
 
 def about(setting: Setting) -> str:
-    """Model, windows and what the bars are, for captions and titles."""
+    """Model, windows and meaning of the bars, for captions and titles."""
     count, name = len(setting.windows), setting.label
     windows = "1 window" if count == 1 else f"{count} windows"
     spread = f"± standard error over {windows}" if count > 1 else "one window, so no standard error"

@@ -14,19 +14,19 @@ TYPES: Mapping[Kind, tuple[type, ...]] = {"text": (str,), "integer": (int,), "nu
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name in JSON and CSV, the type of its values, and what people read."""
+    """A column: its name in JSON and CSV, the type of its values, and its heading."""
 
     name: str
     kind: Kind
-    heading: str  #: in tables
+    heading: str  #: heading in tables
     meaning: str  #: one phrase
     unit: str = ""  #: "%", "sigma"; "" for none
-    digits: int = 2  #: of a number, in tables
+    digits: int = 2  #: decimals of a number in tables
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values in the order of the columns; None where a column does not apply."""
+    """Rows of values in the order of the columns; None for no value."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class Table:
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.columns):
-                raise Refused(f"table {self.name}: {len(self.columns)} values a row are needed, got {len(row)}")
+                raise Refused(f"table {self.name}: a row must have {len(self.columns)} values, got {len(row)}")
             for column, value in zip(self.columns, row, strict=True):
                 if value is not None and (isinstance(value, bool) or not isinstance(value, TYPES[column.kind])):
                     raise Refused(f"table {self.name}: {column.name} must be of type {column.kind}, got {value!r:.60}")
@@ -55,9 +55,9 @@ class Table:
         }
 
     def csv(self, model: str, seeded: bool) -> str:
-        """The table as CSV: a header, then a line for each row; numbers in full, nothing where there is none.
+        """The table as CSV: a header, then a line for each row; numbers in full, empty for no value.
 
-        model, seeded: name of the model that was measured and whether nobody trained it, which every row begins with.
+        model, seeded: name of the measured model and whether it is untrained, the first fields of every row.
         """
         labels = [model, "true" if seeded else "false"]
         target = io.StringIO()
@@ -67,7 +67,7 @@ class Table:
         return target.getvalue()
 
     def cells(self) -> list[list[str]]:
-        """The rows as people read them."""
+        """The rows as text."""
         return [[_cell(column, value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
     @property
@@ -95,11 +95,11 @@ def rows(items: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> tuple
     return tuple(tuple(item[column.name] for column in columns) for item in items)
 
 
-#: columns of every table that holds perplexities
+#: columns of every table of perplexities
 PERPLEXITY = Column("perplexity", "number", "perplexity", "exp of the mean negative log-likelihood of the windows")
 ERROR = Column("error", "number", "±", "standard error of the perplexity over the windows; empty for one window")
-LEAST = Column("least", "number", "least window", "perplexity of the easiest window")
+LEAST = Column("least", "number", "easiest window", "perplexity of the easiest window")
 MOST = Column("most", "number", "hardest window", "perplexity of the hardest window")
-WINDOWS = Column("windows", "integer", "windows", "windows that were scored")
+WINDOWS = Column("windows", "integer", "windows", "scored windows")
 CHANGE = Column("change", "number", "change", "change of the perplexity over the reference, paired by window", "%")
 CHANGE_ERROR = Column("change_error", "number", "±", "its standard error over the windows", "%")

@@ -6,7 +6,7 @@ from benchmarks.rows import campaign
 from benchmarks.rows.campaign import Line, Made
 
 
-def test_table_has_rates_ratios_and_what_many_rows_would_take() -> None:
+def test_table_has_rates_ratios_and_estimates() -> None:
     made = [Made(2.0, 4_000_000, 48_000_000, "a"), Made(1.25, 4_000_000, 48_000_000, "a")]
     head, rule, line = campaign.table([Line("ovp_decoder", 4, made)], [1, 2])
     assert head == (
@@ -32,7 +32,7 @@ def test_times_and_sizes_are_readable(rate: float, size: int, text: str) -> None
     assert text in line
 
 
-def test_bytes_that_depend_on_the_workers_are_told() -> None:
+def test_bytes_that_depend_on_workers_are_reported() -> None:
     line = Line("u", 1, [Made(1.0, 1, 1, "a"), Made(1.0, 1, 1, "b")])
     assert not line.equal
     assert campaign.table([line], [1, 2])[-1].endswith("| DIFFERENT |")

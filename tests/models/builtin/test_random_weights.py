@@ -22,7 +22,7 @@ def test_tails_have_the_stated_shares() -> None:
     assert abs(single - 53) < 2 and abs(both - 3) < 1 and abs((shifts == 5).sum() / pairs - 1) < 0.5
 
 
-def test_labels_give_other_words_and_the_same_label_the_same() -> None:
+def test_equal_labels_give_equal_words() -> None:
     assert np.array_equal(random_weights.bell("a", (8, 2)), random_weights.bell("a", (8, 2)))
     assert not np.array_equal(random_weights.bell("a", (8, 2)), random_weights.bell("b", (8, 2)))
     assert np.array_equal(random_weights.bell("a", (16,)), random_weights.bell("a", (8, 2)).ravel())

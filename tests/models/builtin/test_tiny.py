@@ -38,7 +38,7 @@ def test_every_weight_is_an_fp16_value(name: str) -> None:
     assert np.array_equal(w, tiny.integers(name) / 2.0 ** tiny.fraction(name))
 
 
-def test_a_test_run_has_at_most_two_million_macs() -> None:
+def test_test_run_has_at_most_two_million_macs() -> None:
     assert 1_000_000 < tiny.CONFIG.macs(tiny.TEST_TOKENS) <= 2_000_000
 
 
@@ -46,7 +46,7 @@ def test_heads_are_grouped() -> None:
     assert tiny.CONFIG.heads > tiny.CONFIG.kv_heads > 1
 
 
-def test_weights_have_heavy_tails_and_some_outliers_are_neighbours() -> None:
+def test_weights_are_heavy_tailed_with_neighbouring_outliers() -> None:
     """Real weights have 0.5 to 1 % outliers [olive Tbl. 2], and more outlier-outlier pairs than chance gives."""
     flags = [outliers(tiny.Tiny().tensor(name)) for name in LINEAR]
     pairs = np.concatenate([flag.reshape(-1, 2) for flag in flags])
@@ -56,7 +56,7 @@ def test_weights_have_heavy_tails_and_some_outliers_are_neighbours() -> None:
     assert both > 4 * single**2
 
 
-def test_a_marked_token_makes_a_massive_activation_that_fp16_holds() -> None:
+def test_marked_token_makes_massive_activation_that_fp16_holds() -> None:
     model = load("tiny")
     found = forward(model, model.tokenizer.encode(text.default())[: tiny.TEST_TOKENS])
     peaks = [np.abs(found[f"blk.{layer}.x"][0]).max() for layer in range(3)] + [np.abs(found["x"][0]).max()]
@@ -67,7 +67,7 @@ def test_a_marked_token_makes_a_massive_activation_that_fp16_holds() -> None:
     assert np.median(np.abs(found["blk.1.x"])) < 2
 
 
-def test_the_input_of_down_and_of_the_output_projection_have_neighbouring_outliers() -> None:
+def test_inputs_of_down_and_o_have_neighbouring_outliers() -> None:
     model = load("tiny")
     found = forward(model, model.tokenizer.encode(text.default())[: tiny.TEST_TOKENS])
 
@@ -90,7 +90,7 @@ def test_logits_are_spread_but_not_extreme() -> None:
     assert 0.3 < logits.std() < 3 and np.abs(logits).max() < 20
 
 
-def test_repr_and_refusal() -> None:
+def test_repr_names_weights_and_unknown_name_raises() -> None:
     assert repr(tiny.Tiny()) == "Tiny()"
     with pytest.raises(Refused, match=r"unknown tensor 'blk\.3\.q'"):
         tiny.Tiny().tensor("blk.3.q")

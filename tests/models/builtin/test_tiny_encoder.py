@@ -36,7 +36,7 @@ def test_every_weight_is_an_fp16_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("layer", range(CONFIG.blocks))
-def test_down_has_a_row_with_weights_far_beyond_all_others(layer: int) -> None:
+def test_down_has_one_row_of_outlier_weights(layer: int) -> None:
     w = np.abs(tiny_encoder.TinyEncoder().tensor(f"blk.{layer}.down"))
     row = w[tiny_encoder.OUTLIER_ROW, list(tiny_encoder.OUTLIER_INPUTS)]
 
@@ -53,7 +53,7 @@ def test_hidden_states_are_tame_but_have_outliers() -> None:
     assert 3 < np.abs(hidden).max() / hidden.std() < 20
 
 
-def test_repr_and_refusal() -> None:
+def test_repr_names_weights_and_unknown_name_raises() -> None:
     assert repr(tiny_encoder.TinyEncoder()) == "TinyEncoder()"
     with pytest.raises(Refused, match=r"unknown tensor 'blk\.2\.q'"):
         tiny_encoder.TinyEncoder().tensor("blk.2.q")

@@ -19,7 +19,7 @@ def test_minilm_has_its_number_of_parameters() -> None:
     assert counted == 22_713_728 - (384 * 384 + 384) - 512
 
 
-def test_names_are_in_model_order_and_every_layer_has_a_bias() -> None:
+def test_shapes_are_in_model_order_with_every_bias() -> None:
     shapes = EncoderConfig(**{**MINILM, "blocks": 1}).shapes
     parts = [
         f"blk.0.{name}{end}"
@@ -38,7 +38,7 @@ def test_groups_name_the_linear_layers() -> None:
     assert linear == [f"blk.0.{name}" for group in LINEARS for name in group]
 
 
-def test_macs_count_linear_layers_and_attention_of_all_to_all() -> None:
+def test_macs_include_linear_layers_and_full_attention() -> None:
     config = EncoderConfig(blocks=2, width=4, ffn=6, heads=2, vocab=10, context=8)
 
     assert config.macs(3) == 2 * (3 * (4 * 16 + 2 * 24) + 2 * 9 * 4)
@@ -62,6 +62,6 @@ def test_repr_evaluates_back() -> None:
         pytest.param({"norm_eps": float("nan")}, "norm_eps must be above 0, got nan", id="eps nan"),
     ],
 )
-def test_refuses_what_cannot_exist(change: dict[str, Any], message: str) -> None:
+def test_impossible_sizes_are_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         EncoderConfig(**{**MINILM, **change})

@@ -36,7 +36,7 @@ def test_attention_is_the_softmax_of_scaled_products() -> None:
         assert np.abs(found[token, head] - mixed).max() < 1e-5
 
 
-def test_norm_has_mean_and_deviation_of_gain_and_bias() -> None:
+def test_norm_sets_deviation_and_mean_by_gain_bias() -> None:
     model, x = models.load("tiny-encoder"), np.arange(48, dtype=np.float32)[None]
     gain, bias = (model.tensor(f"blk.0.attn_norm{end}") for end in ("", ".bias"))
     root = math.sqrt((48 * 48 - 1) / 12 + 1e-12)
@@ -44,7 +44,7 @@ def test_norm_has_mean_and_deviation_of_gain_and_bias() -> None:
     assert np.abs(tiny().norm("blk.0.attn_norm", x)[0] - ((x[0] - 23.5) / root * gain + bias)).max() < 1e-5
 
 
-def test_linear_layers_of_a_group_come_in_order_with_their_biases() -> None:
+def test_linear_layers_of_group_keep_order_and_biases() -> None:
     model, x = models.load("tiny-encoder"), np.eye(48, dtype=np.float32)
     names = ("q", "k", "v")
 
@@ -73,7 +73,7 @@ def test_scheme_fp16_is_near() -> None:
     assert 0 < np.linalg.norm(plain - rounded) < 5e-3 * np.linalg.norm(plain)
 
 
-def test_refuses_a_decoder() -> None:
+def test_decoder_is_rejected() -> None:
     with pytest.raises(Refused, match="FloatEncoder: tiny is a decoder"):
         FloatEncoder(models.load("tiny"))
 

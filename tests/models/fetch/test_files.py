@@ -1,4 +1,4 @@
-"""A model's files: taken whole and right, or refused with both hashes and nothing changed."""
+"""A model's files: complete and correct, or rejected with both hashes and nothing changed."""
 
 import dataclasses
 import zipfile
@@ -32,7 +32,7 @@ def take(origin: Path, folder: Path) -> list[tuple[str, int, int]]:
     return seen
 
 
-def test_a_wheel_gives_every_file_and_tells_how_far_it_is(tmp_path: Path, folder: Path) -> None:
+def test_wheel_gives_every_file_and_reports_progress(tmp_path: Path, folder: Path) -> None:
     seen = take(write_wheel(tmp_path / "toy.whl"), folder)
 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"toy.gguf": CONTENT, "config.json": BESIDE}
@@ -47,7 +47,7 @@ def test_a_wheel_gives_every_file_and_tells_how_far_it_is(tmp_path: Path, folder
         pytest.param(None, {"toy.gguf"}, id="alone"),
     ],
 )
-def test_a_weight_file_takes_along_what_belongs_to_it(
+def test_weight_file_takes_along_what_belongs_to_it(
     tmp_path: Path, folder: Path, beside: bytes | None, names: set[str]
 ) -> None:
     (tmp_path / "downloaded.bin").write_bytes(CONTENT)
@@ -68,7 +68,7 @@ def damaged(path: Path) -> Path:
     return path
 
 
-def test_refuses_everything_else_and_changes_nothing(tmp_path: Path, folder: Path) -> None:
+def test_other_origins_are_rejected_and_nothing_changes(tmp_path: Path, folder: Path) -> None:
     wrong = bytes(64)
     (tmp_path / "weights").write_bytes(wrong)
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as archive:
@@ -78,10 +78,10 @@ def test_refuses_everything_else_and_changes_nothing(tmp_path: Path, folder: Pat
 
     for origin, message in (
         (tmp_path / "weights", f"sha256 is {sha256(wrong)}, toy.gguf has {sha256(CONTENT)}; nothing was changed"),
-        (write_wheel(tmp_path / "a.whl", wrong), f"sha256 is {sha256(wrong)}, {sha256(CONTENT)} is wanted; noth"),
+        (write_wheel(tmp_path / "a.whl", wrong), f"sha256 must be {sha256(CONTENT)}, got {sha256(wrong)}; noth"),
         (write_wheel(tmp_path / "b.whl", bytes(65)), "toy.gguf must have 64 bytes, got 65; nothing was changed"),
         (damaged(tmp_path / "c.whl"), "a damaged wheel"),
-        (tmp_path / "other.whl", r"no wheel of pip toy-weights==1.0, it holds no toy_weights/data/toy.gguf"),
+        (tmp_path / "other.whl", r"not a wheel of pip toy-weights==1.0, it lacks toy_weights/data/toy.gguf"),
         (tmp_path / "cut.whl", f"sha256 is {sha256(whole[: len(whole) // 2])}"),
         (tmp_path / "absent", "no such file; give a wheel of pip toy-weights==1.0 or toy.gguf"),
         (tmp_path, "no such file"),
@@ -92,7 +92,7 @@ def test_refuses_everything_else_and_changes_nothing(tmp_path: Path, folder: Pat
         assert (origin.read_bytes() if origin.is_file() else None) == before
 
 
-def test_a_source_archive_gives_the_file_inside_its_tar_archive(tmp_path: Path, folder: Path) -> None:
+def test_source_archive_gives_file_inside_its_tar_archive(tmp_path: Path, folder: Path) -> None:
     files.take(TEXT_ENTRY, write_source_archive(tmp_path / "toy.zip"), folder, lambda *progress: None)
 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"rated.txt": TEXT}
@@ -104,7 +104,7 @@ def test_a_source_archive_gives_the_file_inside_its_tar_archive(tmp_path: Path, 
         pytest.param(
             TEXT[::-1],
             "more/rated.txt",
-            f"rated.txt: sha256 is {sha256(TEXT[::-1])}, {sha256(TEXT)} is wanted",
+            f"rated.txt: sha256 must be {sha256(TEXT)}, got {sha256(TEXT[::-1])}",
             id="another text",
         ),
         pytest.param(
@@ -114,11 +114,13 @@ def test_a_source_archive_gives_the_file_inside_its_tar_archive(tmp_path: Path, 
             id="longer",
         ),
         pytest.param(
-            TEXT, "more/else.txt", "no source archive of pip toy-text==1.0, it holds no more/rated.txt", id="missing"
+            TEXT, "more/else.txt", "not a source archive of pip toy-text==1.0, it lacks more/rated.txt", id="missing"
         ),
     ],
 )
-def test_refuses_another_source_archive(tmp_path: Path, folder: Path, content: bytes, inner: str, message: str) -> None:
+def test_another_source_archive_is_rejected(
+    tmp_path: Path, folder: Path, content: bytes, inner: str, message: str
+) -> None:
     with pytest.raises(Refused, match=message):
         files.take(TEXT_ENTRY, write_source_archive(tmp_path / "toy.zip", content, inner), folder, lambda *_: None)
 
@@ -128,10 +130,10 @@ def test_refuses_another_source_archive(tmp_path: Path, folder: Path, content: b
     [
         pytest.param(b"no tar archive", "a damaged source archive", id="no tar"),
         pytest.param(b"", "a damaged source archive", id="empty"),
-        pytest.param(None, "it holds no more/rated.txt", id="no member"),
+        pytest.param(None, "it lacks more/rated.txt", id="no member"),
     ],
 )
-def test_refuses_a_source_archive_without_a_tar_archive(
+def test_source_archive_without_tar_archive_is_rejected(
     tmp_path: Path, folder: Path, packed: bytes | None, message: str
 ) -> None:
     with zipfile.ZipFile(tmp_path / "toy.zip", "w") as archive:
@@ -142,10 +144,10 @@ def test_refuses_a_source_archive_without_a_tar_archive(
         files.take(TEXT_ENTRY, tmp_path / "toy.zip", folder, lambda *progress: None)
 
 
-def test_refuses_a_folder_in_place_of_the_text(tmp_path: Path, folder: Path) -> None:
+def test_folder_instead_of_text_is_rejected(tmp_path: Path, folder: Path) -> None:
     (file,) = TEXT_ENTRY.files
     entry = dataclasses.replace(TEXT_ENTRY, files=(dataclasses.replace(file, inner="more"),))
-    with pytest.raises(Refused, match="it holds no more"):
+    with pytest.raises(Refused, match="it lacks more"):
         files.take(entry, write_source_archive(tmp_path / "toy.zip"), folder, lambda *progress: None)
 
 
@@ -157,7 +159,7 @@ def test_verify_says_both_hashes_and_the_advice(tmp_path: Path) -> None:
         files.verify(tmp_path / "a", ENTRY.files[1], "do this")
 
 
-def test_digest_refuses_what_cannot_be_read(tmp_path: Path) -> None:
+def test_digest_of_unreadable_file_is_rejected(tmp_path: Path) -> None:
     assert files.digest(Path(__file__)) == sha256(Path(__file__).read_bytes())
     with pytest.raises(Refused, match="Is a directory"):
         files.digest(tmp_path)

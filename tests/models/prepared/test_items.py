@@ -1,4 +1,4 @@
-"""Items appear whole or not at all, and what is damaged is refused with what to do."""
+"""Items appear complete or not at all; damaged ones are rejected with the next step."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_what_is_read_is_what_was_written_and_the_large_is_mapped(place: Path) -> None:
+def test_arrays_are_read_unchanged_and_large_ones_mapped(place: Path) -> None:
     items.write(place, ARRAYS)
     arrays = items.read(place)
 
@@ -48,7 +48,7 @@ def test_what_is_read_is_what_was_written_and_the_large_is_mapped(place: Path) -
     items.check(place)
 
 
-def test_an_item_written_twice_is_that_of_the_first(place: Path) -> None:
+def test_item_written_twice_is_that_of_first(place: Path) -> None:
     items.write(place, {"a": np.arange(3)})
     items.write(place, {"a": np.arange(4)})
 
@@ -68,7 +68,7 @@ def flip(file: Path, keep_stamp: bool = False) -> None:
         os.utime(file, ns=(before.st_mtime_ns, before.st_mtime_ns))
 
 
-def test_a_changed_bit_is_refused_with_both_hashes_and_stays(place: Path) -> None:
+def test_changed_bit_is_rejected_with_both_hashes(place: Path) -> None:
     items.write(place, ARRAYS)
     flip(place / "values.npy")
 
@@ -77,7 +77,7 @@ def test_a_changed_bit_is_refused_with_both_hashes_and_stays(place: Path) -> Non
     assert names(place) == sorted([*(f"{name}.npy" for name in ARRAYS), items.DESCRIPTION])
 
 
-def test_a_changed_bit_behind_an_unchanged_date_is_seen_by_check(place: Path) -> None:
+def test_check_finds_changed_bit_with_unchanged_date(place: Path) -> None:
     items.write(place, ARRAYS)
     flip(place / "values.npy", keep_stamp=True)
 
@@ -137,7 +137,7 @@ def spoil(place: Path, how: str) -> None:
         ("pickled", "peak.npy: damaged: Object arrays cannot be loaded when allow_pickle=False"),
     ],
 )
-def test_whatever_is_damaged_is_refused(how: str, message: str, place: Path) -> None:
+def test_whatever_is_damaged_is_rejected(how: str, message: str, place: Path) -> None:
     items.write(place, ARRAYS)
     spoil(place, how)
 
@@ -145,12 +145,12 @@ def test_whatever_is_damaged_is_refused(how: str, message: str, place: Path) -> 
         items.read(place)
 
 
-def test_a_disk_without_room_is_refused_before_anything_is_written(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_rejected_before_anything_is_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(10**12, 10**12 - items.SPARE, items.SPARE))
 
-    with pytest.raises(Refused, match=r"no room for a prepared model: 269 MB are needed, 268 MB are free; free some"):
+    with pytest.raises(
+        Refused, match=r"not enough disk space for a prepared model: 269 MB are needed, 268 MB are free; free some"
+    ):
         items.write(place, ARRAYS)
     assert names(place.parent) == []
 
@@ -167,13 +167,13 @@ def test_a_disk_that_fills_leaves_nothing(code: int, place: Path, monkeypatch: p
 
     monkeypatch.setattr(items, "_write_array", fails)
 
-    with pytest.raises(Refused, match=r"set REFEMU_HOME .* or REFEMU_PREPARED=0 .* Nothing half-written was left"):
+    with pytest.raises(Refused, match=r"set REFEMU_HOME .* or REFEMU_PREPARED=0 .* No incomplete file remains"):
         items.write(place, ARRAYS)
     assert names(place.parent) == []
 
 
 def test_a_file_system_that_really_fills_leaves_nothing(place: Path) -> None:
-    """The limit on the size of a file stands in for a full disk: the system itself refuses to write."""
+    """A limit on file size replaces a full disk: the system itself does not write."""
     import resource
     import signal
 
@@ -181,7 +181,7 @@ def test_a_file_system_that_really_fills_leaves_nothing(place: Path) -> None:
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-        with pytest.raises(Refused, match=r"File too large; .*Nothing half-written was left"):
+        with pytest.raises(Refused, match=r"File too large; .*No incomplete file remains"):
             items.write(place, ARRAYS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -189,9 +189,7 @@ def test_a_file_system_that_really_fills_leaves_nothing(place: Path) -> None:
     assert names(place.parent) == []
 
 
-def test_an_item_that_another_process_puts_there_meanwhile_is_whole(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_item_written_by_another_process_is_complete(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look for its description and the one for its folder."""
     items.write(place, ARRAYS)
     hidden, exists = place.with_name("hidden"), Path.exists

@@ -1,4 +1,4 @@
-"""Parts of a mix take from what is kept only what does not depend on the other parts."""
+"""Parts of a mix use only cached tensors that do not depend on other parts."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def answer(model: Any, scheme: str) -> bytes:
 
 
 def fresh(folder: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """What is computed where nothing is kept."""
+    """Results without a cache."""
     monkeypatch.setenv("REFEMU_PREPARED", "0")
     logits = answer(toy(folder), scheme)
     monkeypatch.setenv("REFEMU_PREPARED", "1")
@@ -52,7 +52,7 @@ def fresh(folder: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> bytes:
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_a_part_behind_another_never_gets_what_was_kept_for_it_alone(
+def test_part_never_uses_cache_from_another_attention(
     mix: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = fresh(tmp_path, mix, monkeypatch)
@@ -65,16 +65,14 @@ def test_a_part_behind_another_never_gets_what_was_kept_for_it_alone(
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_a_scheme_alone_never_gets_what_was_kept_for_it_behind_another(
-    mix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_single_scheme_never_uses_cache_of_a_mix(mix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer(toy(tmp_path), mix)
 
     for scheme in MIXES[mix]:
         assert answer(toy(tmp_path), scheme) == fresh(tmp_path, scheme, monkeypatch), scheme
 
 
-def test_the_same_layers_are_shared_between_a_mix_and_a_scheme_alone(tmp_path: Path, home: Path) -> None:
+def test_mix_and_scheme_share_cached_equal_layers(tmp_path: Path, home: Path) -> None:
     answer(toy(tmp_path), "fp16")
     before = kept(home)
     answer(toy(tmp_path), f"fp16+{LEANKV}")
@@ -82,7 +80,7 @@ def test_the_same_layers_are_shared_between_a_mix_and_a_scheme_alone(tmp_path: P
     assert kept(home) == before and len(before) == 1
 
 
-def test_nothing_is_kept_of_changed_weights(tmp_path: Path, home: Path) -> None:
+def test_changed_weights_are_not_cached(tmp_path: Path, home: Path) -> None:
     model = toy(tmp_path)
     half = model_share.changed(model, b"half", lambda name, tensor: tensor * np.float32(0.5))
 

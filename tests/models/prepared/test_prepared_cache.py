@@ -1,4 +1,4 @@
-"""Prepared models are kept under what they depend on, shared by schemes, and give the bits of the first start."""
+"""Prepared models are cached by their dependencies, shared by schemes, and give the bits of the first start."""
 
 import json
 import os
@@ -24,7 +24,7 @@ IDS = list(range(3, 40))
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own, in which models of any size are kept."""
+    """A separate cache, for models of any size."""
     monkeypatch.setenv("REFEMU_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("REFEMU_PREPARED", "1")
     monkeypatch.setattr(prepared_caches, "LEAST", 0)
@@ -51,7 +51,7 @@ def refuse_to_read(self: Any, name: str) -> np.ndarray:
     return np.ones(self.shape(name), np.float32)
 
 
-def test_the_second_start_reads_no_matrix_and_has_the_same_bits(
+def test_second_start_reads_no_matrix_with_equal_bits(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFEMU_PREPARED", "0")
@@ -82,8 +82,8 @@ def test_schemes_with_the_same_layers_share_them(tmp_path: Path, home: Path) -> 
     assert kept(home) == before and len(before) == 1
 
 
-def test_what_is_kept_is_what_is_computed_with(tmp_path: Path, home: Path) -> None:
-    """A kept tensor that differs changes the logits: nothing is prepared beside it."""
+def test_cached_tensors_are_those_of_the_run(tmp_path: Path, home: Path) -> None:
+    """A changed cached tensor changes the logits: nothing else is prepared."""
     first = logits(toy(tmp_path))
     (folder,) = (home / prepared_caches.FOLDER).iterdir()
     arrays = dict(items.read(folder / "embed.matrix") or {})
@@ -97,7 +97,7 @@ def test_what_is_kept_is_what_is_computed_with(tmp_path: Path, home: Path) -> No
     assert logits(toy(tmp_path)) != first
 
 
-def test_other_weights_are_kept_apart(tmp_path: Path, home: Path) -> None:
+def test_other_weights_have_another_cache_folder(tmp_path: Path, home: Path) -> None:
     one, two = toy(tmp_path / "a"), toy(tmp_path / "b", seed=1)
 
     assert logits(one) != logits(two) and len(kept(home)) == 2
@@ -120,7 +120,7 @@ def test_the_key_holds_what_the_tensors_depend_on(change: str, tmp_path: Path, m
     assert prepared_caches.key(model, recipe) != before
 
 
-def test_small_and_seeded_models_are_not_kept(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_and_untrained_models_are_not_cached(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     models.prepare("tiny", "fp16")
     monkeypatch.setattr(prepared_caches, "LEAST", 1 << 24)
     models.prepare(toy(tmp_path), "fp16")
@@ -130,39 +130,39 @@ def test_small_and_seeded_models_are_not_kept(tmp_path: Path, home: Path, monkey
     assert kept(home) == {}
 
 
-def test_a_weight_file_changed_in_place_is_refused_before_anything_of_it_is_kept(tmp_path: Path, home: Path) -> None:
+def test_changed_weight_file_is_rejected_before_caching(tmp_path: Path, home: Path) -> None:
     model = toy(tmp_path)
     file = tmp_path / "toy" / "model.safetensors"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
 
-    with pytest.raises(Refused, match=r"model.safetensors: the file changed since its sha256 was taken; start again"):
+    with pytest.raises(
+        Refused, match=r"model.safetensors: the file changed since its sha256 was computed; start again"
+    ):
         models.prepare(model, "fp16")
     assert [name for folder in kept(home).values() for name in folder] == []
 
 
-def test_a_weight_file_changed_between_runs_is_prepared_anew(tmp_path: Path, home: Path) -> None:
+def test_weight_file_changed_between_runs_is_prepared_again(tmp_path: Path, home: Path) -> None:
     first = logits(toy(tmp_path))
     assert logits(toy(tmp_path, seed=1)) != first
     assert logits(toy(tmp_path)) == first and len(kept(home)) == 2
 
 
-def test_without_room_a_sentence_and_no_folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_gives_one_line_and_no_folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import shutil
 
     from tests.models.prepared.test_items import Usage
 
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(1, 1, 0))
 
-    with pytest.raises(Refused, match=r"no room for a prepared model: .* REFEMU_PREPARED=0"):
+    with pytest.raises(Refused, match=r"not enough disk space for a prepared model: .* REFEMU_PREPARED=0"):
         models.prepare(toy(tmp_path), "fp16")
     assert kept(home) == {}
 
 
-def test_an_interrupted_preparation_goes_on_where_it_stopped(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_preparation_resumes(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, count = items.write, iter(range(100))
 
     def interrupted(place: Path, arrays: Any) -> None:

@@ -63,17 +63,17 @@ def infinite(tensors: dict[str, np.ndarray]) -> None:
         pytest.param(edited(lambda tensors: tensors.pop(UP)), rf"tensor {UP} is missing", id="missing"),
         pytest.param(
             edited(lambda tensors: tensors.update({f"{Q}.bias": np.zeros(64, np.float32)})),
-            rf"{Q}\.bias is no part of",
+            rf"{Q}\.bias is not part of",
             id="extra",
         ),
         pytest.param(edited(reshape), rf"{UP} must have shape \(96, 64\), got \(95, 64\)", id="another shape"),
-        pytest.param(edited(integers), rf"tensor {UP} is I32; F32, F16 and BF16 are read", id="another type"),
+        pytest.param(edited(integers), rf"tensor {UP} must be of type F32, F16 or BF16, got I32", id="another type"),
         pytest.param(edited(infinite), rf"tensor {UP} must be finite, got inf at index \(3, 5\)", id="infinity"),
         pytest.param(cut, "not a readable safetensors file, or cut short", id="cut"),
         pytest.param(lambda folder: (folder / WEIGHTS).unlink(), "no such file|No such file|holds no", id="lost"),
     ],
 )
-def test_a_checkpoint_that_is_not_the_model_is_refused(
+def test_checkpoint_that_is_not_model_is_rejected(
     damage: Callable[[Path], None], message: str, tmp_path: Path, home: Path
 ) -> None:
     toy(tmp_path)
@@ -95,21 +95,21 @@ def change_last_bit(file: Path) -> None:
 
 @pytest.mark.parametrize("keep", ["1", "0"])
 @pytest.mark.parametrize("how", [change_last_bit, lambda file: cut(file.parent)], ids=["a bit", "cut"])
-def test_weights_changed_between_loading_and_preparing_are_refused(
+def test_weights_changed_between_loading_and_preparing_are_rejected(
     keep: str, how: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With all matrices kept already, embedding and norms would come from another file than they."""
+    """If all matrices were cached, embedding and norms would come from another file."""
     logits(toy(tmp_path))
     monkeypatch.setenv("REFEMU_PREPARED", keep)
     model = toy(tmp_path)
     how(tmp_path / "toy" / WEIGHTS)
 
-    with pytest.raises(Refused, match=rf"{WEIGHTS}: the file changed since its sha256 was taken; start again"):
+    with pytest.raises(Refused, match=rf"{WEIGHTS}: the file changed since its sha256 was computed; start again"):
         models.prepare(model, "fp16")
 
 
 @pytest.mark.parametrize("keep", ["1", "0"])
-def test_weights_changed_while_they_are_prepared_are_refused(
+def test_weights_changed_while_they_are_prepared_are_rejected(
     keep: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFEMU_PREPARED", keep)
@@ -119,15 +119,15 @@ def test_weights_changed_while_they_are_prepared_are_refused(
         if done == 1:
             change_last_bit(tmp_path / "toy" / WEIGHTS)
 
-    with pytest.raises(Refused, match=rf"{WEIGHTS}: the file changed since its sha256 was taken; start again"):
+    with pytest.raises(Refused, match=rf"{WEIGHTS}: the file changed since its sha256 was computed; start again"):
         models.prepare(model, "fp16", progress=change)
     assert not half_written(home)
 
 
-def test_a_disk_that_fills_while_a_model_is_prepared_ends_the_command_with_a_sentence(
+def test_disk_filled_during_preparation_ends_with_one_line(
     tmp_path: Path, home: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The limit on the size of a file stands in for a full disk: the system itself refuses to write."""
+    """A limit on file size replaces a full disk: the system itself does not write."""
     toy(tmp_path)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -140,7 +140,7 @@ def test_a_disk_that_fills_while_a_model_is_prepared_ends_the_command_with_a_sen
         signal.signal(signal.SIGXFSZ, handler)
     message = capfd.readouterr().err
 
-    assert status == 2 and "File too large" in message and "Nothing half-written was left" in message
+    assert status == 2 and "File too large" in message and "No incomplete file remains" in message
     assert "Traceback" not in message and not half_written(home)
     assert main(command) == 0, "with room again, the same command goes on"
 
@@ -151,7 +151,7 @@ def ids(tmp_path: Path) -> Path:
     return file
 
 
-def test_what_another_version_prepared_is_refused_and_says_what_to_do(tmp_path: Path, home: Path) -> None:
+def test_item_of_another_version_is_rejected_with_advice(tmp_path: Path, home: Path) -> None:
     """A version that changes how items are laid out has other keys; one with this key was tampered with."""
     first = logits(toy(tmp_path))
     (folder,) = (home / prepared_caches.FOLDER).iterdir()
@@ -166,7 +166,7 @@ def test_what_another_version_prepared_is_refused_and_says_what_to_do(tmp_path: 
     assert logits(toy(tmp_path)) == first
 
 
-def test_a_version_with_other_sources_prepares_beside_what_is_there(
+def test_version_with_other_sources_uses_another_item(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = logits(toy(tmp_path))

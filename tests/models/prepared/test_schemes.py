@@ -1,4 +1,4 @@
-"""What schemes search, quantize and calibrate is kept, found again, and gives the bits of the first start."""
+"""Results of searches, quantization and calibration are cached and give the bits of the first start."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def answer(model: Any, scheme: str) -> tuple[bytes, dict[str, int]]:
 
 
 @pytest.mark.parametrize("scheme", [*SCHEMES, "olive-8:low=90,high=110,step=10", "harmonia-kv4-naive:weights=fp16"])
-def test_a_second_start_has_the_bits_of_the_first_and_of_one_that_keeps_nothing(
+def test_second_start_has_equal_bits_to_uncached_run(
     scheme: str, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REFEMU_PREPARED", "0")
@@ -71,7 +71,7 @@ def test_other_tokens_are_another_search(tmp_path: Path, home: Path) -> None:
     assert len(inputs) == 3
 
 
-def test_searches_of_weights_are_shared_by_what_does_not_change_them(tmp_path: Path, home: Path) -> None:
+def test_weight_searches_are_shared_by_unrelated_settings(tmp_path: Path, home: Path) -> None:
     model = toy(tmp_path)
     for scheme in (OLIVE, f"{OLIVE},overflow=saturate", f"{OLIVE},act_bits=none", f"{OLIVE},calibration=float"):
         models.prepare(model, scheme, calibration=TEXT)
@@ -100,7 +100,7 @@ def test_codebooks_are_trained_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         answer(toy(tmp_path), f"{scheme},outlier_percent=3")
 
 
-def test_kept_weights_of_olive_are_the_searched_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_weights_of_olive_equal_searched_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def weights() -> list[tuple[Any, ...]]:
         prepared: Olive = models.prepare(toy(tmp_path), OLIVE, calibration=TEXT)  # type: ignore[assignment]
         return [

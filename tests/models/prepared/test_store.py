@@ -62,7 +62,7 @@ def test_what_is_in_use_is_not_pruned(kept: store.PreparedModel) -> None:
     assert store.prune() == [] and store.listing() == [kept]
 
 
-def test_a_model_is_pruned_by_its_name_and_prepared_anew(kept: store.PreparedModel, tmp_path: Path) -> None:
+def test_model_is_pruned_by_name_and_prepared_again(kept: store.PreparedModel, tmp_path: Path) -> None:
     before = logits(toy(tmp_path))
 
     assert store.prune(store.find("toy")) == [kept.folder] and not kept.folder.exists()
@@ -72,9 +72,7 @@ def test_a_model_is_pruned_by_its_name_and_prepared_anew(kept: store.PreparedMod
         store.find("toy")
 
 
-def test_damage_is_found_and_pruned_alone_and_the_next_start_mends_it(
-    kept: store.PreparedModel, tmp_path: Path
-) -> None:
+def test_damaged_item_is_pruned_alone_and_prepared_again(kept: store.PreparedModel, tmp_path: Path) -> None:
     before, head = logits(toy(tmp_path)), kept.folder / "embed.matrix"
     flip(head / "values.npy", keep_stamp=True)
     wrong = [(place, message) for place, message in store.check([kept]) if message]
@@ -164,6 +162,6 @@ def test_the_command_lists_checks_and_prunes(kept: store.PreparedModel, capsys: 
         (["prune", "--from", "x"], "--from belongs to fetch"),
     ],
 )
-def test_the_command_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_rejects_unknown_names(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", *words]) == 2
     assert message in capsys.readouterr().err

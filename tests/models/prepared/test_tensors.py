@@ -1,4 +1,4 @@
-"""What is prepared together comes in order, no further ahead than there are threads, and raises what was raised."""
+"""Tensors prepared together keep their order, with no more ahead than threads; errors pass through."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def test_results_come_in_order(threads: int) -> None:
         assert list(tensors.together(NOWHERE, slow, range(20))) == list(range(20))
 
 
-def test_no_more_is_made_ahead_than_there_are_threads(tmp_path: Path) -> None:
+def test_no_more_tensors_are_prefetched_than_threads(tmp_path: Path) -> None:
     made: list[int] = []
     lock = threading.Lock()
 
@@ -52,13 +52,13 @@ def test_an_error_is_raised_and_nothing_more_begun(tmp_path: Path) -> None:
     assert max(begun) <= 4
 
 
-def test_the_context_of_the_caller_holds_in_every_thread(tmp_path: Path) -> None:
+def test_context_of_caller_holds_in_every_thread(tmp_path: Path) -> None:
     with np.errstate(over="raise"):
         states = list(tensors.together(PreparedCache(tmp_path), lambda _: np.geterr()["over"], range(5)))
     assert states == ["raise"] * 5
 
 
-def test_a_matrix_that_is_kept_is_that_of_the_backend(tmp_path: Path) -> None:
+def test_cached_matrix_equals_that_of_the_backend(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).standard_normal((70, 33)).astype(np.float16)
     for kind in (np.float16, np.float32):
         want = Jit().weights(rows.astype(kind))

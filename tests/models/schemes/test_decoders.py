@@ -130,7 +130,7 @@ def check(model: Model, ran: Model) -> None:
 
 
 @EVERY
-def test_every_step_is_as_near_to_float64_as_its_roundings_allow(kind: str) -> None:
+def test_every_step_is_within_rounding_of_float64(kind: str) -> None:
     """The bounds count roundings: one of fp16 per step, those of float32 by the length of its sums."""
     check(small(kind), small(kind))
 
@@ -143,7 +143,7 @@ def test_the_bounds_tell_other_layers_apart(changes: dict[str, Any]) -> None:
 
 @pytest.mark.long
 @EVERY
-def test_the_whole_model_is_as_near_to_float64_as_its_roundings_allow(kind: str) -> None:
+def test_whole_model_is_within_rounding_of_float64(kind: str) -> None:
     """The bounds of all steps, carried to the logits; of first order, and the worst found is a tenth of it."""
     model, ids = small(kind), IDS[:3]
     wanted, found = toy_decoder.forward(model, ids), models.run(model, ids).logits
@@ -189,7 +189,7 @@ def test_positions_matter(name: str) -> None:
     assert logits[1].tobytes() != logits[2].tobytes()
 
 
-def test_relu_keeps_nan_and_loses_the_sign_of_zero() -> None:
+def test_relu_keeps_nan_and_loses_sign_of_zero() -> None:
     parts: Any = models.prepare("tiny-opt")
     found = parts.activate(0, np.array([-1, -0.0, 2, np.nan, -np.inf], np.float32), Watch())
 
@@ -204,7 +204,7 @@ def test_taps_see_the_linear_layers_of_a_block() -> None:
     assert tensors == [f"blk.0.{name}.input" for name in ("q", "o", "up", "down")]
 
 
-def test_leankv_in_pages_of_fp16_is_near_fp16_and_its_engine_like_a_session() -> None:
+def test_leankv_in_fp16_pages_is_near_fp16() -> None:
     """Prompts have the bits of scheme `fp16`; the engine gives every row its own position."""
     parts: Any = models.prepare("tiny-opt", "leankv-k16v16")
     prompts = [TEXT[:9], TEXT[4:8]]
@@ -220,9 +220,9 @@ def test_leankv_in_pages_of_fp16_is_near_fp16_and_its_engine_like_a_session() ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_scheme_that_lacks_these_layers_refuses_them(name: str) -> None:
+def test_scheme_without_these_layers_rejects_them(name: str) -> None:
     """Every scheme of the package has them; one that does not say so has not."""
-    message = rf"Scheme computes Llama-like decoders, and {name} has LayerNorm, learned positions, biases, \w+ without"
+    message = rf"Scheme computes Llama-like decoders, got {name} with LayerNorm, learned positions, biases, \w+ without"
     with pytest.raises(Refused, match=message):
         require_layers(models.Scheme(), models.load(name))
     require_layers(models.Scheme(), models.load("tiny"))

@@ -17,7 +17,7 @@ from refemu.models.schemes.kllm.taps import Taps
 from tests.models.schemes.tap_cases import Told, evaluated, require_ports
 
 NAMES = tuple(CONFIGS)
-PAGED = tuple(name for name in NAMES if name not in ("tiny-gemma2", "tiny-bloom"))  # the others are refused
+PAGED = tuple(name for name in NAMES if name not in ("tiny-gemma2", "tiny-bloom"))  # the others are rejected
 TEXT, PROMPT = list(b"Sir Walter Elliot, of Kellynch"), 26
 CALIBRATION = list(b"It is a truth universally acknowledged. " * 2)
 OLIVE = "olive-4:low=90,high=130,step=10"
@@ -33,7 +33,7 @@ def prepared(name: str, scheme: str) -> Any:
 
 @cache
 def recorded(name: str, scheme: str) -> tuple[Sequence[Told], bytes]:
-    """Every call of the tap in a prompt and two steps, and their logits. Pages hold no text beyond a window."""
+    """Every call of the tap in a prompt and two steps, and their logits. Pages allow no text beyond a window."""
     calls: list[Told] = []
     session = models.session(prepared(name, scheme), lambda *call: calls.append(call))
     return calls, stepped(session, name, scheme)
@@ -91,7 +91,7 @@ class Ran:
     def __init__(self, name: str) -> None:
         self.parts, self.cases = prepared(name, "kllm-a4"), []
         self.attention: dict[int, Any] = {}  #: by block
-        self.outputs: dict[tuple[int, str], np.ndarray] = {}  #: of linear layers that stand alone
+        self.outputs: dict[tuple[int, str], np.ndarray] = {}  #: outputs of single linear layers
         show, linear = Taps.attention, Blocks.linear
 
         def showing(taps: Taps, x: np.ndarray, attention: Any, cache: Any) -> None:
@@ -116,7 +116,7 @@ names = pytest.mark.parametrize("name", NAMES)
 
 
 @names
-def test_logits_of_kllm_go_through_the_rule_of_the_block(name: str) -> None:
+def test_logits_of_kllm_go_through_rule_of_block(name: str) -> None:
     """D-kllm-65: the answer of the product of q and the first key, capped or with its slope, is what softmax takes."""
     run, sizes = ran(name), prepared(name, "kllm-a4").model
     for case in run.at("index_matmul", "logits"):
@@ -132,8 +132,8 @@ def test_logits_of_kllm_go_through_the_rule_of_the_block(name: str) -> None:
 
 
 @names
-def test_scores_of_kllm_are_the_softmax_of_the_keys_in_sight(name: str) -> None:
-    """Its answer is the row of scores; beyond the window of the block nothing is left."""
+def test_scores_of_kllm_are_softmax_of_visible_keys(name: str) -> None:
+    """Its result is the row of scores, with zeros outside the window of the block."""
     run = ran(name)
     assert {case.source["layer"] for case in run.at("functional", "logits")} == {0, 1}
     for case in run.at("functional", "logits"):
@@ -148,8 +148,8 @@ def test_scores_of_kllm_are_the_softmax_of_the_keys_in_sight(name: str) -> None:
 
 @names
 @pytest.mark.parametrize("part", ["o", "down"])
-def test_products_of_kllm_are_the_outputs_of_the_layer(name: str, part: str) -> None:
-    """A bias is added behind (D-kllm-40)."""
+def test_products_of_kllm_are_outputs_of_layer(name: str, part: str) -> None:
+    """A bias is added afterwards (D-kllm-40)."""
     run = ran(name)
     cases = run.at("index_matmul", part)
 

@@ -29,11 +29,11 @@ class Other(models.Scheme):
 
 @dataclasses.dataclass
 class Changing(models.Scheme):
-    """Not frozen, so that no cache can find what was made of it."""
+    """Not frozen, so that no cache can find its results."""
 
 
 @pytest.mark.parametrize("name", schemes.SCHEMES)
-def test_registered_configurations_have_their_code_in_the_module_of_their_paper(name: str) -> None:
+def test_registered_configurations_have_code_in_their_paper(name: str) -> None:
     config = schemes.SCHEMES[name]
     home = importlib.import_module(f"refemu.models.schemes.{PAPERS[name]}.scheme")
 
@@ -68,7 +68,7 @@ def test_a_mix_has_its_own_code() -> None:
         ({"config": Whole, "prepare": print, "ready": {"a": Other()}}, "to configurations Whole, got {'a': Other"),
         (
             {"config": type(schemes.SCHEMES["fp16"]), "prepare": print},
-            "config Fp16Config has one; derive",
+            "config Fp16Config has one already; derive",
         ),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_wrong_field_is_named(fields: dict[str, Any], message: str) -> None:
         SchemeKind(**fields)
 
 
-def test_a_configuration_without_code_is_refused() -> None:
+def test_a_configuration_without_code_is_rejected() -> None:
     with pytest.raises(RefusedType, match=r"scheme: Whole has no code; make a SchemeKind\(config=Whole, prepare=...\)"):
         models.prepare("tiny", Whole())
 
@@ -101,13 +101,13 @@ MADE = "SCHEME = models.SchemeKind(config=Acme, prepare=print, ready={'acme': Ac
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("SCHEME = Acme()", r"a SchemeKind is needed, got Acme\(times=1\); name SCHEME = SchemeKind\(config=..., prep"),
+        ("SCHEME = Acme()", r"must be a SchemeKind, got Acme\(times=1\); name SCHEME = SchemeKind\(config=..., prep"),
         ("SCHEME = models.SchemeKind(config=Acme)", "does not load: TypeError: .* argument: 'prepare'"),
         (
             f"{MADE}, cost='x')",
-            "SchemeKind of Acme: cost must be a function or None, got 'x'; docs/plugin-reference.md says",
+            "SchemeKind of Acme: cost must be a function or None, got 'x'; docs/plugin-reference.md gives",
         ),
-        (f"{MADE.replace('acme', 'other')})", "ready must hold a configuration of that name, got other; add it there"),
+        (f"{MADE.replace('acme', 'other')})", "ready must have a configuration of that name, got other; add it"),
         (f"{MADE}, costs=print)", "unexpected keyword argument 'costs'"),
     ],
 )

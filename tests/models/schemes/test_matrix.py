@@ -33,7 +33,7 @@ def prepared(name: str, scheme: str, backend: str = "jit") -> Any:
 
 
 def logits(parts: Any, prompt: int) -> bytes:
-    """Of a prompt, and of steps behind it."""
+    """Logits of a prompt, and of steps after it."""
     return stepped(parts, TEXT, prompt)
 
 
@@ -44,17 +44,20 @@ def stepped(parts: Any, text: list[int], prompt: int) -> bytes:
     return first + b"".join(session.append([token]).tobytes() for token in text[prompt:])
 
 
-#: decoders that a scheme refuses, and what it says
+#: decoders that a scheme rejects, with the error
 REFUSED = {
-    ("leankv", "tiny-gemma2"): r"pages has no soft cap of the logits, no scale of 1 / sqrt\(24.0\), as tiny-gemma2",
-    ("leankv", "tiny-mistral"): "no sliding window, .* sees 12 keys: a text may have 12 tokens, got 13",
-    ("leankv", "tiny-bloom"): "pages has no ALiBi, as tiny-bloom needs",
+    ("leankv", "tiny-gemma2"): r"pages lacks soft cap of the logits and scale of 1 / sqrt\(24.0\), which tiny-gemma2",
+    (
+        "leankv",
+        "tiny-mistral",
+    ): "no sliding window, so a text must have at most the 12 tokens of the model's window, got 13",
+    ("leankv", "tiny-bloom"): "pages lacks ALiBi, which tiny-bloom needs",
     ("harmonia-kv4", "tiny-gemma2"): "offsets of K shift all logits of a query, .* use online=false",
 }
 
 
 def refusal(scheme: str, name: str) -> str | None:
-    """What a scheme says to a decoder that it refuses."""
+    """Error of a scheme for a decoder that it rejects."""
     paper = "leankv" if scheme.startswith("leankv") else scheme
     return REFUSED.get((paper, name))
 
@@ -63,7 +66,7 @@ def refusal(scheme: str, name: str) -> str | None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("scheme", schemes.SCHEMES)
 def test_a_scheme_runs_and_repeats_itself(scheme: str, name: str) -> None:
-    """A scheme whose prompt and decode are one also gives a prompt's bits token by token. Others refuse a decoder."""
+    """A scheme with one phase gives a prompt's bits token by token. Others reject a decoder."""
     message = refusal(scheme, name)
     if message:
         with pytest.raises(Refused, match=message):
@@ -75,7 +78,7 @@ def test_a_scheme_runs_and_repeats_itself(scheme: str, name: str) -> None:
     assert found == logits(prepared(name, scheme), len(TEXT) if scheme in ONE_PHASE else PROMPT)
 
 
-#: decoders that a scheme refuses as it is, and how it runs on them
+#: decoders that a scheme rejects with its defaults, and the parameters that it needs
 RUNS = {("harmonia-kv4", "tiny-gemma2"): "harmonia-kv4:online=false"}
 QUICK = ("fp16", "olive-4", "harmonia-kv8", "leankv-k8v4")  #: what runs on every decoder in a second or two
 
@@ -93,7 +96,7 @@ def both(scheme: str, name: str) -> list[bytes]:
     backends = ("jit", "numpy")
     if scheme.startswith("kllm"):
         return [stepped(small(name, scheme, backend), TEXT[:4], 3) for backend in backends]
-    windowed = scheme.startswith("leankv") and name == "tiny-mistral"  # pages hold no text beyond a window
+    windowed = scheme.startswith("leankv") and name == "tiny-mistral"  # pages allow no text beyond a window
     most = PROMPT if windowed else len(TEXT)
     run = RUNS.get((scheme, name), scheme)
     return [stepped(prepared(name, run, backend), TEXT[:most], most - 5) for backend in backends]
@@ -109,7 +112,7 @@ def cell(scheme: str, name: str) -> Any:
 
 @pytest.mark.parametrize(("scheme", "name"), [cell(scheme, name) for scheme in schemes.SCHEMES for name in NAMES])
 def test_backends_agree(scheme: str, name: str) -> None:
-    """Every scheme on every decoder, a prompt and steps behind it; or both backends refuse it with one sentence."""
+    """Every scheme on every decoder, a prompt and steps after it; or both backends raise the same error."""
     message = refusal(scheme, name)
     if message:
         for backend in ("jit", "numpy"):

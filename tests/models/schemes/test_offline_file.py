@@ -1,4 +1,4 @@
-"""The file of what is learned offline: read back as written, equal bytes for equal contents, damage refused."""
+"""The file of offline results: read back as written, equal bytes for equal contents, damage rejected."""
 
 from pathlib import Path
 
@@ -55,10 +55,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         (None, "toy file .*learned.npz: no such file"),
         (b"PK", "toy file .*learned.npz: not a readable toy file"),
         (offline_file.to_bytes(DESCRIPTION, {}), "not a readable toy file"),
-        (offline_file.to_bytes({**DESCRIPTION, "version": 2}, {"rows": np.zeros(1)}), "version 1 is needed, got 2"),
+        (offline_file.to_bytes({**DESCRIPTION, "version": 2}, {"rows": np.zeros(1)}), "version must be 1, got 2"),
     ],
 )
-def test_refuses(tmp_path: Path, data: bytes | None, message: str) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path, data: bytes | None, message: str) -> None:
     """What is missing, damaged, without its arrays, or of another version."""
     if data is not None:
         (tmp_path / "learned.npz").write_bytes(data)

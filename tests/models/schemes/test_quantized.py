@@ -1,4 +1,4 @@
-"""A scheme of somebody else's gives values for weights and inputs; all else is scheme `fp16`."""
+"""A plug-in's scheme gives values for weights and inputs; everything else is scheme `fp16`."""
 
 import dataclasses
 import re
@@ -43,7 +43,7 @@ def logits(scheme: Any, model: str = "tiny", backend: str = "jit") -> bytes:
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny-gpt2", "tiny-gemma2"])
-def test_values_that_are_the_own_ones_give_the_bits_of_fp16(model: str) -> None:
+def test_identity_functions_give_the_bits_of_fp16(model: str) -> None:
     assert logits(Shifted(), model) == logits("fp16", model) == logits(Shifted(), model, "numpy")
 
 
@@ -68,12 +68,12 @@ def test_scheme_of_the_docs_prints_what_its_page_shows(tmp_path: Path, capsys: p
     assert 0 < np.abs(near - want).max() < 0.01 < np.abs(far - want).max()
 
 
-def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:
+def test_quantized_scheme_is_a_linear_part_only() -> None:
     schemes.register(KIND)
     try:
         same, other = (logits(f"shifted:weight={weight}+harmonia-kv8") for weight in (0, 1))
         assert same == logits("fp16+harmonia-kv8") != other
-        with pytest.raises(Refused, match="the last part computes the attention"):
+        with pytest.raises(Refused, match="the last part must compute attention"):
             logits("fp16+shifted")
     finally:
         PLUGGED.forget("shifted")
@@ -82,13 +82,18 @@ def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:
 @pytest.mark.parametrize(
     ("weight", "activation", "error", "message"),
     [
-        (lambda _, rows: rows, lambda x: x, RefusedType, "float32 is needed for weight blk.0.q, got float16"),
-        (lambda _, rows: rows.astype(np.float32)[:1], lambda x: x, Refused, r"shape \(64, 64\) is needed for weight"),
-        (lambda _, rows: rows.astype(np.float32), lambda x: x[:1], Refused, "is needed for an activation, got"),
-        (lambda _, rows: rows.astype(np.float32), lambda x: 0, RefusedType, "for an activation, got int"),
+        (lambda _, rows: rows, lambda x: x, RefusedType, "weight blk.0.q must be float32, got float16"),
+        (
+            lambda _, rows: rows.astype(np.float32)[:1],
+            lambda x: x,
+            Refused,
+            r"weight .* must have shape \(64, 64\), got",
+        ),
+        (lambda _, rows: rows.astype(np.float32), lambda x: x[:1], Refused, "an activation must have shape .*, got"),
+        (lambda _, rows: rows.astype(np.float32), lambda x: 0, RefusedType, "an activation must be float32, got int"),
     ],
 )
-def test_refusals(
+def test_invalid_results_of_functions_are_rejected(
     weight: Callable[..., Any], activation: Callable[..., Any], error: type[Exception], message: str
 ) -> None:
     def silent(what: str, done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""The registry of schemes: texts to configurations and back, and what is refused."""
+"""The registry of schemes: text to configuration and back, and rejected texts."""
 
 import dataclasses
 import importlib
@@ -74,42 +74,42 @@ def test_parameters_are_json_values() -> None:
         pytest.param("olive-4:types=", "olive: types must name int, flint or both, got none", id="no type"),
         pytest.param("olive-4:types=flintt", "olive: types must be one of 'int', 'flint', got 'flintt'", id="type"),
         pytest.param("olive-4:types=none", "olive: types must name int, flint or both, got none", id="types none"),
-        pytest.param("olive-4:skip=3", "olive: skip must hold names of linear layers, got 3", id="layer"),
+        pytest.param("olive-4:skip=3", "olive: skip must be names of linear layers, got 3", id="layer"),
         pytest.param(
             "olive-4:act_bits=none,n_eight_bit=3",
-            "olive: n_eight_bit has no effect beside act_bits=none, got 3",
+            "olive: n_eight_bit has no effect with act_bits=none, got 3",
             id="errors of no inputs",
         ),
         pytest.param(
             "olive-4:act_bits=none,calibration=float",
-            "olive: calibration has no effect beside act_bits=none, got 'float'",
+            "olive: calibration has no effect with act_bits=none, got 'float'",
             id="calibration of no inputs",
         ),
         pytest.param(
             "olive-4:act_bits=none,calibration_tokens=8",
-            "olive: calibration_tokens has no effect beside act_bits=none, got 8",
+            "olive: calibration_tokens has no effect with act_bits=none, got 8",
             id="tokens of no inputs",
         ),
         pytest.param(
             "olive-8:act_bits=none,overflow=saturate",
-            "olive: overflow has no effect beside act_bits=none, got 'saturate'",
+            "olive: overflow has no effect with act_bits=none, got 'saturate'",
             id="sums of no integers",
         ),
         pytest.param(
             "olive-8:eight_bit=down",
-            r"olive: eight_bit has no effect beside weight_bits=8, got \('down',\)",
+            r"olive: eight_bit has no effect with weight_bits=8, got \('down',\)",
             id="all are wide",
         ),
         pytest.param(
-            "olive-8:n_eight_bit=2", "olive: n_eight_bit has no effect beside weight_bits=8, got 2", id="no more"
+            "olive-8:n_eight_bit=2", "olive: n_eight_bit has no effect with weight_bits=8, got 2", id="no more"
         ),
         pytest.param(
-            "olive-8:types=flint", "olive: types must hold int at weight_bits=8, got flint", id="flint at 8 bits"
+            "olive-8:types=flint", "olive: types must include int at weight_bits=8, got flint", id="flint at 8 bits"
         ),
         pytest.param("olive-4:weight_bits=8", "olive: act_bits must be one of 8, None, got 4", id="mixed widths"),
     ],
 )
-def test_refuses(text: str, message: str) -> None:
+def test_invalid_texts_are_rejected(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         schemes.parse(text)
 
@@ -129,7 +129,7 @@ def prepare_foreign(*arguments: Any) -> Any:
 models.SchemeKind(config=Foreign, prepare=prepare_foreign, taps=lambda config, half: config.units)
 
 
-def test_a_configuration_from_outside_is_prepared_by_its_kind() -> None:
+def test_configuration_from_outside_is_prepared_by_its_kind() -> None:
     arguments: Any = models.prepare("tiny", Foreign(), "numpy", [1, 2], silent)
 
     assert arguments[1].name == "tiny" and repr(arguments[2]) == "Numpy()"
@@ -137,7 +137,7 @@ def test_a_configuration_from_outside_is_prepared_by_its_kind() -> None:
     assert schemes.taps(Foreign(("orizuru",))) == ("orizuru",)
 
 
-def test_the_table_of_papers_holds_what_their_modules_make() -> None:
+def test_table_of_papers_holds_what_their_modules_make() -> None:
     ready = {paper: importlib.import_module(f"refemu.models.schemes.{paper}.config").READY for paper in PAPERS.values()}
 
     assert {name: paper for paper, configs in ready.items() for name in configs} == PAPERS
@@ -157,20 +157,20 @@ class Bare:
 
 @dataclasses.dataclass
 class Unnamed:
-    """A dataclass that is no scheme."""
+    """A dataclass that is not a scheme."""
 
 
 @pytest.mark.parametrize(
     ("thing", "message"),
     [
-        (4, "scheme: a name or a configuration is needed, got int"),
-        (None, "scheme: a name or a configuration is needed, got NoneType"),
-        (Bare(), "scheme: a name or a configuration is needed, got Bare"),
-        (Unnamed(), "scheme: a name or a configuration is needed, got Unnamed"),
-        (OliveConfig, "scheme: a name or a configuration is needed, got the class OliveConfig"),
+        (4, "scheme: must be a name or a configuration, got int"),
+        (None, "scheme: must be a name or a configuration, got NoneType"),
+        (Bare(), "scheme: must be a name or a configuration, got Bare"),
+        (Unnamed(), "scheme: must be a name or a configuration, got Unnamed"),
+        (OliveConfig, "scheme: must be a name or a configuration, got the class OliveConfig"),
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_refuses_what_cannot_be_prepared(thing: Any, message: str) -> None:
+def test_unprepared_configurations_are_rejected(thing: Any, message: str) -> None:
     with pytest.raises(RefusedType, match=message):
         schemes.find(thing)

@@ -1,4 +1,4 @@
-"""Settings and tensors of a file under canonical names; what is missing, misshapen or foreign is refused."""
+"""Settings and tensors of a file under canonical names; missing, misshapen or foreign ones are rejected."""
 
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,13 @@ def test_weights_are_found_by_canonical_name(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(None, "No such file.*the sizes of a safetensors model stand there", id="missing"),
+        pytest.param(None, "No such file.*the sizes of a safetensors model are in this file", id="missing"),
         pytest.param("{", "not JSON", id="cut"),
         pytest.param("[" * 100_000, "not JSON: nested too deep", id="nested"),
         pytest.param("[]", "a JSON object is needed, got list", id="list"),
     ],
 )
-def test_an_unreadable_config_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
+def test_an_unreadable_config_is_rejected(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "config.json").write_text(content)
 
@@ -46,14 +46,14 @@ def test_an_unreadable_config_is_refused(tmp_path: Path, content: str | None, me
         read_json(tmp_path / "config.json")
 
 
-def test_a_setting_that_nobody_read_is_refused() -> None:
+def test_an_unread_setting_is_rejected() -> None:
     """It might change every logit without a word."""
     content = {"width": 3, "use_cache": True, "new_norm": "triple"}
     read = Settings("config.json: ", content.get)
     read.whole("width")
     read.require_all_read(["width", "use_cache"], {"use_cache"})
 
-    with pytest.raises(Refused, match=r"config.json: new_norm is a setting that is not modelled here, got 'triple'"):
+    with pytest.raises(Refused, match=r"config.json: new_norm is not a setting that refemu models, got 'triple'"):
         read.require_all_read(content, {"use_cache"})
 
 

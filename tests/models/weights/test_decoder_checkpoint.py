@@ -1,4 +1,4 @@
-"""GPT-2-like and OPT-like folders: every weight in its place and orientation; whatever is not modelled is refused."""
+"""GPT-2-like and OPT-like folders: every weight in its place and orientation; unmodelled parts are rejected."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ IDS = [3, 0, 16, 7]
 
 
 @KINDS
-def test_a_folder_is_the_model_whose_weights_it_holds(kind: str, tmp_path: Path) -> None:
+def test_folder_is_model_whose_weights_it_holds(kind: str, tmp_path: Path) -> None:
     config = toy_decoder.CONFIGS[kind]
     given = values(config)
     model = models.load(toy_decoder.write(tmp_path / "small", kind, TENSORS[kind](given)))
@@ -71,13 +71,13 @@ def test_an_output_matrix_of_its_own_is_used(kind: str, tmp_path: Path) -> None:
 
 
 @KINDS
-def test_a_tied_output_matrix_may_be_there_if_it_is_the_embedding(kind: str, tmp_path: Path) -> None:
+def test_tied_output_matrix_must_equal_the_embedding(kind: str, tmp_path: Path) -> None:
     given = values(toy_decoder.CONFIGS[kind])
     same, other = ({"lm_head.weight": factor * given["embed"]} for factor in (1, 2))
     model = models.load(toy_decoder.write(tmp_path / "same", kind, TENSORS[kind](given) | same))
 
     assert np.array_equal(model.tensor("head"), given["embed"])
-    with pytest.raises(Refused, match=r"lm_head\.weight must be the embedding, as tie_word_embeddings says"):
+    with pytest.raises(Refused, match=r"lm_head\.weight must be equal to the embedding, as tie_word_embeddings says"):
         models.load(toy_decoder.write(tmp_path / "other", kind, TENSORS[kind](given) | other))
 
 
@@ -92,7 +92,7 @@ def test_opt_without_biases_is_a_model(tmp_path: Path) -> None:
     assert np.isfinite(models.run(model, IDS).logits).all()
 
 
-def test_the_inner_width_of_gpt2_is_four_times_the_outer_unless_stated(tmp_path: Path) -> None:
+def test_inner_width_of_gpt2_defaults_to_fourfold(tmp_path: Path) -> None:
     toy_decoder.write(tmp_path, "gpt2", gpt2_tensors(values(GPT2)), n_inner=None)
 
     assert gpt2_config(tmp_path).ffn == 48
@@ -118,7 +118,7 @@ BAD = [
     pytest.param(
         "opt",
         {"do_layer_norm_before": False},
-        r"do_layer_norm_before must be True \(LayerNorm behind a "
+        r"do_layer_norm_before must be True \(LayerNorm after a "
         r"block half is not modelled\), got False",
         id="post-norm",
     ),
@@ -140,7 +140,7 @@ BAD = [
     pytest.param(
         "gpt2",
         {"n_layer": 1},
-        r"h\.1\..* is no part of a decoder with LayerNorm, learned positions, biases, "
+        r"h\.1\..* is not part of a decoder with LayerNorm, learned positions, biases, "
         "gelu_tanh without a gate",
         id="more tensors",
     ),
@@ -157,12 +157,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "settings", "message"), BAD)
-def test_what_is_not_modelled_is_refused(kind: str, settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_what_is_not_modelled_is_rejected(kind: str, settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=message):
         models.load(toy_decoder.write(tmp_path, kind, TENSORS[kind](values(toy_decoder.CONFIGS[kind])), **settings))
 
 
-def test_settings_that_old_files_leave_out_have_their_usual_values(tmp_path: Path) -> None:
+def test_missing_settings_of_old_files_have_defaults(tmp_path: Path) -> None:
     for kind, config, least in (
         ("gpt2", gpt2_config, ("n_layer", "n_embd", "n_head", "n_inner", "vocab_size", "n_positions")),
         (
@@ -184,7 +184,7 @@ def test_settings_that_old_files_leave_out_have_their_usual_values(tmp_path: Pat
         assert config(tmp_path) == toy_decoder.CONFIGS[kind]
 
 
-def test_a_weight_that_is_not_finite_is_refused(tmp_path: Path) -> None:
+def test_a_weight_that_is_not_finite_is_rejected(tmp_path: Path) -> None:
     tensors = gpt2_tensors(values(GPT2))
     tensors["transformer.h.0.attn.c_attn.weight"][3, 5] = np.inf
     folder = toy_decoder.write(tmp_path, "gpt2", tensors)

@@ -56,7 +56,7 @@ def test_a_changed_file_is_read_again(change: str, tmp_path: Path) -> None:
     assert digests.digest(file) == sha256(file.read_bytes()).hexdigest()
 
 
-def test_a_file_that_changed_this_moment_is_not_remembered(tmp_path: Path, home: Path) -> None:
+def test_file_that_changed_this_moment_is_not_remembered(tmp_path: Path, home: Path) -> None:
     file = tmp_path / "weights"
     file.write_bytes(b"one")
     digests.digest(file)
@@ -65,7 +65,7 @@ def test_a_file_that_changed_this_moment_is_not_remembered(tmp_path: Path, home:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"path": 3}', '{"path": "%s", "stamp": %s, "sha256": "short"}'])
-def test_a_damaged_memory_is_no_memory(content: str, tmp_path: Path, home: Path) -> None:
+def test_damaged_cached_digest_is_ignored(content: str, tmp_path: Path, home: Path) -> None:
     file = old(tmp_path / "weights", b"one")
     digests.digest(file)
     (memory,) = (home / digests.FOLDER).iterdir()
@@ -74,7 +74,7 @@ def test_a_damaged_memory_is_no_memory(content: str, tmp_path: Path, home: Path)
     assert digests.digest(file) == sha256(b"one").hexdigest()
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = tmp_path / "blocked"
     blocked.write_text("a file, no folder")
     monkeypatch.setenv("REFEMU_HOME", str(blocked / "home"))
@@ -82,16 +82,16 @@ def test_a_cache_that_cannot_be_written_costs_only_time(tmp_path: Path, monkeypa
     assert digests.digest(old(tmp_path / "weights", b"one")) == sha256(b"one").hexdigest()
 
 
-def test_a_file_changed_since_its_digest_is_refused(tmp_path: Path) -> None:
+def test_a_file_changed_since_its_digest_is_rejected(tmp_path: Path) -> None:
     file = old(tmp_path / "weights", b"one")
     digests.digest(file)
     digests.require_same(file)
     file.write_bytes(b"two")
 
-    with pytest.raises(Refused, match="the file changed since its sha256 was taken; start again"):
+    with pytest.raises(Refused, match="the file changed since its sha256 was computed; start again"):
         digests.require_same(file)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="nothing: No such file"):
         digests.digest(tmp_path / "nothing")

@@ -1,4 +1,4 @@
-"""What a folder of an encoder says: sizes and names; what is missing, foreign or damaged is refused."""
+"""The folder of an encoder: sizes and names; missing, foreign or damaged files are rejected."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def test_sizes_come_from_the_config(tmp_path: Path) -> None:
     assert encoder_checkpoint.hf_config(folder) == toy_encoder.CONFIG
 
 
-def test_a_decoder_is_no_encoder(tmp_path: Path) -> None:
+def test_decoder_is_not_an_encoder(tmp_path: Path) -> None:
     folder = toy_files.write_safetensors(tmp_path / "toy", toy_files.values(toy_files.CONFIG))
 
     assert not encoder_checkpoint.is_encoder(folder)
@@ -62,10 +62,10 @@ def test_the_pooler_and_position_ids_are_passed_over(tmp_path: Path) -> None:
         ),
         pytest.param({"num_attention_heads": 4}, r"config\.json: EncoderConfig: ", id="heads"),
         pytest.param({"num_hidden_layers": 3}, "encoder.layer.2.attention.self.query.weight is missing", id="missing"),
-        pytest.param({"num_hidden_layers": 1}, "encoder.layer.1.* is no part of a BERT-like encoder", id="more"),
+        pytest.param({"num_hidden_layers": 1}, "encoder.layer.1.* is not part of a BERT-like encoder", id="more"),
     ],
 )
-def test_refuses_other_encoders(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+def test_other_encoders_are_rejected(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     folder = toy_encoder.write(tmp_path / "toy", toy_encoder.values(toy_encoder.CONFIG), **settings)
 
     with pytest.raises(Refused, match=message):

@@ -1,4 +1,4 @@
-"""Weight files: every block type decodes to the values its definition gives, and a broken file is refused by name."""
+"""Weight files: every block type decodes to the values of its definition; a broken file is rejected by name."""
 
 import json
 import struct
@@ -58,7 +58,7 @@ def test_float_types_decode_exactly(toy: GgufFile) -> None:
 
 
 @pytest.mark.parametrize("kind", ["F32", "BF16", "Q8_0"])
-def test_file_in_another_byte_order_is_refused(tmp_path: Path, kind: str) -> None:
+def test_file_in_another_byte_order_is_rejected(tmp_path: Path, kind: str) -> None:
     """The library would decode its tensors in this machine's order: another model, and no error."""
     values, types = toy_files.values(toy_files.CONFIG), dict.fromkeys(["embed", "blk.0.q"], kind)
     path = toy_files.write_gguf(tmp_path / "big.gguf", values, types, order=toy_files.gguf.GGUFEndian.BIG)
@@ -70,7 +70,7 @@ def test_a_linear_layer_is_out_by_in(toy: GgufFile) -> None:
     assert toy.shape("blk.0.ffn_down.weight") == (64, 96) == toy.tensor("blk.0.ffn_down.weight").shape
 
 
-def test_every_call_decodes_anew_into_an_array_of_its_own(toy: GgufFile) -> None:
+def test_every_call_decodes_into_a_new_array(toy: GgufFile) -> None:
     for name in ("token_embd.weight", "output_norm.weight"):
         first = toy.tensor(name)
         first[...] = 0
@@ -93,15 +93,15 @@ def test_repr_names_the_file(toy: GgufFile, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [3, 5, 20, 100, 1000, 20_000, -1])
-def test_a_truncated_gguf_is_refused(toy: GgufFile, tmp_path: Path, cut: int) -> None:
+def test_a_truncated_gguf_is_rejected(toy: GgufFile, tmp_path: Path, cut: int) -> None:
     (tmp_path / "cut.gguf").write_bytes(toy.path.read_bytes()[:cut])
 
-    with pytest.raises(Refused, match=r"cut\.gguf: (not a readable GGUF file, or cut short|neither a GGUF)"):
+    with pytest.raises(Refused, match=r"cut\.gguf: (not a readable GGUF file, or cut short|must be a GGUF)"):
         open_weights(tmp_path / "cut.gguf").tensor("blk.1.ffn_up.weight")
 
 
-def test_an_array_longer_than_the_file_is_refused_at_once(toy: GgufFile, tmp_path: Path) -> None:
-    """The count of tokens, 8 bytes behind the key, the type of the value and the type of the elements."""
+def test_array_longer_than_file_is_rejected_at_once(toy: GgufFile, tmp_path: Path) -> None:
+    """The count of tokens, 8 bytes after the key, the type of the value and the type of the elements."""
     whole = bytearray(toy.path.read_bytes())
     at = whole.index(b"tokenizer.ggml.tokens") + len(b"tokenizer.ggml.tokens") + 8
     whole[at : at + 8] = struct.pack("<Q", 1 << 62)
@@ -111,7 +111,7 @@ def test_an_array_longer_than_the_file_is_refused_at_once(toy: GgufFile, tmp_pat
         GgufFile(tmp_path / "bad.gguf")
 
 
-def test_random_damage_to_a_header_is_refused_or_read_but_never_an_error(toy: GgufFile, tmp_path: Path) -> None:
+def test_random_header_damage_never_causes_internal_errors(toy: GgufFile, tmp_path: Path) -> None:
     whole, rng = toy.path.read_bytes(), np.random.Generator(np.random.PCG64(1))
     refused = 0
     for at in rng.integers(4, 1500, 60).tolist():
@@ -155,15 +155,15 @@ def test_safetensors_in_float32_and_float16_are_read_exactly(tmp_path: Path) -> 
     [
         pytest.param([0x7FC0, 0], "BF16", r"tensor a must be finite, got nan at index \(0,\)", id="nan"),
         pytest.param([0, 0xFC00], "F16", r"tensor a must be finite, got -inf at index \(1,\)", id="inf"),
-        pytest.param([1, 2], "I16", "tensor a is I16; F32, F16 and BF16 are read", id="integers"),
+        pytest.param([1, 2], "I16", "tensor a must be of type F32, F16 or BF16, got I16", id="integers"),
     ],
 )
-def test_values_that_are_no_weights_are_refused(tmp_path: Path, words: list[int], dtype: str, message: str) -> None:
+def test_values_that_are_not_weights_are_rejected(tmp_path: Path, words: list[int], dtype: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         SafetensorsFile(bf16_file(tmp_path / "a.safetensors", words, dtype)).tensor("a")
 
 
-def test_nan_in_a_gguf_is_refused_with_its_index(tmp_path: Path) -> None:
+def test_nan_in_gguf_is_rejected_with_its_index(tmp_path: Path) -> None:
     given = toy_files.values(toy_files.CONFIG)
     given["blk.1.gate"][5, 7] = np.nan
 
@@ -174,13 +174,13 @@ def test_nan_in_a_gguf_is_refused_with_its_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(b"", "neither a GGUF nor a safetensors file; it begins with nothing", id="empty"),
-        pytest.param(b"PK\x03\x04more than that", "it begins with 504b0304", id="zip"),
+        pytest.param(b"", "must be a GGUF or safetensors file, got no bytes", id="empty"),
+        pytest.param(b"PK\x03\x04more than that", "got 504b0304 at its start", id="zip"),
         pytest.param(b"\x05\0\0\0\0\0\0\0{}", "not a readable safetensors file, or cut short", id="cut safetensors"),
         pytest.param(None, "No such file", id="missing"),
     ],
 )
-def test_foreign_files_are_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_foreign_files_are_rejected(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / "a.bin").write_bytes(content)
 
@@ -188,13 +188,13 @@ def test_foreign_files_are_refused(tmp_path: Path, content: bytes | None, messag
         open_weights(tmp_path / "a.bin")
 
 
-def test_an_unknown_tensor_is_refused_with_the_nearest(toy: GgufFile) -> None:
+def test_unknown_tensor_error_names_the_nearest(toy: GgufFile) -> None:
     with pytest.raises(Refused, match=r"did you mean 'blk\.0\.attn_q\.weight'"):
         toy.tensor("blk.0.attn_qq.weight")
 
 
 @pytest.mark.model
-def test_all_quantized_tensors_of_smollm2_decode_to_the_bit(smollm2: Any) -> None:
+def test_quantized_tensors_of_smollm2_decode_exactly(smollm2: Any) -> None:
     """Every tensor: its first and its last row through the slow definition."""
     file = smollm2.weights.file
     decoders = {"Q4_1": (decode_q4_1, 20), "Q8_0": (decode_q8_0, 34)}

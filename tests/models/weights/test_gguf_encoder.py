@@ -1,4 +1,4 @@
-"""BERT-like encoders in GGUF files: equal to the same encoder in a folder; whatever is not modelled is refused."""
+"""BERT-like encoders in GGUF files: equal to the same encoder in a folder; unmodelled parts are rejected."""
 
 from pathlib import Path
 from typing import Any
@@ -91,16 +91,18 @@ def test_a_file_is_the_encoder_of_the_folder(tmp_path: Path) -> None:
     [
         pytest.param({"attention.causal": True}, (), r"bert\.attention\.causal must be False", id="causal"),
         pytest.param({"pooling_type": 2}, (), r"pooling_type must be 1 \(the mean of the hidden st.*got 2", id="cls"),
-        pytest.param({"rope.freq_base": 1e4}, (), r"bert\.rope\.freq_base is a setting that is not mod", id="rotary"),
+        pytest.param(
+            {"rope.freq_base": 1e4}, (), r"bert\.rope\.freq_base is not a setting that refemu models", id="rotary"
+        ),
         pytest.param({"attention.head_count_kv": 1}, (), r"head_count_kv must be 2 \(keys and values", id="groups"),
         pytest.param({"attention.head_count": 4}, (), r"toy\.gguf: EncoderConfig: ", id="heads"),
         pytest.param({"block_count": 3}, (), r"tensor blk\.2\.attn_q\.weight is missing", id="fewer blocks"),
         pytest.param({"feed_forward_length": 9}, (), r"ffn_up\.weight must have shape \(9, 6\), got \(10", id="shape"),
-        pytest.param({}, ("cls.weight",), r"tensor cls\.weight is no part of a BERT-like encoder", id="classifier"),
-        pytest.param({}, ("blk.0.attn_qkv.weight",), r"blk\.0\.attn_qkv\.weight is no part of", id="fused"),
+        pytest.param({}, ("cls.weight",), r"tensor cls\.weight is not part of a BERT-like encoder", id="classifier"),
+        pytest.param({}, ("blk.0.attn_qkv.weight",), r"blk\.0\.attn_qkv\.weight is not part of", id="fused"),
     ],
 )
-def test_what_is_not_modelled_is_refused(
+def test_what_is_not_modelled_is_rejected(
     settings: dict[str, Any], extra: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "toy.gguf", {name: np.zeros((6, 6), np.float32) for name in extra}, **settings)
@@ -109,7 +111,7 @@ def test_what_is_not_modelled_is_refused(
         models.load(path)
 
 
-def test_a_file_that_is_cut_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_cut_is_rejected(tmp_path: Path) -> None:
     whole = write(tmp_path / "toy.gguf").read_bytes()
 
     for length in (20, len(whole) // 2, len(whole) - 40):

@@ -1,4 +1,4 @@
-"""Hugging Face folders of every family: sizes from `config.json`; whatever is not modelled is refused."""
+"""Hugging Face folders of every family: sizes from `config.json`; unmodelled parts are rejected."""
 
 import math
 import re
@@ -37,7 +37,7 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
         pytest.param({"model_type": "bert"}, "model_type must be 'llama'", id="bert"),
         pytest.param({"attention_bias": True}, "attention_bias must be False", id="bias"),
         pytest.param(
-            {"rope_scaling": {"factor": 8}}, r"rope_scaling\.factor is a setting that is not modelled", id="scaling"
+            {"rope_scaling": {"factor": 8}}, r"rope_scaling\.factor is not a setting that refemu models", id="scaling"
         ),
         pytest.param(
             {"rope_parameters": {"rope_type": "llama3"}},
@@ -47,10 +47,10 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
         pytest.param(
             {"rope_parameters": {"rope_type": "spiral"}}, "rope_type must be one of default, .*'spiral'", id="spiral"
         ),
-        pytest.param({"rope_parameters": {"rope_type": "dynamic"}}, "'dynamic' is not modelled", id="dynamic"),
-        pytest.param({"num_experts": 8}, "num_experts is a setting that is not modelled here, got 8", id="experts"),
+        pytest.param({"rope_parameters": {"rope_type": "dynamic"}}, "got 'dynamic'", id="dynamic"),
+        pytest.param({"num_experts": 8}, "num_experts is not a setting that refemu models, got 8", id="experts"),
         pytest.param(
-            {"quantization_config": {"bits": 4}}, "quantization_config is a setting that is not modelled", id="bits"
+            {"quantization_config": {"bits": 4}}, "quantization_config is not a setting that refemu models", id="bits"
         ),
         pytest.param({"hidden_act": "gelu"}, "hidden_act must be 'silu'", id="gelu"),
         pytest.param({"hidden_size": 64.5}, "hidden_size must be a whole number, got 64.5", id="fraction"),
@@ -79,7 +79,7 @@ def test_newer_configs_keep_the_base_in_rope_parameters(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+def test_configs_that_are_not_modelled_are_rejected(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         hf_config(toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), **settings))
 
@@ -89,19 +89,22 @@ def test_configs_that_are_not_modelled_are_refused(tmp_path: Path, settings: dic
     [
         ({"rope_theta": 1.0}, "ModelConfig: need rope_base > 1"),
         ({"rope_scaling": {"type": "linear", "factor": -1.0}}, "LinearScaling: factor must be above 0"),
-        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rotary positions: scaling 'dynamic' is not modelled"),
+        (
+            {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
+            "rotary positions: scaling must be default, linear, llama3, yarn or longrope, got 'dynamic'",
+        ),
         ({"hidden_size": 64.5}, "hidden_size must be a whole number, got 64.5"),
     ],
 )
-def test_refusals_of_a_config_name_the_file_once(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+def test_errors_of_a_config_name_the_file_once(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
     folder = toy_files.write_safetensors(tmp_path, toy_files.values(CONFIG), **settings)
 
     with pytest.raises(Refused, match=f"^{folder}/config.json: {re.escape(message)}"):
         load(folder)
 
 
-def test_keys_that_no_logit_depends_on_are_passed_over(tmp_path: Path) -> None:
-    """Those that other tools leave, and those of generation that older ones wrote for every model."""
+def test_keys_without_effect_on_logits_are_skipped(tmp_path: Path) -> None:
+    """Keys left by other tools, and generation settings that older ones wrote for every model."""
     more = {"unsloth_version": "2024.9", "unsloth_fixed": True, "_commit_hash": "0", "tf_legacy_loss": False}
     plain, folder = (
         toy_files.write_safetensors(tmp_path / str(n), toy_files.values(CONFIG), **m) for n, m in enumerate(({}, more))
@@ -111,7 +114,7 @@ def test_keys_that_no_logit_depends_on_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_stored_frequencies_that_are_those_of_the_config_are_passed_over(tmp_path: Path, dtype: type) -> None:
+def test_stored_frequencies_equal_to_config_are_skipped(tmp_path: Path, dtype: type) -> None:
     """Checkpoints of the time of Llama 1 and 2 hold them as buffers."""
     plain = toy_files.write_safetensors(tmp_path / "plain", toy_files.values(CONFIG))
     with_buffers = toy_files.write_safetensors(tmp_path / "old", toy_files.values(CONFIG))

@@ -16,7 +16,7 @@ def settings(folder: Path, **content: Any) -> HfSettings:
     return hf_settings(folder)
 
 
-def test_a_null_is_no_cap_and_a_missing_key_the_usual_one(tmp_path: Path) -> None:
+def test_null_means_no_cap_missing_means_default(tmp_path: Path) -> None:
     assert settings(tmp_path, cap=None).cap("cap", 50.0) == 0
     assert settings(tmp_path).cap("cap", 50.0) == 50
     assert settings(tmp_path, cap=2).cap("cap", 50.0) == 2
@@ -56,8 +56,8 @@ def test_scalings(rope: Any, scaling: Any, tmp_path: Path) -> None:
         {"rope_type": "yarn", "original_max_position_embeddings": 128},
     ],
 )
-def test_a_scaling_without_a_factor_is_refused(rope: Any, tmp_path: Path) -> None:
-    """That of yarn follows from the context before the scaling, where that is another."""
+def test_a_scaling_without_a_factor_is_rejected(rope: Any, tmp_path: Path) -> None:
+    """The scale of yarn depends on the context before the scaling, if that differs."""
     with pytest.raises(Refused, match=r"config\.json: rope_scaling\.factor must be a number, got None"):
         rotary_settings(settings(tmp_path, rope_scaling=rope), 4)
 
@@ -68,9 +68,9 @@ def test_base_and_rotated_channels(tmp_path: Path) -> None:
     assert (found["rope_base"], found["rotary_dim"]) == (5e5, 12)
 
 
-def test_a_key_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_key_is_rejected(tmp_path: Path) -> None:
     read = settings(tmp_path, use_cache=True, mlp_only_layers=[1], nothing=None)
     read.whole("max_position_embeddings")
 
-    with pytest.raises(Refused, match=r"mlp_only_layers is a setting that is not modelled here, got \[1\]"):
+    with pytest.raises(Refused, match=r"mlp_only_layers is not a setting that refemu models, got \[1\]"):
         read.finished(None)  # type: ignore[arg-type]

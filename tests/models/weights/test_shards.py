@@ -1,4 +1,4 @@
-"""Weights in several files, safetensors and GGUF: read as one; whatever does not fit together is refused."""
+"""Weights in several files, safetensors and GGUF: read as one; files that do not fit together are rejected."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def test_several_files_are_the_model_of_one(tmp_path: Path) -> None:
 
 
 def test_a_file_with_all_weights_goes_first(tmp_path: Path) -> None:
-    """As in transformers: an index beside it may be left from before."""
+    """As in transformers: an index in the folder may be left over."""
     toy_decoder.write(tmp_path, "gpt2", toy_decoder.gpt2_tensors(GIVEN))
     (tmp_path / INDEX).write_text("{}", "utf-8")
 
@@ -74,7 +74,7 @@ def edited(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], Any]:
 
 BAD: list[Any] = [
     pytest.param(lambda folder: (folder / NAMES[1]).unlink(), f"{NAMES[1]}: No such file", id="lost file"),
-    pytest.param(lambda folder: (folder / NAMES[0]).write_bytes(b"{}"), "neither a GGUF nor a safet", id="cut"),
+    pytest.param(lambda folder: (folder / NAMES[0]).write_bytes(b"{}"), "must be a GGUF or safetensors file", id="cut"),
     pytest.param(lambda folder: (folder / INDEX).write_text("{}"), "weight_map must say which file", id="no map"),
     pytest.param(lambda folder: (folder / INDEX).write_text("["), "not JSON", id="no json"),
     pytest.param(
@@ -82,12 +82,16 @@ BAD: list[Any] = [
     ),
     pytest.param(
         edited(lambda where: where.pop("transformer.wte.weight")),
-        rf"tensor transformer\.wte\.weight is in {NAMES[0]}, where the index has none",
+        rf"tensor transformer\.wte\.weight is in {NAMES[0]}, but not in the index",
         id="fewer in the map",
     ),
-    pytest.param(edited(lambda where: where.update(more="../" + NAMES[0])), "must name a file beside it", id="path"),
+    pytest.param(
+        edited(lambda where: where.update(more="../" + NAMES[0])), "must name a file in its folder", id="path"
+    ),
     *(
-        pytest.param(edited(lambda where, name=name: where.update(more=name)), "must name a file beside it", id=what)
+        pytest.param(
+            edited(lambda where, name=name: where.update(more=name)), "must name a file in its folder", id=what
+        )
         for name, what in (("", "no name"), ("a\0b", "NUL"), ("\ud800", "surrogate"), ("\udcff", "no UTF-8"))
     ),
     pytest.param(lambda folder: (folder / INDEX).write_text("[" * 100_000), "not JSON: nested too deep", id="nested"),
@@ -96,7 +100,7 @@ BAD: list[Any] = [
 
 
 @pytest.mark.parametrize(("damage", "message"), BAD)
-def test_what_does_not_fit_together_is_refused(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_together_is_rejected(damage: Callable[[Path], Any], message: str, tmp_path: Path) -> None:
     damage(split(tmp_path))
 
     with pytest.raises(Refused, match=message):
@@ -140,7 +144,7 @@ def part(path: Path, settings: dict[str, int], tensors: dict[str, np.ndarray]) -
 
 
 @pytest.mark.parametrize("kind", toy_families.CONFIGS)
-def test_parts_of_a_split_model_are_the_model_of_one_file(kind: str, tmp_path: Path) -> None:
+def test_parts_of_split_model_equal_one_file(kind: str, tmp_path: Path) -> None:
     one = toy_families.write_gguf(tmp_path / "one.gguf", kind, toy_families.values(kind))
     first = in_parts(one, tmp_path)
     whole, model, by_last = models.load(one), models.load(first), models.load(max(tmp_path.glob("toy-*.gguf")))
@@ -194,13 +198,13 @@ SPLIT: list[Any] = [
     ),
     pytest.param(damaged(2, other(split_count=3)), rf"{PARTS[1]}: .* must be \(1, 4\), .* got \(1, 3\)", id="count"),
     pytest.param(damaged(2, other(llama_x=1)), rf"{PARTS[1]}: settings .* first part, got llama\.x", id="settings"),
-    pytest.param(damaged(4, lambda path: part(path, LAST, {})), r"must hold 21 tensors, got 1\d", id="tensors"),
+    pytest.param(damaged(4, lambda path: part(path, LAST, {})), r"must have 21 tensors in all, got 1\d", id="tensors"),
     pytest.param(
         damaged(4, other(**{"output_norm.weight": 1, "token_embd.weight": 1})),
         rf"{PARTS[3]}: tensor token_embd\.weight is in {PARTS[0]} already",
         id="twice",
     ),
-    pytest.param(damaged(4, other(**{"more.weight": 1})), "must hold 21 tensors, got 22", id="one more"),
+    pytest.param(damaged(4, other(**{"more.weight": 1})), "must have 21 tensors in all, got 22", id="one more"),
     pytest.param(
         damaged(2, lambda path: safetensors.numpy.save_file({"a": np.zeros(1, np.float32)}, path)),
         f"{PARTS[1]}: part 1 .* must be a GGUF file, got safetensors",
@@ -211,13 +215,15 @@ SPLIT: list[Any] = [
         r"x-00005-of-00004.gguf: the number of a part must be in \[1, 4\], got 00005",
         id="number",
     ),
-    pytest.param(damaged(1, lambda path: path.rename(path.with_name("x.gguf"))), "x.gguf: a part of", id="renamed"),
+    pytest.param(
+        damaged(1, lambda path: path.rename(path.with_name("x.gguf"))), "x.gguf: the name of a part of", id="renamed"
+    ),
 ]
 LAST = {"split.no": 3, "split.count": 4, "split.tensors.count": 21}
 
 
 @pytest.mark.parametrize(("damage", "message"), SPLIT)
-def test_parts_that_do_not_fit_together_are_refused(
+def test_parts_that_do_not_fit_together_are_rejected(
     damage: Callable[[Path], Any], message: str, tmp_path: Path
 ) -> None:
     one = toy_families.write_gguf(tmp_path / "one.gguf", "llama", toy_families.values("llama"))

@@ -17,7 +17,7 @@ def test_a_weight_is_cut_out_of_a_tensor() -> None:
     assert Source("x", x.shape, count=1, plus=1.0).cut(x).tolist() == [[1, 2]]
 
 
-def test_names_have_the_prefix_of_blocks_or_of_the_rest() -> None:
+def test_names_have_prefix_of_blocks_or_of_rest() -> None:
     table = {"q": "attention.query", "norm": "final"}
 
     assert raw_name("blk.3.q.bias", table, "layers.", "model.") == ("q", "layers.3.attention.query.bias")
@@ -37,7 +37,7 @@ class Stored:
         return self.values.astype(np.float16)
 
 
-def test_a_sum_is_rounded_once_to_fp16_not_its_terms() -> None:
+def test_sum_rather_than_terms_is_rounded_to_fp16() -> None:
     weights: Any = object.__new__(Converted)
     weights.file = Stored(np.linspace(0.1, 0.2, 100, dtype=np.float32))
     for plus in (0.0, 1.0):

@@ -1,4 +1,4 @@
-"""Experiments of `refemu study harmonia`: scores, factors that are kept, attention and channels, dataflows."""
+"""Experiments of `refemu study harmonia`: scores, saved factors, attention and channels, dataflows."""
 
 import dataclasses
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_points_are_those_of_the_figures() -> None:
     assert bits[7:] == [(8, 8, 8), (8, 4, 4), *[(8, 8, 4)] * 4]
 
 
-def test_encoders_are_refused() -> None:
+def test_encoders_are_rejected() -> None:
     with pytest.raises(Refused, match="study harmonia: tiny-encoder is an encoder"):
         experiments.steps(Setting(models.load("tiny-encoder"), (), 12), experiments.PARTS)
 
@@ -94,7 +94,7 @@ def test_shares_of_attention_and_peaks_of_channels(tmp_path: Path) -> None:
         assert all(layer["online"][channel] == layer["k"][channel] for channel in same)
 
 
-def test_a_text_within_the_first_and_latest_tokens_shows_nothing() -> None:
+def test_text_within_first_and_latest_tokens_shows_nothing() -> None:
     assert experiments.steps(setting(96, 96), ("attention",)) == []
 
 

@@ -1,4 +1,4 @@
-"""Experiments of `refemu study kllm`: scores, calibrations that are kept, centroids, comparisons of Orizuru."""
+"""Experiments of `refemu study kllm`: scores, saved calibrations, centroids, comparisons of Orizuru."""
 
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,7 @@ def test_scores_are_perplexities_with_one_calibration_for_all(tmp_path: Path, mo
         assert score(setting(), results, name).losses == alone.windows
 
 
-def test_encoders_are_refused() -> None:
+def test_encoders_are_rejected() -> None:
     with pytest.raises(Refused, match="study kllm: tiny-encoder is an encoder"):
         experiments.steps(Setting(models.load("tiny-encoder"), (), 12), experiments.PARTS)
 
@@ -63,7 +63,7 @@ def test_a_calibration_is_found_again_and_equal(tmp_path: Path, monkeypatch: pyt
     assert source.of(bench(tmp_path), schemes.parse("fp16"), silent) is None
 
 
-def test_a_damaged_calibration_is_made_again(tmp_path: Path) -> None:
+def test_damaged_calibration_is_computed_again(tmp_path: Path) -> None:
     config: Any = experiments.with_tokens("kllm-a3", 32)
     source = experiments.Calibrations([config])
     first = source.of(bench(tmp_path), config, silent)

@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study kllm`: values of the run beside those that the paper states."""
+"""Tables and figures of `refemu study kllm`: values of the run and of the paper."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_every_figure_is_drawn_and_labelled(setting: Setting, results: dict[str,
     made = figures.figures(setting, results, list(figures.FIGURES))
 
     assert [figure.name for figure in made] == list(figures.FIGURES)
-    assert all("seeded net" in figure.caption or figure.name == "orizuru" for figure in made)
+    assert all("untrained random weights" in figure.caption or figure.name == "orizuru" for figure in made)
     assert plot.draw(made, "png").startswith(b"\x89PNG")
 
 

@@ -30,7 +30,7 @@ def bench(folder: Path) -> Bench:
     return Bench(models.load("tiny"), Jit(), ResultStore("leankv", folder))
 
 
-def test_an_equal_budget_is_what_the_row_before_kept(setting: Setting) -> None:
+def test_equal_budget_is_share_of_row_before(setting: Setting) -> None:
     """D-leankv-54; also before a mix."""
     mixed = ("fp16", f"olive-4:calibration_tokens=64+{NAMES[1]}", memory.MATCHED)
     for names in (NAMES, mixed):
@@ -40,7 +40,7 @@ def test_an_equal_budget_is_what_the_row_before_kept(setting: Setting) -> None:
         assert matched.losses == alone.windows
 
 
-def test_an_equal_budget_that_is_measured_later_takes_the_kept_row(setting: Setting, tmp_path: Path) -> None:
+def test_later_equal_budget_uses_the_saved_row(setting: Setting, tmp_path: Path) -> None:
     place = bench(tmp_path)
     steps.run(experiments.steps(setting, (), NAMES[:2]), place)
     run = steps.run(experiments.steps(setting, (), NAMES[:3]), bench(tmp_path))
@@ -61,7 +61,7 @@ def test_prompts_are_computed_once_for_all_rows(
 
 @pytest.mark.parametrize("backwards", [False, True])
 def test_mixes_share_no_prompt_with_other_linear_layers(setting: Setting, tmp_path: Path, backwards: bool) -> None:
-    """Rows are those of engines of their own, in either order; fp16 in front of the pages is the scheme itself."""
+    """Rows equal those of separate engines, in either order; fp16 linear layers with pages are the scheme itself."""
     names = (SMALL, f"fp16+{SMALL}", f"olive-4:calibration_tokens=64+{SMALL}", f"harmonia-kv8+{SMALL}")
     listed = names[::-1] if backwards else names
     results = steps.run(experiments.steps(setting, (), listed), bench(tmp_path)).results
@@ -76,8 +76,10 @@ def test_mixes_share_no_prompt_with_other_linear_layers(setting: Setting, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["olive-4", "olive-4+fp16", "fp16+fp16"])
-def test_refuses_what_has_no_pages_before_anything_is_measured(name: str, setting: Setting) -> None:
-    with pytest.raises(Refused, match=f"fp16 and the schemes leankv are compared, got '{re.escape(name)}'"):
+def test_schemes_without_pages_are_rejected_before_measuring(name: str, setting: Setting) -> None:
+    with pytest.raises(
+        Refused, match=rf"schemes must be fp16, leankv\* or mixes with leankv\* attention, got '{re.escape(name)}'"
+    ):
         experiments.steps(setting, (), ("fp16", name))
 
 

@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study leankv`: values of the run beside those that the paper states."""
+"""Tables and figures of `refemu study leankv`: values of the run and of the paper."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def test_every_figure_is_drawn_and_labelled(setting: Setting, results: dict[str,
     made = figures.figures(setting, results, list(figures.FIGURES))
 
     assert [figure.name for figure in made] == list(figures.FIGURES)
-    assert all("seeded net" in figure.caption for figure in made)
+    assert all("untrained random weights" in figure.caption for figure in made)
     assert plot.draw(made, "png").startswith(b"\x89PNG")
 
 
@@ -73,7 +73,7 @@ def test_budgets_are_two_curves_of_the_same_shares(setting: Setting, results: di
     assert equal.y[1] == change.percent and equal.error[1] == change.error
 
 
-def test_memory_of_the_paper_is_that_of_its_table(setting: Setting, results: dict[str, Any]) -> None:
+def test_memory_of_paper_is_that_of_its_table(setting: Setting, results: dict[str, Any]) -> None:
     """[leankv Table 1], and the shares of [leankv §3.3]."""
     fig9, fig4 = figures.figures(setting, results, ["fig9", "fig4"])
     without, five = fig9.panels[0].series[-2:]

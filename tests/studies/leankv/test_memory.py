@@ -36,7 +36,7 @@ def test_perplexity_is_that_of_sessions(rows: list[Row]) -> None:
         assert (found[name].perplexity, found[name].nll) == (one.perplexity, one.nll)
 
 
-def test_memory_is_measured_with_all_windows_in_the_pool(rows: list[Row]) -> None:
+def test_memory_is_measured_with_all_windows_in_pool(rows: list[Row]) -> None:
     fp16, k8v8, mixed, pruned = rows
 
     assert (fp16.payload, fp16.kept) == (1.0, 1.0)
@@ -49,7 +49,7 @@ def test_memory_is_measured_with_all_windows_in_the_pool(rows: list[Row]) -> Non
 
 
 @pytest.mark.parametrize("tokens", [80, 70], ids=["equal", "the second ends early"])
-def test_memory_of_a_window_is_that_of_its_own_run(tokens: int) -> None:
+def test_memory_of_window_equals_its_own_run(tokens: int) -> None:
     """Requests share no page; the spread is over what each holds at its own end."""
     prepared = models.prepare("tiny", MIXED)
     both = memory.measure(MIXED, prepared, IDS[:tokens], 40, 24)
@@ -71,7 +71,7 @@ def test_changes_are_by_window(rows: list[Row]) -> None:
         assert (change.least, change.most) == pytest.approx((min(by_window), max(by_window)))
 
 
-def test_a_matched_budget_is_what_the_row_before_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matched_budget_is_share_of_row_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """D-leankv-54."""
     matched = f"leankv-k16v16:{CHANGES},window=4,policy=static"
     for module in (memory, experiments):
@@ -118,12 +118,12 @@ def test_profile_takes_the_least_memory_within_the_tolerance() -> None:
 @pytest.mark.parametrize(
     ("prefill", "message"), [(0, "prefill must be at least 1, got 0"), (40, r"prefill must be in \[0, 40\), got 40")]
 )
-def test_refuses_prompts_of_no_or_all_tokens(prefill: int, message: str) -> None:
+def test_prompts_of_no_or_all_tokens_are_rejected(prefill: int, message: str) -> None:
     with pytest.raises(Refused, match=message):
         memory.measure(NAMES[1], models.prepare("tiny", NAMES[1]), IDS, 40, prefill)
 
 
-def test_refuses_encoders_and_tolerances() -> None:
+def test_encoders_and_negative_tolerances_are_rejected() -> None:
     with pytest.raises(Refused, match="study leankv: tiny-encoder is an encoder"):
         experiments.steps(Setting(models.load("tiny-encoder"), (), 40, 24), experiments.PARTS)
     with pytest.raises(Refused, match="tolerance must be at least 0, got -1"):

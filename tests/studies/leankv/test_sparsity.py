@@ -46,9 +46,7 @@ def test_counts_are_the_oracles_query_by_query(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("even", "tokens"), [(True, 31), (False, 1)])
-def test_even_attention_needs_nearly_all_and_one_sided_one_token(
-    monkeypatch: pytest.MonkeyPatch, even: bool, tokens: int
-) -> None:
+def test_critical_tokens_follow_evenness_of_attention(monkeypatch: pytest.MonkeyPatch, even: bool, tokens: int) -> None:
     def made(_: Any, q: np.ndarray, k: np.ndarray, scale: Any, first: int, end: int) -> np.ndarray:
         p = np.zeros((k.shape[1], end - first, q.shape[1] // k.shape[1], len(q)), np.float32)
         p[..., : 32 if even else 1] = 1 / 32 if even else 1
@@ -61,9 +59,9 @@ def test_even_attention_needs_nearly_all_and_one_sided_one_token(
     assert {(row.least, row.mean, row.most) for row in found} == {(tokens / 32,) * 3}
 
 
-def test_refuses_encoders_and_texts_without_a_prompt() -> None:
+def test_encoders_and_texts_without_prompt_are_rejected() -> None:
     with pytest.raises(Refused, match="study leankv: tiny-encoder is an encoder"):
         sparsity.sparsity(models.load("tiny-encoder"), IDS)
     for prefill in (0, 97):
-        with pytest.raises(Refused, match=f"a prompt must hold 1 to 96 tokens, got {prefill}"):
+        with pytest.raises(Refused, match=f"a prompt must have 1 to 96 tokens, got {prefill}"):
             sparsity.sparsity(models.load("tiny"), IDS[:96], 96, prefill)

@@ -1,4 +1,4 @@
-"""Experiments of `refemu study mix`: scores and bits of the caches, window by window, kept by all papers of a mix."""
+"""Experiments of `refemu study mix`: scores and bits of the caches, window by window, saved for all papers of a mix."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_scores_are_those_of_sessions(tmp_path: Path) -> None:
     fp16, paged, indexed, blocks = (row.kv_bits for row in rows)
     assert fp16 == 16
     assert paged == (16 * 8 + 16 * 4 + 2 * 2 * 16 + 32 + 32) / 32  # codes, scale and minimum of both, score, position
-    assert 4 + 16 / 32 < indexed < 7  # an index, a scale for 32 values, outliers beside
+    assert 4 + 16 / 32 < indexed < 7  # an index, a scale for 32 values, and outliers
     assert 9 < blocks < 10  # sign, eight bits, five bits of an exponent for a group of 16 keys or of up to 32 values
 
 
@@ -56,7 +56,7 @@ def test_the_pairs_are_sixteen_with_every_window() -> None:
     assert experiments.steps(setting(), ()) == []
 
 
-def test_refuses_encoders_and_no_prompt() -> None:
+def test_encoders_and_missing_prompts_are_rejected() -> None:
     with pytest.raises(Refused, match="study mix: tiny-encoder is an encoder"):
         experiments.steps(setting(model="tiny-encoder"), experiments.PARTS)
     with pytest.raises(Refused, match="study mix: prefill must be at least 1, got 0"):

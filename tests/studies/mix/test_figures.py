@@ -66,6 +66,6 @@ def test_the_figure_has_bits_changes_and_errors(setting: Setting, results: dict[
     for series in alone.series:
         assert (series.y[3], series.error[3]) == (0, 0)  # fp16 over itself
         assert series.y[0] == pytest.approx(100 * (2.718281828**0.1125 - 1)) and (series.error[0] or 0) > 0
-    assert "seeded net" in figure.caption and "leankv-k8v4 7.50" in figure.caption
+    assert "untrained random weights" in figure.caption and "leankv-k8v4 7.50" in figure.caption
     assert plot.draw([figure], "png").startswith(b"\x89PNG")
     assert figures.figures(setting, results, []) == []

@@ -47,7 +47,7 @@ def test_an_encoder_is_measured_text_by_text(tmp_path: Path) -> None:
     assert experiments.steps(setting, ("ladder",)) == []
 
 
-def test_the_ladder_names_every_row_of_the_table_once() -> None:
+def test_ladder_names_every_row_of_table_once() -> None:
     setting = Setting(models.load("tiny"), WORDS, 12)
     names = [step.name for step in experiments.steps(setting, ("ladder", "losses"))]
 

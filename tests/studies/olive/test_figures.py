@@ -1,4 +1,4 @@
-"""Tables and figures of `refemu study olive`: values of the run beside those that the paper states."""
+"""Tables and figures of `refemu study olive`: values of the run and of the paper."""
 
 import itertools
 import re
@@ -34,7 +34,7 @@ def test_tables_hold_the_results_and_the_label(setting: Setting, results: dict[s
     made = {table.name: table for table in figures.tables(setting, results, experiments.PARTS)}
 
     assert list(made) == ["pairs", "rounding_errors", "losses", "ladder"]
-    assert all("seeded net" in made[name].title for name in ("pairs", "losses", "ladder"))
+    assert all("untrained random weights" in made[name].title for name in ("pairs", "losses", "ladder"))
     ladder = {row["scheme"]: row for row in made["ladder"].document()["rows"]}
     for name in experiments.LADDER:
         one = score(setting, results, name)
@@ -50,11 +50,11 @@ def test_every_figure_is_drawn_with_its_label(setting: Setting, results: dict[st
     made = figures.figures(setting, results, list(figures.FIGURES))
 
     assert [figure.name for figure in made] == list(figures.FIGURES)
-    assert all("seeded net" in figure.caption for figure in made)
+    assert all("untrained random weights" in figure.caption for figure in made)
     assert plot.draw(made, "png").startswith(b"\x89PNG")
 
 
-def test_stated_values_are_marked_and_relative_to_the_papers_own(setting: Setting, results: dict[str, Any]) -> None:
+def test_stated_values_are_marked_and_relative(setting: Setting, results: dict[str, Any]) -> None:
     (made,) = figures.figures(setting, results, ["table9"])
     measured, *stated = made.panels[0].series
 
@@ -72,8 +72,8 @@ def test_pairs_of_the_paper_add_up() -> None:
 
 @pytest.mark.model
 @pytest.mark.slow
-def test_order_of_the_default_study_is_that_of_the_claims(smollm2: Any, tmp_path: Path) -> None:
-    """8 bits near fp16, 4 bits behind, ANT and int4 far behind [olive Tbl. 9]; clipping hurts most [olive Fig. 3]."""
+def test_order_of_default_study_is_that_of_claims(smollm2: Any, tmp_path: Path) -> None:
+    """8 bits near fp16, 4 bits worse, ANT and int4 far worse [olive Tbl. 9]; clipping hurts most [olive Fig. 3]."""
     from refemu.models import text
 
     setting = Setting(smollm2, tuple(smollm2.tokenizer.encode(text.default())[:1024]), 128)

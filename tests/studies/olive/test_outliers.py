@@ -76,7 +76,7 @@ def test_inputs_are_what_the_layers_read() -> None:
     assert outliers.inputs(models.load("tiny"), [IDS])[0].tensor.count == len(IDS) * 64
 
 
-def test_one_format_has_the_least_error_beside_each_normal_type() -> None:
+def test_one_format_has_least_error_per_normal_type() -> None:
     """[olive Fig. 5], D-olive-45."""
     rows = outliers.rounding_errors(outliers.weights(models.load("tiny")))
     least = {row["normal"]: row["outlier"] for row in rows if row["least"]}
@@ -86,7 +86,7 @@ def test_one_format_has_the_least_error_beside_each_normal_type() -> None:
 
 
 def test_a_decoder_takes_one_text() -> None:
-    with pytest.raises(Refused, match="study: tiny is a decoder and takes one text, got 2"):
+    with pytest.raises(Refused, match="study: tiny is a decoder, so there must be one text, got 2"):
         outliers.inputs(models.load("tiny"), [IDS, IDS])
 
 
@@ -97,7 +97,7 @@ def test_progress_ends_at_the_whole() -> None:
     assert (seen[0], seen[-1]) == (("weights", 0, 21), ("weights", 21, 21))
 
 
-def test_refuses_no_tensors() -> None:
+def test_empty_tensor_lists_are_rejected() -> None:
     with pytest.raises(Refused, match="study: all: at least one tensor is needed, got none"):
         outliers.summary("all", [])
 

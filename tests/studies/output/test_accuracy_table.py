@@ -14,7 +14,7 @@ def test_shares_have_binomial_errors() -> None:
     table = accuracy_table.table(models.load("tiny-encoder"), rows, 101, "film-reviews")
     first, second = table.document()["rows"]
 
-    assert "tiny-encoder (seeded net, not trained): 101 sentences of film-reviews" in table.title
+    assert "tiny-encoder (untrained random weights): 101 sentences of film-reviews" in table.title
     assert (first["accuracy"], first["agreement_error"]) == (75, 0)
     assert second["accuracy_error"] == pytest.approx(100 * math.sqrt(0.25 / 100))
     assert second["agreement_error"] == pytest.approx(100 * math.sqrt(0.09 / 100))

@@ -52,7 +52,7 @@ def test_a_document_says_what_was_run(whole: dict[str, Any]) -> None:
         (("measured",), 1.5),
     ],
 )
-def test_another_document_is_refused(place: tuple[Any, ...], value: Any, whole: dict[str, Any]) -> None:
+def test_another_document_is_rejected(place: tuple[Any, ...], value: Any, whole: dict[str, Any]) -> None:
     other = copy.deepcopy(whole)
     part: Any = other
     for key in place[:-1]:

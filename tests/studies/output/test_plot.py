@@ -26,7 +26,7 @@ FIGURE = Figure(
         Panel("bars", "perplexity / that of fp16 (log)", "", (MEASURED, STATED), log_x=True, base=1.0),
         Panel("curves", "n (log)", "share, %", CURVES, "lines", log_x=True, lines=(Line(2.5, "half"),)),
     ),
-    "tiny (seeded net, not trained), 2 windows",
+    "tiny (untrained random weights), 2 windows",
 )
 
 
@@ -41,11 +41,19 @@ def test_svg_is_deterministic_and_undated_and_says_all() -> None:
     assert svg == plot.draw([FIGURE], "svg")
     assert b"<dc:date>" not in svg
     assert ElementTree.fromstring(svg).tag.endswith("svg")
-    for words in ("Perplexity by scheme", "seeded net", "(log)", "olive Tbl. 9", "23,500", "half", "share, %"):
+    for words in (
+        "Perplexity by scheme",
+        "untrained random weights",
+        "(log)",
+        "olive Tbl. 9",
+        "23,500",
+        "half",
+        "share, %",
+    ):
         assert words in texts(svg)
 
 
-def test_what_is_stated_is_hatched_and_what_was_measured_is_not() -> None:
+def test_only_stated_values_are_hatched() -> None:
     without = Figure("x", "", "", (Panel("", "", "", (MEASURED,)),), "")
     stated = Figure("x", "", "", (Panel("", "", "", (MEASURED, STATED)),), "")
 
@@ -78,7 +86,7 @@ def test_text_does_not_overlap() -> None:
 
 
 @pytest.mark.parametrize("name", ["plot.pdf", "plot", "plot.SVG"])
-def test_other_files_are_refused(name: str) -> None:
+def test_other_files_are_rejected(name: str) -> None:
     with pytest.raises(Refused, match=r"the name must end in .svg or .png"):
         plot.require(name)
 
@@ -99,8 +107,8 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_bars_on_either_side_of_the_base_are_within_the_axis(log: bool) -> None:
-    """A ratio below 1 would lie outside of an axis that begins at 1."""
+def test_bars_on_both_sides_are_within_the_axis(log: bool) -> None:
+    """A ratio below 1 would be outside of an axis that starts at 1."""
     low, high = plot.bar_range(
         Panel("", "", "", (Series("a", ("x", "y"), (0.8, 40.0), (0.1, 5.0)),), log_x=log, base=1.0)
     )
@@ -110,7 +118,7 @@ def test_bars_on_either_side_of_the_base_are_within_the_axis(log: bool) -> None:
     assert plot.bar_range(above)[0] == 1.0
 
 
-def test_a_bar_of_zero_leaves_a_logarithmic_axis_as_it_is() -> None:
+def test_zero_bar_does_not_change_logarithmic_axis() -> None:
     """Two texts of which a quantizer learns the same are at a distance of 0."""
     series = Series("a", ("x", "y"), (0.0, 3.0))
 

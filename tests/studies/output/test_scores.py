@@ -11,7 +11,7 @@ from refemu.studies.output import scores
 PLAIN, WORSE = score_of("fp16", [1.0, 2.0]), score_of("olive-4", [1.2, 2.4])
 
 
-def test_a_row_has_the_spread_and_the_paired_change() -> None:
+def test_row_has_spread_and_paired_change() -> None:
     first, second = scores.table("t", "a table", [("plain", PLAIN, PLAIN), ("4 bits", WORSE, PLAIN)]).document()["rows"]
 
     assert first["change"] is first["over"] is None
@@ -21,7 +21,7 @@ def test_a_row_has_the_spread_and_the_paired_change() -> None:
     assert second["change_error"] == pytest.approx(100 * math.exp(0.3) * 0.1)
 
 
-def test_ratios_have_paired_errors_and_stated_values_their_place() -> None:
+def test_ratios_have_paired_errors_and_stated_places() -> None:
     series = scores.ratios("measured", ["4 bits"], [WORSE], PLAIN)
     stated = scores.stated("GPT2-XL", "[olive Tbl. 9]", {"4 bits": 19.11}, 17.48)
 
@@ -39,4 +39,4 @@ def test_ratios_have_paired_errors_and_stated_values_their_place() -> None:
 def test_captions_name_model_windows_and_error(tokens: int, prefill: int, words: str) -> None:
     text = scores.about(Setting(models.load("tiny"), tuple(range(tokens)), 4, prefill))
 
-    assert text.startswith("tiny (seeded net, not trained), ") and words in text
+    assert text.startswith("tiny (untrained random weights), ") and words in text

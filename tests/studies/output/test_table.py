@@ -33,14 +33,14 @@ def test_text_csv_and_json_hold_the_same_rows() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (("a", 1), "3 values a row are needed, got 2"),
+        (("a", 1), "a row must have 3 values, got 2"),
         (("a", 1.5, 2.0), "count must be of type integer, got 1.5"),
         ((1, 1, 2.0), "name must be of type text, got 1"),
         (("a", 1, "x"), "share must be of type number, got 'x'"),
         (("a", True, 2.0), "count must be of type integer, got True"),
     ],
 )
-def test_a_value_of_another_type_is_refused(row: tuple[object, ...], message: str) -> None:
+def test_a_value_of_another_type_is_rejected(row: tuple[object, ...], message: str) -> None:
     with pytest.raises(Refused, match=message):
         Table("t", "a table", COLUMNS, (row,))
 

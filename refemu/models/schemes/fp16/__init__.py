@@ -1,1 +1,1 @@
-"""The scheme that computes in FP16, the baseline of the others."""
+"""Scheme `fp16`, the baseline of the others."""

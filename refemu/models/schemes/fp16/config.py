@@ -20,11 +20,11 @@ class Fp16Config(Scheme):
 
     #: accumulator of the linear layers and the head; attention always sums in fp32
     acc: Literal["fp32", "fp32_fma", "fp16", "fp16_fma"] = "fp32"
-    residual: Precision = "fp16"  #: "fp16": rounded after every block half; "fp32": the stream stays float32
+    residual: Precision = "fp16"  #: "fp16": rounded after every block half; "fp32": never rounded
 
     def __post_init__(self) -> None:
         plain_fields(self)
         require_options(self, "fp16")
 
 
-READY = {"fp16": Fp16Config()}  #: by the names of `schemes.parse`
+READY = {"fp16": Fp16Config()}  #: by name of the scheme

@@ -1,4 +1,4 @@
-"""Cost of what is computed in FP16, outside every machine: products and words, without cycles [D-olive-32]."""
+"""Cost of the steps computed in FP16, outside the accelerator: products and words, without cycles [D-olive-32]."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from refemu.models.machine.report import Call, Cost
 
-FP16 = "fp16"  #: mode of products outside the machine
+FP16 = "fp16"  #: mode of products outside the accelerator
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
@@ -28,8 +28,8 @@ def linear(x: np.ndarray, output: Any) -> Cost:
 
 
 def attention(sizes: Any, q: np.ndarray, cache: Any) -> Cost:
-    """Both products of every head; a token reads the keys and values up to its own, once for a KV head."""
+    """Both products of every head; a token reads the keys and values up to its own, once per KV head."""
     tokens, length = len(q), len(cache)
-    pairs = tokens * length - tokens * (tokens - 1) // 2  # tokens x keys that they see
+    pairs = tokens * length - tokens * (tokens - 1) // 2  # pairs of a token and a key it sees
     macs = 2 * pairs * sizes.heads * sizes.head_dim
     return Cost({FP16: macs}, words={"activations": q.size, "kv": 2 * pairs * sizes.kv_heads * sizes.head_dim})

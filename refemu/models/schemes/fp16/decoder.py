@@ -2,7 +2,7 @@
 
 A linear layer is an ordered fp32 sum rounded once; norms, softmax and rotary positions are float32 steps rounded once;
 silu and GELU are the correctly rounded fp16 tables. The logits are float32. Every other scheme uses these parts for
-what its paper leaves alone.
+what its paper does not change.
 """
 
 from typing import Any
@@ -32,14 +32,14 @@ class Fp16(Fp16Layers, PreparedPart):
         assert isinstance(model.config, ModelConfig)
         self._scale = model.config.attention_scale
         super().__init__(model, config, backend, progress)
-        self._eps = self.model.rms_eps  # rounded to float32 where it is used
+        self._eps = self.model.rms_eps  # rounded to float32 at its use
         self._rotation = Rotation(self.model)
         self._head = self._prepare_head(model) if model_share.outer(model) else None
         if self.model.positions == "learned" and model_share.outer(model):
             self._position = tensors.half(self._fp16, model, "position")
 
     def embed(self, ids: np.ndarray) -> np.ndarray:
-        """Rows of the embedding, rounded once to fp16; times float32(sqrt(width)) where scaled (D-arith-32)."""
+        """Rows of the embedding, rounded once to fp16, times float32(sqrt(width)) if scaled (D-arith-32)."""
         x = super().embed(ids)
         return self.streamed(x * np.sqrt(np.float32(self.model.width))) if self.model.scaled_embed else x
 
@@ -58,11 +58,11 @@ class Fp16(Fp16Layers, PreparedPart):
         return self._rotation.rotate(x, start, self.backend)
 
     def cache(self, layer: int) -> Cache:
-        """Keys and values as they come out of the rotation: fp16 values."""
+        """Keys and values after the rotation: fp16 values."""
         return KVCache(self.model.kv_heads, self.model.head_dim, self.model.context)
 
     def caches(self) -> Caches:
-        """One of each block."""
+        """One cache per block."""
         return Caches(self.cache(layer) for layer in range(self.model.blocks))
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
@@ -71,21 +71,21 @@ class Fp16(Fp16Layers, PreparedPart):
         return self.backend.attention(q, cache.keys, cache.values, self._scale, start, rule).reshape(len(q), -1)
 
     def prompt_attention(self, layer: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Attention of a prompt that nothing follows, of (tokens, heads, head_dim); (tokens, heads * head_dim)."""
+        """Attention of a prompt without later tokens: (tokens, heads, head_dim) to (tokens, heads * head_dim)."""
         cache = self.cache(layer)
         cache.append(k, v)
         return self.attention(layer, q, cache, Watch())
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """The function by table, then one fp16 product."""
+        """The activation by table, then one fp16 product."""
         return self.backend.round16(self._function(gate) * up)
 
     def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """The function alone."""
+        """The activation alone."""
         return self._function(up)
 
     def _function(self, x: np.ndarray) -> np.ndarray:
-        """SiLU or GELU by table; or ReLU, +0 for what is not above 0, NaN excepted."""
+        """SiLU or GELU by table, or ReLU: +0 for values not above 0, except NaN."""
         if self.model.activation == "relu":
             return np.where(x <= 0, np.float32(0), x)
         return self.backend.apply16(self.model.activation, x)

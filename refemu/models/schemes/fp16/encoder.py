@@ -1,4 +1,4 @@
-"""Scheme `fp16` on BERT-like encoders: the parts that `refemu.models.encoder.runtime` asks for [D-arith-15].
+"""Scheme `fp16` on BERT-like encoders: the parts for `refemu.models.encoder.runtime` [D-arith-15].
 
 Linear layers are those of the decoders with a bias added in float32 before the rounding; LayerNorm is a sequence of
 float32 steps rounded once; GELU is the correctly rounded fp16 table of the form with erf.
@@ -22,7 +22,7 @@ class Fp16Encoder(Fp16Layers):
     def __init__(self, model: Model, config: Scheme, backend: Backend, progress: Progress) -> None:
         super().__init__(model, config, backend, progress)
         self._scale = np.float32(1.0 / np.sqrt(np.float64(self.model.head_dim)))
-        self._eps = self.model.norm_eps  # rounded to float32 where it is used
+        self._eps = self.model.norm_eps  # rounded to float32 at its use
         self._position = tensors.half(self._fp16, model, "position")
         self._type = tensors.half(self._fp16, model, "token_type")[0].astype(np.float32)
 
@@ -37,8 +37,8 @@ class Fp16Encoder(Fp16Layers):
     def attention(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Attention of every token to every token of one text, (tokens, heads, head_dim) each; one rounding.
 
-        The queries of a head stand as so many heads of one token at the last position, which share that head's keys:
-        what causal attention does for them is what each of them needs.
+        The queries of a head become heads of one token at the last position, all with the keys of that head: causal
+        attention then computes what each of them needs.
         """
         tokens, heads, dim = q.shape
         queries = np.ascontiguousarray(q.transpose(1, 0, 2)).reshape(1, heads * tokens, dim)
@@ -46,5 +46,5 @@ class Fp16Encoder(Fp16Layers):
         return np.ascontiguousarray(mixed.reshape(heads, tokens, dim).transpose(1, 0, 2)).reshape(tokens, -1)
 
     def activation(self, x: np.ndarray) -> np.ndarray:
-        """GELU with erf, by table."""
+        """GELU (erf form) by table."""
         return self.backend.apply16("gelu_erf", x)

@@ -17,14 +17,14 @@ from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.taps import Watch
 
-#: of linear layers and embeddings as this scheme has them; every scheme that has one such layer finds it here
+#: recipe of this scheme's linear layers and embeddings; every scheme with such a layer shares its cached tensors
 RECIPE = Recipe("fp16", ("models/schemes/fp16/layers.py", "models/schemes/fp16/decoder.py"))
 
 
 class Fp16Layers:
     """Parts shared by every kind of model under scheme `fp16`; hidden states are fp16 values held in float32."""
 
-    model: Any  #: sizes, of the kind that the class computes
+    model: Any  #: sizes of a decoder or an encoder
 
     def __init__(self, model: Model, config: Scheme, backend: Backend, progress: Progress) -> None:
         self.name: str = model.name
@@ -50,22 +50,22 @@ class Fp16Layers:
         return self._embed[ids].astype(np.float32)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """`matmul(order=Sequential(), acc=acc)`, one rounding; the rows of all `names` stand in one matrix."""
+        """`matmul(order=Sequential(), acc=acc)`, one rounding; the rows of all `names` form one matrix."""
         weights, parts = self._linears[layer, tuple(names)]
         full = [f"blk.{layer}.{name}" for name in names]
         y = self.finish(full, self.backend.matmul(x, weights, self.acc))
         return [y[:, part] for part in parts]
 
     def finish(self, names: Sequence[str], y: np.ndarray) -> np.ndarray:
-        """What follows the float32 sums of the linear layers `names` ("blk.3.q"), side by side.
+        """Outputs from the concatenated float32 sums of the linear layers `names` ("blk.3.q").
 
-        The biases where there are any, fp16 values added in float32; then one rounding.
+        Biases, if any, are fp16 values added in float32; then one rounding.
         """
         biases = self.biases(names)
         return self.backend.round16(y if biases is None else y + biases)
 
     def biases(self, names: Sequence[str]) -> np.ndarray | None:
-        """float32 biases of linear layers that read one input, side by side, fp16 values; None where they have none."""
+        """Concatenated float32 biases of linear layers that read one input, fp16 values; None without biases."""
         there = [self._vectors[name + BIAS] for name in names if name + BIAS in self._vectors]
         return np.concatenate(there) if there else None
 
@@ -96,7 +96,7 @@ class Fp16Layers:
         return self._fp16_matrix(model, [f"blk.{layer}.{name}" for name in names])
 
     def _fp16_matrix(self, model: Model, names: Sequence[str]) -> tuple[Any, list[slice]]:
-        """Weights rounded to fp16, side by side as one matrix, and the columns of each."""
+        """Weights rounded to fp16, concatenated to one matrix, and the columns of each."""
 
         def rows() -> np.ndarray:
             return np.concatenate([model.half(name) for name in names])
@@ -112,6 +112,6 @@ def columns(rows: Sequence[np.ndarray]) -> list[slice]:
 
 
 def slices(outputs: Sequence[int]) -> list[slice]:
-    """Slices of so many outputs each, side by side."""
+    """Consecutive slices with these numbers of outputs."""
     ends = np.cumsum(outputs).tolist()
     return [slice(end - count, end) for count, end in zip(outputs, ends, strict=True)]

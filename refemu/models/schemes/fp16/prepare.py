@@ -1,4 +1,4 @@
-"""Preparation of a decoder or an encoder under scheme `fp16`: weights rounded to fp16, nothing calibrated."""
+"""Preparation of a decoder or an encoder under scheme `fp16`: weights are rounded to fp16, nothing is calibrated."""
 
 from typing import Any
 

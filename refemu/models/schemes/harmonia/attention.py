@@ -2,8 +2,8 @@
 
 Query head h reads KV head h // (heads / KV heads). Queries are grouped along the head, scores along the keys by their
 absolute position, as the groups of V are (D-harmonia-16). Keys that a query does not see are never computed: their
-scores are +0. A score is FP16 before it is scaled (D-harmonia-27, D-harmonia-28); soft cap, ALiBi and sliding window
-of a model come behind the scale, in float32 (D-harmonia-56).
+scores are +0. A score is FP16 before it is scaled (D-harmonia-27, D-harmonia-28); a model's soft cap, ALiBi and sliding
+window follow the scale, in float32 (D-harmonia-56).
 """
 
 from typing import Protocol
@@ -18,7 +18,7 @@ from refemu.models.taps import Watch
 
 
 class Taps(Protocol):
-    """What listens to the attention of a block."""
+    """Observer of the attention of a block."""
 
     def prompt(self, q: np.ndarray, cache: HarmoniaCache, held: Held) -> None:
         """Called once for a prompt, with all of its queries."""
@@ -30,7 +30,7 @@ class Taps(Protocol):
 def attention(
     units: Units, q: np.ndarray, cache: HarmoniaCache, scoring: Scoring, watch: Watch, taps: Taps | None = None
 ) -> np.ndarray:
-    """Context of the tokens of q (tokens, heads, head_dim), which the cache holds last: (tokens, heads * head_dim)."""
+    """Context (tokens, heads * head_dim) of the queries q (tokens, heads, head_dim) of the last tokens of the cache."""
     if cache.waiting:
         rows = []
         for query in q:
@@ -54,9 +54,9 @@ def attention(
 
 
 def attend(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, name: str = "") -> np.ndarray:
-    """Queries q (T, heads, head_dim), fp16 values, query t seeing keys 0 to start + t of `held`; the shape of q.
+    """Context of queries q (T, heads, head_dim), fp16 values; query t sees keys 0 to start + t of `held`.
 
-    Values may stand beyond the last key that is seen, in its group. Returns fp16 values. name: of the layer.
+    Values after the last visible key, in its group, may be anything. Returns fp16 values like q. name: layer.
     """
     if units.compiled:
         from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
@@ -68,7 +68,7 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring
 
 
 def attend_falling(units: Units, q: np.ndarray, falling: Falling, scoring: Scoring, name: str = "") -> np.ndarray:
-    """`attend` of a whole prompt q (T, heads, head_dim), whose queries see their keys in bits of their own."""
+    """`attend` for a whole prompt q (T, heads, head_dim), whose queries each see their keys in different bits."""
     if units.compiled:
         from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
 
@@ -95,7 +95,7 @@ def by_heads(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scori
 
 
 def slopes_of(rule: ScoreRule, heads: slice, tokens: int) -> np.ndarray | None:
-    """ALiBi's slopes of rows that are the tokens of some query heads, (rows, 1); None without."""
+    """Slopes of ALiBi for rows (tokens of some query heads), (rows, 1); None without ALiBi."""
     return np.repeat(np.array(rule.slopes[heads], np.float32), tokens)[:, None] if rule.slopes else None
 
 
@@ -109,9 +109,9 @@ def scores(
     name: str,
     slopes: np.ndarray | None = None,
 ) -> tuple[BfpTensor, BfpTensor]:
-    """Codes of queries (rows, head_dim) and of their scores (rows, length), +0 for keys that are not seen.
+    """Codes of queries (rows, head_dim) and of their scores (rows, length), +0 for invisible keys.
 
-    seen: keys up to a row's own. slopes: (rows, 1).
+    seen: visible keys of each row. slopes: (rows, 1).
     """
     activations = units.config.format(units.config.act_mantissa)
     query = units.encode(activations, units.words(q), name=f"{name}.q")
@@ -124,12 +124,12 @@ def scores(
 def shares(
     units: Units, sums: np.ndarray, seen: np.ndarray, scoring: Scoring, slopes: np.ndarray | None = None
 ) -> np.ndarray:
-    """Softmax of FP32 sums of queries times keys (rows, keys): fp16 values, +0 for keys that are not seen."""
+    """Softmax of FP32 products of queries and keys (rows, keys): fp16 values, +0 for invisible keys."""
     x = scoring.rule.apply(logits(units, sums, scoring.scale), slopes, seen[:, None])
     return units.softmax(np.where(scoring.rule.hides(sums.shape[1], seen), np.float32(-np.inf), x))
 
 
 def logits(units: Units, sums: np.ndarray, scale: np.float32) -> np.ndarray:
-    """FP32 sums of queries times keys, scaled (D-harmonia-27, D-harmonia-28)."""
+    """FP32 products of queries and keys, scaled (D-harmonia-27, D-harmonia-28)."""
     scaled = units.half(sums) if units.config.scores == "fp16" else sums
     return scaled if units.config.score_scale == "fold" else scaled * scale

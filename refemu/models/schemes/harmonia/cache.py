@@ -1,10 +1,10 @@
 """The KV cache of a Harmonia scheme: keys and values as block floating point codes [harmonia §III-A, §III-B].
 
 Keys are shifted by the online offsets, then grouped along the head; values are grouped along the tokens, channel by
-channel, the residual group converted again at every step [harmonia Fig. 6b]. Mantissas lie in `high` bits; a key or a
-group that has fallen to `low` bits keeps its upper ones, zeros below, which is the same value (D-harmonia-36). FP16
-words are held of the residual group only (D-harmonia-33); all else is codes in the bits that they have, so that a cache
-goes back to marked places only (D-harmonia-53).
+channel, and the residual group is converted again at every step [harmonia Fig. 6b]. Mantissas have the width `high`; a
+key or group demoted to `low` bits keeps its upper bits with zeros below, which is the same value (D-harmonia-36). FP16
+words are stored for the residual group only (D-harmonia-33); the rest is codes of their own width, so a cache can be
+rewound to marked positions only (D-harmonia-53).
 """
 
 from collections.abc import Iterator
@@ -24,16 +24,16 @@ from refemu.models.schemes.harmonia.steps import Units
 from refemu.units.harmonia.bit_allocator import Allocation
 from refemu.units.harmonia.k_offset import Offsets
 
-Words = tuple[np.ndarray, np.ndarray]  #: FP16 words of keys and of values (tokens, KV heads, head_dim)
+Words = tuple[np.ndarray, np.ndarray]  #: FP16 words of keys and values (tokens, KV heads, head_dim)
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Codes that attention reads, good until the cache changes."""
+    """Codes that attention reads, valid until the cache changes."""
 
-    format: Bfp  #: of `high` bits
-    keys: Codes  #: exponents of groups along the head
-    values: Codes  #: of groups along the tokens
+    format: Bfp  #: format of `high` bits
+    keys: Codes  #: keys, with groups along the head
+    values: Codes  #: values, with groups along the tokens
 
     @cached_property
     def k(self) -> Parts:
@@ -42,7 +42,7 @@ class Held:
 
     @cached_property
     def v(self) -> Parts:
-        """The same of the values."""
+        """Sign, mantissa and exponent of the values."""
         return self.values.parts()
 
     @property
@@ -66,14 +66,14 @@ class Held:
 
 @dataclass(frozen=True, eq=False)
 class Falling:
-    """Codes of a prompt, of which every query has more at `low` bits than the one before; exponents are its last's."""
+    """Codes of a prompt, in which each query sees more at `low` bits than the query before; exponents of the last."""
 
     high: Held
-    low: tuple[np.ndarray, ...]  #: signs and mantissas of k and of v (tokens, KV heads, head_dim), zeros below
-    falls: tuple[np.ndarray, np.ndarray]  #: tokens at which those of k, and of v, fall to `low`, int64; 0: never
+    low: tuple[np.ndarray, ...]  #: signs and mantissas of k and v (tokens, KV heads, head_dim), padded with zeros
+    falls: tuple[np.ndarray, np.ndarray]  #: cache lengths at which k, and v, are demoted to `low`, int64; 0: never
 
     def by_query(self) -> Iterator[Held]:
-        """Yield what each query sees. Every Held is good until the next one."""
+        """Yield the codes that each query sees; each is valid until the next one."""
         layout = self.high.keys.layout
         k, v = ((part[0].copy(), part[1].copy(), part[2]) for part in (self.high.k, self.high.v))
         for tokens in range(1, self.high.tokens + 1):
@@ -91,7 +91,7 @@ class Falling:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A length that a cache had, and what it has forgotten since."""
+    """A length of the cache, and what it has dropped since."""
 
     tokens: int
     prompt: int
@@ -101,9 +101,9 @@ class Place:
 
 
 class HarmoniaCache:
-    """Keys behind the rotation, and values, of one layer.
+    """Rotated keys, and values, of one layer.
 
-    The first `append` is a prompt and converted at once. Later tokens wait until `advance` takes them in one by one:
+    The first `append` is a prompt and converted at once. Later tokens wait until `advance` processes them one by one:
     every step of the decode attends to another cache.
     """
 
@@ -117,8 +117,8 @@ class HarmoniaCache:
         name: str = "",
         keeps_words: bool = False,
     ) -> None:
-        """heads: KV heads. context: tokens at most. name: of the layer, "blk.3", for refusals. keeps_words: the FP16
-        words of all tokens stay, for those who look at a cache behind its attention.
+        """heads: KV heads. context: most tokens. name: of the layer, "blk.3", for errors. keeps_words: keep
+        the FP16 words of all tokens, for observers that read them after attention.
         """
         self.config: HarmoniaConfig = config
         self.units: Units = units
@@ -132,18 +132,20 @@ class HarmoniaCache:
         self.offsets: Offsets = offsets(config, heads, head_dim)
         self.offset: np.ndarray = np.zeros(
             heads * head_dim, np.uint16
-        )  #: words that every key loses; frozen by the prompt
-        self.prompt: int = 0  #: tokens of the first `append`
-        self.first: np.ndarray = self._none()  #: words of the prompt's keys, not shifted, until its attention is done
-        self._words = self._none(), self._none()  #: words of the keys, shifted, and of the values, as long or all
-        self._waiting = self._none(), self._none()  #: the same of tokens that `advance` has not taken in
+        )  #: offsets of the keys, words; frozen by the prompt
+        self.prompt: int = 0  #: length of the first `append`
+        self.first: np.ndarray = (
+            self._none()
+        )  #: words of the prompt's keys before the shift, until its attention is done
+        self._words = self._none(), self._none()  #: words of shifted keys and of values, until then or always
+        self._waiting = self._none(), self._none()  #: words of the tokens that wait for `advance`
         self._residual = self._none()  #: words of the open group of values
         layout = Layout(config, head_dim)
         self._keys = Store(layout, heads, count(head_dim, config.group))
         self._values = Store(layout, heads, head_dim)
 
     def __len__(self) -> int:
-        """Tokens held, those that wait included."""
+        """Tokens in the cache, waiting ones included."""
         return self.taken + self.waiting
 
     def __repr__(self) -> str:
@@ -151,18 +153,18 @@ class HarmoniaCache:
 
     @property
     def taken(self) -> int:
-        """Tokens whose codes are there."""
+        """Number of tokens with codes."""
         return len(self._keys)
 
     @property
     def waiting(self) -> int:
-        """Tokens that `advance` has not taken in."""
+        """Number of tokens that wait for `advance`."""
         return len(self._waiting[0])
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Keys and values of some tokens, (tokens, heads, head_dim), fp16 values. On an empty cache: a prompt.
+        """Add keys and values (tokens, heads, head_dim), fp16 values. On an empty cache: a prompt.
 
-        Refused: more than the context, and what a conversion refuses; the cache is then as it was.
+        Raises Refused beyond the context, and for values that cannot be converted; the cache is then unchanged.
         """
         start, end = len(self), len(self) + len(keys)
         if end > self.context:
@@ -183,13 +185,13 @@ class HarmoniaCache:
         self._take(shifted, v)
 
     def settle(self) -> None:
-        """The attention of the prompt is done: its words are needed no more."""
+        """End the attention of the prompt and drop its words."""
         self.first = self._none()
         if not self.keeps_words:
             self._words = self._none(), self._none()
 
     def advance(self) -> dict[str, int]:
-        """Take in the next waiting token: convert its group of V again, then demote what became ordinary.
+        """Process the next waiting token: convert its group of V again, then demote ordinary tokens.
 
         Returns the counts of this step by name.
         """
@@ -209,28 +211,26 @@ class HarmoniaCache:
         }
 
     def held(self) -> Held:
-        """Codes of the tokens taken in so far."""
+        """Codes of the tokens processed so far."""
         tokens, start = self.taken, len(self._values)
         behind = self._open(self._low_v(tokens, start, tokens)) if start < tokens else None
         return Held(self.format, self._keys.codes(), self._values.codes(behind))
 
     def _open(self, fallen: np.ndarray) -> BfpTensor:
-        """The open group of values, of which `fallen` tokens have `low` bits."""
+        """The open group of values, with `fallen` tokens at `low` bits."""
         if fallen.any():
             return self._chosen(*self._both(self._residual, 0, "v"), fallen)
         return self.units.encode(self.format, self._residual, 0, f"{self.name}.v")
 
     def falling(self) -> "Falling":
-        """The codes of a prompt as its queries have them under `prefill_window="query"` (D-harmonia-19).
+        """Codes of a prompt as its queries see them under `prefill_window="query"` (D-harmonia-19).
 
-        Refused once its attention is done.
+        Raises Refused once its attention is done.
         """
         tokens, layout = self.taken, self._keys.layout
         if len(self._words[0]) != tokens:
             got = len(self._words[0])
-            raise Refused(
-                f"HarmoniaCache: words of a prompt are there until its attention is done, got {got} of {tokens}"
-            )
+            raise Refused(f"HarmoniaCache: a prompt has words only until its attention is done, got {got} of {tokens}")
         high, low = list[Codes](), list[np.ndarray]()
         for words, axis, name in zip(self._words, (-1, 0), "kv", strict=True):
             both = self._both(words, axis, name)
@@ -244,15 +244,15 @@ class HarmoniaCache:
         return Falling(Held(self.format, *high), tuple(low), (k_falls, v_falls))
 
     def place(self) -> Place:
-        """Now, for `rewind`. Refused while tokens wait."""
+        """Current position, for `rewind`; no token may wait."""
         if self.waiting:
-            raise Refused(f"HarmoniaCache: no tokens may wait where a place is marked, got {self.waiting}")
+            raise Refused(f"HarmoniaCache: must have no waiting tokens at a mark, got {self.waiting}")
         return Place(self.taken, self.prompt, self._keys.past(), self._values.past(), self._residual)
 
     def rewind(self, place: Place) -> None:
-        """Forget all tokens since a place; refused for one that lies ahead (D-harmonia-53)."""
+        """Drop all tokens after a position of the past (D-harmonia-53)."""
         if place.tokens > self.taken:
-            raise Refused(f"HarmoniaCache: a place must lie in the {self.taken} tokens so far, got {place.tokens}")
+            raise Refused(f"HarmoniaCache: a mark must be within the {self.taken} tokens so far, got {place.tokens}")
         self._waiting = self._none(), self._none()
         self._words = self._words[0][: place.tokens], self._words[1][: place.tokens]
         self._keys.rewind(place.keys)
@@ -262,19 +262,19 @@ class HarmoniaCache:
             self.first, self.offset = self._none(), np.zeros_like(self.offset)
 
     def words(self) -> Words:
-        """FP16 words of the keys less their offsets, and of the values, (tokens, heads, head_dim).
+        """FP16 words of the keys minus their offsets, and of the values, (tokens, heads, head_dim).
 
-        Of a prompt until its attention is done, then of the tokens that wait; of all tokens where words are kept.
+        Of a prompt until its attention is done, then of the waiting tokens; with `keeps_words` of all tokens.
         """
         return _joined(self._words, self._waiting)
 
     def storage_bits(
         self, exponent: bool = True, count_residual: Literal["bfp", "fp16"] = "bfp", metadata: bool = False
     ) -> int:
-        """Bits of the codes of keys and values; without `exponent` only those of signs and mantissas.
+        """Size of the codes of keys and values in bits; without `exponent` signs and mantissas only.
 
-        count_residual: the tokens of an open group of V as codes of `high` bits, or "fp16" (D-harmonia-33). metadata:
-        with 16 bits per channel of offsets (D-harmonia-39).
+        count_residual: count tokens of an open group of V as codes of `high` bits, or "fp16" (D-harmonia-33). metadata:
+        add 16 bits per channel of offsets (D-harmonia-39).
         """
         require_choice(count_residual, ("bfp", "fp16"), "HarmoniaCache", "count_residual")
         tokens, config, (heads, dim) = self.taken, self.config, self.shape
@@ -292,24 +292,24 @@ class HarmoniaCache:
         return np.zeros((0, *self.shape), np.uint16)
 
     def _ordinary(self, tokens: int, start: int, end: int) -> np.ndarray:
-        """Which of the tokens `start` to `end` are ordinary when there are `tokens`: their K has `low` bits."""
+        """Which of the tokens `start` to `end` are ordinary among `tokens`: their K has `low` bits."""
         low, places = self.rule.low_tokens(tokens), np.arange(start, end)
         return (places >= low.start) & (places < low.stop)
 
     def _low_v(self, tokens: int, start: int, end: int) -> np.ndarray:
-        """Which of them have `low` bits of V (D-harmonia-17)."""
+        """Which of the tokens `start` to `end` have `low` bits of V (D-harmonia-17)."""
         low, places = self._low_values(tokens), np.arange(start, end)
         return (places >= low.start) & (places < low.stop)
 
     def _low_values(self, tokens: int) -> range:
-        """Tokens whose V has `low` bits."""
+        """Tokens with `low` bits of V."""
         if self.config.v_granularity == "token":
             return self.rule.low_tokens(tokens)
         groups, size = self.rule.low_groups(tokens), self.config.group
         return range(groups.start * size, groups.stop * size)
 
     def _take(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Convert words of tokens that follow, pack whole groups, and let fall what became ordinary."""
+        """Convert the words of new tokens, pack complete groups, and demote ordinary tokens."""
         tokens, size = self.taken + len(keys), self.config.group
         self._keys.append(*self._both(keys, -1, "k"))
         self._keys.fall(self.rule.low_tokens(tokens))
@@ -322,9 +322,7 @@ class HarmoniaCache:
         self._values.fall(range(low.start, min(low.stop, len(self._values))))
 
     def _both(self, words: np.ndarray, axis: int, name: str) -> tuple[BfpTensor, Fewer]:
-        """Words (tokens, heads, head_dim) at `high` bits, and at `low`: their upper bits, or where a conversion rounds,
-        the words anew.
-        """
+        """Words (tokens, heads, head_dim) at `high` bits, and at `low`: upper bits, or a rounding conversion."""
         high = self.units.encode(self.format, words, axis, f"{self.name}.{name}")
         if self.fewer.rounding != "truncate":
             low = self.units.encode(self.fewer, words, axis)
@@ -333,39 +331,39 @@ class HarmoniaCache:
         return high, (self.fewer.stored_sign(high.sign, mantissa), mantissa)
 
     def _chosen(self, high: BfpTensor, low: Fewer, fallen: np.ndarray) -> BfpTensor:
-        """Codes (tokens, heads, head_dim) of `high`; of `fallen` tokens those of `low` with zeros below."""
+        """Codes (tokens, heads, head_dim) at `high` bits; those of `fallen` tokens at `low`, padded with zeros."""
         rows, shift = fallen[:, None, None], np.uint16(self.config.high - self.config.low)
         sign, mantissa = np.where(rows, low[0], high.sign), np.where(rows, low[1] << shift, high.mantissa)
         return BfpTensor(self.format, sign, mantissa, high.exponent, high.axis)
 
     def _require(self, words: np.ndarray, name: str) -> None:
-        """Refuse infinity and NaN that a conversion does not admit, before anything is stored or an offset chosen."""
+        """Raise Refused for infinity and NaN that a conversion rejects, before any change."""
         if ((words & 0x7C00) == 0x7C00).any():
             self.units.encode(self.format, words, name=f"{self.name}.{name}")
 
 
 class HarmoniaCaches(Caches):
-    """The caches of all layers: to go back they need what fell since."""
+    """The caches of all layers; a mark of them includes what was demoted later."""
 
     def mark(self) -> list[Place]:
-        """Where each of them is."""
+        """Current position of each cache."""
         return [cache.place() for cache in self]
 
     def rewind(self, tokens: int, mark: list[Place]) -> None:
-        """Back to there."""
+        """Rewind each cache."""
         for cache, place in zip(self, mark, strict=True):
             cache.rewind(place)
 
 
 def allocation(config: HarmoniaConfig) -> Allocation:
-    """The rule by which tokens and groups fall to `low` bits."""
+    """The rule by which tokens and groups are demoted to `low` bits."""
     return Allocation(
         n_initial=config.n_initial, n_local=config.n_local, high=config.high, low=config.low, group=config.group
     )
 
 
 def offsets(config: HarmoniaConfig, heads: int, head_dim: int) -> Offsets:
-    """The rule by which channels of the keys get an offset (D-harmonia-24)."""
+    """The rule by which key channels get an offset (D-harmonia-24)."""
     return Offsets(
         channels=heads * head_dim,
         offset_k=config.offset_k,
@@ -376,6 +374,6 @@ def offsets(config: HarmoniaConfig, heads: int, head_dim: int) -> Offsets:
 
 
 def _joined(words: Words, more: Words) -> Words:
-    """Words of tokens and of those that follow."""
+    """Concatenate words of tokens."""
     keys, values = (np.concatenate(pair) for pair in zip(words, more, strict=True))
     return keys, values

@@ -1,8 +1,8 @@
-"""Codes of the KV cache in the bits that they have, and as attention reads them [harmonia §III-B, Fig. 8].
+"""Packed codes of the KV cache, and the codes that attention reads [harmonia §III-B, Fig. 8].
 
-A token is packed once, when it is converted: sign and `low` upper bits in one row of bytes, what leads from there to
-`high` bits in another, which is dropped when the token falls. Where a conversion cuts bits off, that is the lower bits;
-where it rounds, demotion converts the FP16 words anew (D-harmonia-2), so it is the whole code of `high` bits
+A token is packed once, when it is converted: sign and `low` upper bits in one row of bytes, the rest of the `high` bits
+in another, which is dropped when the token is demoted. If a conversion truncates, the rest is the lower bits. If it
+rounds, demotion converts the FP16 words again (D-harmonia-2), so the rest is the whole code of `high` bits
 (D-harmonia-53).
 """
 
@@ -15,39 +15,39 @@ from refemu.formats.harmonia.bfp import Bfp, BfpTensor
 from refemu.formats.harmonia.bfp_fields import fields_of, pack_rows, row_bytes, unpack_rows
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
 
-SPARE = 32  #: an array that grows has room for one more row in so many
+SPARE = 32  #: a growing array has space for 1/32 more rows
 
 Fewer = tuple[np.ndarray, np.ndarray]  #: signs and mantissas at `low` bits
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  #: sign, mantissa (tokens, KV heads, head_dim), exponent
 
 
 class Layout:
-    """How a head's codes lie in bytes."""
+    """Byte layout of the codes of a head."""
 
     def __init__(self, config: HarmoniaConfig, head_dim: int) -> None:
         self.format: Bfp = config.format(config.high)
         self.head_dim: int = head_dim
         self.low: int = config.low
-        self.cuts: bool = config.rounding == "truncate"  #: fewer bits are the upper ones
-        self.signs: int = -(-head_dim // 8)  #: bytes
-        self.fallen: int = config.high - config.low  #: bits that a token loses
+        self.cuts: bool = config.rounding == "truncate"  #: `low` bits are the upper ones
+        self.signs: int = -(-head_dim // 8)  #: bytes of the signs
+        self.fallen: int = config.high - config.low  #: bits that a demoted token loses
         self.rest: int = self.fallen if self.cuts else (1 + config.high) * (self.fallen > 0)
 
     def __repr__(self) -> str:
         return f"Layout({self.format.name}, {self.low} bits, head_dim={self.head_dim})"
 
     def pack(self, high: BfpTensor, low: Fewer) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes (tokens, KV heads, ...) of signs and upper bits, and of what leads to `high`."""
+        """Bytes (tokens, KV heads, ...) of signs and upper bits, and of the rest."""
         sign, mantissa = low
         if self.cuts:
-            sign, rest = high.sign, high.mantissa  # of a zero below, the sign is known when it is read
+            sign, rest = high.sign, high.mantissa  # a sign of a truncated zero is known at the read
         else:
             rest = high.sign.astype(np.uint16) << np.uint16(self.format.mantissa_bits) | high.mantissa
         upper = np.concatenate([pack_rows(sign, 1), pack_rows(mantissa, self.low)], axis=-1)
         return upper, pack_rows(rest, self.rest)
 
     def unpack(self, upper: np.ndarray, rest: np.ndarray, fallen: range) -> tuple[np.ndarray, np.ndarray]:
-        """Signs and mantissas; those of `fallen` tokens, which have no rest, are `low` upper bits above zeros."""
+        """Signs and mantissas; `fallen` tokens, which have no rest, are `low` upper bits above zeros."""
         sign = unpack_rows(upper[..., : self.signs], 1, self.head_dim)
         mantissa = unpack_rows(upper[..., self.signs :], self.low, self.head_dim) << np.uint16(self.fallen)
         if self.rest:
@@ -61,7 +61,7 @@ class Layout:
 
     @cached_property
     def fields(self) -> tuple[np.ndarray, np.ndarray]:
-        """(width, first byte, bytes, weight) of the upper and of the lower bits, int64, as a kernel reads them."""
+        """(width, first byte, bytes, weight) of the upper and of the lower bits, int64, for a kernel."""
         upper, lower = (
             np.array(fields_of(self.head_dim, bits), np.int64).reshape(-1, 4) for bits in (self.low, self.rest)
         )
@@ -70,19 +70,19 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Keys or values as attention reads them: packed tokens, then tokens as they are."""
+    """Keys or values for attention: packed tokens, then unpacked ones."""
 
     layout: Layout
     upper: np.ndarray  #: uint8 (packed tokens, KV heads, bytes)
-    rest: np.ndarray  #: uint8 (packed tokens that have not fallen, KV heads, bytes)
-    fallen: range  #: packed tokens that have `low` bits
-    sign: np.ndarray  #: uint8 (other tokens, KV heads, head_dim)
-    mantissa: np.ndarray  #: uint16, the same
-    exponent: np.ndarray  #: of all groups
+    rest: np.ndarray  #: uint8 (packed tokens at `high` bits, KV heads, bytes)
+    fallen: range  #: packed tokens at `low` bits
+    sign: np.ndarray  #: uint8 (unpacked tokens, KV heads, head_dim)
+    mantissa: np.ndarray  #: uint16 (unpacked tokens, KV heads, head_dim)
+    exponent: np.ndarray  #: exponents of all groups
 
     @classmethod
     def plain(cls, layout: Layout, sign: np.ndarray, mantissa: np.ndarray, exponent: np.ndarray) -> "Codes":
-        """No token is packed."""
+        """Codes without packed tokens."""
         none = np.zeros((0, sign.shape[1], 0), np.uint8)
         return cls(layout, none, none, range(0), sign, mantissa, exponent)
 
@@ -98,7 +98,7 @@ class Codes:
         return heads
 
     def parts(self, heads: slice = np.s_[:]) -> Parts:
-        """Codes of all tokens of some KV heads, copied where they are packed."""
+        """Codes of all tokens of some KV heads; packed ones are copied."""
         sign, mantissa, exponent = self.sign[:, heads], self.mantissa[:, heads], self.exponent[:, heads]
         if not len(self.upper):
             return sign, mantissa, exponent
@@ -108,7 +108,7 @@ class Codes:
 
 
 class Rows:
-    """An array that grows by rows, with little room to spare."""
+    """An array that grows by rows and allocates little ahead."""
 
     def __init__(self, *shape: int) -> None:
         """shape: of a row of uint8."""
@@ -124,7 +124,7 @@ class Rows:
         return self._room[: self._count]
 
     def append(self, rows: np.ndarray) -> None:
-        """More rows."""
+        """Append rows."""
         end = self._count + len(rows)
         if end > len(self._room):
             room = np.zeros((end + end // SPARE, *self._room.shape[1:]), np.uint8)
@@ -134,14 +134,14 @@ class Rows:
         self._count = end
 
     def cut(self, count: int) -> None:
-        """Forget all but the first rows, and the room for as many."""
+        """Drop all but the first rows, and shrink the array."""
         if count < self._count:
             self._room, self._count = self._room[:count].copy(), count
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """What a store forgets as tokens fall: arrays that are replaced, never changed."""
+    """State of a store for `rewind`: arrays that are replaced, never changed."""
 
     tokens: int
     groups: int
@@ -153,7 +153,7 @@ class Store:
     """Packed keys or values of one layer."""
 
     def __init__(self, layout: Layout, heads: int, exponents: int) -> None:
-        """exponents: of a KV head, in each row of them."""
+        """exponents: number of exponents per KV head in a row."""
         self.layout: Layout = layout
         self._upper = Rows(heads, layout.signs + row_bytes(layout.head_dim, layout.low))
         self._exponent = Rows(heads, exponents)
@@ -168,14 +168,14 @@ class Store:
         return len(self._upper.array)
 
     def append(self, high: BfpTensor, low: Fewer) -> None:
-        """More tokens, as codes of `high` and of `low` bits under the same exponents."""
+        """Append tokens, as codes of `high` and of `low` bits under the same exponents."""
         upper, rest = self.layout.pack(high, low)
         self._upper.append(upper)
         self._exponent.append(high.exponent)
         self._rest = np.concatenate([self._rest, rest])
 
     def fall(self, tokens: range) -> None:
-        """All of these tokens have `low` bits now: those that did before, and what follows them."""
+        """Demote these tokens, which follow those demoted before."""
         if len(tokens) <= len(self._fallen):
             return
         first = tokens.start
@@ -187,13 +187,13 @@ class Store:
         return Past(len(self), len(self._exponent.array), self._rest, self._fallen)
 
     def rewind(self, past: Past) -> None:
-        """Forget what was appended since, and that tokens fell."""
+        """Restore the state of a mark."""
         self._upper.cut(past.tokens)
         self._exponent.cut(past.groups)
         self._rest, self._fallen = past.rest, past.fallen
 
     def codes(self, behind: BfpTensor | None = None) -> Codes:
-        """As attention reads them, with tokens behind those that are packed; good until the store changes."""
+        """Codes for attention, with unpacked tokens after the packed ones; valid until the store changes."""
         exponent, shape = self._exponent.array, (0, self._rest.shape[1], self.layout.head_dim)
         sign, mantissa = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16)
         if behind is not None:

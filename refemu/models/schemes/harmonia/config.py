@@ -1,12 +1,12 @@
 """Parameters of schemes `harmonia-kv8`, `harmonia-kv4`, `harmonia-kv4-naive`: block floating point [harmonia §III].
 
 Inputs of linear layers, queries and scores are groups of 8-bit mantissas, weights INT4; keys and values keep `high`
-bits for the first and the latest tokens and fall to `low` in between. Offline smoothing changes W_Q and W_K, online
-smoothing shifts the keys. Norms, rotary positions, softmax, SiLU and the residual stream are those of scheme `fp16`
-[D-harmonia-32]; embedding and output matrix stay FP16. A prompt is converted as a whole: its groups of V and the
-exponents of those are the same for all of its queries, while bits are those that each query would see as the last
-token [D-harmonia-19]. Decoding token by token gives other groups of V, and so other bits, by design. Llama-like
-decoders and, as [harmonia §V-A] evaluates them, OPT-like ones, whose keys are not rotated.
+bits for the first and the latest tokens and are demoted to `low` in between. Offline smoothing changes W_Q and W_K,
+online smoothing shifts the keys. Norms, rotary positions, softmax, SiLU and the residual stream are those of scheme
+`fp16` [D-harmonia-32]; embedding and output matrix stay FP16. A prompt is converted as a whole: all its queries see the
+same groups of V with the same exponents, while the bits are those that each query would see as the last token
+[D-harmonia-19]. Decoding token by token gives different groups of V, and so different bits, by design. For Llama-like
+decoders and, as in [harmonia §V-A], OPT-like ones, whose keys are not rotated.
 """
 
 import dataclasses
@@ -45,40 +45,42 @@ class HarmoniaConfig(Scheme):
     }
 
     act_mantissa: int = 8  #: mantissa bits of linear inputs, queries and scores
-    high: int = 8  #: of the keys and values of the first and the latest tokens
-    low: int = 4  #: of all others; equal to `high`: no difference is made
+    high: int = 8  #: mantissa bits of the keys and values of the first and the latest tokens
+    low: int = 4  #: mantissa bits of all other tokens
     group: Literal[16, 32, 64, 128] = 32  #: values under one exponent, and tokens of a group of V
-    n_initial: int = 32  #: first tokens that keep `high`
-    n_local: int = 64  #: latest tokens that keep it (D-harmonia-18)
-    #: in groups of 128; "fp16": not quantized, for sweeps that look at activations alone
+    n_initial: int = 32  #: number of first tokens at `high` bits
+    n_local: int = 64  #: number of latest tokens at `high` bits (D-harmonia-18)
+    #: INT4 in groups of 128; "fp16": not quantized, to study activations alone
     weights: Literal["int4", "fp16"] = "int4"
     offline: bool = True  #: factors learned for W_Q and W_K (D-harmonia-37, D-harmonia-38)
     online: bool = True  #: offsets subtracted from the keys (D-harmonia-38)
-    preset: Preset = "paper"  #: "exact": partial sums stay exact (D-harmonia-7), zeros have no sign (D-harmonia-6)
-    product: Precision = "fp32"  #: what a product with the weight factor is rounded to (D-harmonia-8)
-    scale_per: ScalePer = 32  #: inputs whose sum meets the weight factor at once (D-harmonia-9)
+    preset: Preset = "paper"  #: "exact": exact partial sums (D-harmonia-7), zeros without sign (D-harmonia-6)
+    product: Precision = "fp32"  #: rounding of products with the weight factor (D-harmonia-8)
+    scale_per: ScalePer = 32  #: inputs summed before the weight factor (D-harmonia-9)
     saturate: bool = False  #: FP32 results beyond FP16 become 65504 (D-harmonia-13)
     zero_point: bool = False  #: unsigned INT4 around a zero point (D-harmonia-14)
-    #: "token": ordinary tokens of a high group of V lose their bits too (D-harmonia-17)
+    #: "token": ordinary tokens of a high group of V are demoted too (D-harmonia-17)
     v_granularity: Literal["group", "token"] = "group"
-    #: bits of a prompt as each query sees them; "end": as its last one (D-harmonia-19)
+    #: bits of a prompt as each query sees them; "end": as the last one does (D-harmonia-19)
     prefill_window: Literal["query", "end"] = "query"
-    rounding: BfpRounding = "truncate"  #: of a conversion (D-harmonia-2)
-    special: Special = "error"  #: infinity and NaN in a conversion (D-harmonia-5)
-    subnormals: Subnormals = "keep"  #: (D-harmonia-4)
+    rounding: BfpRounding = "truncate"  #: rounding of a conversion (D-harmonia-2)
+    special: Special = "error"  #: treatment of infinity and NaN (D-harmonia-5)
+    subnormals: Subnormals = "keep"  #: treatment of subnormals (D-harmonia-4)
     offset_k: int | None = None  #: channels with an offset per scope; None: one in 32 (D-harmonia-24)
-    offset_scope: Literal["layer", "head"] = "layer"  #: or "head"
-    offset_sign: Literal["signed", "unsigned"] = "signed"  #: (D-harmonia-23)
-    scores: Precision = "fp16"  #: "fp32": scores go to the softmax unrounded (D-harmonia-28)
+    offset_scope: Literal["layer", "head"] = "layer"  #: one set of offsets for all heads, or per head
+    offset_sign: Literal["signed", "unsigned"] = (
+        "signed"  #: offset from the signed peak, or from the largest magnitude (D-harmonia-23)
+    )
+    scores: Precision = "fp16"  #: "fp32": the softmax reads unrounded scores (D-harmonia-28)
     score_scale: Literal["softmax", "fold"] = "softmax"  #: "fold": 1 / sqrt(head_dim) in W_Q (D-harmonia-27)
-    #: FP16, behind FP2Half; "accumulator": FP32, before (D-harmonia-29)
+    #: bias added in FP16, after FP2Half; "accumulator": in FP32, before (D-harmonia-29)
     bias_add: Literal["after", "accumulator"] = "after"
-    residual: Precision = "fp16"  #: "fp32": the stream stays float32 (D-harmonia-32)
-    smoothing: str | None = None  #: a file that `Smoothing.save` wrote; None: what ships with the model, or learn it
-    #: whose error the factors minimize; "block": of the whole block (D-harmonia-37)
+    residual: Precision = "fp16"  #: residual stream; "fp32": never rounded (D-harmonia-32)
+    smoothing: str | None = None  #: file from `Smoothing.save`; None: the shipped factors, or learn them
+    #: error that the factors minimize: of attention, or of the whole block (D-harmonia-37)
     target: Literal["heads", "block"] = "heads"
-    calib_tokens: int = 512  #: first tokens of the calibration text (D-harmonia-37)
-    #: bits of keys and values while learning; "scheme": as a prompt has them (D-harmonia-37)
+    calib_tokens: int = 512  #: length of the calibration text (D-harmonia-37)
+    #: bits of keys and values while learning; "scheme": as in a prompt (D-harmonia-37)
     calib_kv: Literal["low", "scheme"] = "low"
 
     def __post_init__(self) -> None:
@@ -99,11 +101,11 @@ class HarmoniaConfig(Scheme):
 
     @property
     def partial(self) -> Precision:
-        """What the sum of a group is rounded to."""
+        """Format that the sum of a group is rounded to."""
         return PRESETS[self.preset]
 
     def format(self, mantissa_bits: int) -> Bfp:
-        """The block format of this width."""
+        """Block format of this width."""
         zero_sign: ZeroSign = "keep" if self.preset == "paper" else "canonical"
         return Bfp(mantissa_bits, self.group, self.rounding, self.special, self.subnormals, zero_sign)
 
@@ -116,4 +118,4 @@ KV4 = HarmoniaConfig()
 KV8 = dataclasses.replace(KV4, low=8, offline=False, online=False)
 KV4_NAIVE = dataclasses.replace(KV4, high=4, offline=False, online=False)
 
-READY = {"harmonia-kv8": KV8, "harmonia-kv4": KV4, "harmonia-kv4-naive": KV4_NAIVE}  #: by the names of `schemes.parse`
+READY = {"harmonia-kv8": KV8, "harmonia-kv4": KV4, "harmonia-kv4-naive": KV4_NAIVE}  #: by name of the scheme

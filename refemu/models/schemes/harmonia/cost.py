@@ -1,6 +1,6 @@
-"""Cost of a run on Harmonia's accelerator, from sizes and from the bits of keys and values alone.
+"""Cost of a run on Harmonia's accelerator, from sizes and the bits of keys and values alone.
 
-Paper: [harmonia §III-B, §IV]. Decisions: D-harmonia-46 (rows that see other codes), D-harmonia-51 (what stays outside).
+Paper: [harmonia §III-B, §IV]. Decisions: D-harmonia-46 (rows with different codes), D-harmonia-51 (operations outside).
 """
 
 import functools
@@ -26,7 +26,7 @@ from refemu.units.unit import Config
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
     """Cost of one call of a part, by kind of work: "quantize", "linear", "offset", "grouping" and "attention".
 
-    Refuses what the machine does.
+    Raises Refused as the accelerator does.
     """
     ports = Ports(prepared, layer)
     if call.part == "linear":
@@ -38,7 +38,7 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
 
 
 def _linear(ports: Ports, names: Any, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
-    """The conversion of the input and the products, but those of K and V, which depend on the cache."""
+    """The conversion of the input and the products, except those of K and V, which depend on the cache."""
     if own_input(ports, names):
         yield "quantize", _converted(*x.shape)
     layers = ports.linear(names)
@@ -49,7 +49,7 @@ def _linear(ports: Ports, names: Any, x: np.ndarray) -> Iterator[tuple[str, Cost
 
 
 def _converted(tokens: int, channels: int) -> Cost:
-    """A matrix through the converter, by tokens."""
+    """Conversion of a matrix, by tokens."""
     from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
 
     _, cycles, _, _, comparisons = bfp_converter_compiled.stream(tokens, channels, "token")
@@ -64,7 +64,7 @@ def _product(config: Config, codes: np.ndarray | None = None, products: int = 1)
 
 @functools.lru_cache(maxsize=256)
 def _kept(config: tuple[tuple[str, Any], ...], wide: bytes, products: int) -> Cost:
-    """The same of what can be kept: blocks of a model have products of the same sizes."""
+    """`_products`, cached: blocks of a model have products of the same sizes."""
     from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
 
     core, codes = HarmoniaCore(**dict(config)), np.frombuffer(wide, np.uint8)
@@ -95,7 +95,7 @@ def _attention(ports: Ports, q: np.ndarray, cache: Any) -> Iterator[tuple[str, C
 
 
 def _products(ports: Ports, heads: int, size: int, seen: np.ndarray, length: int) -> Iterator[tuple[str, Cost]]:
-    """Both products of queries that see bits as in caches of `seen` tokens."""
+    """Both products for queries that see the bits of caches of `seen` tokens."""
     by_side = falls(allocation(ports.prepared.harmonia), length)
     for score, falling in zip((True, False), by_side, strict=True):
         codes = wide(falling, seen) if ports.kv_type == "mixed" else None
@@ -103,7 +103,7 @@ def _products(ports: Ports, heads: int, size: int, seen: np.ndarray, length: int
 
 
 def falls(rule: Allocation, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of a cache at which keys and groups of values fall to `low` bits; 0: not among the first `tokens`."""
+    """Cache lengths at which keys and groups of values are demoted to `low` bits; 0: beyond `tokens`."""
     keys, groups = np.arange(tokens), np.arange(count(tokens, GROUP))
     k = np.where(keys >= rule.n_initial, keys + 1 + rule.n_local, 0)
     v = np.where(groups * GROUP >= rule.n_initial, (groups + 1) * GROUP + rule.n_local, 0)

@@ -1,7 +1,7 @@
-"""A decoder under a Harmonia scheme: the plan of a block, in the units of the paper [harmonia §III, §IV-A].
+"""A decoder under a Harmonia scheme: the steps of a block, in the units of the paper [harmonia §III, §IV-A].
 
-Every result of the array goes through FP2Half before anything else reads it, and every input of a product is converted
-to block floating point along what is summed (D-harmonia-15, D-harmonia-16): channels for linear layers, the head for
+Every result of the array goes through FP2Half before anything else reads it. Every input of a product is converted to
+block floating point along the axis of the sum (D-harmonia-15, D-harmonia-16): channels for linear layers, the head for
 queries and keys, keys for scores, tokens for values.
 """
 
@@ -33,7 +33,7 @@ from refemu.models.taps import Watch
 class Harmonia(Fp16):
     """A decoder under a Harmonia scheme."""
 
-    observed: bool = False  #: whether somebody looks at its calls: caches then keep the words of all tokens
+    observed: bool = False  #: whether its calls are observed: caches then keep the words of all tokens
 
     def __init__(
         self, model: Model, config: HarmoniaConfig, backend: Backend, progress: Progress, smoothing: Smoothing
@@ -60,7 +60,7 @@ class Harmonia(Fp16):
         return linear(a)
 
     def taps(self, layer: int, watch: Watch) -> Taps | None:
-        """The taps of a block; None if nobody listens."""
+        """The taps of a block; None without an observer."""
         return None if watch.taps is None else Taps(self.units, layer, watch, self.scoring(layer))
 
     def cache(self, layer: int) -> HarmoniaCache:
@@ -76,7 +76,7 @@ class Harmonia(Fp16):
         )
 
     def caches(self) -> HarmoniaCaches:
-        """One of each block."""
+        """One cache per block."""
         return HarmoniaCaches(self.cache(layer) for layer in range(self.model.blocks))
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
@@ -84,11 +84,11 @@ class Harmonia(Fp16):
         return harmonia_attention.attention(self.units, q, cache, self.scoring(layer), watch, self.taps(layer, watch))
 
     def scoring(self, layer: int) -> Scoring:
-        """What a block does to its logits."""
+        """Operations of a block on its logits."""
         return Scoring(self._scale, self.model.score_rule(layer))
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """As scheme `fp16`; the norms of q and k have gains of their own for each head (D-harmonia-57)."""
+        """As in scheme `fp16`; the norms of q and k have gains per head (D-harmonia-57)."""
         part = name.rpartition(".")[2]
         if part not in ("q_norm", "k_norm"):
             return super().norm(name, x)
@@ -97,7 +97,7 @@ class Harmonia(Fp16):
         return np.stack(heads, axis=1)
 
     def _head_gains(self, layer: int, name: str) -> np.ndarray:
-        """Gains of the norm of q or k by head, smoothed, fp16 values (heads, head_dim)."""
+        """Smoothed gains of the norm of q or k by head, fp16 values (heads, head_dim)."""
         gain, factor = self._vectors[f"blk.{layer}.{name}_norm"], self.smoothing.s[layer]
         if name == "k":
             return self.backend.round16(gain * factor)
@@ -105,9 +105,9 @@ class Harmonia(Fp16):
         return self.backend.round16(scaled * self._scale if self.harmonia.score_scale == "fold" else scaled)
 
     def smoothed(self, model: Model) -> Model:
-        """The model whose W_Q and W_K hold the factors: what the linear parts of a mix prepare (D-mix-2)."""
+        """The model with the factors in W_Q and W_K, for the linear parts of a mix (D-mix-2)."""
         if self.model.qk_norm or (not self.harmonia.offline and self.harmonia.score_scale == "softmax"):
-            return model  # norms on q and k hold the factors, and are the attention's
+            return model  # norms on q and k have the factors, and belong to the attention
         return model_share.changed(model, self.smoothing.s.tobytes() + self.harmonia.score_scale.encode(), self._smooth)
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Linear:
@@ -122,9 +122,9 @@ class Harmonia(Fp16):
         return Linear(full, outputs, rows, biases, self.units, self._prepared_cache)
 
     def _smooth(self, tensor: str, rows: np.ndarray) -> np.ndarray:
-        """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each once rounded to float32.
+        """Outputs of W_K times their factors, of W_Q divided by them [harmonia Eq. 1]; each rounded once to float32.
 
-        Where q and k have norms, their gains are smoothed instead (D-harmonia-57).
+        If q and k have norms, their gains are smoothed instead (D-harmonia-57).
         """
         block, _, name = tensor.removeprefix("blk.").removesuffix(BIAS).partition(".")
         if name not in ("q", "k") or self.model.qk_norm:
@@ -136,9 +136,9 @@ class Harmonia(Fp16):
 
 
 def recipe(config: HarmoniaConfig, smoothing: Smoothing, alone: bool) -> Recipe:
-    """What the quantized weights depend on: their format, the groups they meet, and what is smoothed into them.
+    """Everything that the quantized weights depend on: format, groups, and smoothing.
 
-    alone: not as a part of a mix, whose weights are as they are given.
+    alone: not as a part of a mix, whose weights are given.
     """
     settings: dict[str, Any] = {name: getattr(config, name) for name in ("weights", "zero_point", "group")}
     settings["folded"] = alone and config.score_scale == "fold"

@@ -1,6 +1,6 @@
 """Linear layers of a Harmonia scheme: BFP times INT4, mode M8W4 [harmonia §III-D, §IV-B].
 
-The rows of all layers that read one input stand in one matrix, since outputs do not depend on each other.
+The rows of all layers that read one input form one matrix, since outputs do not depend on each other.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,15 +30,15 @@ class Linear:
         units: Units,
         prepared_cache: PreparedCache = NOWHERE,
     ) -> None:
-        """Quantize, or take what was kept.
+        """Quantize the weights, or read them from the cache.
 
-        names: "blk.3.q", with as many `outputs` each. rows: makes their matrices, float32 (outputs, inputs), in one.
-        biases: one each, or none. prepared_cache: of INT4 weights, else of FP16 ones.
+        names: "blk.3.q", with as many `outputs` each. rows: makes their concatenated matrices, float32 (outputs,
+        inputs). biases: one each, or none. shelf: cache of INT4 weights, or of FP16 ones.
         """
         self.names: tuple[str, ...] = tuple(names)
         self.units: Units = units
         self.columns: list[slice] = slices(outputs)
-        self.quantized: bool = units.config.weights == "int4"  #: else weights stay FP16
+        self.quantized: bool = units.config.weights == "int4"  #: INT4 weights, else FP16
         name = "+".join(names)
         self._right: Any = (
             self._prepare(prepared_cache, name, rows) if self.quantized else self._halves(prepared_cache, name, rows)
@@ -65,11 +65,11 @@ class Linear:
 
     @property
     def weight(self) -> GroupIntTensor | None:
-        """INT4 weights, with backend `jit` made anew at each call from the codes in the kernel's order; or None."""
+        """INT4 weights; with backend `jit` built at each call from the codes in the kernel's order; or None."""
         return self.units.prepared_weights(self._right) if self.quantized else None
 
     def direct(self, x: np.ndarray) -> list[np.ndarray] | None:
-        """The layers of fp16 values (tokens, inputs) in float32, or None where the input must be a tensor."""
+        """The layers of fp16 values (tokens, inputs) in float32, or None if the input must be a tensor."""
         if not self.quantized or not self.units.compiled:
             return None
         from refemu.models.schemes.harmonia.compiled import linear as harmonia_linear_compiled
@@ -78,7 +78,7 @@ class Linear:
         return None if totals is None else self.finish(totals)
 
     def sums(self, a: BfpTensor) -> np.ndarray:
-        """FP32 sums (tokens, outputs), without the bias; FP16 weights meet decoded activations in ascending order."""
+        """FP32 sums (tokens, outputs), without the bias; FP16 weights times decoded activations, in ascending order."""
         if not self.quantized:
             return self.units.backend.matmul(self.units.decode(a), self._right, "fp32")
         return self.units.dot_int(a, self._right)
@@ -88,11 +88,11 @@ class Linear:
         return self.finish(self.sums(a))
 
     def accumulated(self, y: np.ndarray) -> np.ndarray:
-        """The sums as FP2Half reads them: with the bias, where it is added before (D-harmonia-29)."""
+        """Inputs of FP2Half: the sums, with the bias if it is added before (D-harmonia-29)."""
         return y + self.bias if self.bias is not None and self.units.config.bias_add == "accumulator" else y
 
     def finish(self, y: np.ndarray) -> list[np.ndarray]:
-        """What follows the sums. A bias is added behind FP2Half, or before (D-harmonia-29)."""
+        """Outputs from the sums; a bias is added after FP2Half, or before (D-harmonia-29)."""
         y = self.units.half(self.accumulated(y))
         if self.bias is not None and self.units.config.bias_add == "after":
             y = self.units.half(y + self.bias)

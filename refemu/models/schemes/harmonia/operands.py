@@ -1,4 +1,4 @@
-"""Operands of a PE from tensors: groups of 32 lanes with what the ports beside them carry [harmonia §IV-B, Fig. 13]."""
+"""Operands of a PE from tensors: groups of 32 lanes with the ports that belong to them [harmonia §IV-B, Fig. 13]."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4
 from refemu.units.harmonia.sub_pe import LANES
 
-Right = tuple[np.ndarray, dict[str, np.ndarray]]  #: modes of the groups, and the ports of the second operand
+Right = tuple[np.ndarray, dict[str, np.ndarray]]  #: modes of the groups, ports of the second operand
 
 
 class Operand(NamedTuple):
-    """One reduction by groups of 32 lanes, filled up with zeros."""
+    """One reduction in groups of 32 lanes, padded with zeros."""
 
     sign: np.ndarray  #: (groups, 32)
     mantissa: np.ndarray  #: (groups, 32)
@@ -41,7 +41,7 @@ def left(side: Operand) -> dict[str, np.ndarray]:
 
 
 def codes(side: Operand, bits: np.ndarray, high: int) -> Right:
-    """Keys or values whose groups have `bits`, mantissas lying in `high`, as the second operand."""
+    """Keys or values with groups of `bits` and mantissas of `high` bits, as the second operand."""
     wide = bits == 8
     narrow = side.mantissa if high == 4 else side.mantissa >> 4
     return np.where(wide, M8M8, M8M4), {
@@ -65,7 +65,7 @@ def weight(tensor: GroupIntTensor, output: int) -> Right:
 
 
 def stacked(parts: Sequence[Mapping[str, np.ndarray]], some: slice, size: int) -> dict[str, np.ndarray]:
-    """Groups `some` of operands, one behind the other, filled up to `size` operands."""
+    """Concatenated groups `some` of operands, padded to `size` operands."""
     ports = {}
     for port in parts[0]:
         rows = np.stack([part[port][some] for part in parts])

@@ -1,8 +1,8 @@
 """Learning the factors of offline smoothing [harmonia §III-C, Eq. 3]: Powell's method, head by head (D-harmonia-37).
 
-A model runs under scheme `fp16` on the calibration tokens; block by block, the factors are sought that bring what is
-converted to block floating point nearest to what is not. Truncation has no gradient, so the search has none. Equal
-calls give equal bits, but another version of scipy may find other factors: they are data, and the small ones ship.
+A model runs under scheme `fp16` on the calibration tokens. Block by block, the search looks for factors that minimize
+the error of the conversion to block floating point. Truncation has no gradient, so the search uses none. Equal calls
+give equal bits, but another version of scipy may find different factors: they are data, and the small ones ship.
 """
 
 import hashlib
@@ -32,12 +32,13 @@ from refemu.models.schemes.harmonia.steps import Scoring, Units
 from refemu.models.schemes.scheme import Progress, silent
 from refemu.models.taps import Watch
 
-SHORTEST = 32  #: tokens of a calibration text: a group of V, the window of the offsets
+SHORTEST = 32  #: fewest tokens of a calibration text: a group of V, the window of the offsets
 BOUND = 3.0  #: largest |log2| of a factor
 STEPS = 64  #: factors are powers of 2 to multiples of 1/64
 POWELL: dict[str, float] = {"maxiter": 1, "xtol": 1 / 16, "ftol": 1e-3}
+#: parameters that decide what is learned
 SETTINGS = ("act_mantissa", "low", "group", "rounding", "target", "calib_tokens", "calib_kv")
-#: fields of the configuration that decide what is learned, with those of `calib_kv="scheme"`
+#: further ones with `calib_kv="scheme"`
 ALLOCATION = ("high", "n_initial", "n_local")
 
 
@@ -48,7 +49,7 @@ def no_factors(model: Model) -> Smoothing:
 
 
 def obtain(model: Model, config: HarmoniaConfig, backend: Backend, source: Any, progress: Progress) -> Smoothing:
-    """The factors in `source`, in the configuration's file or in the package, or those that tokens `source` teach."""
+    """The factors in `source`, the configuration's file or the package, or those learned from tokens `source`."""
     if not config.offline:
         return no_factors(model)
     if source is None and config.smoothing is not None:
@@ -63,7 +64,7 @@ def obtain(model: Model, config: HarmoniaConfig, backend: Backend, source: Any, 
         source = _learned(model, config, backend, source, progress)
     wanted = source.description.get("weights_sha256", model.sha256)
     if wanted != model.sha256:
-        raise Refused(f"smoothing of {model.name}: made for weights {wanted}, {model.sha256} is needed")
+        raise Refused(f"smoothing of {model.name}: must be made for weights {model.sha256}, got {wanted}")
     sizes: Any = model.config
     return source.require(sizes, model.name)
 
@@ -71,14 +72,14 @@ def obtain(model: Model, config: HarmoniaConfig, backend: Backend, source: Any, 
 def _learned(
     model: Model, config: HarmoniaConfig, backend: Backend, tokens: Sequence[int] | None, progress: Progress
 ) -> Smoothing:
-    """`learn`, or what it found at an earlier start for the same tokens."""
+    """`learn`, or its cached result for the same tokens."""
     names = ("model", "weights_sha256")
     settings = {name: value for name, value in described(model, config).items() if name not in names}
     sources = ("formats/**/*.py", "units/**/*.py", "models/**/*.py")
     place = prepared_cache(model, backend, Recipe("harmonia-factors", sources, settings, width=0))
     if place.folder is None:
         return learn(model, config, backend, tokens, progress)
-    # factors of a block do not depend on those behind it, but a file has as many as its model
+    # factors of a block do not depend on later blocks, but a file has those of all blocks of its model
     ids = [calibration_ids(model, config, tokens), [model.config.blocks]]
     return smoothing.read(
         *offline_file.remembered(place, ids, lambda: learn(model, config, backend, tokens, progress).to_bytes())
@@ -86,7 +87,7 @@ def _learned(
 
 
 def described(model: Model, config: HarmoniaConfig) -> dict[str, Any]:
-    """What factors for this model and configuration say of themselves."""
+    """Description of factors for this model and configuration."""
     names = SETTINGS if config.calib_kv == "low" else SETTINGS + ALLOCATION
     settings = {name: getattr(config, name) for name in names}
     return {"model": model.name, "weights_sha256": model.sha256, **settings}
@@ -95,9 +96,9 @@ def described(model: Model, config: HarmoniaConfig) -> dict[str, Any]:
 def learn(
     model: Model, config: HarmoniaConfig, backend: Backend, tokens: Sequence[int] | None, progress: Progress = silent
 ) -> Smoothing:
-    """Run the search. tokens: token ids; None stands for the shipped calibration text.
+    """Run the search. tokens: token ids; None: the shipped calibration text.
 
-    Refuses a text shorter than 32 tokens.
+    Raises Refused for a text of less than 32 tokens.
     """
     ids = calibration_ids(model, config, tokens)
     runner = Observer(model, backend)
@@ -114,7 +115,7 @@ def learn(
 
 
 def calibration_ids(model: Model, config: HarmoniaConfig, tokens: Sequence[int] | None) -> list[int]:
-    """The tokens to learn from; None stands for the shipped calibration text. Refuses fewer than 32."""
+    """Token ids to learn from; None: the shipped calibration text. At least 32."""
     if tokens is None:
         from refemu.models import text
 
@@ -126,26 +127,26 @@ def calibration_ids(model: Model, config: HarmoniaConfig, tokens: Sequence[int] 
 
 
 def _rest(model: Model, config: HarmoniaConfig, backend: Backend) -> Any:
-    """What computes a block beside its attention: converted inputs, FP16 weights, a float32 stream."""
+    """Block without its attention: converted inputs, FP16 weights, a float32 stream."""
     plain = replace(config, weights="fp16", residual="fp32", offline=False, online=False)
     return Harmonia(model, plain, backend, silent, no_factors(model))
 
 
 class Observer(Fp16):
-    """Scheme `fp16` that keeps what its attention reads."""
+    """Scheme `fp16` that records the inputs of its attention."""
 
     def __init__(self, model: Model, backend: Backend) -> None:
         super().__init__(model, Fp16Config(), backend, silent)
         self.seen: dict[str, np.ndarray] = {}
 
     def block(self, layer: int, x: np.ndarray) -> np.ndarray:
-        """The residual stream behind a block."""
+        """The residual stream after a block."""
         with np.errstate(over="ignore", invalid="ignore"):
             x = self.add(x, runtime.attention(self, layer, x, self.cache(layer), Watch()))
             return self.add(x, runtime.feed_forward(self, layer, x, Watch()))
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, after a look at q, k and v behind the rotation."""
+        """As in scheme `fp16`; records q, k and v after the rotation."""
         self.seen = {"q": q, "k": cache.keys.copy(), "v": cache.values.copy()}
         context = super().attention(layer, q, cache, watch)
         self.seen["context"] = context
@@ -153,15 +154,15 @@ class Observer(Fp16):
 
 
 class Search:
-    """The factors of one block, KV head by KV head, the others as they are found so far or 1."""
+    """Search for the factors of one block, KV head by KV head; other heads have the factors found so far, or 1."""
 
     def __init__(
         self, runner: Observer, config: HarmoniaConfig, layer: int, x: np.ndarray, y: np.ndarray, rest: Any = None
     ) -> None:
-        """x, y: the stream before and behind the block. rest: for target "block"."""
+        """x, y: the stream before and after the block. rest: for target "block"."""
         self._sizes, self._layer, self._x, self._y, self._rest = runner.model, layer, x, y, rest
         self._seen, self._target = runner.seen, config.target
-        if rest is not None:  # candidates read converted inputs; what they are held against does not
+        if rest is not None:  # candidates read converted inputs; the reference does not
             q, k, v = runtime.projections(rest, layer, x, 0, Watch())
             self._seen = {"q": q, "k": k, "v": v, "context": runner.seen["context"]}
         high = config.low if config.calib_kv == "low" else config.high
@@ -171,7 +172,7 @@ class Search:
         self._units = Units(runner.backend, self._config)
         self._group = self._sizes.heads // self._sizes.kv_heads
         self._pairs = pairs(self._sizes)
-        self._context: np.ndarray | None = None  #: of all heads, for target "block"
+        self._context: np.ndarray | None = None  #: context of all heads, for target "block"
 
     def __repr__(self) -> str:
         return f"Search(layer={self._layer}, target={self._target!r})"
@@ -190,7 +191,7 @@ class Search:
         return best
 
     def theta(self, shared: int) -> np.ndarray:
-        """log2 of the factors of one KV head by pair, multiples of 1/64; zeros if nothing has a smaller error."""
+        """log2 of the factors of one KV head by pair, multiples of 1/64; zeros if none has a smaller error."""
         from scipy import optimize
 
         used = self._peaks(shared) > 0
@@ -202,7 +203,7 @@ class Search:
         return rounded if self.error(shared, rounded) < self.error(shared, unit) else unit
 
     def _by_peaks(self, shared: int, used: np.ndarray, error: Callable[[np.ndarray], float]) -> np.ndarray:
-        """The power rule: factors that level the peaks, as far as it helps."""
+        """Factors that level the peaks, raised to the best of 11 powers."""
         log = np.log2(self._peaks(shared)[used].astype(np.float64))
         level = log - np.cumsum(log)[-1] / log.size
         starts = [np.clip(-tenths / 10 * level, -BOUND, BOUND) for tenths in range(11)]
@@ -219,12 +220,12 @@ class Search:
         return factor
 
     def _heads(self, shared: int) -> slice:
-        """Columns of the context that the query heads of a KV head make."""
+        """Columns of the context of the query heads of a KV head."""
         size = self._group * self._sizes.head_dim
         return slice(shared * size, (shared + 1) * size)
 
     def context(self, shared: int, factor: np.ndarray) -> np.ndarray:
-        """What the query heads of a KV head make of keys times `factor` and queries divided by it, all converted."""
+        """Context of the query heads of a KV head with keys times `factor` and queries divided by it, converted."""
         some = slice(shared * self._group, (shared + 1) * self._group)
         q = self._units.backend.round16(self._seen["q"][:, some] / factor)
         k = self._units.backend.round16(self._seen["k"][:, shared : shared + 1] * factor)
@@ -233,7 +234,7 @@ class Search:
         return attend(self._units, q, cache.held(), 0, self._scoring_of(some), f"blk.{self._layer}").reshape(len(q), -1)
 
     def _scoring_of(self, heads: slice) -> Scoring:
-        """What the block does to the logits of some query heads."""
+        """Operations of the block on the logits of some query heads."""
         rule = self._sizes.score_rule(self._layer)
         return Scoring(self._sizes.attention_scale, replace(rule, slopes=rule.slopes[heads]))
 
@@ -248,14 +249,14 @@ class Search:
         return float(dot.total64(dot.total64((off * off).T, order=Sequential())[None], order=Sequential())[0])
 
     def _block(self, context: np.ndarray) -> np.ndarray:
-        """The stream behind the block whose attention made `context`."""
+        """The stream after the block with the attention result `context`."""
         watch = Watch()
         x = self._x + runtime.attended(self._rest, self._layer, context, watch)
         return np.asarray(x + runtime.feed_forward(self._rest, self._layer, x, watch))
 
 
 class Best:
-    """A function that remembers where it was least: bounded Powell can return a worse place than it started from."""
+    """A function that records its minimum: bounded Powell can return a worse point than its start."""
 
     def __init__(self, function: Callable[[np.ndarray], float]) -> None:
         self._function = function
@@ -273,7 +274,7 @@ class Best:
 
 
 def powers(theta: np.ndarray) -> np.ndarray:
-    """2**theta, float32; multiples of 1/64 from the table of `exp32`, rounded once."""
+    """2**theta, float32, for multiples of 1/64, from the table of `exp32`, rounded once."""
     steps = np.rint(theta * STEPS)
     whole, rest = np.divmod(steps, STEPS)
     exact = np.ldexp(fp32.exp_table()[rest.astype(np.int64)], whole.astype(np.int32))

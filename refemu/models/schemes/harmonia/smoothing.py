@@ -1,7 +1,7 @@
-"""Offline smoothing: a factor per channel of the keys, taken into W_K, its inverse into W_Q [harmonia §III-C].
+"""Offline smoothing: a factor per key channel, multiplied into W_K, with its inverse in W_Q [harmonia §III-C].
 
-The factors of a rotary pair are equal, or the rotation would not commute with them; all query heads of a KV head share
-them. They are data: learned once, kept in a file, never learned again where the file is (D-harmonia-37).
+The factors of a rotary pair are equal, since others would not commute with the rotation; all query heads of a KV head
+share them. They are data: learned once and saved in a file (D-harmonia-37).
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes import offline_file
 
-FOLDER = Path(__file__).with_name("factors")  #: factors that ship, by name of the model
+FOLDER = Path(__file__).with_name("factors")  #: shipped factors, by name of the model
 
 
 @dataclass(frozen=True, eq=False)
 class Smoothing:
-    """The factors of all layers, and what they were learned for."""
+    """The factors of all layers, and a description of what they were learned from."""
 
     description: Mapping[str, Any]  #: model, weights_sha256, tokens_sha256, and settings of the configuration
     s: np.ndarray  #: float32 (blocks, KV heads, head_dim)
@@ -30,11 +30,11 @@ class Smoothing:
         return f"Smoothing({self.description.get('model')!r}, {self.s.shape})"
 
     def require(self, sizes: ModelConfig, name: str) -> "Smoothing":
-        """Itself; refused unless the factors are positive, finite, equal on rotary pairs, and of this model."""
+        """Return itself; raise Refused unless factors are positive, finite, equal on rotary pairs, and fit."""
         thing = f"smoothing of {name}"
         shape = (sizes.blocks, sizes.kv_heads, sizes.head_dim)
         if self.s.dtype != np.float32 or self.s.shape != shape:
-            raise Refused(f"{thing}: float32 {shape} is needed, got {self.s.dtype} {self.s.shape}")
+            raise Refused(f"{thing}: must be float32 {shape}, got {self.s.dtype} {self.s.shape}")
         bad = ~(np.isfinite(self.s) & (self.s > 0))
         if bad.any():
             index = first_index(bad)
@@ -51,32 +51,32 @@ class Smoothing:
         return self
 
     def of_first(self, model: Model) -> "Smoothing":
-        """The factors of the blocks that `model` has, the first ones of the same weights."""
+        """Factors for `model`, which has the first blocks of the same weights."""
         if self.description.get("weights_sha256") != model.sha256:
             return self
         return Smoothing(self.description, self.s[: model.config.blocks])
 
     def to_bytes(self) -> bytes:
-        """The file: equal factors give equal bytes."""
+        """The bytes of the file: equal factors give equal bytes."""
         return offline_file.to_bytes(self.description, {"s": self.s.astype("<f4")})
 
     def save(self, path: str | Path) -> None:
-        """Write `to_bytes` to `path`, all of it or nothing."""
+        """Write `to_bytes` to `path` atomically."""
         offline_file.save(path, self.to_bytes())
 
 
 def load(path: str | Path) -> Smoothing:
-    """What `Smoothing.save` wrote. Refuses a missing, damaged or foreign file; nothing is unpickled."""
+    """Factors from a file of `Smoothing.save`; raises Refused if missing, damaged or foreign; unpickles nothing."""
     return Smoothing(*offline_file.load(path, "smoothing", lambda archive: archive.array("s")))
 
 
 def read(data: bytes, where: Path) -> Smoothing:
-    """The same of the bytes of such a file; where: its path, for messages."""
+    """`read` from the bytes of a file; where: its path, for messages."""
     return Smoothing(*offline_file.read(data, where, "smoothing", lambda archive: archive.array("s")))
 
 
 def shipped(name: str) -> Smoothing | None:
-    """The factors that ship for the model `name`, if there are some."""
+    """The shipped factors for the model `name`, or None."""
     path = FOLDER / f"{name}.npz"
     return load(path) if path.is_file() else None
 
@@ -87,9 +87,9 @@ def ones(sizes: ModelConfig) -> Smoothing:
 
 
 def pairs(sizes: ModelConfig) -> np.ndarray:
-    """The channels of a head that rotate together, (head_dim / 2, 2); without a rotation each alone, (head_dim, 1).
+    """The channels of a head that rotate together, (head_dim / 2, 2); without a rotation single ones, (head_dim, 1).
 
-    Beside a partial rotation a channel that is not rotated is paired with itself.
+    With a partial rotation, a channel that is not rotated is paired with itself.
     """
     places = np.arange(sizes.head_dim)
     if sizes.positions != "rotary":
@@ -100,5 +100,5 @@ def pairs(sizes: ModelConfig) -> np.ndarray:
 
 
 def spread(factor: np.ndarray, heads: int) -> np.ndarray:
-    """Factors (KV heads, head_dim) for the query heads that read them, (heads, head_dim)."""
+    """Factors (KV heads, head_dim) repeated for the query heads, (heads, head_dim)."""
     return np.repeat(factor, heads // len(factor), axis=0)

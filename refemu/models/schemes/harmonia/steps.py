@@ -1,4 +1,4 @@
-"""Steps of a Harmonia scheme: compiled twins, or with backend `numpy` the readable definitions.
+"""Steps of a Harmonia scheme: compiled, or with backend `numpy` the readable definitions.
 
 Paper: [harmonia §IV-A]. Both give the same bits; the scheme names the steps and their order.
 """
@@ -21,14 +21,14 @@ from refemu.units.harmonia.k_offset import KOffsetGenerator, Offsets
 
 
 class Scoring(NamedTuple):
-    """What a block does to its logits."""
+    """Operations of a block on its logits."""
 
     scale: np.float32  #: 1 / sqrt(head_dim), or as the model says
     rule: ScoreRule = PLAIN
 
 
 class Units:
-    """The units under one configuration. FP16 values are float32 arrays, or uint16 where words are named."""
+    """The units under one configuration. FP16 values are float32 arrays, words are uint16."""
 
     def __init__(self, backend: Backend, config: HarmoniaConfig) -> None:
         self.backend: Backend = backend
@@ -55,7 +55,7 @@ class Units:
         return fp16_compiled.to_f32(fp16.values(words))
 
     def encode(self, fmt: Bfp, words: np.ndarray, axis: int = -1, name: str = "") -> BfpTensor:
-        """`fmt.encode`, words of any shape; a refusal begins with `name`, the tensor."""
+        """`fmt.encode` of words of any shape; errors begin with `name`, the tensor."""
         try:
             if not self.compiled:
                 return fmt.encode(words, axis, bits=True)
@@ -91,7 +91,7 @@ class Units:
         return bfp_dot_compiled.prepare(weights, self.config.group)
 
     def prepared_weights(self, right: Any) -> GroupIntTensor:
-        """The weights that `prepare` was given."""
+        """The weights prepared by `prepare`."""
         weights: GroupIntTensor = right.tensor if self.compiled else right
         return weights
 
@@ -117,12 +117,12 @@ class Units:
         return bfp_dot_compiled.bfp_dot(a, b, partial=self.config.partial)
 
     def half(self, x: np.ndarray) -> np.ndarray:
-        """FP2Half: float32 rounded to fp16 values, beyond them infinity or 65504 (D-harmonia-13)."""
+        """FP2Half: float32 rounded to fp16 values, with overflow to infinity or 65504 (D-harmonia-13)."""
         y = self.backend.round16(x)
         return np.where(np.isinf(y), np.copysign(np.float32(fp16.MAX), y), y) if self.config.saturate else y
 
     def softmax(self, x: np.ndarray) -> np.ndarray:
-        """Softmax of rows in ascending order of the keys, rounded to fp16; -inf stands for a key that is not seen."""
+        """Softmax of rows in ascending order of the keys, rounded to fp16; -inf for invisible keys."""
         if not self.compiled:
             return fp16.round16(fp32.softmax32(x, Sequential()))
         from refemu.arith import fp32_compiled
@@ -130,7 +130,7 @@ class Units:
         return self.backend.round16(fp32_compiled.softmax32(x, Sequential()))
 
     def offsets(self, rule: Offsets, words: np.ndarray) -> np.ndarray:
-        """The offsets, words (channels,), that the first tokens of (tokens, channels) give (D-harmonia-26)."""
+        """Offsets, words (channels,), from the first tokens of (tokens, channels) (D-harmonia-26)."""
         window = words[: rule.window]
         if self.compiled:
             from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
@@ -144,7 +144,7 @@ class Units:
         return np.array(generator.state.offset, np.uint16).reshape(-1)
 
     def shift(self, words: np.ndarray, offset: np.ndarray) -> np.ndarray:
-        """Keys (tokens, channels) less the offsets, words; a channel whose offset is 0 passes as it is."""
+        """Keys (tokens, channels) minus the offsets, words; a channel with offset 0 is unchanged."""
         if self.compiled:
             from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 

@@ -1,18 +1,18 @@
 """Taps of Harmonia's units: values at their ports while a model runs.
 
-A tap shows operations as the model has them, whole: the configuration of a case has the sizes of its tensors, and is a
-ready one only where one has them. Of the many operations of a tensor some are shown:
+A tap shows complete operations of the model: the configuration of a case has the sizes of its tensors, and is a ready
+one only if a ready one has these sizes. Of the many operations of a tensor these are shown:
 
-- `bfp_aligner` the group of a linear input that holds its largest value, `bfp_converter` the block around it, eight
-  tokens of a group, and the first block of V, 32 tokens of 16 channels;
-- `bfp_pe` the first output of a linear layer for that token, a score of a high and of a low key, and a channel of the
-  context, each over all groups; `sub_pe` and `bfp_accumulator` the groups of these; `bfp_pe_array` the array's tile of
-  eight tokens and sixteen outputs around that token, over all groups; `fp2half` the columns of this tile;
-- `fdgf` every event of a product, of one with LONGEST events at most;
-- `k_offset` all channels of every key of a prompt, `v_grouper` the values of a prompt in KV head 0, whose channels
-  share nothing with others, `bit_allocator` the prompt and all steps so far.
+- `bfp_aligner`: the group of a linear input with the largest value; `bfp_converter`: the block around it, eight tokens
+  of a group, and the first block of V, 32 tokens of 16 channels;
+- `bfp_pe`: the first output of a linear layer for that token, a score of a high and of a low key, and a channel of the
+  context, each over all groups; `sub_pe` and `bfp_accumulator`: the groups of these; `bfp_pe_array`: the array's tile
+  of eight tokens and sixteen outputs around that token, over all groups; `fp2half`: the columns of this tile;
+- `fdgf`: every event of a product of at most LONGEST events;
+- `k_offset`: all channels of every key of a prompt; `v_grouper`: the values of a prompt in KV head 0, whose channels
+  are independent; `bit_allocator`: the prompt and all steps so far.
 
-Attention is that of KV head 0 and the last query. Widths and groups that the PE does not have show nothing.
+Attention is that of KV head 0 and the last query. Nothing is shown for widths and groups that the PE does not have.
 """
 
 from collections.abc import Mapping
@@ -38,17 +38,17 @@ from refemu.units.harmonia.fdgf import PASS_COLUMNS, PASS_ROWS, SIZE_BITS, FdgfC
 from refemu.units.harmonia.k_offset import WINDOW
 from refemu.units.harmonia.sub_pe import LANES
 
-ROWS, COLUMNS = 8, 16  #: of the array
+ROWS, COLUMNS = 8, 16  #: size of the array
 PE_UNITS = ("bfp_accumulator", "bfp_pe", "bfp_pe_array", "sub_pe")
-OTHERS: dict[Half, tuple[str, ...]] = {  #: units that a half does not reach
+OTHERS: dict[Half, tuple[str, ...]] = {  #: units that a half does not use
     "linear": ("bit_allocator", "k_offset", "v_grouper"),
     "attention": ("bfp_aligner", "bfp_pe_array", "fdgf", "fp2half"),
 }
-LONGEST = 1 << 16  #: events of a product at the dataflow controller, 2.7 MB of a set
+LONGEST = 1 << 16  #: most events of a product at the dataflow controller, 2.7 MB of a set
 
 
 def parameters(config: HarmoniaConfig) -> dict[str, dict[str, Any]]:
-    """By unit that the scheme uses: its parameters, but those that are sizes of tensors."""
+    """Parameters of each unit of the scheme, except the sizes of tensors."""
     fmt = config.format(config.act_mantissa)
     conversion = {name: getattr(fmt, name) for name in ("rounding", "special", "subnormals", "zero_sign")}
     offsets = {name: getattr(config, name) for name in ("offset_k", "offset_scope", "offset_sign")}
@@ -74,7 +74,7 @@ def parameters(config: HarmoniaConfig) -> dict[str, dict[str, Any]]:
 
 
 def tapped(config: HarmoniaConfig, half: Half | None = None) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order. half: None stands for both."""
+    """The units whose ports a run under `config` can show, in alphabetical order. half: None for both."""
     return tuple(sorted(parameters(config).keys() - set(OTHERS[half] if half else ())))
 
 
@@ -101,7 +101,7 @@ class Taps:
         sizes: Mapping[str, int] | None = None,
         **source: Any,
     ) -> None:
-        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that tensors decide."""
+        """inputs: arrays by port, with the axis of cases first. sizes: parameters that depend on tensors."""
         name = sized(unit, {}, **self._parameters[unit], **(sizes or {})) if self._wants(unit) else None
         if name is not None:
             first = {"first_token": self._watch.first_token, **source}
@@ -125,7 +125,7 @@ class Taps:
             self._tile(layers.names[0], weights, a, token, source)
 
     def _dataflow(self, tensor: str, *sizes: int) -> None:
-        """A product, M x N x K, from its start until it is done."""
+        """A product, M x N x K, from start to end."""
         events = duration(*sizes)
         if max(sizes) < 1 << SIZE_BITS and events <= LONGEST:
             why = "every event of a product"
@@ -153,7 +153,7 @@ class Taps:
         self._emit("bfp_converter", why, tensor, inputs, **source)
 
     def _half(self, layers: Linear, a: BfpTensor, token: int, source: dict[str, Any]) -> None:
-        """Columns of the array behind FP32: up to eight tokens, sixteen outputs."""
+        """Columns of the array in FP32: up to eight tokens, sixteen outputs."""
         rows = _block(token, ROWS, len(a.mantissa))
         some = BfpTensor(a.format, a.sign[rows].copy(), a.mantissa[rows].copy(), a.exponent[rows].copy(), 1)
         columns = np.zeros((COLUMNS, ROWS), np.float32)
@@ -210,7 +210,7 @@ class Taps:
         self._emit("bfp_pe_array", why, name, inputs, sizes, **source)
 
     def prompt(self, q: np.ndarray, cache: HarmoniaCache, held: Held) -> None:
-        """A prompt that the cache has taken in."""
+        """A prompt that the cache has processed."""
         tensor = f"blk.{self._layer}"
         _, v = cache.words()
         why, sizes = "the prompt's values of KV head 0", {"channels": v.shape[2]}
@@ -228,7 +228,7 @@ class Taps:
         self._attention(q, held)
 
     def _offsets(self, tensor: str, cache: HarmoniaCache) -> None:
-        """The window, events in which the generator goes on by itself, later tokens."""
+        """The window, the events after it, later tokens."""
         if not self._wants("k_offset"):
             return
         rule, words = cache.offsets, cache.first.reshape(len(cache.first), -1)
@@ -269,24 +269,24 @@ class Taps:
 
 
 def duration(rows: int, inner: int, columns: int) -> int:
-    """Events of a product at the dataflow controller, its start and its end among them."""
+    """Number of events of a product at the dataflow controller, start and end included."""
     reads = count(rows, PASS_ROWS) * count(columns, PASS_COLUMNS) * count(inner, LANES)
     return 2 + reads + len(list(FdgfController().tiles(rows, inner, columns)))
 
 
 def started(sizes: tuple[int, ...], events: int) -> dict[str, np.ndarray]:
-    """A product, M x N x K, at the ports of the dataflow controller: a start, then events of its own."""
+    """A product, M x N x K, at the ports of the dataflow controller: a start, then further events."""
     inputs = np.zeros((6, 1, events), np.int64)
     inputs[:4, 0, 0] = (1, *sizes)
     return dict(zip(("start", "rows", "inner", "columns", "forced", "v"), inputs, strict=True))
 
 
 def _case(inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """One case: every port's values under a new first axis."""
+    """One case: the values of every port, with a new first axis."""
     return {name: np.asarray(array)[None] for name, array in inputs.items()}
 
 
 def _block(place: int, size: int, length: int) -> slice:
-    """The rows of a block of `size` that hold `place`."""
+    """The rows of a block of `size` that includes `place`."""
     start = place // size * size
     return slice(start, min(start + size, length))

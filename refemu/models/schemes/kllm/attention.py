@@ -1,8 +1,8 @@
 """Attention of a KLLM scheme: K-Means x K-Means, softmax, integer x K-Means [kllm §III-A, §IV-A].
 
-Query head h reads KV head h // group. A query sees the keys up to its own, in a prompt as in a decode step; what it
-does not see scores 0 and adds nothing. 1 / sqrt(head_dim) is in the scales of q's weights (D-kllm-35). Soft cap, ALiBi
-and sliding window of a model act on the FP16 logits, in FP16 steps (D-kllm-65).
+Query head h reads KV head h // group. A query sees the keys up to its own, in a prompt as in a decode step; invisible
+keys score 0 and add nothing. 1 / sqrt(head_dim) is in the scales of q's weights (D-kllm-35). Soft cap, ALiBi and
+sliding window of a model act on the FP16 logits, in FP16 steps (D-kllm-65).
 """
 
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from refemu.units.kllm.index_matmul import Scores
 
 
 class Attention(NamedTuple):
-    """Attention of some tokens over all that a cache holds; their keys and values are the last ones in it."""
+    """Attention of some tokens over the whole cache, whose last keys and values are theirs."""
 
     q: KMeansTensor
-    logits: np.ndarray  #: float16 (tokens, keys), of query head 0, as the softmax takes them
-    scores: Scores  #: of query head 0
+    logits: np.ndarray  #: float16 (tokens, keys), inputs of the softmax for query head 0
+    scores: Scores  #: scores of query head 0
     context: np.ndarray  #: fp16 values in float32 (tokens, heads * dim)
 
     @property
@@ -32,13 +32,13 @@ class Attention(NamedTuple):
 
 
 class Head(NamedTuple):
-    """Query heads that read one KV head: a row for each token and query head."""
+    """Query heads with one KV head: a row per token and query head."""
 
-    number: int  #: of the KV head
+    number: int  #: number of the KV head
     queries: KMeansTensor  #: (rows, dim)
     keys: KMeansTensor  #: (keys, dim)
     values: KMeansTensor
-    seen: np.ndarray  #: (rows,) keys up to that of the row's token
+    seen: np.ndarray  #: (rows,) number of visible keys
     logits: np.ndarray  #: float16 (rows, keys)
     scores: Scores
     context: np.ndarray  #: float16 (rows, dim)
@@ -50,9 +50,9 @@ class Head(NamedTuple):
 
 
 def attention(operands: Operands, q: KMeansTensor, cache: IndexCache, rule: ScoreRule = PLAIN) -> Attention:
-    """Attention of the tokens of q, whose keys and values the cache holds last.
+    """Attention of the tokens of q, whose keys and values are the last in the cache.
 
-    The query heads of one KV head stand below each other, token by token, as rows of one product.
+    The query heads of one KV head are rows of one product, token by token.
     """
     sizes, tokens = operands.sizes, q.shape[0]
     group = sizes.heads // sizes.kv_heads
@@ -67,7 +67,7 @@ def attention(operands: Operands, q: KMeansTensor, cache: IndexCache, rule: Scor
 
 
 def kv_head(operands: Operands, q: KMeansTensor, cache: IndexCache, head: int, rule: ScoreRule = PLAIN) -> Head:
-    """Operands, logits, scores and weighted values of the query heads that read one KV head."""
+    """Operands, logits, scores and weighted values of the query heads with one KV head."""
     sizes, tokens, length = operands.sizes, q.shape[0], len(cache)
     dim, group = sizes.head_dim, sizes.heads // sizes.kv_heads
     seen = np.repeat(np.arange(length - tokens + 1, length + 1), group)
@@ -84,7 +84,7 @@ def kv_head(operands: Operands, q: KMeansTensor, cache: IndexCache, head: int, r
 def shaped(operands: Operands, logits: np.ndarray, rule: ScoreRule, slopes: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """float16 logits (queries, keys) under a soft cap, or with slope times distance, every step FP16 (D-kllm-65).
 
-    slopes: float32 of each query, or none. seen: (queries,), the keys up to a query's own.
+    slopes: float32 of each query, or none. seen: (queries,), number of visible keys.
     """
     x = logits
     if rule.cap:
@@ -97,7 +97,7 @@ def shaped(operands: Operands, logits: np.ndarray, rule: ScoreRule, slopes: np.n
 
 
 def scores(operands: Operands, logits: np.ndarray, cache: IndexCache, hidden: np.ndarray) -> Scores:
-    """Softmax of float16 logits (queries, keys) over the keys that are not hidden, and their integers."""
+    """Softmax of float16 logits (queries, keys) over the visible keys, and their integers."""
     config = operands.config
     p = operands.units.softmax(np.where(hidden, np.float16(-np.inf), logits))
     scale = cache.v.scale(len(cache)) if config.score_scale == "fold" else None

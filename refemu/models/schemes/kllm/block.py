@@ -1,7 +1,7 @@
-"""The parts of a block that a KLLM scheme computes on indices, by its units [kllm §III-A, §III-C, §III-D].
+"""The parts of a block that a KLLM scheme computes on indices with its units [kllm §III-A, §III-C, §III-D].
 
-Every part returns a record of its operands and results, from which counters and taps are read. `twins/block.py` does
-the same for one token.
+Every part returns a record of its operands and results, the source of counters and taps. `twins/block.py` does the same
+for one token.
 """
 
 from collections.abc import Sequence
@@ -21,39 +21,39 @@ from refemu.models.schemes.kllm.operands import Operands
 class Linear(NamedTuple):
     """Products of an activation with the weights that read it."""
 
-    x: np.ndarray  #: float32 (tokens, size), before it is encoded
+    x: np.ndarray  #: float32 (tokens, size), before encoding
     a: KMeansTensor
     outputs: list[np.ndarray]  #: fp16 values in float32 (tokens, outputs), one array per weight
 
     @property
     def outliers(self) -> int:
-        """Of the activation."""
+        """Codebook of the activation."""
         return self.a.outlier.size
 
 
 class Gated(NamedTuple):
-    """A function of the gate, times up."""
+    """The activation of the gate, times up."""
 
     gate: KMeansTensor
     up: KMeansTensor
-    function: KMeansTensor  #: of the gate
+    function: KMeansTensor  #: activation of the gate
     product: np.ndarray  #: fp16 values in float32 (tokens, size)
 
     @property
     def outliers(self) -> int:
-        """Of both operands."""
+        """Codebooks of both operands."""
         return self.gate.outlier.size + self.up.outlier.size
 
 
 class Plain(NamedTuple):
-    """A function of up, where a block has no gate."""
+    """The activation of up, in a block without a gate."""
 
     up: KMeansTensor
     values: np.ndarray  #: fp16 values in float32 (tokens, size)
 
     @property
     def outliers(self) -> int:
-        """Of the operand."""
+        """Codebook of the operand."""
         return self.up.outlier.size
 
 
@@ -72,7 +72,7 @@ class Blocks:
         return self.operands.encode(full, x)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray) -> Linear:
-        """Index products with the weights `names`; behind a norm also the norm, whose division comes last."""
+        """Index products with the weights `names`; after a norm also the norm, whose division comes last."""
         group, norm = self.operands.group(layer, names), None
         if group.gain is not None:
             norm = self._units.plain_norm(x, self.operands.sizes.rms_eps)
@@ -91,18 +91,18 @@ class Blocks:
         return kllm_attention.attention(self.operands, self.encode(f"blk.{layer}.q", q), cache, rule)
 
     def gated(self, layer: int, gate: np.ndarray, up: np.ndarray) -> Gated:
-        """The function by a table on the gate's indices, then the product of indices, read as FP16 (D-kllm-16)."""
+        """The activation by a table on the gate's indices, then the product of indices, read as FP16 (D-kllm-16)."""
         g, u = self.encode(f"blk.{layer}.gate", gate), self.encode(f"blk.{layer}.up", up)
         function = self._function(layer, g)
         return Gated(g, u, function, self._units.elementwise(f"blk.{layer}.down_in", function, u))
 
     def plain(self, layer: int, up: np.ndarray) -> Plain:
-        """The function by a table on up's indices, read as FP16."""
+        """The activation by a table on up's indices, read as FP16."""
         u = self.encode(f"blk.{layer}.up", up)
         return Plain(u, self._units.values(self._function(layer, u)))
 
     def _function(self, layer: int, a: KMeansTensor) -> KMeansTensor:
-        """The model's function of `a`, by its index."""
+        """The model's activation of `a`, by its index."""
         operands, scale = self.operands, None
         limits, mode = operands.formats[f"blk.{layer}.{operands.function}"].outliers, operands.config.function_table
         if mode == "offline" and isinstance(limits, Thresholds):

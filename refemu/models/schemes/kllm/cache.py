@@ -17,7 +17,7 @@ Encode = Callable[[np.ndarray], Any]  #: tokens (T, size) to a KMeansTensor, or 
 
 
 def cut(tensor: KMeansTensor, columns: slice, parts: int = 1) -> KMeansTensor:
-    """Some columns of tokens (T, size), the heads among them below each other: (T * parts, columns / parts).
+    """Some columns of tokens (T, size), cut into heads as rows: (T * parts, columns / parts).
 
     Every vector has the scale of its token.
     """
@@ -49,7 +49,7 @@ class Tokens:
         }
 
     def write(self, at: int, tokens: Any) -> None:
-        """Put tokens, a KMeansTensor or one `kmeans_row.Row`, behind the first `at`."""
+        """Write tokens, a KMeansTensor or one `kmeans_row.Row`, after the first `at`."""
         if isinstance(tokens, KMeansTensor):
             parts: Any = tokens.index, tokens.mask, outlier_words(tokens), tokens.scale
         else:
@@ -60,16 +60,16 @@ class Tokens:
             buffer[at:end] = part
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """Index, mask, words of outliers, 0 elsewhere, and scale words of as many tokens as there is room for."""
+        """Index, mask, words of outliers (0 elsewhere) and scale words of all tokens that fit."""
         return tuple(self._buffers.values())
 
     @property
     def room(self) -> int:
-        """Tokens that the buffers hold before they grow."""
+        """Tokens that fit before the buffers grow."""
         return len(self._buffers["scale"])
 
     def _reserve(self, at: int, end: int) -> None:
-        """Make room for `end` tokens; the first `at` are kept."""
+        """Make space for `end` tokens; the first `at` are unchanged."""
         for name, buffer in self._buffers.items():
             if end > len(buffer):
                 self._buffers[name] = wider = np.empty((max(end, 2 * len(buffer)), *buffer.shape[1:]), buffer.dtype)
@@ -80,34 +80,34 @@ class Tokens:
         return self._buffers["scale"][:length].view(np.float16)
 
     def tensor(self, length: int, columns: slice = slice(None), first: int = 0) -> KMeansTensor:
-        """Some columns, a head, of tokens `first` to `length`; a token keeps its scale, whatever is cut out of it."""
+        """Some columns (a head) of tokens `first` to `length`, with the scales of the whole tokens."""
         index, mask, word = (self._buffers[name][first:length, columns] for name in ("index", "mask", "word"))
         scale = self._buffers["scale"][first:length]
         return KMeansTensor(self.codebook, index.copy(), scale.copy(), mask.copy(), word[mask])
 
 
 class IndexCache:
-    """Keys behind the rotation, and values, of one layer."""
+    """Rotated keys, and values, of one layer."""
 
     def __init__(self, size: int, context: int, keys: tuple[Codebook, Encode], values: tuple[Codebook, Encode]) -> None:
         """size: of a token's K, all heads together. keys, values: codebook and encoder of each."""
         self.context = context
         self._length = 0
-        self.layout: Any = None  #: a `twins.cache.Layout` of the tokens, which decode steps keep here; None: none yet
+        self.layout: Any = None  #: a `twins.cache.Layout` of the tokens, for decode steps; None: none yet
         self.k: Tokens = Tokens(size, keys[0])
         self._encode_k = keys[1]
         self.v: Tokens = Tokens(size, values[0])
         self._encode_v = values[1]
 
     def __len__(self) -> int:
-        """Tokens held."""
+        """Tokens in the cache."""
         return self._length
 
     def __repr__(self) -> str:
         return f"IndexCache({len(self)} of at most {self.context} tokens)"
 
     def append(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Encode and keep the keys and values of some tokens, each (tokens, heads, head_dim)."""
+        """Encode and store keys and values, each (tokens, heads, head_dim)."""
         end = self._length + len(keys)
         if end > self.context:
             raise Refused(f"IndexCache: at most {self.context} tokens fit, got {end}")
@@ -117,12 +117,12 @@ class IndexCache:
         self._length = end
 
     def truncate(self, length: int) -> None:
-        """Forget all but the first `length` tokens."""
+        """Drop all but the first `length` tokens."""
         if not 0 <= length <= self._length:
             raise Refused(f"IndexCache: length must be in [0, {self._length}], got {length}")
         self._length, self.layout = length, None
 
     def storage_bits(self) -> int:
-        """Bits of all that is held: indices, scales, outliers with their masks; the codebooks are the layer's."""
+        """Size of the cache in bits: indices, scales, outliers with their masks; codebooks belong to the layer."""
         k, v = (tokens.tensor(self._length) for tokens in (self.k, self.v))
         return k.storage_bits(codebook=False) + v.storage_bits(codebook=False)

@@ -1,8 +1,8 @@
 """The calibration run of a KLLM scheme: scheme `fp16` with unquantized weights, layer by layer [kllm §III-A, §V-A].
 
-All windows pass a block before the next one starts, so that only one block's activations are held. They are what the
-codebooks are trained on, each token (all heads together) divided by the scale that its own inliers give; the weights'
-samples weigh by what multiplies them [D-kllm-29].
+All windows pass a block before the next block runs, so that only one block's activations are in memory. The codebooks
+are trained on them, each token (all heads together) divided by the scale of its own inliers. The samples of weights are
+weighted by what multiplies them [D-kllm-29].
 """
 
 import hashlib
@@ -35,15 +35,15 @@ from refemu.models.taps import Watch
 def obtain(
     model: Model, config: KllmConfig, backend: Backend, source: Any, progress: Progress, behind: Any = None
 ) -> Calibration:
-    """The calibration in `source` or in the configuration's file, or that of a run on tokens `source`.
+    """The calibration in `source` or in the configuration's file, or from a run on tokens `source`.
 
-    behind: the attention of a mix, in place of scheme `fp16`'s.
+    `behind`: the attention of a mix, instead of that of scheme `fp16`.
     """
     if source is None and config.calibration is not None:
         source = calibration.load(config.calibration)
     if isinstance(source, Calibration):
         return source.require(described(model, config), f"calibration of {model.name}")
-    if behind is not None or isinstance(model, Share):  # kept is what a model calibrates to alone
+    if behind is not None or isinstance(model, Share):  # only calibrations without a mix are cached
         return calibrate(model, [config], backend, source, progress, behind)[0]
     return _trained(model, config, backend, source, progress)
 
@@ -51,7 +51,7 @@ def obtain(
 def _trained(
     model: Model, config: KllmConfig, backend: Backend, tokens: Sequence[int] | None, progress: Progress
 ) -> Calibration:
-    """`calibrate` for one configuration, or what it found at an earlier start for the same tokens."""
+    """`calibrate` for one configuration, or its cached result for the same tokens."""
     wanted = described(model, config)
     settings = {name: value for name, value in wanted.items() if name not in ("model", "weights_sha256")}
     sources = ("formats/**/*.py", "units/kllm/**/*.py", "models/**/*.py")
@@ -68,7 +68,7 @@ def _trained(
 
 
 def described(model: Model, config: KllmConfig) -> dict[str, Any]:
-    """What a calibration for this model and configuration must say of itself."""
+    """Description that a calibration for this model and configuration must have."""
     file = kllm_weights.user_weights(config, model)
     return {
         "model": model.name,
@@ -86,10 +86,10 @@ def calibrate(
     progress: Progress = silent,
     behind: Any = None,
 ) -> list[Calibration]:
-    """One calibration per configuration, from one run over the windows of the first.
+    """One calibration per configuration, from one run over the windows of the first configuration.
 
-    tokens: token ids; None stands for the shipped calibration text. behind: as for `obtain`. Refuses an empty list, and
-    a model with layers that the schemes do not compute.
+    tokens: token ids; None: the shipped text. `behind` as for `obtain`. Raises Refused for an empty list, and
+    for a model with layers that the schemes do not compute.
     """
     for config in configs:
         require_layers(config, model)
@@ -122,39 +122,39 @@ def cut(model: Model, config: KllmConfig, tokens: Sequence[int] | None) -> list[
     return windows
 
 
-QK_NORMS = ("q_norm", "k_norm")  #: computed by the attention of a mix
-BEHIND = {norm: tensor for tensor, norm in NORMED.items()}  #: a norm -> the activation behind it
+QK_NORMS = ("q_norm", "k_norm")  #: norms that the attention of a mix computes
+BEHIND = {norm: tensor for tensor, norm in NORMED.items()}  #: norm -> the activation after it
 
 
 class Observer(Fp16):
-    """Scheme `fp16` that keeps what the activations of a block are."""
+    """Scheme `fp16` that records the activations of a block."""
 
     def __init__(self, model: Model, backend: Backend, behind: Any = None) -> None:
-        """behind: computes the attention, and norms of q and k, in place of scheme `fp16`."""
+        """`behind`: attention that also computes norms of q and k, instead of scheme `fp16`'s."""
         super().__init__(model, Fp16Config(), backend, silent)
         self._behind = behind
         self._kept: dict[str, list[np.ndarray]] = {}
 
     def block(self, layer: int, x: np.ndarray) -> np.ndarray:
-        """The residual stream behind a block, for one window."""
+        """The residual stream after a block, for one window."""
         watch = Watch()
         with np.errstate(over="ignore", invalid="ignore"):
             x = self.add(x, runtime.attention(self, layer, x, self.cache(layer), watch))
             return self.add(x, runtime.feed_forward(self, layer, x, watch))
 
     def take(self) -> dict[str, np.ndarray]:
-        """The activations since the last call, float32 (tokens, size), and what the linear layers read ("z.")."""
+        """The activations since the last call, float32 (tokens, size); "z.": inputs of the linear layers."""
         kept = {name: np.concatenate(parts) for name, parts in self._kept.items()}
         self._kept = {}
         return kept
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """As scheme `fp16`; kept are x, x * gain and the quotient without the gain. Those of q and k: see `behind`."""
+        """As in scheme `fp16`; records x, x * gain the quotient without the gain. Norms of q and k: see `behind`."""
         part = name.rpartition(".")[2]
         if part in QK_NORMS and self._behind is not None:
             return np.asarray(self._behind.norm(name, x))
         tensor = BEHIND.get(part)
-        if tensor is None:  # of embeddings, of q and k, behind a block half
+        if tensor is None:  # norms of embeddings, of q and k, after a block half
             return super().norm(name, x)
         gain = self._vectors[name]
         self._keep(f"raw.{tensor}", x)
@@ -167,12 +167,12 @@ class Observer(Fp16):
         return super().norm(name, x)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """As scheme `fp16`, after a look at the input."""
+        """As in scheme `fp16`; records the input."""
         self._keep(f"read.{INPUTS[tuple(names)]}", x)
         return super().linear(layer, names, x, watch)
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, after a look at q, k and v behind the rotation."""
+        """As in scheme `fp16`; records q, k and v after the rotation."""
         start = len(cache) - len(q)
         for name, array in (("q", q), ("k", cache.keys[start:]), ("v", cache.values[start:])):
             self._keep(name, array.reshape(len(q), -1).copy())
@@ -181,13 +181,13 @@ class Observer(Fp16):
         return super().attention(layer, q, cache, watch)
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, after a look at both operands."""
+        """As in scheme `fp16`; records both operands."""
         self._keep("gate", gate)
         self._keep("up", up)
         return super().activation(layer, gate, up, watch)
 
     def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, after a look at the operand."""
+        """As in scheme `fp16`; records the operand."""
         self._keep("up", up)
         return super().activate(layer, up, watch)
 
@@ -196,7 +196,7 @@ class Observer(Fp16):
 
 
 class Seen:
-    """The activations of a block, and what several configurations want to know of them, found once."""
+    """The activations of a block, and results about them that several configurations share."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
         self._arrays = arrays
@@ -209,7 +209,7 @@ class Seen:
         return self._arrays[name]
 
     def once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """What `make` gave for this key."""
+        """The result of `make` for this key, computed once."""
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]
@@ -283,7 +283,7 @@ class Trainer:
         return stored
 
     def _quantized(self, tensor: str) -> str:
-        """What is quantized in place of a linear layer's input: behind the norm or before it (D-kllm-18)."""
+        """The tensor that is quantized as the input of a linear layer: after the norm or before it (D-kllm-18)."""
         if tensor not in NORMED:
             return f"read.{tensor}" if tensor in self._readers else tensor
         if self._config.norm == "fp16":
@@ -291,7 +291,7 @@ class Trainer:
         return f"raw.{tensor}" if self._config.gamma == "weights" else f"gained.{tensor}"
 
     def _reads(self, tensor: str) -> str:
-        """What multiplies the stored weights in FP16: normalized, without the gain where that is in the weights."""
+        """The FP16 factor of the stored weights: normalized, without the gain if that is in the weights."""
         folded = kllm_weights.folded(self._config) and tensor in NORMED
         return f"plain.{tensor}" if folded else f"read.{tensor}"
 
@@ -303,7 +303,7 @@ def input_moment(x: np.ndarray) -> np.ndarray:
 
 
 def column_norm(weights: Sequence[np.ndarray], size: int) -> np.ndarray:
-    """Sum of squares of the weights that read an input, output by output, float64 (inputs,); 1 where none does."""
+    """Sum of squares of the weights that read an input, output by output, float64 (inputs,); 1 if none does."""
     if not weights:
         return np.ones(size, np.float64)
     return input_moment(np.concatenate([fp16.to_f32(weight) for weight in weights]))

@@ -1,8 +1,7 @@
-"""Result of a KLLM scheme's offline training, and the file that keeps it [kllm §III-A, §V-A].
+"""Result of a KLLM scheme's offline training, and its file [kllm §III-A, §V-A].
 
-Codebooks of activations and weights, static limits of outliers, and the sample weights of the weights' training. The
-file is an .npz without pickled objects whose array `description` is canonical JSON; what NumPy and zipfile add holds no
-date.
+Codebooks of activations and weights, static limits of outliers, and the sample weights for training the weights. The
+file is an .npz without pickled objects or dates; its array `description` is canonical JSON.
 """
 
 from collections.abc import Mapping
@@ -23,12 +22,12 @@ KINDS: dict[str, type[np.uint16] | type[np.float64]] = {
 }  #: arrays are named "<kind>.<tensor>"
 FORMATS = ("act_bits", "weight_bits", "outlier_percent", "static_statistic", "kv_outliers")
 SENSITIVITY = ("gamma", "norm", "weight_sensitivity", "act_sensitivity")
-SETTINGS = FORMATS + SENSITIVITY  #: fields of the configuration that decide what is trained on given tokens
+SETTINGS = FORMATS + SENSITIVITY  #: parameters that decide the result for given tokens
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Trained once, used by every run."""
+    """Result of a training, used by every run."""
 
     description: Mapping[str, Any]  #: model, weights_sha256, tokens_sha256, sensitivity_sha256, and the settings
     codebook: Mapping[str, np.ndarray]  #: FP16 words, by activation ("blk.3.attn_in") and by weight ("blk.3.q")
@@ -39,7 +38,7 @@ class Calibration:
         return f"Calibration({self.description['model']!r}, {len(self.codebook)} codebooks)"
 
     def to_bytes(self) -> bytes:
-        """The file: equal calibrations give equal bytes, on one platform."""
+        """The bytes of the file: equal calibrations give equal bytes, on one platform."""
         arrays = {
             f"{kind}.{name}": np.asarray(array, np.dtype(dtype).newbyteorder("<"))
             for kind, dtype in KINDS.items()
@@ -48,18 +47,18 @@ class Calibration:
         return offline_file.to_bytes(self.description, arrays)
 
     def save(self, path: str | Path) -> None:
-        """Write `to_bytes` to `path`, all of it or nothing."""
+        """Write `to_bytes` to `path` atomically."""
         offline_file.save(path, self.to_bytes())
 
     def named(self, model: str) -> "Calibration":
-        """The same for weights under another name."""
+        """A copy for weights of another name."""
         return replace(self, description={**self.description, "model": model})
 
     def require(self, wanted: Mapping[str, Any], thing: str) -> "Calibration":
-        """Itself; refused where it was made for another model or other settings than `wanted`."""
+        """Return itself; raise Refused unless made for the model and settings `wanted`."""
         for name, value in wanted.items():
             if self.description.get(name) != value:
-                raise Refused(f"{thing}: made for {name} {self.description.get(name)!r}, {value!r} is needed")
+                raise Refused(f"{thing}: {name} must be {value!r}, got {self.description.get(name)!r}")
         return self
 
 
@@ -70,7 +69,7 @@ def load(path: str | Path) -> Calibration:
 
 
 def read(data: bytes, where: Path) -> Calibration:
-    """The same of the bytes of such a file; where: its path, for messages."""
+    """`read` from the bytes of a file; where: its path, for messages."""
     description, arrays = offline_file.read(data, where, "calibration", _arrays)
     return Calibration(description, **arrays)
 
@@ -89,7 +88,9 @@ def _array(array: np.ndarray, dtype: Any) -> np.ndarray:
     """A row of finite numbers of the right dtype."""
     finite = array.view(np.float16) if dtype is np.uint16 and array.dtype == np.uint16 else array
     if array.dtype != dtype or array.ndim != 1 or not np.isfinite(finite).all():
-        raise Refused(f"finite {np.dtype(dtype)} of one axis is needed, got {array.dtype} of shape {array.shape}")
+        raise Refused(
+            f"an array must be finite {np.dtype(dtype)} of one axis, got {array.dtype} of shape {array.shape}"
+        )
     return array
 
 

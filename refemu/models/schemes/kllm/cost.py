@@ -1,4 +1,4 @@
-"""Cost of a run on KLLM's chip, from sizes and from what is an outlier alone.
+"""Cost of a run on KLLM's chip, from sizes and the positions of outliers alone.
 
 Paper: [kllm §III-B, §III-C, §III-D, §IV]. Decision: D-kllm-31 (cycles of the lanes).
 """
@@ -23,7 +23,7 @@ FP16 = "fp16"  #: mode of the head, which no lane computes
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
     """Cost of one call of a part, by kind of work: "quantize", "norm", "linear", "attention" and "activation".
 
-    Refuses what the machine does.
+    Raises Refused as the accelerator does.
     """
     require(prepared)
     ports = Ports(prepared.operands, layer)
@@ -75,7 +75,7 @@ def search(n: int, k: int, inputs: int) -> tuple[int, int]:
 
 
 def one_pass(n: int, k: int, apart: bool) -> tuple[int, int]:
-    """Comparisons and cycles of one pass [kllm §IV-C]. apart: the trees have leaves of their own."""
+    """Comparisons and cycles of one pass [kllm §IV-C]. apart: each tree has its own leaves."""
     height = levels(n)
     setup = ((1 << height) - 1) + ((1 << height) - 1 if apart else (1 << height) // 2 - 1)
     return setup + 2 * k * height, height + k * (1 + height)
@@ -102,7 +102,7 @@ def _linear(ports: Ports, names: Sequence[str], x: np.ndarray) -> Iterator[tuple
 def _product(
     left_out: list[np.ndarray], limits: list[tuple[int, int]], entries: int, words: dict[str, int], extra: int = 0
 ) -> Cost:
-    """left_out: of each row, the positions that its columns leave out of the counts. limits: its positions and columns.
+    """left_out: for each row, its positions that the columns do not count. limits: its positions and columns.
 
     extra: edges for a shift and a bias.
     """
@@ -135,7 +135,7 @@ def _attention(ports: Ports, x: np.ndarray, cache: Any) -> Iterator[tuple[str, C
 def _head(
     queries: np.ndarray, keys: np.ndarray, values: np.ndarray, seen: np.ndarray, entries: int, table: int
 ) -> Cost:
-    """The query heads that read one KV head.
+    """The query heads with one KV head.
 
     queries: mask (rows, dim); keys, values: (keys, dim). entries: of q x k; table: of v.
     """
@@ -154,7 +154,7 @@ def _head(
 
 
 def _gated(ports: Ports, gate: np.ndarray, up: np.ndarray) -> Iterator[tuple[str, Cost]]:
-    """Both operands, the function's tables, the product of indices."""
+    """Both operands, the tables of the activation, the product of indices."""
     g, u = ports.encode("gate", gate), ports.encode("up", up)
     yield "quantize", quantized(ports, "gate", g)
     yield "quantize", quantized(ports, "up", u)

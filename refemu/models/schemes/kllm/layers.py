@@ -1,9 +1,9 @@
-"""A decoder under a KLLM scheme: the plan of a block, in the units of the paper [kllm §III-A, §III-C, §III-D].
+"""A decoder under a KLLM scheme: the steps of a block, in the units of the paper [kllm §III-A, §III-C, §III-D].
 
-Behind a norm the un-normalized x is quantized, its root mean square comes from the counts of its indices, and the
-division waits until behind the product (D-kllm-18). RoPE comes before the quantization of q and k (D-kllm-34). The
-product of SiLU(gate) and up is read as FP16 values and quantized again (D-kllm-16); so is a function of `up` without a
-gate. A bias is added behind the products, in FP16 (D-kllm-40).
+After a norm the un-normalized x is quantized, its root mean square comes from the counts of its indices, and the
+division waits until after the product (D-kllm-18). RoPE comes before the quantization of q and k (D-kllm-34). The
+product of SiLU(gate) and up is read as FP16 values and quantized again (D-kllm-16); so is an activation of `up` without
+a gate. A bias is added after the products, in FP16 (D-kllm-40).
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Kllm(Fp16):
     """A decoder under a KLLM scheme, calibrated.
 
-    Counters and taps read the records that the parts of a block return: whether anybody watches changes no part.
+    Counters and taps read the records that the parts of a block return: observers change no part.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Kllm(Fp16):
         return self.operands.calibration
 
     def _prepare_token_blocks(self) -> "TokenBlocks | None":
-        """The fast path of single tokens; None where it does not apply."""
+        """The fast path of single tokens; None if it does not apply."""
         if self.backend.name != "jit":
             return None
         from refemu.models.schemes.kllm.compiled import block as block_compiled
@@ -57,11 +57,11 @@ class Kllm(Fp16):
         return block_compiled.TokenBlocks(self.operands, self._blocks) if block_compiled.suits(self.operands) else None
 
     def blocks(self, x: np.ndarray) -> "Blocks | TokenBlocks":
-        """The code that computes x (tokens, ...): the fast path for one token, if there is one, else the units."""
+        """The code for x (tokens, ...): the fast path for one token, if there is one, else the units."""
         return self._token_blocks if self._token_blocks is not None and len(x) == 1 else self._blocks
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """x itself where the norm is delayed: see `linear`; else as scheme `fp16`, q's with the scale (D-kllm-64)."""
+        """x itself if the norm is delayed: see `linear`; else as in scheme `fp16`, q's with the scale (D-kllm-64)."""
         part = name.rpartition(".")[2]
         if part == "q_norm":
             return self.backend.rmsnorm(x, self.backend.round16(self._vectors[name] * self._scale), self._eps)
@@ -69,7 +69,7 @@ class Kllm(Fp16):
         return x if delayed else super().norm(name, x)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """Index products with the weights; behind a norm also the norm, whose division comes last."""
+        """Index products with the weights; after a norm also the norm, whose division comes last."""
         linear = self.blocks(x).linear(layer, names, x)
         counted(watch, x.size, linear.outliers)
         if watch.taps is not None:
@@ -104,7 +104,7 @@ class Kllm(Fp16):
         return gated.product
 
     def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """GELU or ReLU by a table on up's indices, read as FP16; always by the units."""
+        """GELU or ReLU by a table on up's indices, read as FP16; always with the units."""
         plain = self._blocks.plain(layer, up)
         counted(watch, up.size, plain.outliers)
         if watch.taps is not None:
@@ -126,6 +126,6 @@ class Kllm(Fp16):
 
 
 def counted(watch: Watch, values: int, outliers: int) -> None:
-    """Count encoded values, and the outliers among them."""
+    """Count encoded values and their outliers."""
     watch.count("encoded_values", values)
     watch.count("outliers", outliers)

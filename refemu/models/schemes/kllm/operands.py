@@ -1,4 +1,4 @@
-"""The operands that a decoder's blocks keep under a KLLM scheme: formats, weights, biases [kllm §III-A, §III-C2]."""
+"""The operands of a decoder's blocks under a KLLM scheme: formats, weights, biases [kllm §III-A, §III-C2]."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -26,11 +26,11 @@ from refemu.units.kllm.index_norm import NormKind
 
 
 class Weight(NamedTuple):
-    """A linear layer as products read it."""
+    """A linear layer as an operand of products."""
 
     name: str  #: "q"
     tensor: KMeansTensor  #: a vector per output
-    right: Any  #: the same as right operand, see `Units.prepare`
+    right: Any  #: the right operand from it, see `Units.prepare`
     bias: np.ndarray | None  #: float16 (outputs,), added to a product
     row_sum: np.ndarray | None  #: after a LayerNorm, sums over the quantized weights
 
@@ -49,7 +49,7 @@ class Operands:
     """Formats of the activations, encoded weights and biases of all blocks, and the units that compute with them."""
 
     def __init__(self, model: Model, config: KllmConfig, backend: Backend, calibration: Calibration) -> None:
-        """The weights come later, group by group, by `add`."""
+        """`add` adds the weights later, group by group."""
         sizes: Any = model.config
         self.sizes = sizes
         self.attends: bool = model_share.attends(model)  #: whether there are q, k and v
@@ -92,7 +92,7 @@ class Operands:
         return self.units.norms(a, self.sizes.norm, self.sizes.rms_eps, weights)
 
     def encode(self, full: str, x: np.ndarray) -> KMeansTensor:
-        """Activation `full` ("blk.3.q"), fp16 values (tokens, size), a vector per token; refuses what is not finite."""
+        """Activation `full` ("blk.3.q"), fp16 values (tokens, size), a vector per token; they must be finite."""
         if not np.isfinite(x).all():
             raise not_finite(full)
         return self.units.encode(self.formats[full], x)
@@ -109,9 +109,9 @@ class Operands:
         return KMeans(book, TopK(percent), preset=self.arith)
 
     def _weight(self, model: Model, layer: int, name: str) -> KMeansTensor:
-        """A weight's indices, a vector per output; wq with the logits' 1 / sqrt(head_dim) in its scales.
+        """A weight's indices, a vector per output; wq with 1 / sqrt(head_dim) in its scales.
 
-        Where q has a norm behind wq, the norm's gain has it (D-kllm-64).
+        If a norm of q follows wq, the gain of the norm has the factor (D-kllm-64).
         """
         stored = kllm_weights.stored(model, self.config, layer, name)
         book = Codebook(self.config.weight_bits, self.calibration.codebook[f"blk.{layer}.w{name}"])
@@ -123,5 +123,5 @@ class Operands:
 
 
 def not_finite(full: str) -> Refused:
-    """The refusal of an activation that holds an infinity or NaN."""
-    return Refused(f"{full}: values must be finite, an FP16 result overflowed before")
+    """The error for an activation with infinity or NaN."""
+    return Refused(f"{full}: values must be finite, got infinity or NaN from an FP16 overflow before")

@@ -13,11 +13,11 @@ from refemu.models.schemes.scheme import Prepared, Progress
 
 
 def prepare(config: KllmConfig, model: Model, backend: Backend, calibration: Any, progress: Progress) -> Prepared:
-    """Calibrate or read what was calibrated, then encode the weights; the baseline `rtn` needs no calibration.
+    """Calibrate or read a calibration, then encode the weights; the baseline `rtn` needs none.
 
-    calibration: token ids, or a `calibration.Calibration`; None stands for the file that the configuration names, or
-    for the shipped calibration text. A linear part of a mix calibrates after its attention, unless that is KLLM's,
-    which calibrates with it on scheme `fp16` (D-mix-1).
+    calibration: token ids, or a `calibration.Calibration`; None: the file that the configuration names, or the shipped
+    calibration text. A linear part of a mix calibrates after its attention, unless that is KLLM's, which calibrates
+    with it on scheme `fp16` (D-mix-1).
     """
     if config.quantizer == "rtn":
         return KllmRtn(model, config, backend, progress)

@@ -1,7 +1,7 @@
 """Quantization of activations to the K-Means format, and their statistics for training [kllm §III-A, §III-D].
 
-One vector is one token, all heads together. Which values are outliers is found by the compiled Orizuru, whose roots
-also give the scale [kllm §IV-C].
+A vector is a token, all heads together. The compiled Orizuru finds the outliers; its roots also give the scale [kllm
+§IV-C].
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from refemu.formats.kllm.kmeans_train import Histogram, histogram
 
 
 class Found:
-    """What Orizuru finds in fp16 values x (tokens, size) with a percentage of outliers, None for none."""
+    """Result of Orizuru for fp16 values x (tokens, size) with a percentage of outliers, None for none."""
 
     def __init__(self, x: np.ndarray, percent: str | None) -> None:
         from refemu.units.kllm.orizuru import compiled as orizuru_compiled
@@ -42,7 +42,7 @@ class Found:
         """Static limits hi, lo of the inliers, fp16 words (2,), None without outliers (D-kllm-30)."""
         if self.percent is None:
             return None
-        if statistic == "mean":  # the roots are the extreme inliers: what is left to do is the mean
+        if statistic == "mean":  # the roots are the extreme inliers
             collected = ThresholdCalibration(TopK(k=0), "mean")
             collected.add(np.stack([self._high, self._low], axis=1))
         else:
@@ -57,7 +57,7 @@ def words_of(limits: Thresholds) -> np.ndarray:
 
 
 def one_for_zero(scale: np.ndarray) -> np.ndarray:
-    """Scales as they are stored: 1 for 0 (D-kllm-11)."""
+    """Scales to store: 1 instead of 0 (D-kllm-11)."""
     return np.where(scale > 0, scale, np.float16(1))
 
 
@@ -72,7 +72,7 @@ def samples(x: np.ndarray, scale: np.ndarray, mask: np.ndarray | None, weights: 
 
 
 def codebook(samples: Histogram, bits: int) -> np.ndarray:
-    """The codebook that training finds: fp16 words."""
+    """The codebook from training: fp16 words."""
     from refemu.formats.kllm.compiled import kmeans_train as kmeans_train_compiled
 
     return np.array(kmeans_train_compiled.train(samples, bits=bits).values)

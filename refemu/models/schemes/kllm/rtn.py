@@ -1,7 +1,7 @@
 """The baseline of [kllm §V-A, Table II, Fig. 11]: integers by rounding to nearest, one scale per token and per output.
 
 Operands of every product go through `GroupInt` without outliers and back to FP16 (scale times code, one rounding):
-weights, what the linear layers read (behind the norm), q, k, v, gate and up. All else, scores too, is scheme `fp16`.
+weights, inputs of linear layers (after the norm), q, k, v, gate and up. The rest, scores too, is scheme `fp16`.
 """
 
 from collections.abc import Sequence
@@ -25,13 +25,15 @@ from refemu.models.taps import Watch
 def rounded(name: str, x: np.ndarray, bits: int, backend: Backend) -> np.ndarray:
     """x (..., size) through integers of `bits` bits with one scale per row: fp16 values, float32."""
     if not np.isfinite(x).all():
-        raise Refused(f"{name}: values must be finite, an overflow to infinity came before")
+        raise Refused(f"{name}: values must be finite, got infinity or NaN from an overflow before")
     encoded = GroupInt(bits).encode(x)
-    return backend.round16(encoded.code.astype(np.float32) * encoded.scale.astype(np.float32))  # exact before: 15 bits
+    return backend.round16(
+        encoded.code.astype(np.float32) * encoded.scale.astype(np.float32)
+    )  # exact before the rounding: 15 bits
 
 
 class RoundedCache(KVCache):
-    """Keys and values as integers give them back; one vector is a token, all heads together."""
+    """Keys and values rounded to integers; a vector is a token, all heads together."""
 
     def __init__(self, parts: "KllmRtn", layer: int) -> None:
         sizes = parts.model
@@ -44,7 +46,7 @@ class RoundedCache(KVCache):
         super().append(k, v)
 
     def storage_bits(self) -> int:
-        """Bits of the integers, and of an fp16 scale for a token's keys and one for its values."""
+        """Size of the integers in bits, with an fp16 scale for a token's keys and one for its values."""
         return self._parts.act_bits * (self.keys.size + self.values.size) + 32 * len(self)
 
 
@@ -61,7 +63,7 @@ class KllmRtn(Fp16):
         return rounded(name, x.reshape(len(x), -1), self._rtn.act_bits, self.backend).reshape(x.shape)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """As scheme `fp16`, of the rounded input."""
+        """As in scheme `fp16`, with the rounded input."""
         return super().linear(layer, names, self.whole(f"blk.{layer}.{names[0]}.input", x), watch)
 
     def cache(self, layer: int) -> KVCache:
@@ -69,17 +71,17 @@ class KllmRtn(Fp16):
         return RoundedCache(self, layer)
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, of the rounded q."""
+        """As in scheme `fp16`, with the rounded q."""
         return super().attention(layer, self.whole(f"blk.{layer}.q", q), cache, watch)
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, of the rounded operands."""
+        """As in scheme `fp16`, with the rounded operands."""
         return super().activation(
             layer, self.whole(f"blk.{layer}.gate", gate), self.whole(f"blk.{layer}.up", up), watch
         )
 
     def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, of the rounded operand."""
+        """As in scheme `fp16`, with the rounded operand."""
         return super().activate(layer, self.whole(f"blk.{layer}.up", up), watch)
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""Steps of a KLLM scheme: compiled twins, or with backend `numpy` the readable units.
+"""Steps of a KLLM scheme: compiled, or with backend `numpy` the readable units.
 
 Paper: [kllm §III, §IV]. Both give the same bits; the scheme names the steps and their order.
 """
@@ -36,7 +36,7 @@ class Units:
         return f"Units({self.backend!r})"
 
     def unit(self, name: str) -> Any:
-        """The module of a unit, or of its twin."""
+        """The module of a unit, or of its compiled form."""
         return units.module(name, self._compiled)
 
     def encode(self, fmt: KMeans, x: np.ndarray) -> KMeansTensor:
@@ -50,7 +50,7 @@ class Units:
     def norms(
         self, a: KMeansTensor, norm: NormKind, eps: float, weights: Sequence[tuple[Codebook, np.ndarray | None]]
     ) -> list[Norm]:
-        """What index_norm leaves to the product with each weight that reads `a`: statistics, and operands divided.
+        """Results of index_norm for the product with each weight that reads `a`: statistics, divided operands.
 
         weights: codebook, and for LayerNorm the sums over the columns.
         """
@@ -58,7 +58,7 @@ class Units:
         return [Norm.of(divisors.of(codebook), sums) for codebook, sums in weights]
 
     def plain_norm(self, x: np.ndarray, eps: float) -> Norm:
-        """The same from FP16 values, by the steps of scheme `fp16` up to the root."""
+        """`norm` from FP16 values, by the steps of scheme `fp16` up to the root."""
         squares = dot.total32(x * x, order=Sequential()) / np.float32(x.shape[1])
         return Norm(np.sqrt(squares + np.float32(eps)))
 
@@ -74,11 +74,11 @@ class Units:
         norm: Norm | None = None,
         bias: np.ndarray | None = None,
     ) -> np.ndarray:
-        """K-Means x K-Means, float16 (tokens, vectors of b). seen: how many of them each token needs, else 0."""
+        """K-Means x K-Means, float16 (tokens, vectors of b). seen: how many of them each token needs; the rest is 0."""
         return self._outputs(a, b, norm=norm, seen=seen, bias=bias)
 
     def mix(self, scores: Scores, v: Any, seen: np.ndarray) -> np.ndarray:
-        """Integer x K-Means over the tokens that each query sees: float16 (tokens, columns of v)."""
+        """Integer x K-Means over the visible tokens of each query: float16 (tokens, columns of v)."""
         return self._outputs(scores, v, seen=seen)
 
     def _outputs(self, a: Any, b: Any, **options: Any) -> np.ndarray:
@@ -94,7 +94,7 @@ class Units:
     def quantize_scores(
         self, p: np.ndarray, v_scale: np.ndarray | None, bits: int, mode: score_quantizer.Mode
     ) -> Scores:
-        """Integers for rows of scores."""
+        """Integers from rows of scores."""
         scale = None if v_scale is None else np.tile(v_scale, (len(p), 1))
         quantized = self.unit("score_quantizer").quantize(p, scale, bits=bits, mode=mode, preset=self.arith)
         return Scores(quantized.q, quantized.scale, p, fold=mode == "fold")
@@ -102,16 +102,18 @@ class Units:
     def function(
         self, tensor: KMeansTensor, name: index_function.Function, mode: index_function.Mode, scale: Any
     ) -> KMeansTensor:
-        """An FP16 function by a table in place of the codebook."""
+        """An FP16 function by a table instead of the codebook."""
         result: KMeansTensor = self.unit("index_function").apply(tensor, name, mode=mode, scale=scale).tensor
         return result
 
     def elementwise(self, full: str, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
-        """The product `full` element by element, read as FP16 values: float32 (tokens, size)."""
+        """The elementwise product `full`, read as FP16 values: float32 (tokens, size)."""
         unit = units.find("index_product")
         product = product_by(unit.run_compiled if self._compiled else unit.run, a, b, self.arith)
         if product.bits.overflow.any():
-            raise Refused(f"{full}: the product of two outliers left FP16{at(first_index(product.bits.overflow))}")
+            raise Refused(
+                f"{full}: products of outliers must be finite, got an overflow{at(first_index(product.bits.overflow))}"
+            )
         return self.values(product.tensor)
 
     def values(self, tensor: KMeansTensor) -> np.ndarray:

@@ -1,10 +1,9 @@
 """Taps of KLLM's units: values at their ports while a model runs.
 
-A tap shows operations as the model has them, whole: the configuration of a case has the sizes of its tensors, and is a
-ready one only where one has them. Of the many operations of a tensor some are shown: those of the token with the
-largest value, of the first column, of the first query that sees as many keys as a ready configuration has lanes, or as
-the window of the block has. All values come from the records of the parts of a block, those that the answer is computed
-from.
+A tap shows complete operations of the model: the configuration of a case has the sizes of its tensors, and is a ready
+one only if a ready one has these sizes. Of the many operations of a tensor these are shown: those of the token with the
+largest value, of the first column, and of the first query whose visible keys match the lanes of a ready configuration
+or the window of the block. All values come from the records of the parts of a block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +32,14 @@ if TYPE_CHECKING:
 
 INDEX_UNITS = ("index_counter", "index_function", "index_matmul", "index_norm", "index_product")
 UNITS = ("clustering", "concat", "functional", *INDEX_UNITS, "orizuru", "score_quantizer", "weighted_sum")
-OTHERS: dict[Half, tuple[str, ...]] = {  #: units that a half does not reach
+OTHERS: dict[Half, tuple[str, ...]] = {  #: units that a half does not use
     "linear": ("functional", "score_quantizer"),
     "attention": ("index_function", "index_norm", "index_product"),
 }
 
 
 def tapped(config: KllmConfig, half: Half | None = None) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order. half: None stands for both."""
+    """The units whose ports a run under `config` can show, in alphabetical order. half: None for both."""
     if config.quantizer == "rtn":
         return ()
     there = [unit for unit in UNITS if unit != "orizuru" or config.thresholds == "dynamic"]
@@ -75,7 +74,7 @@ class Taps:
         self._encoded(self._full("q"), x, q)
         self._product(self._full("logits"), cut(q, head), keys)
         window = self._sizes.score_rule(self._layer).window
-        whole = np.where(seen <= (window or length), seen, 0)  # 0: a query that does not see its oldest keys
+        whole = np.where(seen <= (window or length), seen, 0)  # 0: its oldest keys are invisible
         self._softmax(attention.logits, whole)
         self._scores(attention.scores, cache.v.scale(length), whole)
         self._mixed(attention.scores, values, whole)
@@ -111,14 +110,14 @@ class Taps:
         sizes: Mapping[str, Any] | None = None,
         **source: Any,
     ) -> None:
-        """inputs: arrays by port, beginning with the axis of cases. sizes: parameters that the model decides."""
+        """inputs: arrays by port, with the axis of cases first. sizes: parameters that depend on the model."""
         name = sized(unit, parameters, **(sizes or {})) if self._watch.wants(unit) else None
         if name is not None:
             first = {"first_token": self._watch.first_token, **source}
             self._watch.emit(self._layer, unit, model_case(why, name, tensor, self._layer, inputs, **first))
 
     def _lanes(self, unit: str, parameters: Mapping[str, Any], size: str) -> int:
-        """Number of keys in the case of a query: as many as a ready configuration takes, or as a window has.
+        """Number of keys in the case of a query: as many as a ready configuration or a window has.
 
         0 if there is no configuration.
         """
@@ -216,7 +215,7 @@ class Taps:
             )
 
     def _softmax(self, logits: np.ndarray, seen: np.ndarray) -> None:
-        """The row of the first query that sees as many keys as a configuration has lanes."""
+        """The row of the first query with as many visible keys as a configuration has lanes."""
         parameters = {"op": "softmax", "softmax": "softmax32" if self._config.preset == "exact" else "fp16"}
         t = self._lanes("functional", parameters, "t")
         for row in np.flatnonzero((seen == t) & (seen > 0))[:1]:
@@ -227,7 +226,7 @@ class Taps:
             )
 
     def _scores(self, scores: Scores, v_scale: np.ndarray, seen: np.ndarray) -> None:
-        """The same for the quantizer of scores."""
+        """The same row at the quantizer of scores."""
         config = self._config
         parameters = {"bits": config.integer_bits, "mode": config.score_scale, "preset": config.preset}
         t = self._lanes("score_quantizer", parameters, "t")
@@ -240,7 +239,7 @@ class Taps:
             )
 
     def _mixed(self, scores: Scores, v: KMeansTensor, seen: np.ndarray) -> None:
-        """The same for the product with V, its first column."""
+        """The same row at the product with V, its first column."""
         parameters, tensor = self._matmul(self._config.integer_bits, v.bits, True), self._full("scores")
         k = self._lanes("index_matmul", parameters, "k")
         for row in np.flatnonzero((seen == k) & (seen > 0))[:1]:
@@ -261,7 +260,7 @@ class Taps:
                 self._emit("index_matmul", parameters, why, tensor, vectors.case(inputs), {"k": k}, **source)
 
     def _table(self, name: str, argument: KMeansTensor) -> None:
-        """The function's table for the token whose argument, activation `name`, has the largest outlier."""
+        """The table for the token whose argument of the activation, `name`, has the largest outlier."""
         parameters = {"mode": self._config.function_table}
         token = vectors.peak(argument)
         words = outlier_words(argument)[token][argument.mask[token]]
@@ -273,6 +272,6 @@ class Taps:
 
 
 def _ports(unit: str, parameters: Mapping[str, Any]) -> list[str]:
-    """Names of the input ports of a configuration, none if there is none."""
+    """Names of the input ports of a configuration; none for no configuration."""
     name, device = config_of(unit, parameters), units.find(unit)
     return [] if name is None else [port.name for port in device.ports(device.configs[name]).inputs]

@@ -12,13 +12,13 @@ INPUTS: dict[tuple[str, ...], str] = {
     ("gate", "up"): "ffn_in",
     ("up",): "ffn_in",
     ("down",): "down_in",
-}  #: linear layers of a block -> the activation that they read
-HEADS = ("q", "k", "v")  #: activations that the attention reads
-NORMED = {"attn_in": "attn_norm", "ffn_in": "ffn_norm"}  #: activation behind a norm -> the norm
+}  #: linear layers of a block -> their input
+HEADS = ("q", "k", "v")  #: activations that attention reads
+NORMED = {"attn_in": "attn_norm", "ffn_in": "ffn_norm"}  #: activation after a norm -> the norm
 
 
 def widths(sizes: ModelConfig) -> dict[str, int]:
-    """Quantized activation of a block -> values of a token; "gate" only where there is one."""
+    """Quantized activation of a block -> values per token; "gate" only if there is one."""
     queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
     values = {
         "attn_in": sizes.width,
@@ -35,12 +35,12 @@ def widths(sizes: ModelConfig) -> dict[str, int]:
 
 
 def activations(sizes: ModelConfig) -> tuple[str, ...]:
-    """The quantized activations of a block; each has a codebook of its own."""
+    """The quantized activations of a block; each has its own codebook."""
     return tuple(widths(sizes))
 
 
 def encoded(model: Model, layer: int) -> tuple[str, ...]:
-    """The activations of a block that are encoded: those of its linear layers, those of its attention, or both."""
+    """The encoded activations of a block: those of its linear layers, those of its attention, or both."""
     sizes: Any = model.config
     linear, attention = layer in model_share.blocks(model), model_share.attends(model)
     return tuple(name for name in activations(sizes) if (attention if name in HEADS else linear))

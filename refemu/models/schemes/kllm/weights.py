@@ -1,4 +1,4 @@
-"""Weights of a KLLM scheme: as they are stored, their scales, and sample weights of the user's [kllm §III-C2, §V-A]."""
+"""Weights of a KLLM scheme: their stored values and scales, and the user's sample weights [kllm §III-C2, §V-A]."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.tensors import widths
 
 NORMS = {"q": "attn_norm", "k": "attn_norm", "v": "attn_norm", "gate": "ffn_norm", "up": "ffn_norm"}
-#: a linear layer behind a norm -> the norm
+#: linear layer after a norm -> the norm
 
 
 def folded(config: KllmConfig) -> bool:
@@ -38,10 +38,10 @@ def stored(model: Model, config: KllmConfig, layer: int, name: str) -> np.ndarra
 
 
 def bias(model: Model, config: KllmConfig, layer: int, name: str) -> np.ndarray | None:
-    """What is added behind a linear layer, float16 (out,), or None (D-kllm-40).
+    """Bias added after a linear layer, float16 (out,), or None (D-kllm-40).
 
-    Its own bias, rounded; behind a delayed LayerNorm with the sum of the norm's bias times the unquantized weights,
-    exact and rounded once; of q with 1 / sqrt(head_dim) in it.
+    Its own bias, rounded; after a delayed LayerNorm plus the sum of the norm's bias times the unquantized weights,
+    exact and rounded once; for q with 1 / sqrt(head_dim) in it.
     """
     sizes: Any = model.config
     full = f"blk.{layer}.{name}"
@@ -55,13 +55,13 @@ def bias(model: Model, config: KllmConfig, layer: int, name: str) -> np.ndarray 
 
 
 def scales(weight: np.ndarray) -> np.ndarray:
-    """Largest magnitude of every output channel, float16 (out,); 1 where all are 0 (D-kllm-11)."""
+    """Largest magnitude of every output channel, float16 (out,); 1 if all are 0 (D-kllm-11)."""
     largest = np.abs(weight).max(axis=1)
     return np.where(largest > 0, largest, np.float16(1))
 
 
 def attention_scale(scale: np.ndarray, sizes: ModelConfig) -> np.ndarray:
-    """The scales, or the biases, of wq with 1 / sqrt(head_dim) in them: no index changes (D-kllm-35)."""
+    """Scales or biases of wq times 1 / sqrt(head_dim): no index changes (D-kllm-35)."""
     return fp16.to_f16(scale.astype(np.float64) / np.sqrt(np.float64(sizes.scale_dim or sizes.head_dim)))
 
 
@@ -74,7 +74,7 @@ class UserWeights:
 
 
 def user_weights(config: KllmConfig, model: Model) -> UserWeights:
-    """The file that `sensitivity` names. Refused: a tensor that is not quantized, another shape, what is no number."""
+    """The file that `sensitivity` names; Refused: a tensor that is not quantized, another shape, not a number."""
     return UserWeights() if config.sensitivity is None else _read(config.sensitivity, model)
 
 
@@ -88,7 +88,7 @@ def _read(path: str, model: Model) -> UserWeights:
     archive, known = Archive(raw, thing), shapes(model)
     for name in archive.names:
         if name not in known:
-            raise Refused(f"{thing}: no tensor {name!r} is quantized")
+            raise Refused(f"{thing}: must name quantized tensors, got {name!r}")
         shape, _, dtype = archive.header(name)
         if shape != known[name] or dtype.kind != "f":
             raise Refused(f"{thing}: {name} must be floats of shape {known[name]}, got {dtype} of shape {shape}")

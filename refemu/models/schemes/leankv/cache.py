@@ -1,6 +1,6 @@
 """Caches of a LeanKV scheme: sequences in the pools of the workers, and the state of each layer there.
 
-Paper: [leankv §6.1]: workers share out the KV heads; each has a pool, a list and tables of its own.
+Paper: [leankv §6.1]: workers divide the KV heads; each has its own pool, list and tables.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,21 +16,21 @@ from refemu.units.leankv.page_manager import FINISH, PROMPT, RELEASE, STEP, Memo
 
 
 class Past:
-    """A moment in a row of passes: leads to all that was done since, so what nobody wants to undo is forgotten.
+    """A point in a sequence of passes. It links to everything done since, so unreferenced points are freed.
 
-    Passes that follow each other without a mark between are undone together.
+    Consecutive passes without a mark between them are undone together.
     """
 
     def __init__(self) -> None:
         self.undo: list[Undo] = []
-        self.journals: list[Journal] = []  #: of the pools, from the second pass on
+        self.journals: list[Journal] = []  #: journals of the pools, from the second pass on
         self.following: Past | None = None
 
     def __repr__(self) -> str:
         return f"Past({len(list(self.all())) - 1} passes ago)"
 
     def all(self) -> Iterator["Past"]:
-        """This moment and the later ones."""
+        """This point and the later ones."""
         moment: Past | None = self
         while moment is not None:
             yield moment
@@ -46,7 +46,7 @@ class Call:
     arrays: dict[str, Any]  #: prompts; or high and low, (S, layers, H)
 
     def lanes(self) -> dict[str, np.ndarray]:
-        """What stands at the ports of page_manager that have lanes, in their order."""
+        """Inputs of page_manager with lanes, in the order of its ports."""
         ports = {"sequences": self.names, **self.arrays}
         return {
             name: np.asarray(ports.get(name, ()), np.int64).ravel() for name in ("sequences", "prompts", "high", "low")
@@ -54,7 +54,7 @@ class Call:
 
 
 class Pools:
-    """The pools of all workers. Arrays hold all heads; each worker gets its part."""
+    """The pools of all workers. Arrays have all heads; each worker gets its part."""
 
     def __init__(self, pools: Sequence[Pool], heads: int) -> None:
         """heads: KV heads of the model."""
@@ -63,8 +63,8 @@ class Pools:
         self.parts: list[slice] = [slice(first, first + size) for first in range(0, heads, size)]
         self.now: Past = Past()
         self._marked = True
-        self.calls: list[Call] = []  #: of the first worker's memory manager, for taps
-        self.histories: dict[int, Any] = {}  #: by request: its prompt and its steps, kept for taps that ask for them
+        self.calls: list[Call] = []  #: calls of the first worker's memory manager, for taps
+        self.histories: dict[int, Any] = {}  #: by request: its prompt and steps, for taps that record them
 
     def __repr__(self) -> str:
         return f"Pools({len(self.pools)} workers, {self.pools[0]!r})"
@@ -75,9 +75,9 @@ class Pools:
         return self.now
 
     def begin(self) -> None:
-        """A new pass: what `note` is told belongs to it."""
+        """Start a new pass; later `note` calls belong to it."""
         self._marked = False
-        self.now.following = self.now = Past()  # from left to right: the old moment leads to the new one
+        self.now.following = self.now = Past()  # from left to right: the old point links to the new one
         calls = len(self.calls)
 
         def undo() -> None:
@@ -86,7 +86,7 @@ class Pools:
         self.note(undo)
 
     def note(self, undo: Undo) -> None:
-        """Remember how to undo something."""
+        """Record how to undo something."""
         self.now.undo.append(undo)
 
     def rewind(self, past: Past) -> None:
@@ -98,20 +98,20 @@ class Pools:
 
     @staticmethod
     def needed(pool: Pool, tokens: int) -> int:
-        """Pages that admission asks for (D-leankv-35)."""
+        """Pages needed for admission (D-leankv-35)."""
         shape = pool.manager.shape
         per_head = -(-tokens // shape.high_tokens) + (shape.low_tokens is not None)
         return int(shape.layers * shape.heads * per_head)
 
     def admit(self, prompts: Mapping[int, int]) -> None:
-        """As `Pool.admit`, in a new pass."""
+        """`Pool.admit`, in a new pass."""
         self.begin()
         for pool in self.pools:
             self.note(pool.admit(prompts))
         self._called(PROMPT, list(prompts), prompts=list(prompts.values()))
 
     def compress(self, prompts: Mapping[int, Prompt]) -> list[list[Classes]]:
-        """As `Pool.compress`, for each pool."""
+        """`Pool.compress`, for each pool."""
         classes = [
             pool.compress({name: prompt.of_heads(heads) for name, prompt in prompts.items()})
             for pool, heads in zip(self.pools, self.parts, strict=True)
@@ -121,7 +121,7 @@ class Pools:
         return classes
 
     def plan(self, names: Sequence[int]) -> list[Plan]:
-        """As `Pool.plan`, in a new pass."""
+        """`Pool.plan`, in a new pass."""
         if self._marked:
             self.begin()
         elif not self.now.journals:
@@ -139,7 +139,7 @@ class Pools:
         return plans
 
     def _called(self, op: int, names: Sequence[int], **arrays: Any) -> None:
-        """Remember a call of the first worker's manager."""
+        """Record a call of the first worker's manager."""
         self.calls.append(Call(op, tuple(names), arrays))
 
     def write(self, plans: Sequence[Plan], layer: int, key: np.ndarray, value: np.ndarray) -> None:
@@ -158,7 +158,7 @@ class Pools:
         )
 
     def finish(self, names: Sequence[int]) -> None:
-        """As `Pool.finish`, which is not undone."""
+        """`Pool.finish`; it cannot be undone."""
         for pool in self.pools:
             pool.finish(names)
         for name in names:
@@ -167,11 +167,11 @@ class Pools:
         self.now, self._marked = Past(), True
 
     def memory(self) -> Memory:
-        """What all sequences take in all pools."""
+        """Memory of all sequences in all pools."""
         return _together([pool.memory() for pool in self.pools])
 
     def memory_of(self, name: int) -> Memory:
-        """What one sequence takes in all pools; the tables, which all share, are whole."""
+        """Memory of one sequence in all pools; the shared tables count in full."""
         return _together([pool.memory_of(name) for pool in self.pools])
 
 
@@ -180,13 +180,13 @@ def _together(parts: Sequence[Memory]) -> Memory:
 
 
 class LayerCache:
-    """What the runtime takes for the cache of a layer: keeps keys and values until attention asks for them."""
+    """The runtime's cache of a layer: stores keys and values until attention reads them."""
 
     key: np.ndarray
     value: np.ndarray
 
     def __init__(self, held: "Held") -> None:
-        self.held = held  #: the caches it is one of
+        self.held = held  #: the caches of all layers
         self.length: int = 0
         self.fresh: bool = True  #: whether the tokens of this pass are a prompt
         self.key = self.value = np.empty((0, 0, 0), np.float32)
@@ -206,7 +206,7 @@ class LayerCache:
 
 @dataclass
 class Pass:
-    """What the layers of one pass share."""
+    """State that the layers of one pass share."""
 
     prompt: Prompt
     plans: list[Plan]
@@ -216,7 +216,7 @@ class Held(Caches):
     """Sequences whose next tokens are computed together: a prompt, or one token of each."""
 
     def __init__(self, layers: int, pools: Pools, names: Sequence[int] = (0,), engine: bool = False) -> None:
-        """engine: somebody else admits the prompt and compresses it, together with others."""
+        """engine: whether an engine admits the prompt and compresses it, together with others."""
         super().__init__(LayerCache(self) for _ in range(layers))
         self.pools: Pools = pools
         self.names: tuple[int, ...] = tuple(names)
@@ -227,29 +227,29 @@ class Held(Caches):
         return f"Held({len(self)} layers, sequences {self.names}, {self.pools!r})"
 
     def passes(self, ids: np.ndarray) -> list[np.ndarray]:
-        """A prompt at once, everything after it token by token."""
+        """A prompt at once, later tokens one by one."""
         return [ids] if len(self[0]) == 0 else [ids[t : t + 1] for t in range(len(ids))]
 
     def mark(self) -> Past:
-        """Where the pools are now."""
+        """Current state of the pools."""
         return self.pools.mark()
 
     def rewind(self, tokens: int, mark: Past) -> None:
-        """Back to there."""
+        """Restore the state of a mark."""
         self.pools.rewind(mark)
         for cache in self:
             cache.length = tokens
 
     def storage_bits(self) -> int:
-        """Bits of the stored tokens of all sequences, with metadata, scores and positions; pages are not whole."""
+        """Size of the stored tokens of all sequences in bits, with metadata, scores, positions, but not whole pages."""
         return 8 * self.pools.memory().token_bytes
 
     def start_prompt(self, tokens: int) -> None:
-        """A pass over a prompt begins: take its pages, unless the engine did."""
+        """Start a prompt: take its pages, unless the engine did."""
         self.current = Pass(Prompt(), [])
         if not self.engine:
             self.pools.admit({self.names[0]: tokens})
 
     def start_step(self) -> None:
-        """A step begins: plan it for all layers."""
+        """Start a step: plan it for all layers."""
         self.current = Pass(Prompt(), self.pools.plan(self.names))

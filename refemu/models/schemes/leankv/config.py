@@ -1,9 +1,9 @@
 """Parameters of schemes `leankv`, `leankv-k8v4`, ...: a KV cache in pages of one or two precisions [leankv §4-§6].
 
-Everything but attention is scheme `fp16`. The prompt attends to its full-precision keys and values; then its tokens are
-pruned, or stored at the low or the high precision, by the attention they got. Every later token is stored first, at
-the price of another one where the policy says so, and attends to the pages. So prompt and decode differ: the first call
-of a session is the prompt, and every token after it a step.
+Everything except attention is scheme `fp16`. The prompt attends to its full-precision keys and values; then its tokens
+are pruned, or stored at the low or the high precision, according to the attention they got. Every later token is stored
+first, in exchange for another one if the policy says so, and attends to the pages. Prompt and decode therefore differ:
+the first call of a session is the prompt, and every token after it a step.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -44,10 +44,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "reserve_low": 1,
         "table_extra": 2,
     },
-}  #: what a field that is None stands for
+}  #: values of fields that are None
 Policy: TypeAlias = Literal["algorithm1", "diffkv", "static"]
 Rule: TypeAlias = Literal["cumulative", "per_token", "static"]
-#: of the prompt, by policy
+#: rule of the prompt, by policy
 RULES: dict[Policy, Rule] = {"algorithm1": "cumulative", "diffkv": "per_token", "static": "static"}
 Quirk: TypeAlias = Literal["score_by_rank", "lane_max", "position_epoch", "partition_score"]
 QUIRKS: tuple[Quirk, ...] = get_args(Quirk)
@@ -62,53 +62,53 @@ FRACTIONS = ("t_low", "t_high", "alpha_prune", "alpha_quant", "softmax_eps")
 
 @parameters
 class LeanKvConfig(Scheme):
-    """Parameters of the LeanKV schemes. None: as the preset says, or as the model needs it."""
+    """Parameters of the LeanKV schemes. None: set by the preset or the model."""
 
     paper: ClassVar[str] = "leankv §4, §5, §6"
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("attention",)
-    other_half: ClassVar[str] = "LeanKV's linear layers are those of fp16: put fp16 there"
+    other_half: ClassVar[str] = "LeanKV computes no linear layers: put fp16 there"
 
     high: PairName = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`
-    low: PairName | None = "K4V2"  #: of the others; None: one precision
-    preset: Preset = "paper"  #: or "diffkv", the later published code
-    policy: Policy | None = None  #: of the steps: "algorithm1", "diffkv" or "static" (D-leankv-26)
+    low: PairName | None = "K4V2"  #: precision of the others; None: one precision
+    preset: Preset = "paper"  #: "diffkv": the later published code
+    policy: Policy | None = None  #: policy of the steps (D-leankv-26)
     window: int = 64  #: W, the newest tokens, which stay at the high precision
     t_low: float = 0.0  #: T_l, below which tokens are pruned (D-leankv-51)
     t_high: float = 0.01  #: T_h, below which they are low
-    alpha_prune: float = 0.02  #: of rule "per_token" and policy "diffkv": below alpha_prune / tokens a token is pruned
-    alpha_quant: float = 1.0  #: of the same: below alpha_quant / tokens a token gets the low precision
+    alpha_prune: float = 0.02  #: rule "per_token", policy "diffkv": a token is pruned below alpha_prune / tokens
+    alpha_quant: float = 1.0  #: same rule and policy: low precision below alpha_quant / tokens
     keep_percent: int = 100  #: budget of every head under policy "static"
-    rule: Rule | None = None  #: of the prompt: "cumulative", "per_token", "static"; None: by the policy (D-leankv-20)
-    sort: Literal["stable", "bitonic"] | None = None  #: order of a prompt's tokens: "stable" or "bitonic" (D-leankv-23)
-    low_cumsum: Literal["total", "restart"] = "total"  #: or "restart" (D-leankv-21)
-    score_rule: Literal["share", "cumulative"] = "share"  #: what Algorithm 1 compares; or "cumulative" (D-leankv-27)
+    rule: Rule | None = None  #: rule of the prompt; None: by the policy (D-leankv-20)
+    sort: Literal["stable", "bitonic"] | None = None  #: order of a prompt's tokens (D-leankv-23)
+    low_cumsum: Literal["total", "restart"] = "total"  #: where sums of low tokens start (D-leankv-21)
+    score_rule: Literal["share", "cumulative"] = "share"  #: significance that Algorithm 1 compares (D-leankv-27)
     score_queries: int | None = None  #: last queries of a prompt that count; 0: all (D-leankv-16)
-    include_self: bool | None = None  #: a token's attention to itself counts (D-leankv-17)
-    normalize: bool | None = None  #: shares of 1, not means (D-leankv-18)
-    gqa: Literal["max", "mean"] = "max"  #: how query heads that share a KV head are joined; or "mean" (D-leankv-19)
-    gqa_order: Literal["sums", "queries"] = "sums"  #: after the sums of each head; or before (D-leankv-19)
-    order: Literal["kernel", "sequential"] = "kernel"  #: of the sums over pages; or "sequential" (D-leankv-41)
-    fma: bool = True  #: (D-leankv-42)
-    softmax_div: Literal["div", "recip_mul"] | None = None  #: "div" or "recip_mul" (D-leankv-45)
-    softmax_eps: float | None = None  #: added to the sum that the softmax divides by
-    partition_tokens: int | None = None  #: 0: none (D-leankv-46)
-    lazy_pages: bool | None = None  #: a page when a token needs it (D-leankv-34)
-    reserve_low: int | None = None  #: pages more for a prompt (D-leankv-35)
+    include_self: bool | None = None  #: whether a token's attention to itself counts (D-leankv-17)
+    normalize: bool | None = None  #: whether significance is shares of 1, not means (D-leankv-18)
+    gqa: Literal["max", "mean"] = "max"  #: combines query heads of a KV head (D-leankv-19)
+    gqa_order: Literal["sums", "queries"] = "sums"  #: combine after the sums of each head, or before (D-leankv-19)
+    order: Literal["kernel", "sequential"] = "kernel"  #: order of the sums over pages (D-leankv-41)
+    fma: bool = True  #: fused multiply-add (D-leankv-42)
+    softmax_div: Literal["div", "recip_mul"] | None = None  #: division of the softmax (D-leankv-45)
+    softmax_eps: float | None = None  #: added to the divisor of the softmax
+    partition_tokens: int | None = None  #: tokens of a partition; 0: no partitions (D-leankv-46)
+    lazy_pages: bool | None = None  #: whether a page is taken when a token needs it (D-leankv-34)
+    reserve_low: int | None = None  #: extra pages for a prompt (D-leankv-35)
     table_extra: int | None = None  #: cells of an entry beyond max_len / table_tokens (D-leankv-36)
-    table_tokens: int | None = None  #: tokens that a cell of the page table stands for; None: of a high page
-    scrub: bool = False  #: -1 into cells that are no longer used (D-leankv-40)
-    page_bytes: int | None = None  #: None: by the search (D-leankv-13)
-    #: packs of a key side by side; None, of the four: 4, 4, 2, 8, halved until the head size has them (D-leankv-12)
+    table_tokens: int | None = None  #: tokens per cell of the page table; None: those of a high page
+    scrub: bool = False  #: whether unused cells become -1 (D-leankv-40)
+    page_bytes: int | None = None  #: bytes of a page; None: by a search (D-leankv-13)
+    #: adjacent packs of a key; None, for all four: 4, 4, 2, 8, halved until they fit the head size (D-leankv-12)
     k_vec: int | None = None
-    k_group: int | None = None  #: threads that share a key, each with packs of its own (D-leankv-12)
-    v_vec: int | None = None  #: tokens of a value pack side by side (D-leankv-12)
+    k_group: int | None = None  #: threads that share a key, each with its own packs (D-leankv-12)
+    v_vec: int | None = None  #: adjacent tokens in a value pack (D-leankv-12)
     v_group: int | None = None  #: threads that share a value (D-leankv-12)
-    align: tuple[int, ...] = kv_layout.ALIGN  #: bytes (D-leankv-14)
-    num_pages: int | None = None  #: of the pool of one worker; None: enough
+    align: tuple[int, ...] = kv_layout.ALIGN  #: alignment of parts and of the end, in bytes (D-leankv-14)
+    num_pages: int | None = None  #: pages in the pool of one worker; None: enough
     max_len: int | None = None  #: most tokens of a request; None: the model's context
-    slots: int = 4  #: requests at a time in one pool; a session has a pool of its own
-    workers: int = 1  #: that share out the KV heads, each with a pool [leankv §6.1]
+    slots: int = 4  #: concurrent requests of one pool; a session has its own pool
+    workers: int = 1  #: workers that divide the KV heads, each with a pool [leankv §6.1]
     quirks: tuple[Quirk, ...] = ()  #: defects of the published code, some of QUIRKS
 
     def __post_init__(self) -> None:
@@ -123,7 +123,7 @@ class LeanKvConfig(Scheme):
         self._set("quirks", tuple(sorted(self.quirks)))
         require_options(self, "leankv")
         if len(self.align) != 2:
-            raise Refused(f"leankv: align must be two numbers of bytes, got {self.align}")
+            raise Refused(f"leankv: align must be two numbers, in bytes, got {self.align}")
         for size in self.align:
             require_int(size, 1, 1 << 30, "leankv", "align")
         self._require_precisions()
@@ -132,7 +132,7 @@ class LeanKvConfig(Scheme):
         object.__setattr__(self, name, value)
 
     def _require_precisions(self) -> None:
-        """Refuse thresholds out of order, and pairs that do not go with each other or with the policy."""
+        """Reject thresholds out of order, and precisions that do not fit each other or the policy."""
         if self.high == self.low:
             raise Refused(f"leankv: high and low precision must differ, got {self.high} and {self.low}")
         if not 0 <= self.t_low <= 1 or not 0 <= self.t_high <= 1 or (self.low and self.t_low > self.t_high):
@@ -152,18 +152,18 @@ class LeanKvConfig(Scheme):
 
     @property
     def two_phases(self) -> bool:
-        """A prompt attends to full precision, a step to the pages."""
+        """True: a prompt attends to full precision, a step to the pages."""
         return True
 
     def of(self, name: str) -> Any:
-        """A field, or what stands for it where it is None."""
+        """A field, or its value by preset if it is None."""
         value = getattr(self, name)
         if value is None and name == "rule":
             return RULES[self.of("policy")]
         return PRESETS[self.preset].get(name) if value is None else value
 
     def thresholds(self, rule: str) -> tuple[float, float]:
-        """T_l and T_h, or alpha_prune and alpha_quant; without a low precision the first one twice."""
+        """T_l and T_h, or alpha_prune and alpha_quant; without a low precision the first twice."""
         low, high = (
             (self.alpha_prune, self.alpha_quant) if rule in ("per_token", "diffkv") else (self.t_low, self.t_high)
         )
@@ -184,7 +184,7 @@ def single(pair: PairName) -> LeanKvConfig:
 
 
 SINGLE: tuple[PairName, ...] = ("K8V8", "K8V4", "K8V2", "K4V4", "K4V2", "K4V1", "K4V8", "K2V4", "K16V16")
-#: name -> configuration; `leankv` also prunes, which T_l = 0 does not (D-leankv-51)
+#: configurations by name; `leankv` also prunes, which needs T_l above 0 (D-leankv-51)
 READY = {
     "leankv": LeanKvConfig(t_low=0.0001),
     **{f"leankv-{pair.lower()}": single(pair) for pair in SINGLE},

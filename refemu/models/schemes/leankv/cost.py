@@ -1,6 +1,6 @@
-"""Cost of a run on LeanKV's machine, from sizes and what the scheme stored. Decision: D-leankv-65 (what is counted).
+"""Cost of a run on LeanKV's accelerator, from sizes and the tokens stored. Decision: D-leankv-65 (counts).
 
-Paper: [leankv §4, §6.1, §6.2]. Comparisons depend on the data: the two compressors are asked.
+Paper: [leankv §4, §6.1, §6.2]. Comparisons depend on the data: they come from the two compressors.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
 
 
 def _prompt(prepared: Any, q: np.ndarray, shares: np.ndarray, pool: Pool) -> Iterator[tuple[str, Cost]]:
-    """Both products of every head over the prompt itself, then what its tokens cost on the way to the pages.
+    """Both products of every head over the prompt itself, then the cost of storing its tokens in pages.
 
     A token reads the keys and values up to its own. shares: (H, N).
     """
@@ -78,10 +78,10 @@ def _terms(prepared: Any, tokens: int) -> int:
 
 
 def _step(prepared: Any, layer: int, pool: Pool, plan: Plan) -> Cost:
-    """The step that was planned last: decisions, moves, writes, attention over the pages."""
+    """The last planned step: decisions, moves, writes, attention over the pages."""
     sizes = prepared.model
     lengths, before = plan.lengths[:, layer].reshape(-1, 2), plan.before.lengths[:, layer].reshape(-1, 2)
-    unread = 2 if prepared.units.arithmetic.include_self else 0  # words of a position
+    unread = 2 if prepared.units.arithmetic.include_self else 0  # words of a position that are not read
     words, tokens = 0, int(integers.total(lengths))
     for section, page in enumerate(pool.layouts.sections):
         words += int(integers.total(lengths[:, section])) * (page.record_words - unread)
@@ -94,7 +94,7 @@ def _step(prepared: Any, layer: int, pool: Pool, plan: Plan) -> Cost:
 
 
 def _compared(prepared: Any, layer: int, plan: Plan) -> int:
-    """Candidates that the decisions of a layer looked at."""
+    """Number of candidates in the decisions of a layer."""
     stored, deciding = plan.before, prepared.units.deciding()
     score, position, lengths = (array[:, layer] for array in (stored.score, stored.position, stored.lengths))
     result = units.find("generation_compressor").evaluate(

@@ -1,9 +1,9 @@
 """Several requests of different lengths in one pool, step by step, as a serving engine runs them [leankv §5.3, §6.1].
 
-A step gives back the pages of requests that ended; then, if waiting requests fit, it is one prompt step for as many as
-fit, in the order of arrival; else one generation step for all that run, in the order of admission (D-leankv-52).
-Requests share no page, so the tokens of one do not depend on the others. Nothing is preempted: a pool that runs out in
-a generation step raises OutOfPages, and nothing has changed (D-leankv-53).
+A step first frees the pages of requests that ended. If waiting requests fit, it is then one prompt step for as many as
+fit, in the order of arrival; otherwise one generation step for all running requests, in the order of admission
+(D-leankv-52). Requests share no page, so the tokens of one do not depend on the others. Nothing is preempted: a pool
+without free pages raises OutOfPages in a generation step and changes nothing (D-leankv-53).
 """
 
 from collections import deque
@@ -28,15 +28,15 @@ class Request:
 
     name: int
     prompt: np.ndarray  #: token ids
-    following: deque[int]  #: tokens that follow whatever the logits say
+    following: deque[int]  #: given tokens to continue with
     count: int  #: tokens to choose after those
     chosen: list[int] = field(default_factory=list)
-    rows: list[np.ndarray] = field(default_factory=list)  #: logits behind the prompt and every later token
+    rows: list[np.ndarray] = field(default_factory=list)  #: logits after the prompt and every later token
     next: int = -1  #: token of the next step
 
     @property
     def ended(self) -> bool:
-        """Whether every token is there."""
+        """Whether the request has all its tokens."""
         return not self.following and len(self.chosen) >= self.count
 
     @property
@@ -45,7 +45,7 @@ class Request:
         return np.stack(self.rows)
 
     def take(self, row: np.ndarray) -> None:
-        """Logits of the last token; the next token is the given one or the largest, the lowest id of equals."""
+        """Add the logits of the last token; the next token is the given one, or the likeliest (lowest id of equals)."""
         self.rows.append(row)
         if self.following:
             self.next = self.following.popleft()
@@ -56,25 +56,25 @@ class Request:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step did."""
+    """Report of one step."""
 
-    kind: str  #: "prompt", "generation", or "finish" where nothing was left to compute
-    names: tuple[int, ...]  #: requests that it computed
-    finished: tuple[int, ...]  #: requests whose pages it gave back before
-    memory: Memory  #: after it
+    kind: str  #: "prompt", "generation", or "finish" if nothing was computed
+    names: tuple[int, ...]  #: computed requests
+    finished: tuple[int, ...]  #: ended requests whose pages were freed before
+    memory: Memory  #: memory after the step
 
 
 class Engine:
     """Requests under one scheme.
 
-    `prepared` is what `models.prepare` returns for a LeanKV scheme, or for a mix with the attention of one.
+    `prepared` is the result of `models.prepare` for a LeanKV scheme, or for a mix with its attention.
     """
 
     def __init__(self, prepared: Any, slots: int | None = None, taps: Tap | None = None) -> None:
-        """slots: requests at a time; None: as the configuration says."""
-        paged = getattr(prepared, "attention_part", prepared)  # of a mix, the part that holds the pages
+        """slots: concurrent requests; None: as in the configuration."""
+        paged = getattr(prepared, "attention_part", prepared)  # in a mix, the part with the pages
         if not isinstance(paged, LeanKv):
-            raise Refused(f"engine: a LeanKV scheme is needed, got {prepared!r}")
+            raise Refused(f"engine: the scheme must be LeanKV's, got {prepared!r}")
         self.prepared: Any = prepared
         self.paged: LeanKv = paged
         self.slots: int = paged.lean.slots if slots is None else slots
@@ -89,20 +89,20 @@ class Engine:
 
     @property
     def counters(self) -> dict[str, int]:
-        """What all requests counted, by name."""
+        """Counters of all requests by name."""
         return dict(sorted(self._watch.counters.items()))
 
     def submit(self, ids: Sequence[int] | np.ndarray, count: int = 0, following: Sequence[int] = ()) -> int:
-        """A new request; returns its name.
+        """Add a request; returns its name.
 
-        ids: the prompt. following: tokens that come next in any case; count: tokens to choose after those. The last
-        token needs no step of its own. Refuses an empty prompt, no token to come, what will never fit.
+        ids: the prompt. following: given tokens after it; count: tokens to choose after those. The last token needs no
+        step. Raises Refused for an empty prompt, no tokens to add, and a request that can never fit.
         """
         tokens, later = require_tokens(ids, self.prepared), [int(token) for token in following]
         if later:
             require_tokens(later, self.prepared, len(tokens) - 1)
         if count < 0 or len(later) + count < 1:
-            raise Refused(f"engine: a request needs a token to come, got count {count} and {len(later)} given")
+            raise Refused(f"engine: a request must add a token, got count {count} and {len(later)} given")
         self._require_room(len(tokens), len(tokens) + len(later) + count - 1)
         name = len(self.requests)
         self.requests[name] = Request(name, tokens, deque(later), count)
@@ -110,18 +110,20 @@ class Engine:
         return name
 
     def _require_room(self, prompt: int, length: int) -> None:
-        """Refuse a request that can never be served."""
+        """Raise Refused for a request that can never be served."""
         shape = self.pools.pools[0].manager.shape
         most, needed = min(shape.max_len, self.prepared.model.context), self.pools.needed(self.pools.pools[0], prompt)
         require_within_window(self.prepared.model, length)
         if length > most:
-            raise Refused(f"engine: a request may have {most} tokens, got {length}")
+            raise Refused(f"engine: a request must have at most {most} tokens, got {length}")
         if needed > shape.pages:
-            raise Refused(f"engine: a prompt of {prompt} tokens needs {needed} pages, the pool has {shape.pages}")
+            raise Refused(
+                f"engine: the pool must have {needed} pages for a prompt of {prompt} tokens, got {shape.pages}"
+            )
 
     def step(self) -> Step | None:
-        """The next step; None when all requests have ended and their pages are free. One that raises changes nothing
-        but that ended requests are finished.
+        """The next step; None when all requests have ended and their pages are free. If it raises, ended requests are
+        finished, and nothing else changes.
         """
         finished = tuple(name for name in self.running if self.requests[name].ended)
         if finished:
@@ -147,7 +149,7 @@ class Engine:
         return Step(kind, tuple(rows), finished, self.pools.memory())
 
     def run(self) -> dict[int, list[int]]:
-        """Step until all requests have ended; their chosen tokens by name."""
+        """Step until all requests have ended; returns their chosen tokens by name."""
         while self.step() is not None:
             pass
         return {name: request.chosen for name, request in self.requests.items()}
@@ -165,7 +167,7 @@ class Engine:
         return names
 
     def _prompts(self, names: Sequence[int]) -> dict[int, np.ndarray]:
-        """Run prompts one by one, and compress all together."""
+        """Run prompts one by one, and compress them together."""
         rows, prompts = {}, {}
         self.pools.admit({name: len(self.requests[name].prompt) for name in names})
         for name in names:
@@ -174,7 +176,7 @@ class Engine:
         return rows
 
     def _prompt(self, name: int) -> tuple[np.ndarray, Prompt]:
-        """The logits behind a prompt, and what its layers leave for the compressor."""
+        """The logits after a prompt, and the arrays of its layers for the compressor."""
         held = Held(self.prepared.model.blocks, self.pools, (name,), engine=True)
         self._watch.first_token = 0
         x = decoder(self.prepared, self.requests[name].prompt, held, self._watch)
@@ -203,10 +205,10 @@ class _Rows:
         return getattr(self._prepared, name)
 
     def position(self, start: int, count: int) -> np.ndarray:
-        """Of every row that of its own sequence."""
+        """Embeddings of every row at the position of its own sequence."""
         return np.concatenate([self._prepared.position(position, 1) for position in self._positions])
 
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
-        """Every row at the position of its own sequence."""
+        """Rotation of every row at the position of its own sequence."""
         rows = [self._prepared.rotate(x[row : row + 1], position) for row, position in enumerate(self._positions)]
         return np.concatenate(rows)

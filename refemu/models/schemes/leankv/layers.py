@@ -1,6 +1,6 @@
-"""A decoder under a LeanKV scheme: scheme `fp16` but for the attention and the cache [leankv §4, §6, §7.4].
+"""A decoder under a LeanKV scheme: scheme `fp16` except for attention and cache [leankv §4, §6, §7.4].
 
-A prompt attends like scheme `fp16`, over keys and values that are not quantized, in the same order of sums; its
+A prompt attends as in scheme `fp16`, over keys and values that are not quantized, in the same order of sums; its
 probabilities are the significance of its tokens (D-leankv-49). Steps attend to the pages.
 """
 
@@ -34,38 +34,38 @@ class LeanKv(Fp16):
 
     def __init__(self, model: Model, config: LeanKvConfig, backend: Backend, progress: Progress) -> None:
         require_plain_scores(model)
-        self._configure(model.config, config, backend)  # refuses before the weights are prepared
+        self._configure(model.config, config, backend)  # checks before the weights are prepared
         super().__init__(model, config, backend, progress)
 
     def _configure(self, sizes: Any, config: LeanKvConfig, backend: Backend) -> None:
         if sizes.kv_heads % config.workers:
-            raise Refused(f"leankv: {sizes.kv_heads} KV heads cannot be shared out to {config.workers} workers")
+            raise Refused(f"leankv: workers must divide the {sizes.kv_heads} KV heads, got {config.workers}")
         self.lean, self.units = config, Units(config, backend, layout.pages(config, sizes.head_dim))
 
     def under(self, config: LeanKvConfig) -> "LeanKv":
-        """The same weights under another configuration, nothing prepared anew."""
+        """The same weights under another configuration; nothing is prepared again."""
         other = copy.copy(self)
         other._configure(self.model, config, self.backend)
         other.config = config
         return other
 
     def pools(self, slots: int) -> Pools:
-        """Empty pools for so many requests."""
+        """Empty pools for this number of requests."""
         shape = layout.shape(self.lean, self.model, slots)
         return Pools([Pool(self.units, shape) for _ in range(self.lean.workers)], self.model.kv_heads)
 
     def caches(self) -> Caches:
-        """Those of one sequence, in pools of its own."""
+        """Caches of one sequence, with its own pools."""
         return Held(self.model.blocks, self.pools(1))
 
     def cache(self, layer: int) -> NoReturn:
-        """Refused: layers share the pages of a sequence."""
+        """Raises Refused: layers share the pages of a sequence."""
         raise Refused("leankv: layers share one pool of pages; use caches()")
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
-        """Over the prompt itself, or over the pages once the new tokens are in them."""
+        """Attention over the prompt itself, or over the pages once the new tokens are in them."""
         held: Held = cache.held
-        if not held.engine:  # which checks requests when they are submitted
+        if not held.engine:  # an engine checks requests in `submit`
             require_within_window(self.model, len(cache))
         if cache.fresh:
             return self._prompt(layer, held, q, watch)
@@ -80,11 +80,11 @@ class LeanKv(Fp16):
         return out.reshape(len(q), -1)
 
     def prompt_attention(self, layer: int, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Attention of a prompt that nothing follows: that of scheme `fp16`, without pages (D-leankv-49)."""
+        """Attention of a prompt without later tokens: that of scheme `fp16`, without pages (D-leankv-49)."""
         return self.backend.attention(q, k, v, self._scale, 0, self.model.score_rule(layer)).reshape(len(q), -1)
 
     def _prompt(self, layer: int, held: Held, q: np.ndarray, watch: Watch) -> np.ndarray:
-        """One layer of a prompt; behind the last one its tokens are compressed, unless the engine does that."""
+        """One layer of a prompt; after the last one its tokens are compressed, unless the engine does that."""
         if layer == 0:
             held.start_prompt(len(q))
         out = self.prompted(layer, held.current.prompt, held[layer], q, watch)
@@ -93,7 +93,7 @@ class LeanKv(Fp16):
         return out
 
     def prompted(self, layer: int, prompt: Prompt, cache: LayerCache, q: np.ndarray, watch: Watch) -> np.ndarray:
-        """Attention of a prompt; what the compressor needs of it goes into `prompt`."""
+        """Attention of a prompt; `prompt` receives the arrays for the compressor."""
         out, significance = self.units.prompt(q, cache.key, cache.value, self._scale)
         for stored, array in (
             (prompt.keys, cache.key),
@@ -107,7 +107,7 @@ class LeanKv(Fp16):
         return out.reshape(len(q), -1)
 
     def compress(self, pools: Pools, prompts: Mapping[int, Prompt], watch: Watch) -> None:
-        """Put prompts into their pages, and count what became of the tokens, of all layers and KV heads."""
+        """Write prompts into their pages, and count the outcomes of the tokens of all layers and KV heads."""
         classes = pools.compress(prompts)
         if watch.taps is not None:
             taps.compressed(self.units, pools, prompts, classes, watch)
@@ -119,7 +119,7 @@ class LeanKv(Fp16):
             watch.count("tokens_pruned", seen - kept)
 
     def planned(self, held: Held, watch: Watch) -> None:
-        """A step is planned: count what all its layers will read, and what becomes of the tokens."""
+        """Count the reads of a planned step in all its layers, and the outcomes of tokens."""
         for pool, plan in zip(held.pools.pools, held.current.plans, strict=True):
             size, heads = pool.layouts.high.head_size, plan.moves[0].size
             read = [
@@ -134,7 +134,7 @@ class LeanKv(Fp16):
 
 
 def require_plain_scores(model: Model) -> None:
-    """Refuse what the attention over pages does not have: a soft cap, ALiBi, another scale (D-leankv-67)."""
+    """Raise Refused for features that attention over pages lacks: a soft cap, ALiBi, another scale (D-leankv-67)."""
     sizes: Any = model.config
     absent = {
         "soft cap of the logits": sizes.attention_cap != 0,
@@ -143,16 +143,16 @@ def require_plain_scores(model: Model) -> None:
     }
     more = [name for name, there in absent.items() if there]
     if more:
-        raise Refused(f"leankv: the attention over pages has no {', no '.join(more)}, as {model.name} needs")
+        raise Refused(f"leankv: attention over pages lacks {' and '.join(more)}, which {model.name} needs")
 
 
 def require_within_window(sizes: ModelConfig, tokens: int) -> None:
-    """Refuse a text longer than a sliding window of the model (D-leankv-67)."""
+    """Raise Refused for a text longer than a sliding window of the model (D-leankv-67)."""
     window = sizes.shortest_window
     if window and tokens > window:
         raise Refused(
-            f"leankv: pages have no sliding window, and a query of this model sees {window} keys: "
-            f"a text may have {window} tokens, got {tokens}"
+            "leankv: pages have no sliding window, so a text must have at most the "
+            f"{window} tokens of the model's window, got {tokens}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Page layouts for heads of any size, and the memory manager that a model needs.
+"""Page layouts for heads of any size, and a memory manager for a model.
 
 Paper: [leankv §6.2], which names Kvec, Kgroup, Vvec and Vgroup without numbers; [leankv §5.3]. Decisions: D-leankv-12
 (constants), D-leankv-36 (cells of an entry).
@@ -16,12 +16,12 @@ from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.units.leankv.page_manager import Shape
 from refemu.units.leankv.paged_attention import Pages
 
-USUAL = {"k_vec": 4, "k_group": 4, "v_vec": 2, "v_group": 8}  #: what fits heads of 128
-HALVED = ("v_group", "k_group", "k_vec")  #: searched in this order, the last one first: it decides no bit of a result
+USUAL = {"k_vec": 4, "k_group": 4, "v_vec": 2, "v_group": 8}  #: constants for heads of 128
+HALVED = ("v_group", "k_group", "k_vec")  #: halved from the last to the first; no bit depends on it
 
 
 def pages(config: LeanKvConfig, head_size: int) -> Pages:
-    """The layouts of high and low pages for heads of this size; refuses precisions that have none."""
+    """The layouts of high and low pages for heads of this size; raises Refused for precisions without a layout."""
     pairs = [hetero_kv.find(name) for name in (config.high, config.low) if name]
     align = (config.align[0], config.align[1])
     sizes = constants(head_size, pairs, {name: getattr(config, name) for name in USUAL}, config.page_bytes, align)
@@ -39,7 +39,7 @@ def shape(config: LeanKvConfig, sizes: ModelConfig, slots: int) -> Shape:
     """The memory manager of one worker for `slots` requests at a time."""
     layouts, max_len = pages(config, sizes.head_dim), config.max_len or sizes.context
     heads, tokens = sizes.kv_heads // config.workers, config.table_tokens or layouts.high.tokens
-    if config.table_tokens is None and config.preset == "diffkv":  # the published code knows one length for all pairs
+    if config.table_tokens is None and config.preset == "diffkv":  # the published code has one length for all pairs
         high = layouts.high
         fitting = kv_layout.tokens_in(sizes.head_dim, hetero_kv.K8V8, high.size, high.v_vec, high.align)
         tokens = min(tokens, fitting or tokens)
@@ -67,10 +67,10 @@ def constants(
     page_bytes: int | None,
     align: tuple[int, int],
 ) -> dict[str, int]:
-    """The constants under which all `pairs` have a layout: those given, else the usual ones, halved until all fit.
+    """Constants under which all `pairs` have a layout: the given ones, else the usual ones, halved until all fit.
 
-    Kvec is halved first, then Kgroup, then Vgroup. Refuses, in the words of the format, where nothing fits, and names
-    what would, where something was given.
+    Kvec is halved first, then Kgroup, then Vgroup. If nothing fits, raises the format's error; if something was given,
+    the error also names constants that fit.
     """
     fixed = {name: value for name, value in wanted.items() if value is not None}
     choices = [[fixed[name]] if name in fixed else _halves(USUAL[name]) for name in HALVED]
@@ -89,7 +89,7 @@ def constants(
         raise refused
     other = constants(head_size, pairs, {}, page_bytes, align)
     options = ", ".join(f"{name}={other[name]}" for name in USUAL)
-    raise Refused(f"{refused}; {options} would do, which is what the scheme takes where none of them is given")
+    raise Refused(f"{refused}; use {options}, the default")
 
 
 def _halves(value: int) -> list[int]:

@@ -1,8 +1,8 @@
-"""The pages of one worker's KV heads: prompts are compressed into them, steps change them, attention reads them.
+"""Pages of one worker's KV heads: prompts are compressed into them, steps change them, attention reads them.
 
-Paper: [leankv §5.3, §6.1]. Every method serves all sequences, layers and heads of a call at once; what it decides is
-decided by the units. Decisions: D-leankv-25 (window tokens in high pages), D-leankv-33 (a step is planned for all
-layers before the first of them runs), D-leankv-50 (keys are stored behind the rotation), D-leankv-53 (too few pages).
+Paper: [leankv §5.3, §6.1]. Every method serves all sequences, layers and heads of a call at once; the units decide.
+Decisions: D-leankv-25 (window tokens in high pages), D-leankv-33 (a step is planned for all layers before the first of
+them runs), D-leankv-50 (keys are stored after the rotation), D-leankv-53 (too few pages).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ Undo = Callable[[], None]
 
 @dataclass
 class Prompt:
-    """Arrays that the layers leave of a prompt, one per layer, H KV heads."""
+    """Arrays of a prompt from the layers, one per layer, for H KV heads."""
 
     keys: list[np.ndarray] = field(default_factory=list)  #: (N, H, F) fp16 values
     values: list[np.ndarray] = field(default_factory=list)
@@ -55,26 +55,26 @@ class Stored:
 class Plan:
     """One step of some sequences, decided for all layers and heads: (S, layers, H)."""
 
-    positions: np.ndarray  #: (S,) of the new tokens
-    prompts: np.ndarray  #: (S,) tokens of the prompts
+    positions: np.ndarray  #: (S,) positions of the new tokens
+    prompts: np.ndarray  #: (S,) lengths of the prompts
     before: Stored
     decided: Any  #: Result of generation_compressor
     cells: np.ndarray  #: (..., L) entries with the pages of the step
     lengths: np.ndarray  #: (..., 2) with the new tokens
-    high: np.ndarray  #: (..., 2) page and slot that the new token takes
-    low: np.ndarray  #: (..., 2) where the token of that slot goes
-    moves: np.ndarray  #: (...) whether it goes anywhere
+    high: np.ndarray  #: (..., 2) page and slot of the new token
+    low: np.ndarray  #: (..., 2) destination of the token in that slot
+    moves: np.ndarray  #: (...) whether that token moves
 
     @property
     def grown(self) -> np.ndarray:
-        """(...) whether a head stores a token more."""
+        """(...) whether a head stores one more token."""
         return np.asarray(self.decided.delta_high | self.decided.delta_low)
 
 
 class Journal:
-    """A pool as it is now: the pages of some sequences at once, other pages when they are about to change.
+    """State of a pool: the pages of some sequences at once, other pages just before they change.
 
-    So going back over many steps takes one copy of the pages, not one of the scores for every step.
+    Rewinding many steps thus takes one copy of the pages, not a copy of the scores per step.
     """
 
     def __init__(self, pool: "Pool", names: Sequence[int]) -> None:
@@ -86,12 +86,12 @@ class Journal:
         self.keep(cells[(cell < high) | (cell >= cells.shape[-1] - low)])
 
     def keep(self, ids: np.ndarray) -> None:
-        """These pages may change."""
+        """Save these pages before they change."""
         fresh = [page for page in ids.tolist() if page not in self._kept]
         self._kept.update(zip(fresh, self._pool.images[fresh], strict=True))
 
     def undo(self) -> None:
-        """Make the pool what it was."""
+        """Restore the pool."""
         self._pool.manager = self._manager
         if self._kept:
             self._pool.images[list(self._kept)] = np.stack(list(self._kept.values()))
@@ -105,21 +105,19 @@ class Pool:
         self.units: Units = units
         self.layouts: Pages = units.pages
         self.manager: PageManager = units.manager(shape)
-        self.images: np.ndarray = self.layouts.high.empty(
-            shape.pages
-        )  # zeros that take no memory until they are written
+        self.images: np.ndarray = self.layouts.high.empty(shape.pages)  # takes no memory until written
 
     def __repr__(self) -> str:
         return f"Pool({self.manager!r})"
 
     def admit(self, prompts: Mapping[int, int]) -> Undo:
-        """Pages for whole prompts: name -> tokens. Raises OutOfPages, changing nothing."""
+        """Allocate pages for whole prompts: name -> tokens. Raises OutOfPages and then changes nothing."""
         before = self.manager.fork()
         self.manager.prompt_allocate(prompts)
         return self._back(before, self.manager.cells(list(prompts)))
 
     def _back(self, manager: Any, cells: np.ndarray) -> Undo:
-        """What makes the manager and these pages again what they are."""
+        """Undo of changes to the manager and these pages."""
         ids = np.unique(cells[cells >= 0])
         pages = self.images[ids]
 
@@ -130,9 +128,9 @@ class Pool:
         return undo
 
     def compress(self, prompts: Mapping[int, Prompt]) -> list[Classes]:
-        """Classify the tokens of admitted prompts, give back pages that are not needed, and fill the others.
+        """Classify the tokens of admitted prompts, free unneeded pages, and fill the others.
 
-        Returns what became of the tokens of each: (layers, H, N).
+        Returns the outcome of the tokens of each: (layers, H, N).
         """
         names = list(prompts)
         classes = [self.units.classify(np.stack(prompt.shares)) for prompt in prompts.values()]
@@ -182,15 +180,15 @@ class Pool:
         )
 
     def stored(self, names: Sequence[int]) -> Stored:
-        """Scores and positions of all that these sequences hold."""
+        """Scores and positions of all tokens of these sequences."""
         cells, lengths = self.manager.cells(names), self.manager.lengths(names)
         score, position = self.units.unit("paged_attention").get_scores(self.layouts, self.images, cells, lengths)
         return Stored(score, position, lengths)
 
     def plan(self, names: Sequence[int], journal: Journal | None = None) -> tuple[Plan, Undo | None]:
-        """Decide the next step of running sequences, take its pages, move tokens to the low precision.
+        """Decide the next step of running sequences, allocate its pages, move tokens to the low precision.
 
-        journal: what goes back over this step and others; else the Undo is of this step. Raises OutOfPages, changing
+        journal: undoes this step and others; without it the Undo is of this step. Raises OutOfPages and then changes
         nothing.
         """
         before, stored = None if journal else self.manager.fork(), self.stored(names)
@@ -222,14 +220,14 @@ class Pool:
         undo = None if journal else self._back_of(before, cells, plan, touched)
         if journal:
             journal.keep(touched)
-        if low is not high and moves.any():  # of all layers: they are made of stored codes
+        if low is not high and moves.any():  # for all layers: they depend on stored codes only
             self.units.unit("kv_compressor").requantize(
                 high, low, self.layouts.preset, self.images, taken[moves], target[moves]
             )
         return plan, undo
 
     def _back_of(self, manager: Any, cells: np.ndarray, plan: Plan, touched: np.ndarray) -> Undo:
-        """As `_back`: whole pages where records change, the scores everywhere else."""
+        """`_back` for whole pages whose records change, and for the scores everywhere else."""
         pages, before = self.images[touched], plan.before
 
         def undo() -> None:
@@ -251,7 +249,7 @@ class Pool:
         )
 
     def attend(self, plan: Plan, layer: int, q: np.ndarray) -> np.ndarray:
-        """Attend to the pages of one layer, and score their tokens.
+        """Attend to the pages of one layer, and add to the scores of their tokens.
 
         q: (S, H, G, F), fp16 values in float32, as what it returns, (S, H, G, F).
         """
@@ -263,7 +261,7 @@ class Pool:
         return out
 
     def finish(self, names: Sequence[int]) -> None:
-        """Give back the pages of sequences."""
+        """Free the pages of sequences."""
         self.manager.finish(names)
 
     def memory(self) -> Memory:
@@ -272,7 +270,7 @@ class Pool:
         return memory
 
     def memory_of(self, name: int) -> Memory:
-        """Memory of one sequence; the tables, which all share, are whole."""
+        """Memory of one sequence; the shared tables count in full."""
         manager, shape = self.manager, self.manager.shape
         tokens = manager.lengths([name])
         high, low, pages = (

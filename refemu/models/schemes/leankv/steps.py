@@ -1,4 +1,4 @@
-"""Steps of a LeanKV scheme: compiled twins, or with backend `numpy` the readable units.
+"""Steps of a LeanKV scheme: compiled, or with backend `numpy` the readable units.
 
 Paper: [leankv §4, §6]. Both give the same bits; the scheme names the steps and their order.
 """
@@ -18,17 +18,17 @@ from refemu.units.leankv.paged_attention import Arithmetic, Pages
 from refemu.units.leankv.significance import Significance, significance
 from refemu.units.stepping import Result
 
-ROWS = 128  #: queries whose probabilities are held at a time
+ROWS = 128  #: queries whose probabilities are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """What becomes of the tokens of prompts."""
+    """Outcome of the tokens of prompts."""
 
     cls: np.ndarray  #: (..., N)
     order: np.ndarray  #: (..., N) positions
     low: np.ndarray  #: (...) tokens at the low precision
-    high: np.ndarray  #: (...) at the high one, with the window
+    high: np.ndarray  #: (...) tokens at the high precision, with the window
 
 
 class Units:
@@ -45,7 +45,7 @@ class Units:
         return f"Units({self.config!r}, {self.backend!r})"
 
     def unit(self, name: str) -> Any:
-        """The module of a unit, or of its twin."""
+        """The module of a unit, or of its compiled form."""
         return units.module(name, self._compiled)
 
     def manager(self, shape: Shape) -> PageManager:
@@ -54,7 +54,7 @@ class Units:
         return manager
 
     def probabilities(self, q: np.ndarray, k: np.ndarray, scale: np.float32, first: int, end: int) -> np.ndarray:
-        """What queries first to end - 1 of a prompt pay to its tokens: float32 (H, end - first, G, N), 0 if not seen.
+        """Attention of queries first to end - 1 of a prompt to its tokens: float32 (H, end - first, G, N); 0: hidden.
 
         q: (N, H * G, F), k: (N, H, F), fp16 values. The steps of scheme `fp16` up to the softmax (D-leankv-49).
         """
@@ -97,7 +97,7 @@ class Units:
         return Significance(len(q), q.shape[1] // k.shape[1], **self.scoring())
 
     def scoring(self) -> dict[str, Any]:
-        """Parameters of significance but for its sizes."""
+        """Parameters of significance, except its sizes."""
         config, (queries, include_self) = self.config, self.scores()
         return {
             "score_queries": queries,
@@ -108,7 +108,7 @@ class Units:
         }
 
     def significance(self, q: np.ndarray, k: np.ndarray, scale: np.float32) -> Result:
-        """Of the tokens of a prompt, (H, N); arguments as for `probabilities`."""
+        """Significance of the tokens of a prompt, (H, N); arguments as for `probabilities`."""
         device, tokens, heads = self._device(q, k), len(q), k.shape[1]
         if not self._compiled:
             return significance.of_prompts(
@@ -130,7 +130,7 @@ class Units:
             return significance_compiled.finish(device, sums)
 
     def scores(self) -> tuple[int | None, bool]:
-        """`score_queries` and `include_self` as the units take them."""
+        """`score_queries` and `include_self` as parameters of the units."""
         return self.config.of("score_queries") or None, self.config.of("include_self")
 
     def classify(self, share: np.ndarray) -> Classes:
@@ -155,7 +155,7 @@ class Units:
         return patterns(self.config.thresholds(self.config.of("rule")))
 
     def classifying(self) -> dict[str, Any]:
-        """Parameters of prompt_compressor but for its tokens."""
+        """Parameters of prompt_compressor, except its tokens."""
         config = self.config
         return {
             "rule": config.of("rule"),
@@ -165,7 +165,7 @@ class Units:
         }
 
     def deciding(self) -> dict[str, Any]:
-        """Parameters of generation_compressor but for its slots."""
+        """Parameters of generation_compressor, except its slots."""
         config, (queries, include_self) = self.config, self.scores()
         return {
             "policy": config.of("policy"),

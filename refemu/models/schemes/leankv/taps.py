@@ -1,20 +1,20 @@
 """Taps of LeanKV's units: values at their ports while a model runs, layer by layer and KV head by KV head.
 
-A tap shows operations as the scheme computes them, whole: all tokens of a prompt with all query heads of a KV head, a
-vector or group of a stored token, the pages of a head as attention finds them, a request of a head or of all heads of
-a layer from its prompt on (taps_steps.py), all calls of the memory manager of all layers. The configuration of a case
-has every parameter and size of the scheme and the model, and is a ready one only where one has them. Two things differ
-from the scheme's own arrays and decide no bit: the pages of a head are numbered in their order in the pool, of which
-the unit sees no others; slots behind the last stored token are zeros, as many as the smallest ready configuration of
-generation_compressor that holds the head has, or else as a table entry has room for.
+A tap shows complete operations of the scheme: all tokens of a prompt with all query heads of a KV head, a vector or
+group of a stored token, the pages of a head as attention finds them, a request of a head or of all heads of a layer
+since its prompt (taps_steps.py), all calls of the memory manager for all layers. The configuration of a case has every
+parameter and size of the scheme and the model, and is a ready one only if a ready one has them. Two things differ from
+the scheme's own arrays and decide no bit. The pages of a head are numbered in their order in the pool, of which the
+unit sees no others. Slots after the last stored token are zeros, as many as in the smallest ready configuration of
+generation_compressor with enough slots, or else as fit a table entry.
 
-No case shows the following:
+These are not shown:
 
-- free_page_list, page_table and prefix_sum alone: page_manager is made of them, and its registers are theirs;
-- kv_compressor, scores that attention adds to the pages between two of its operations: it has the one that a token came
-  with, which stands in a moved record too;
-- kv_quantizer, a token that moves to the low precision: its features are decoded in float32, the port x takes fp16;
-- kv_quantizer, groups whose features are no multiple of 16, and vectors of 16 bits, which are not quantized;
+- free_page_list, page_table and prefix_sum alone: page_manager consists of them and has their registers;
+- kv_compressor, scores that attention adds to the pages between two of its operations: it has the initial score of a
+  token, in a moved record too;
+- kv_quantizer, a token that moves to the low precision: its features are decoded in float32, while port x is fp16;
+- kv_quantizer, groups whose size is not a multiple of 16, and vectors of 16 bits, which are not quantized;
 - page_manager, the pools of other workers than the first.
 """
 
@@ -86,12 +86,12 @@ class Taps:
         tensor: str = "attention",
         **source: Any,
     ) -> None:
-        """inputs: arrays by port, beginning with the axis of cases."""
+        """inputs: arrays by port, with the axis of cases first."""
         full, first = f"blk.{self._layer}.{tensor}", {"first_token": self._watch.first_token, **source}
         self._watch.emit(self._layer, unit, model_case(why, config, full, self._layer, inputs, **first))
 
     def significance(self, q: np.ndarray, k: np.ndarray, shares: np.ndarray, scale: np.float32) -> None:
-        """What all queries of a prompt pay to all its tokens: q (N, H * G, F), k (N, H, F), shares (H, N)."""
+        """Attention of all queries of a prompt to all its tokens: q (N, H * G, F), k (N, H, F), shares (H, N)."""
         if not self._watch.wants("significance"):
             return
         tokens, heads = len(q), q.shape[1] // k.shape[1]
@@ -116,7 +116,7 @@ class Taps:
             self._emit("prompt_compressor", name, "all tokens of a prompt", _case(ports), kv_head=head)
 
     def stored(self, key: np.ndarray, value: np.ndarray, cls: np.ndarray) -> None:
-        """Tokens as they are stored: key, value (N, H, F), cls (H, N); of each head the largest at each precision."""
+        """Stored tokens: key, value (N, H, F), cls (H, N); for each head the largest at each precision."""
         if not self._watch.wants("kv_quantizer"):
             return
         for section, pair_name in ((HIGH, self._config.high), (LOW, self._config.low)):
@@ -210,8 +210,8 @@ class Taps:
             self._emit("paged_attention", name, "all stored tokens of a head", inputs, **place)
 
     def request(self, pool: Pool, history: History, first_head: int) -> None:
-        """A request so far, of all heads of a worker and of each alone."""
-        config, why = taps_steps.stepping(self._steps, pool, history), "a prompt and all steps behind it"
+        """A request so far, for all heads of a worker and for each alone."""
+        config, why = taps_steps.stepping(self._steps, pool, history), "a prompt and all steps after it"
         source: dict[str, Any] = {"largest": len(history.steps), "prompt": history.prompt}
         if self._watch.wants("layer_step"):
             inputs = Later(partial(taps_steps.events, self._steps, history))
@@ -246,7 +246,7 @@ def _named(unit: str, **parameters: Any) -> str:
 @lru_cache(maxsize=64)
 def _sized(unit: str, parameters: tuple[tuple[str, Any], ...]) -> str:
     name = sized(unit, {}, **dict(parameters))
-    assert name is not None, "no parameter is asked of a ready one"
+    assert name is not None, "without sizes every parameter set has a name"
     return name
 
 
@@ -278,12 +278,12 @@ def _deciding(parameters: Mapping[str, Any]) -> list[tuple[int, str]]:
 
 
 def _room(pool: Pool, plan: Plan) -> int:
-    """Most tokens that the pages of a table entry take."""
+    """Most tokens in the pages of a table entry."""
     return int(plan.cells.shape[-1] * max(page.tokens for page in pool.layouts.sections))
 
 
 def _pages(pool: Pool, cells: np.ndarray, high: int, low: int) -> tuple[np.ndarray, np.ndarray]:
-    """A table entry that numbers its own pages, first those in use in the order of the pool, and these pages."""
+    """A table entry with new page numbers, used pages first in the order of the pool, and these pages."""
     used = [-(-count // page.tokens) for count, page in zip((high, low), pool.layouts.sections, strict=True)]
     inside = np.zeros(len(cells), np.bool_)
     inside[: used[HIGH]] = inside[len(cells) - used[LOW] :] = True
@@ -294,7 +294,7 @@ def _pages(pool: Pool, cells: np.ndarray, high: int, low: int) -> tuple[np.ndarr
 
 
 def _attended(ports: Mapping[str, Any], images: np.ndarray, cells: int) -> dict[str, np.ndarray]:
-    """Port values of paged_attention with images in use and zeros behind them, one for each cell of the entry."""
+    """Port values of paged_attention with the used pages, then zeros, one for each cell of the entry."""
     return _case({**ports, "images": np.pad(images, ((0, cells - len(images)), (0, 0))).ravel()})
 
 
@@ -322,7 +322,7 @@ def prompted(
 def compressed(
     steps: Units, pools: Pools, prompts: Mapping[int, Prompt], classes: Sequence[Sequence[Classes]], watch: Watch
 ) -> None:
-    """Prompts in their pages. classes: of each worker, prompt by prompt, (layers, H, N)."""
+    """Prompts in their pages. classes: by worker, prompt by prompt, (layers, H, N)."""
     for (name, prompt), parts in zip(prompts.items(), zip(*classes, strict=True), strict=True):
         if any(watch.wants(unit) for unit in taps_steps.UNITS):
             taps_steps.prompted(steps, pools, name, prompt, parts)
@@ -333,7 +333,7 @@ def compressed(
 
 
 def stepped(steps: Units, layer: int, held: Held, cache: LayerCache, q: np.ndarray, watch: Watch) -> None:
-    """A step in one layer, its tokens stored, before it attends: q (S, H, G, F)."""
+    """A step in one layer, with its tokens stored, before it attends: q (S, H, G, F)."""
     taps = Taps(steps, layer, watch)
     taps.stored(cache.key, cache.value, np.full(cache.key.shape[1::-1], prompt_compressor.HIGH))
     for pool, plan, heads in zip(held.pools.pools, held.current.plans, held.pools.parts, strict=True):

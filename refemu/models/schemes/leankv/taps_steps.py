@@ -1,9 +1,9 @@
-"""Requests as the ports of layer_step and kv_compressor see them: a prompt, then every step so far.
+"""Requests at the ports of layer_step and kv_compressor: a prompt, then every step so far.
 
-A unit begins without a request, so a case is a request from its beginning: the tokens that a prompt keeps, in the order
-of their slots, then step by step the new token and its queries, and what was decided. One thing differs from the
-scheme's arrays: pages are numbered by a pool of the layer's own heads, whose table entries have cells for the request
-and not for the model's whole context. [leankv §4 Algorithm 1, §6.1]
+A unit starts without a request, so a case is a request from its start: the stored tokens of a prompt in the order of
+their slots, then step by step the new token, its queries and the decisions. One thing differs from the scheme's arrays:
+pages are numbered by a pool of the layer's own heads, with table entries for the request instead of the model's whole
+context. [leankv §4 Algorithm 1, §6.1]
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ UNITS = ("kv_compressor", "layer_step")
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """What became of the new token of every head of a worker: (H,)."""
+    """Outcome of the new token of every head of a worker: (H,)."""
 
     position: int
     grows: np.ndarray
@@ -45,20 +45,20 @@ class History:
 
     @property
     def prompt(self) -> int:
-        """Tokens of the prompt."""
+        """Number of tokens of the prompt."""
         return int(self.kept.sums.shape[1])
 
     def past(self) -> "History":
-        """The request as it is now, whatever comes."""
+        """A copy of the request, which later steps do not change."""
         return History(self.kept, list(self.steps), list(self.decided))
 
     def cut(self, steps: int) -> None:
-        """Back to the first steps."""
+        """Drop all but the first steps."""
         del self.steps[steps:], self.decided[steps:]
 
 
 def prompted(steps: Units, pools: Pools, name: int, prompt: Prompt, classes: Sequence[Classes]) -> None:
-    """A prompt is in its pages: remember it, layer by layer and worker by worker. classes: of each worker."""
+    """Record a prompt in its pages, layer by layer and worker by worker. classes: by worker."""
     quirks = [quirk for quirk in steps.config.quirks if quirk in ("score_by_rank", "position_epoch")]
     layers, before = list[list[History]](), pools.histories.get(name)
     for layer in range(len(prompt.keys)):
@@ -85,7 +85,7 @@ def prompted(steps: Units, pools: Pools, name: int, prompt: Prompt, classes: Seq
 def stepped(
     pools: Pools, names: Sequence[int], layer: int, plans: Sequence[Plan], key: np.ndarray, value: np.ndarray, q: Any
 ) -> list[History]:
-    """Remember a step in one layer: key, value (S, H, F), q (S, H, G, F). Returns the first sequence, by workers."""
+    """Record a step in one layer: key, value (S, H, F), q (S, H, G, F). Returns the first sequence, by worker."""
     for row, name in enumerate(names):
         workers = pools.histories[name][layer]
         for history, heads, plan in zip(workers, pools.parts, plans, strict=True):
@@ -101,7 +101,7 @@ def stepped(
 
 
 def stepping(steps: Units, pool: Pool, history: History) -> dict[str, Any]:
-    """Parameters of layer_step for the heads of a pool: entries hold twice the prompt, or more where steps need it."""
+    """Parameters of layer_step for the heads of a pool: entries for twice the prompt, or more if steps need it."""
     shape, deciding = pool.manager.shape, steps.deciding()
     low = deciding.pop("low")
     most = _room(history)
@@ -124,7 +124,7 @@ def stepping(steps: Units, pool: Pool, history: History) -> dict[str, Any]:
 
 
 def _room(history: History) -> int:
-    """A power of two: tokens that an entry holds."""
+    """Tokens of an entry, a power of two."""
     tokens = max(2 * history.prompt, history.prompt + len(history.steps))
     return 1 << (tokens - 1).bit_length()
 
@@ -152,7 +152,7 @@ RECORD = ("op", "victim", "low_slot", "key", "value", "score", "position")  #: p
 
 
 def compressed(history: History, head: int) -> dict[str, np.ndarray]:
-    """Port values (1, events) of kv_compressor: a prompt's kept tokens of a head, then its steps."""
+    """Port values (1, events) of kv_compressor: stored tokens of a head's prompt, then its steps."""
     kept, plan = history.kept, history.kept.plans[head]
     rows = [
         (op, 0, 0, kept.key[token, head], kept.value[token, head], plan.score[token], plan.position[token])

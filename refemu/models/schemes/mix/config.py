@@ -1,4 +1,4 @@
-"""The configuration of a mix: its parts, and the rules that they must keep."""
+"""The configuration of a mix: its parts, and their rules."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ class Part:
     """A scheme in a mix."""
 
     scheme: Scheme
-    layers: tuple[int, ...] | None = None  #: blocks of a linear part, ascending; None: those that no other part names
+    layers: tuple[int, ...] | None = None  #: blocks of a linear part, ascending; None: all that no other part names
 
     def __post_init__(self) -> None:
         if self.layers is None:
@@ -37,22 +37,20 @@ class Mix(Scheme):
     """A scheme whose linear layers and attention are those of other schemes."""
 
     paper: ClassVar[str] = "docs/mixes.md"
-    every_decoder: ClassVar[bool] = True  # a part refuses what it does not compute
+    every_decoder: ClassVar[bool] = True  # parts reject models that they do not compute
 
-    parts: tuple[Part, ...]  #: the linear ones, then the attention
+    parts: tuple[Part, ...]  #: linear parts, then the attention
 
     def __post_init__(self) -> None:
         for number, part in enumerate(self.parts, start=1):
             if not part.scheme.halves:
                 kind = type(part.scheme).__name__
-                raise Refused(
-                    f"mix: a scheme whose halves can be computed apart is needed, got {kind} in part {number}"
-                )
+                raise Refused(f"mix: part {number} must be a scheme that a mix can use, got {kind}")
         rules.check(self.parts, [f"part {number}, {part.text!r}" for number, part in enumerate(self.parts, start=1)])
 
     @property
     def text(self) -> str:
-        """The text that stands for the mix."""
+        """Text of the mix, as `parse` reads it."""
         return "+".join(part.text for part in self.parts)
 
     def __repr__(self) -> str:
@@ -74,7 +72,7 @@ class Mix(Scheme):
         return self.attention.scheme.two_phases
 
     def layers_of(self, part: Part, blocks: int) -> tuple[int, ...]:
-        """Blocks whose linear layers `part` computes in a model of `blocks` blocks. Refused: a block beyond them."""
+        """Blocks whose linear layers `part` computes in a model of `blocks` blocks; Refused: a block beyond them."""
         if part.layers is not None:
             for block in part.layers:
                 if block >= blocks:

@@ -1,9 +1,9 @@
-"""A decoder whose linear layers and attention are computed by parts, each prepared by a scheme of its own.
+"""A decoder whose linear layers and attention are computed by parts, each prepared by its own scheme.
 
-Embedding, residual sums, the last norm and the output matrix are those of the linear part without layers of its own
+Embedding, residual sums, the last norm and the output matrix are computed by the linear part without layers of its own
 (D-mix-4).
-Queries get 1 / sqrt(head_dim) in front of an attention that does not multiply scores by it, where no linear part has
-put it into its weights (D-mix-3).
+Queries are multiplied by 1 / sqrt(head_dim) before an attention that does not scale scores, unless a linear part has
+the factor in its weights (D-mix-3).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Mixed:
         outer: PreparedPart,
         attention: PreparedPart,
     ) -> None:
-        """linear: prepared parts by block. outer: the one that computes what is in no block. attention: of all."""
+        """linear: prepared parts by block. outer: computes all outside the blocks. attention: for all blocks."""
         assert isinstance(model.config, ModelConfig)
         self.name: str = model.name
         self.sha256: str = model.sha256
@@ -43,7 +43,7 @@ class Mixed:
         self.outer_part: PreparedPart = outer
         self.attention_part: PreparedPart = attention
         self._scale = self.model.attention_scale
-        scaled_here = attention.config.scales_queries and not self.model.qk_norm  # else by the attention's norm of q
+        scaled_here = attention.config.scales_queries and not self.model.qk_norm  # else its norm of q does
         self._plain_queries = {
             layer for layer, part in linear.items() if scaled_here and not part.config.scales_queries
         }
@@ -60,7 +60,7 @@ class Mixed:
         return self.outer_part.position(start, count)
 
     def add(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Sum of the residual stream and a half of a block."""
+        """The residual addition after a half of a block."""
         return self.outer_part.add(x, y)
 
     def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
@@ -68,9 +68,9 @@ class Mixed:
         return self.outer_part.head(x, watch)
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """A norm of a block by its linear part, which may leave it to its linear layers; others by the outer part.
+        """A norm of a block, by its linear part, which may leave it to its linear layers; others, by the outer part.
 
-        Those of q and k are the attention's (D-mix-5).
+        The attention computes the norms of q and k (D-mix-5).
         """
         if name.endswith((".q_norm", ".k_norm")):
             return self.attention_part.norm(name, x)
@@ -79,15 +79,15 @@ class Mixed:
         return part.norm(name, x)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """Linear layers by the block's part."""
+        """Linear layers, by the linear part of the block."""
         return self.linear_parts[layer].linear(layer, names, x, watch)
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """The gated activation by the block's linear part."""
+        """The gated activation, by the linear part of the block."""
         return self.linear_parts[layer].activation(layer, gate, up, watch)
 
     def activate(self, layer: int, up: np.ndarray, watch: Watch) -> np.ndarray:
-        """The activation without a gate by the block's linear part."""
+        """The activation without a gate, by the linear part of the block."""
         return self.linear_parts[layer].activate(layer, up, watch)
 
     def rotate(self, x: np.ndarray, start: int) -> np.ndarray:
@@ -103,9 +103,9 @@ class Mixed:
         return self.attention_part.caches()
 
     def attention(self, layer: int, q: np.ndarray, cache: Any, watch: Watch) -> np.ndarray:
-        """Attention by the last part."""
+        """Attention, by the last part."""
         return self.attention_part.attention(layer, self.queries(layer, q), cache, watch)
 
     def queries(self, layer: int, q: np.ndarray) -> np.ndarray:
-        """Queries as the attention reads them: times 1 / sqrt(head_dim) where that is due, rounded to fp16."""
+        """Queries for the attention: multiplied by 1 / sqrt(head_dim) if it needs that, rounded to fp16."""
         return self.backend.round16(q * self._scale) if layer in self._plain_queries else q

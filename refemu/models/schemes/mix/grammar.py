@@ -1,10 +1,10 @@
-"""The text of a mix, cut into its parts: `olive-8@0-1;29+olive-4:low=80+harmonia-kv4`.
+"""Splits the text of a mix into its parts: `olive-8@0-1;29+olive-4:low=80+harmonia-kv4`.
 
     mix     part+...+part, the last one the attention
     part    NAME  NAME:parameter=value,...  NAME@LAYERS  NAME@LAYERS:parameter=value,...
     LAYERS  0  0-1  0-1;29
 
-A plus among parameters begins a part only before a scheme's name, so that `align=4+4` is one value.
+A plus among parameters starts a part only before a scheme's name, so `align=4+4` is one value.
 """
 
 import itertools
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from refemu.arith.checks import Refused
 
-DIGITS = 4  #: of the number of a block, at most
-MOST = 10_000  #: blocks, those that the digits number
+DIGITS = 4  #: most digits of a block number
+MOST = 10_000  #: number of blocks that these digits can name
 _BLOCKS = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 _STEPS = {"[": 1, "]": -1}
 
@@ -24,30 +24,30 @@ _STEPS = {"[": 1, "]": -1}
 class Piece:
     """The text of one part."""
 
-    number: int  #: from 1
-    start: int  #: character of the mix that it begins at, from 0
+    number: int  #: number of the part, from 1
+    start: int  #: its first character in the text of the mix, from 0
     text: str
 
     @property
     def place(self) -> str:
-        """The part as refusals name it."""
+        """The part as error messages name it."""
         return f"part {self.number}, {self.text[:60]!r}, at character {self.start}"
 
     @property
     def layers(self) -> str | None:
-        """What stands behind `@`; None without."""
+        """The text after `@`, or None."""
         _, at, layers = self.text.partition(":")[0].partition("@")
         return layers if at else None
 
     @property
     def scheme(self) -> str:
-        """The text without the layers."""
+        """The text without `@` and the layers."""
         head, colon, parameters = self.text.partition(":")
         return head.partition("@")[0] + colon + parameters
 
 
 def split(text: str, names: Collection[str]) -> list[Piece]:
-    """The parts of a mix, or the one of a single scheme. names: of all schemes."""
+    """The parts of a mix, or the single scheme. names: of all schemes."""
     starts = [0]
     for place, depth in _pluses(text):
         head = ":" not in text[starts[-1] : place]
@@ -61,7 +61,7 @@ def split(text: str, names: Collection[str]) -> list[Piece]:
 
 
 def _pluses(text: str) -> list[tuple[int, int]]:
-    """Place of every plus, and how many brackets are open there."""
+    """Position of every plus, with the number of brackets open there."""
     depth, places = 0, []
     for place, letter in enumerate(text):
         depth += _STEPS.get(letter, 0)
@@ -71,7 +71,7 @@ def _pluses(text: str) -> list[tuple[int, int]]:
 
 
 def read_layers(text: str, thing: str) -> tuple[int, ...]:
-    """`0-1;29` as (0, 1, 29), ascending. Refused: another form, a range that falls, a block that is there twice."""
+    """`0-1;29` as (0, 1, 29), ascending; Refused: another form, a descending range, a repeated block."""
     blocks: list[int] = []
     for part in text.split(";"):
         match = _BLOCKS.fullmatch(part)
@@ -82,27 +82,27 @@ def read_layers(text: str, thing: str) -> tuple[int, ...]:
             raise Refused(_no_blocks(text, thing))
         blocks += range(first, last + 1)
         if len(blocks) > MOST:
-            raise Refused(f"{thing}: at most {MOST} blocks can be chosen, got more in {text[:60]!r}")
+            raise Refused(f"{thing}: must name at most {MOST} blocks, got more in {text[:60]!r}")
     ascending = sorted(blocks)
     for block, following in itertools.pairwise(ascending):
         if block == following:
-            raise Refused(f"{thing}: a block may be there once, got {block} twice in {text[:60]!r}")
+            raise Refused(f"{thing}: must name each block once, got {block} twice in {text[:60]!r}")
     return tuple(ascending)
 
 
 def _no_blocks(text: str, thing: str) -> str:
-    return f"{thing}: layers are blocks such as 0-1;29, got {text[:60]!r}"
+    return f"{thing}: layers must be blocks such as 0-1;29, got {text[:60]!r}"
 
 
 def _block(digits: str, thing: str) -> int:
-    """The number of a block; more digits than it may have are not read."""
+    """A block number; numbers with too many digits are not read."""
     if len(digits.lstrip("0")) > DIGITS:
         raise Refused(f"{thing}: a block must be in [0, {MOST - 1}], got {digits[:60]}")
     return int(digits.lstrip("0") or "0")
 
 
 def write_layers(blocks: Sequence[int]) -> str:
-    """The shortest text of ascending blocks."""
+    """The shortest text for ascending blocks."""
     ranges: list[list[int]] = []
     for block in blocks:
         if ranges and ranges[-1][1] == block - 1:

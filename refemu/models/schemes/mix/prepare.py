@@ -1,8 +1,8 @@
-"""Preparation of a mix: its parts one by one, each calibrated behind those that are there (D-mix-1).
+"""Preparation of a mix: its parts in turn, each calibrated with those prepared before it (D-mix-1).
 
-First the attention, in front of linear layers in FP16. What it changes in W_Q and W_K is in the weights that the linear
-parts then get (D-mix-2). A linear part that trains on a run of its own does so behind that attention. Last the inputs
-that are frozen as they arrive: one run of the whole mix, block by block.
+The attention is first, with linear layers in FP16. Its changes to W_Q and W_K are in the weights that the linear parts
+then get (D-mix-2). A linear part that trains on its own run does so with that attention. Inputs that are frozen as they
+arrive are last: one run of the whole mix, block by block.
 """
 
 import dataclasses
@@ -24,24 +24,24 @@ from refemu.models.schemes.scheme import CalibrationTokens, PreparedPart, Progre
 
 @dataclass
 class Entry:
-    """A linear part, prepared."""
+    """A prepared linear part."""
 
     share: Share
     prepared: PreparedPart
 
     @property
     def arrives(self) -> bool:
-        """Whether its inputs are frozen as they arrive behind all else."""
+        """Whether its inputs are frozen as they arrive, after everything else."""
         return self.prepared.config.arriving_tokens is not None
 
 
 def prepare(
     config: Mix, model: Model, backend: Backend, calibration: CalibrationTokens | None, progress: Progress
 ) -> Mixed:
-    """Prepare every part, and join them.
+    """Prepare every part and join them.
 
-    calibration: token ids, for every part that calibrates; None stands for what each has alone. Refused: an object that
-    one scheme learned, since parts take these by their own parameters.
+    calibration: token ids for every part that calibrates; None: the default of each. Raises Refused for an object that
+    one scheme learned, since parts read it through their own parameters.
     """
     if calibration is not None and not isinstance(calibration, np.ndarray | Sequence):
         raise Refused(f"mix: calibration must be token ids for all parts, got {type(calibration).__name__}")
@@ -69,7 +69,7 @@ def _share(model: Model, **options: Any) -> Share:
 def settled(
     entries: Sequence[Entry], attention: Any, model: Model, config: Mix, backend: Backend, calibration: Any
 ) -> Mixed:
-    """The mix with frozen inputs; where a part then widens layers by their errors, all are frozen anew."""
+    """The mix with frozen inputs; if a part then widens layers by their errors, all inputs are frozen again."""
     mixed = _frozen(entries, attention, model, config, backend, calibration)
     wider = [entry.prepared.wider(entry.share) for entry in entries]
     if not any(wider):
@@ -85,7 +85,7 @@ def settled(
 def _frozen(
     entries: Sequence[Entry], attention: Any, model: Model, config: Mix, backend: Backend, calibration: Any
 ) -> Mixed:
-    """The mix: parts that freeze inputs in a run of their own do so first, then comes the run of the whole."""
+    """The mix: parts that freeze inputs in their own run do so before the run of the whole."""
     by_layer = {layer: entry.prepared for entry in entries for layer in entry.share.blocks}
     outer = next(entry.prepared for entry in entries if entry.share.outer)
     mixed = Mixed(model, config, backend, by_layer, outer, attention)

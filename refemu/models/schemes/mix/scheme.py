@@ -1,4 +1,4 @@
-"""The code of mixes, as one object: each part does what its own scheme does."""
+"""The code of mixes, as one object; each part is computed by its own scheme."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from refemu.models.schemes.scheme import Half
 
 
 def tapped(config: Mix, half: Half | None) -> tuple[str, ...]:
-    """The units whose ports a run under `config` can show, in alphabetical order. half: not used, no mix is a part."""
+    """The units whose ports a run under `config` can show, in alphabetical order. half: not used."""
     names: set[str] = set()
     for part in config.parts:
         mine: Half = "attention" if part is config.attention else "linear"
@@ -21,13 +21,13 @@ def tapped(config: Mix, half: Half | None) -> tuple[str, ...]:
 
 
 def costs(prepared: Any, layer: int, call: Call) -> Iterator[tuple[str, Cost]]:
-    """What the scheme of the part says; it refuses as that scheme does."""
+    """Cost of a call by the scheme of its part; raises Refused as that scheme does."""
     part = prepared.outer_part if call.part == "head" else prepared.linear_parts.get(layer)
     if call.part == "attention":
         q, cache = call.inputs
         part, call = prepared.attention_part, Call("attention", (prepared.queries(layer, q), cache), call.output)
     part_cost = kind_of(part.config).part_cost
-    assert not isinstance(part_cost, str)  # a reason, which `registry.costs` refuses with
+    assert not isinstance(part_cost, str)  # a reason is an error of `registry.costs`
     yield from part_cost(part, layer, call)
 
 

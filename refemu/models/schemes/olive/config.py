@@ -11,14 +11,14 @@ from refemu.formats.olive.ovp import OVP_FLINT4, OVP_FLINT4_REPO, OVP_INT4, OVP_
 from refemu.models.schemes.scheme import Half, Scheme
 
 HEAD = "lm_head"  #: name of the output matrix in `skip` and `eight_bit`
-Experiment: TypeAlias = Literal["clip", "prune_victims", "prune_normals"]  #: as [olive Fig. 3] compares them
+Experiment: TypeAlias = Literal["clip", "prune_victims", "prune_normals"]  #: the experiments of [olive Fig. 3]
 EXPERIMENTS: tuple[Experiment, ...] = get_args(Experiment)
 FORMATS = {
     ("paper", 4): {"int": OVP_INT4, "flint": OVP_FLINT4},
     ("paper", 8): {"int": OVP_INT8},
     ("repo", 4): {"int": OVP_INT4_REPO, "flint": OVP_FLINT4_REPO},
     ("repo", 8): {"int": OVP_INT8_REPO},
-}  #: by preset, bits and normal type
+}  #: pair formats by preset, bits and normal type
 
 
 @parameters
@@ -29,23 +29,23 @@ class OliveConfig(Scheme):
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
-    other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
+    other_half: ClassVar[str] = "OliVe computes no attention (D-olive-32): put fp16 last"
 
-    weight_bits: Literal[4, 8] = 4  #: of a weight's code
-    act_bits: Literal[4, 8] | None = 4  #: as `weight_bits` (D-olive-41), or None
+    weight_bits: Literal[4, 8] = 4  #: bits of a weight's code
+    act_bits: Literal[4, 8] | None = 4  #: bits of an input's code, equal to `weight_bits` (D-olive-41), or None
     types: tuple[Literal["int", "flint"], ...] = ("int", "flint")  #: normal types to choose from at 4 bits (D-olive-29)
     outliers: bool = True  #: False: the baselines int4, int8 and ANT, which saturate
-    preset: Literal["paper", "repo"] = "paper"  #: or "repo": the published code's constants and search base
+    preset: Literal["paper", "repo"] = "paper"  #: "repo": constants and search base of the published code
     low: int = 75  #: first candidate of the scale search, percent of the base (D-olive-27)
-    high: int = 250  #: end of the candidates, not tried
-    step: int = 2  #: between candidates of the scale search, percent of the base
+    high: int = 250  #: end of the candidates, exclusive
+    step: int = 2  #: step between candidates, percent of the base
     eight_bit: tuple[str, ...] = ()  #: linear layers at 8 bits: "blk.3.down", or "down" for every block
-    n_eight_bit: int = 0  #: as many more of those at 4 bits: the last two (1 adds both), then the largest errors
-    #: inputs as they arrive behind quantized layers; "float": of scheme `fp16`
+    n_eight_bit: int = 0  #: further layers at 8 bits: the last two (1 adds both), then the largest errors
+    #: "quantized": inputs as they arrive after quantized layers; "float": inputs of scheme `fp16`
     calibration: Literal["sequential", "float"] = "sequential"
-    calibration_tokens: int = 512  #: of the calibration text, one sequence (D-olive-31)
-    skip: tuple[str, ...] = (HEAD,)  #: linear layers that stay as in scheme `fp16` (D-olive-32)
-    overflow: Overflow = "wrap"  #: of the 32-bit sums; or "saturate", in the order of the dot-product unit (D-olive-33)
+    calibration_tokens: int = 512  #: length of the calibration text, one sequence (D-olive-31)
+    skip: tuple[str, ...] = (HEAD,)  #: linear layers computed as in scheme `fp16` (D-olive-32)
+    overflow: Overflow = "wrap"  #: 32-bit sums; "saturate": in the order of the dot-product unit (D-olive-33)
 
     def __post_init__(self) -> None:
         plain_fields(self)
@@ -64,14 +64,14 @@ class OliveConfig(Scheme):
         for name in ("eight_bit", "skip"):
             for layer in getattr(self, name):
                 if type(layer) is not str:
-                    raise Refused(f"olive: {name} must hold names of linear layers, got {layer!r}")
+                    raise Refused(f"olive: {name} must be names of linear layers, got {layer!r}")
         self._refuse_idle()
 
     def _refuse_idle(self) -> None:
-        """Refuse options without an effect: mixed widths at 8 bits, and what is about inputs where there are none."""
+        """Reject options without an effect: mixed widths at 8 bits, options of inputs that are not quantized."""
         if self.weight_bits == 8:
             if "int" not in self.types:
-                raise Refused(f"olive: types must hold int at weight_bits=8, got {', '.join(self.types)}")
+                raise Refused(f"olive: types must include int at weight_bits=8, got {', '.join(self.types)}")
             self._require_defaults("weight_bits=8", ("eight_bit", "n_eight_bit"))
         if self.act_bits is None:
             self._require_defaults("act_bits=none", ("n_eight_bit", "calibration", "calibration_tokens", "overflow"))
@@ -79,20 +79,20 @@ class OliveConfig(Scheme):
     def _require_defaults(self, beside: str, names: Sequence[str]) -> None:
         for field in dataclasses.fields(self):
             if field.name in names and getattr(self, field.name) != field.default:
-                raise Refused(f"olive: {field.name} has no effect beside {beside}, got {getattr(self, field.name)!r}")
+                raise Refused(f"olive: {field.name} has no effect with {beside}, got {getattr(self, field.name)!r}")
 
     @property
     def looks_at_blocks(self) -> bool:
-        """`n_eight_bit` chooses among all layers; the others may name some."""
+        """True for `n_eight_bit`, which chooses among all layers, and for options that name blocks."""
         return self.n_eight_bit > 0 or any(name.startswith("blk.") for name in (*self.eight_bit, *self.skip))
 
     @property
     def arriving_tokens(self) -> int | None:
-        """Calibration tokens of the run that freezes inputs as they arrive behind all else; None: there is none."""
+        """Calibration tokens of the run that freezes inputs as they arrive, the last run; None: no such run."""
         return self.calibration_tokens if self.act_bits and self.calibration == "sequential" else None
 
     def formats(self, bits: int) -> tuple[Ovp, ...]:
-        """The pair formats that a tensor of `bits` bits chooses from; at 8 bits there is one (D-olive-29)."""
+        """Candidate pair formats of a tensor of `bits` bits; at 8 bits there is one (D-olive-29)."""
         ready = FORMATS[self.preset, bits]
         chosen = [ready[kind] for kind in (self.types if bits == 4 else ("int",))]
         return tuple(fmt if self.outliers else dataclasses.replace(fmt, outlier=None) for fmt in chosen)
@@ -106,15 +106,15 @@ class OliveStudyConfig(Scheme):
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
-    other_half: ClassVar[str] = "OliVe's attention is that of fp16 (D-olive-32): put fp16 last"
+    other_half: ClassVar[str] = "OliVe computes no attention (D-olive-32): put fp16 last"
 
     #: clip outliers, set their neighbours to 0, or set as many normal values to 0 [olive Fig. 3]
     experiment: Experiment = "clip"
-    weights: bool = True  #: on the weights of the linear layers
-    inputs: bool = True  #: on their inputs
-    sigma: float = 3  #: beyond as many standard deviations of the tensor a value is an outlier (D-olive-43)
-    seed: int = 0  #: of the normal values that are pruned (D-olive-44)
-    calibration_tokens: int = 512  #: of the calibration text, one sequence (D-olive-31)
+    weights: bool = True  #: apply it to the weights of the linear layers
+    inputs: bool = True  #: apply it to their inputs
+    sigma: float = 3  #: standard deviations of the tensor beyond which a value is an outlier (D-olive-43)
+    seed: int = 0  #: random seed of the normal values that are pruned (D-olive-44)
+    calibration_tokens: int = 512  #: length of the calibration text, one sequence (D-olive-31)
 
     def __post_init__(self) -> None:
         plain_fields(self)
@@ -129,11 +129,11 @@ class OliveStudyConfig(Scheme):
 
     @property
     def arriving_tokens(self) -> int | None:
-        """Calibration tokens of the run that finds thresholds of inputs as they arrive; None: there is none."""
+        """Calibration tokens of the run that finds thresholds of inputs as they arrive; None: there is no such run."""
         return self.calibration_tokens if self.inputs else None
 
 
-READY: dict[str, OliveConfig | OliveStudyConfig] = {  #: by the names of `schemes.parse`
+READY: dict[str, OliveConfig | OliveStudyConfig] = {  #: by name of the scheme
     "olive-4": OliveConfig(),
     "olive-8": OliveConfig(weight_bits=8, act_bits=8),
     "olive-study": OliveStudyConfig(),

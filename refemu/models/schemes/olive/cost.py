@@ -1,7 +1,7 @@
-"""Cost of a run on OliVe's machine, from sizes alone: pairs, tiles of the array, outputs, fp16 elsewhere.
+"""Cost of a run on OliVe's accelerator, from sizes alone: pairs, tiles of the array, outputs, fp16 elsewhere.
 
-Paper: [olive §3.4, §4.3, Tbl. 11]. Decisions: D-olive-32 (attention and what is not quantized stay in fp16, without
-cycles), D-olive-39 (cycles of a tile).
+Paper: [olive §3.4, §4.3, Tbl. 11]. Decisions: D-olive-32 (attention and layers that are not quantized are in fp16,
+without cycles), D-olive-39 (cycles of a tile).
 """
 
 from collections.abc import Iterator
@@ -47,6 +47,6 @@ def _part(part: Part | Plain, x: np.ndarray) -> Iterator[tuple[str, Cost]]:
 
 
 def _outside(part: Part | Plain, x: np.ndarray) -> Cost:
-    """Products in fp16, or of pairs that the array does not read: no cycles; a weight is read once."""
+    """Products in fp16, or of pairs that the array cannot read: no cycles; a weight is read once."""
     outputs = max(columns.stop for columns in part.columns.values())
     return Cost({fp16_cost.FP16: x.size * outputs}, words={"activations": x.size, "weights": x.shape[1] * outputs})

@@ -1,10 +1,10 @@
 """Decoders under schemes `olive-4` and `olive-8`: linear layers as integer matmuls of pairs [olive §3.4, §4].
 
-Weights have one scale per output row and one type per tensor, inputs one static scale and type per tensor; both come
-from the search of `formats.ovp_search`, the inputs' on a calibration text [D-olive-23, D-olive-29, D-olive-31]. Sums
-are exact integers reduced to 32 bits [D-olive-33]; y = fl32(fl32(acc) * fl32(s_a * s_w)), rounded to fp16 [D-olive-42].
-Everything else is scheme `fp16` [D-olive-32]. Scales are static and pairs lie inside a token, so that a decode step
-gives the bits of the prefill.
+Weights have one scale per output row and one type per tensor, inputs one static scale and type per tensor. Both come
+from the search of `formats.ovp_search`, for inputs on a calibration text [D-olive-23, D-olive-29, D-olive-31]. Sums are
+exact integers reduced to 32 bits [D-olive-33]; y = fl32(fl32(acc) * fl32(s_a * s_w)), rounded to fp16 [D-olive-42].
+Everything else is scheme `fp16` [D-olive-32]. Scales are static and pairs are inside a token, so a decode step has the
+bits of the prefill.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def calibration_ids(config: OliveConfig | OliveStudyConfig, model: Model, ids: Sequence[int] | None) -> list[int]:
-    """The tokens to calibrate on: `ids`, or for None the first of the shipped calibration text."""
+    """Tokens to calibrate on: `ids`, or for None the first of the shipped calibration text."""
     if ids is None:
         ids = model.tokenizer.encode(text.calibration())[: config.calibration_tokens]
     if len(ids) == 0:
@@ -46,11 +46,11 @@ class Olive(OliveLayers, Fp16):
 
     @staticmethod
     def calibration(config: OliveConfig, model: Model, ids: Sequence[int] | None) -> list[int]:
-        """The tokens for `calibrate`: `ids`, or for None the first of the shipped calibration text."""
+        """Tokens for `calibrate`: `ids`, or for None the first of the shipped calibration text."""
         return calibration_ids(config, model, ids)
 
     def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
-        """As in scheme `fp16` unless it is quantized; never rounded to fp16."""
+        """Logits, never rounded to fp16; as in scheme `fp16` unless the output matrix is quantized."""
         (part,) = self.head_parts()
         return self.outputs(part, x, watch)
 
@@ -60,15 +60,15 @@ class Olive(OliveLayers, Fp16):
             self.calibrate(model, calibration_ids(self._olive, model, source), runner)
 
     def thaw(self) -> None:
-        """Forget all inputs."""
+        """Drop the frozen inputs."""
         for part in self.parts():
             part.input = None
 
     def calibrate(self, model: Model, ids: Sequence[int], runner: Prepared | None = None) -> None:
         """Freeze the scale and type of every linear input, in model order, on one sequence of tokens.
 
-        runner: the mix that this is a part of; its other parts freeze theirs as well. What a model calibrates to alone
-        is kept, what it does in a mix is not.
+        runner: the mix that this is a part of; its other parts freeze their inputs as well. Only results without a mix
+        are cached.
         """
         if all(part.input is not None for part in self.parts()):
             return
@@ -98,7 +98,7 @@ class Observer(Observing, Fp16):
         self._target = target
 
     def head(self, x: np.ndarray, watch: Watch) -> np.ndarray:
-        """As scheme `fp16`, after a look at `x`."""
+        """As in scheme `fp16`, after the input `x` is frozen."""
         for part in self._target.parts()[-1:]:
             self._target.freeze(part, x)
         return super().head(x, watch)
@@ -109,8 +109,8 @@ def prepare(
 ) -> "Olive | OliveEncoder":
     """Search and encode the weights, then search the scales of the inputs on the calibration tokens.
 
-    calibration: token ids; for an encoder those of one text, or of several. Inputs of a part of a mix are frozen later,
-    by `settle`.
+    calibration: token ids; for an encoder those of one text, or of several. `settle` freezes the inputs of a part of a
+    mix later.
     """
     if isinstance(model, Share):
         return Olive(model, config, backend, progress, {})

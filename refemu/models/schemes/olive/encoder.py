@@ -23,7 +23,7 @@ class OliveEncoder(OliveLayers, Fp16Encoder):
     """An encoder under an OliVe scheme."""
 
     def __init__(self, model: Model, config: OliveConfig, *rest: Any) -> None:
-        """rest: as `OliveLayers`. Refuses an output matrix at 8 bits: an encoder has none."""
+        """rest: as `OliveLayers`. Raises Refused for an 8-bit output matrix, which an encoder does not have."""
         if HEAD in config.eight_bit:
             raise Refused(f"olive: eight_bit names {HEAD}, and {model.name} is an encoder without one")
         super().__init__(model, config, *rest)
@@ -53,9 +53,7 @@ class EncoderObserver(Observing, Fp16Encoder):
 
 
 def batch(config: OliveConfig | OliveStudyConfig, model: Model, ids: Any) -> list[Sequence[int]]:
-    """Token ids of the texts to calibrate on: `ids` of one text or of several, or for None the start of the shipped
-    text.
-    """
+    """Token ids of the calibration texts: `ids` of one text or of several, or for None the shipped text's start."""
     if ids is None:
         ids = model.tokenizer.sentence(text.calibration(), config.calibration_tokens)
     if len(ids) == 0:

@@ -1,7 +1,7 @@
-"""Rules shared by decoders and encoders under the OliVe schemes: width of each layer, computation of a group.
+"""Layers shared by decoders and encoders under the OliVe schemes: width of each layer, computation of a group.
 
-One encode of the input per group and width, one exact integer product, one rescale [olive §4]; what follows the float32
-sums is the scheme's `finish`.
+The input of a group is encoded once per width; then one exact integer product and one rescale follow [olive §4]. The
+scheme's `finish` computes the outputs from the float32 sums.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from refemu.models.schemes.olive.linear import Candidates, Input, Part, Plain, W
 from refemu.models.schemes.scheme import Progress
 from refemu.models.taps import Watch
 
-HEAD_LAYER = -1  #: number of the layer that the output matrix stands for
+HEAD_LAYER = -1  #: layer number of the output matrix
 
 
 class OliveLayers(Fp16Layers):
@@ -40,7 +40,7 @@ class OliveLayers(Fp16Layers):
         store: dict[tuple[str, int], Weight],
         eight_bit: Sequence[str] = (),
     ) -> None:
-        """store: weights encoded so far, by name and bits. eight_bit: layers at 8 bits beyond the configuration's."""
+        """store: weights encoded so far, by name and bits. eight_bit: 8-bit layers beyond the configuration's."""
         self._olive, self._progress, self._store = config, progress, store
         self._prepared_cache = prepared_cache(model, backend, recipe(config))
         self._inputs = prepared_cache(model, backend, input_recipe(config))
@@ -48,7 +48,7 @@ class OliveLayers(Fp16Layers):
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """One encode of the input per width, one exact integer product, one rescale, one rounding."""
+        """One encoding of the input per width, one exact integer product, one rescale, one rounding."""
         by_name: dict[str, np.ndarray] = {}
         for part in self._linears[layer, tuple(names)]:
             y = self.finish(part.names, self.outputs(part, x, watch))
@@ -56,7 +56,7 @@ class OliveLayers(Fp16Layers):
         return [by_name[linear_name(layer, name)] for name in names]
 
     def outputs(self, part: Part | Plain, x: np.ndarray, watch: Watch) -> np.ndarray:
-        """float32 outputs of a part, not rounded; counted and tapped where its input is quantized."""
+        """float32 outputs of a part, not rounded; counted and tapped if its input is quantized."""
         self.freeze(part, x)
         if isinstance(part, Plain):
             return part(x)
@@ -67,7 +67,7 @@ class OliveLayers(Fp16Layers):
         return product.outputs
 
     def freeze(self, part: Part | Plain, x: np.ndarray) -> None:
-        """Search the input of a part that has not met one: only `calibrate` gets here before all are frozen."""
+        """Search the input format of a part; only during `calibrate`, before all are frozen."""
         if isinstance(part, Part) and part.input is None:
             part.freeze(x)
             parts = self.parts()
@@ -79,23 +79,23 @@ class OliveLayers(Fp16Layers):
         return [part for group in groups for part in group if isinstance(part, Part)]
 
     def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
-        """The parts that compute one of the model's groups; none in a block that another part of a mix computes."""
+        """The parts of a group of linear layers; none in a block that another part of a mix computes."""
         parts: Sequence[Part | Plain] = self._linears.get((layer, tuple(names)), ())
         return parts
 
     def head_parts(self) -> Sequence[Part | Plain]:
-        """The output matrix, where there is one."""
+        """The output matrix, if the model has one."""
         return ()
 
     def wider(self, model: Model) -> Self | None:
-        """The same without inputs, the layers of `n_eight_bit` at 8 bits; None where none is asked for."""
+        """A copy without frozen inputs and with the layers of `n_eight_bit` at 8 bits; None if that is 0."""
         count = self._olive.n_eight_bit
         if not count:
             return None
         return type(self)(model, self._olive, self.backend, self._progress, self._store, lossiest(self, count))
 
     def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> list[Part | Plain]:
-        """The linear layers of a group, those of one width together."""
+        """Linear layers of a group, by width."""
         by_width: dict[int | None, list[str]] = {}
         for name in names:
             by_width.setdefault(self._widths[linear_name(layer, name)], []).append(name)
@@ -124,7 +124,7 @@ class OliveLayers(Fp16Layers):
         return self._store[name, bits]
 
     def search_inputs(self, ids: Any, run: Callable[[], object]) -> None:
-        """Freeze every part's input: as an earlier search on the same tokens kept it, else as `run` meets it."""
+        """Freeze the input of every part: as cached for the same tokens, or as searched during `run`."""
         key = json.dumps([[int(token) for token in np.ravel(text)] for text in ids])
         name = f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.{self.model.blocks}.{wide_digest(self._widths)}"
 
@@ -139,14 +139,14 @@ class OliveLayers(Fp16Layers):
 
 
 def recipe(config: OliveConfig) -> Recipe:
-    """What the search of a weight depends on, beside its width."""
+    """Everything that the search of a weight depends on, except its width."""
     names = ("types", "outliers", "preset", "low", "high", "step")
     sources = ("formats/*.py", "formats/olive/**/*.py", "models/schemes/olive/l*.py", "models/schemes/olive/steps.py")
     return Recipe("olive", sources, {name: getattr(config, name) for name in names}, width=2.5)
 
 
 def input_recipe(config: OliveConfig) -> Recipe:
-    """What the search of the inputs depends on: the whole computation."""
+    """Everything that the search of the inputs depends on: the whole computation."""
     return Recipe("olive-inputs", ("formats/**/*.py", "models/**/*.py"), dataclasses.asdict(config), width=0)
 
 
@@ -161,7 +161,7 @@ def inputs_arrays(parts: Sequence[Part]) -> dict[str, np.ndarray]:
 
 
 def input_of(arrays: Mapping[str, np.ndarray], number: int, formats: Sequence[Ovp]) -> Input:
-    """A frozen input of `inputs_arrays`."""
+    """A frozen input from `inputs_arrays`."""
     fmt = formats[int(arrays["format"][number])]
     return Input(fmt, np.float32(arrays["scale"][number]), float(arrays["mse"][number]))
 
@@ -177,7 +177,7 @@ class Observing(Fp16Layers):
     _target: OliveLayers
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """As scheme `fp16`, after a look at `x`."""
+        """As in scheme `fp16`, after the input `x` is frozen."""
         for part in self._target.group(layer, names):
             self._target.freeze(part, x)
         return super().linear(layer, names, x, watch)
@@ -194,7 +194,7 @@ def tensor_name(layer: int, name: str) -> str:
 
 
 def candidates(config: OliveConfig, bits: int) -> Candidates:
-    """What the searches of a width choose from (D-olive-26)."""
+    """Search candidates of a width (D-olive-26)."""
     base = "mean_sigma" if config.preset == "repo" else "sigma"
     return Candidates(config.formats(bits), base, config.low, config.high, config.step)
 
@@ -202,9 +202,9 @@ def candidates(config: OliveConfig, bits: int) -> Candidates:
 def widths(
     blocks: Sequence[int], config: OliveConfig, eight_bit: Sequence[str], groups: Sequence[Sequence[str]]
 ) -> dict[str, int | None]:
-    """Bits of every linear layer by name, None where it stays as in scheme `fp16`.
+    """Bits of every linear layer by name; None: computed as in scheme `fp16`.
 
-    Refuses names that do not exist, and a layer that is both in `eight_bit` and in `skip`.
+    Raises Refused for an unknown name, and for a layer in both `eight_bit` and `skip`.
     """
     kinds = {kind: [linear_name(layer, kind) for layer in blocks] for group in groups for kind in group}
     every = {**kinds, **{name: [name] for group in kinds.values() for name in group}, HEAD: [HEAD]}
@@ -214,15 +214,15 @@ def widths(
     )
     if both := [name for name in wide if name in plain]:
         raise Refused(
-            f"olive: eight_bit names {both[0]}, which skip={'+'.join(config.skip)} leaves as in scheme fp16; "
-            "take it out of one of them (skip=none leaves no layer out)"
+            f"olive: eight_bit names {both[0]}, which skip={'+'.join(config.skip)} computes as in scheme fp16; "
+            "remove it from one of them (skip=none skips no layer)"
         )
     bits: dict[str, int | None] = {name: config.weight_bits for names in every.values() for name in names}
     return bits | dict.fromkeys(wide, 8) | dict.fromkeys(plain, None)
 
 
 def lossiest(prepared: OliveLayers, count: int) -> list[str]:
-    """The layers that `n_eight_bit` raises: the last two at 4 bits, then the largest weight plus input error."""
+    """The layers that `n_eight_bit` widens: the last two at 4 bits, then those of largest weight plus input error."""
     errors = [
         (weight.mse + part.input.mse, name)
         for part in prepared.parts()

@@ -1,7 +1,7 @@
 """Linear layers of the OliVe schemes: encode the input, multiply exactly, reduce to 32 bits, rescale [olive §4].
 
-Linear layers that read one input and have one width are one `Part`: one encode serves q, k and v, and their rows stand
-in one matrix, since outputs do not depend on each other.
+Linear layers with one input and one width form a `Part`: one encoding serves q, k and v, and their rows form one
+matrix, since outputs do not depend on each other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from refemu.models.prepared.prepared_cache import NOWHERE, PreparedCache
 from refemu.models.schemes.fp16.layers import columns
 from refemu.models.schemes.olive import steps
 
-LIMIT = 1 << 31  #: magnitudes below fit the 32-bit accumulator
+LIMIT = 1 << 31  #: magnitudes below it fit the 32-bit accumulator
 TERMS = {4: 16, 8: 8}  #: products of one operation of the dot-product unit, by width [olive §4.1]
 
 
@@ -33,19 +33,19 @@ class Weight:
 
     name: str  #: "blk.3.down"
     format: Ovp
-    words: np.ndarray  #: of the pairs as a decoder reads them, (outputs, inputs / 2)
+    words: np.ndarray  #: words of the pairs as a decoder reads them, (outputs, inputs / 2)
     inputs: int
     scale: np.ndarray  #: float32 (outputs,)
     mse: float  #: mean over the rows of the search's error
 
     def arrays(self, formats: Sequence[Ovp]) -> dict[str, np.ndarray]:
-        """What `of_arrays` makes it of again, for a file; formats: those that the search chose from."""
+        """The arrays from which `of_arrays` rebuilds the weight, for a file; formats: the search candidates."""
         numbers = np.array([formats.index(self.format), self.inputs], np.int64)
         return {"words": self.words, "scale": self.scale, "mse": np.array(self.mse), "numbers": numbers}
 
     @classmethod
     def of_arrays(cls, name: str, arrays: Mapping[str, np.ndarray], formats: Sequence[Ovp]) -> "Weight":
-        """The weight whose `arrays` these are."""
+        """The weight with these `arrays`."""
         fmt, inputs = arrays["numbers"].tolist()
         return cls(name, formats[fmt], arrays["words"], inputs, arrays["scale"], float(arrays["mse"]))
 
@@ -55,7 +55,7 @@ class Weight:
 
     @property
     def tensor(self) -> OvpTensor:
-        """The codes and scales, made anew by every call."""
+        """The codes and scales, built at every call."""
         code = self.format.split(self.words).reshape(len(self.scale), -1)
         return OvpTensor(self.format, code, (len(self.scale), self.inputs), -1, self.scale.copy())
 
@@ -64,7 +64,7 @@ class Weight:
         return self.tensor.decode()
 
     def halves(self) -> np.ndarray:
-        """float16 (outputs, inputs) in grid units, which fp16 holds."""
+        """float16 (outputs, inputs) in grid units, exact."""
         fours = halves_of_pairs(self.format).take(self.words)
         return fours.view(np.float16).reshape(len(self.scale), -1)[:, : self.inputs]
 
@@ -85,7 +85,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What a search may choose from: formats, base and percentages (D-olive-26, D-olive-27)."""
+    """Search candidates: formats, base and percentages (D-olive-26, D-olive-27)."""
 
     formats: tuple[Ovp, ...]
     base: str
@@ -94,24 +94,24 @@ class Candidates:
     step: int
 
     def options(self) -> dict[str, Any]:
-        """Keywords of `ovp_search.select`."""
+        """Arguments for `ovp_search.select`."""
         return {"base": self.base, "low": self.low, "high": self.high, "step": self.step}
 
 
 def quantize(name: str, values: np.ndarray, candidates: Candidates, backend: Backend) -> Weight:
     """Search and encode the weight (outputs, inputs) of a linear layer."""
     if values.shape[1] % 2 and any(fmt.pairing == "flat" for fmt in candidates.formats):
-        raise Refused(f"{name}: pairs of preset repo need an even number of inputs, got {values.shape[1]}")
+        raise Refused(f"{name}: the number of inputs must be even for pairs of preset repo, got {values.shape[1]}")
     fmt, search = steps.select(backend, values, candidates.formats, per="row", **candidates.options())
     words = steps.encode(backend, fmt, values, search.scale).pairs().reshape(len(values), -1)
     return Weight(name, fmt, words, values.shape[1], search.scale, mean(search.mse))
 
 
 class Plain:
-    """Linear layers without a quantized input: an ordered sum in the runtime's float, as in scheme `fp16`."""
+    """Linear layers whose input is not quantized: ordered sums in the runtime's float, as in scheme `fp16`."""
 
     def __init__(self, names: Sequence[str], parts: Sequence[slice], matrix: Any, backend: Backend) -> None:
-        """matrix: of `Backend.weights`, fp16 as in scheme `fp16`, or dequantized. parts: its columns, one per name."""
+        """matrix: from `Backend.weights`, as in scheme `fp16`, or dequantized. parts: its columns, one per name."""
         self.names: tuple[str, ...] = tuple(names)
         self.backend: Backend = backend
         self.columns: dict[str, slice] = dict(zip(names, parts, strict=True))
@@ -149,7 +149,7 @@ class Part:
         backend: Backend,
         prepared_cache: PreparedCache = NOWHERE,
     ) -> None:
-        """names: what the layers are called, one per weight. candidates: for the input's search."""
+        """names: names of the layers, one per weight. candidates: for the search of the input."""
         self.layer: int = layer
         self.names: tuple[str, ...] = tuple(names)
         self.weights: tuple[Weight, ...] = tuple(weights)
@@ -180,19 +180,19 @@ class Part:
 
     @property
     def fmt(self) -> Ovp:
-        """The input's format."""
+        """Format of the input."""
         assert self.input is not None
         return self.input.format
 
     def freeze(self, x: np.ndarray) -> None:
-        """Search the input's type and scale on `x`, all tokens as one tensor."""
+        """Search type and scale of the input on `x`, all tokens as one tensor."""
         options = self.candidates.options()
         fmt, search = steps.select(self.backend, x, self.candidates.formats, per="tensor", **options)
         scale = np.float32(np.asarray(search.scale).reshape(()))
         self.set_input(Input(format=fmt, scale=scale, mse=mean(search.mse)))
 
     def set_input(self, frozen: Input) -> None:
-        """Use this type and scale from now on."""
+        """Use this type and scale for the input."""
         self.input = frozen
         self.rescale: np.ndarray = frozen.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
 
@@ -206,7 +206,7 @@ class Part:
         return Product(pairs, exact, acc, overflowed, acc.astype(np.float32) * self.rescale)
 
     def _reduce(self, exact: np.ndarray, grid: np.ndarray) -> tuple[np.ndarray, int]:
-        """The sums in 32 bits, and how many of the exact sums leave them."""
+        """The sums in 32 bits, and the number of exact sums that exceed them."""
         if largest(self.fmt) * self._row_sum < LIMIT:
             return exact, 0
         wide = exact.astype(np.float64)
@@ -217,7 +217,7 @@ class Part:
         return wide - turns * (2 * LIMIT), overflowed
 
     def _saturating(self, grid: np.ndarray) -> np.ndarray:
-        """The sums in the order of the dot-product unit: clamped after every operation of `TERMS` products."""
+        """Sums in the order of the dot-product unit: clamped after every operation of `TERMS` products."""
         a, terms = integers.from_float(grid), TERMS[self.weights[0].format.width]
         b = np.concatenate([weight.grid() for weight in self.weights])
         acc = np.zeros((len(a), len(b)), np.int64)

@@ -1,8 +1,8 @@
-"""OliVe's machine on a block: inputs through the pair encoder, linear layers through the array and its output stage.
+"""OliVe's accelerator on a block: inputs through the pair encoder, linear layers through array and output stage.
 
-Paper: [olive §3.4, §4.3, Fig. 8]. Everything else of a block stays in fp16 outside the machine (D-olive-32). Compared
-are the 32-bit sums of the array, and the outputs of the stage behind it before and after the rounding to fp16
-(D-olive-42). The stage's pairs are not: steps in fp16 lie between two linear layers.
+Paper: [olive §3.4, §4.3, Fig. 8]. The rest of a block is computed in fp16 outside the accelerator (D-olive-32).
+Compared are the 32-bit sums of the array, and the results of the output stage before and after the rounding to fp16
+(D-olive-42). The pairs of the stage are not: fp16 steps come between two linear layers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from refemu.units.olive.olive_requant import NO_BIAS
 from refemu.units.olive.olive_systolic_clocked import multiply
 from refemu.units.unit import Config
 
-ARRAY = {"rows": 64, "cols": 64}  #: 4-bit elements [olive §4.3, Tbl. 11]
+ARRAY = {"rows": 64, "cols": 64}  #: grid of 4-bit elements [olive §4.3, Tbl. 11]
 OUTSIDE = {
     "norm": "norms are computed in fp16 (D-olive-32)",
     "rotate": "rotary positions are computed in fp16 (D-olive-32)",
@@ -32,7 +32,7 @@ OUTSIDE = {
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of the block's linear layers, in its order, and what stays outside."""
+    """Operations of the block's linear layers, in order, and those outside the accelerator."""
     operations: list[Operation] = []
     absent: list[Absent] = []
     for call in calls:
@@ -55,7 +55,7 @@ def _outside(prepared: Any) -> dict[str, str]:
 
 
 def refusal(part: Part | Plain) -> str:
-    """The reason why a part is not on the machine; nothing where it is."""
+    """Why a part is not on the accelerator; None if it is."""
     if isinstance(part, Plain):
         return "the layer is not quantized, or only its weights are (D-olive-32, D-olive-41)"
     if not standard(part.fmt, *(weight.format for weight in part.weights)):
@@ -64,7 +64,7 @@ def refusal(part: Part | Plain) -> str:
 
 
 def _part(prepared: Any, part: Part, x: np.ndarray, outputs: dict[str, np.ndarray]) -> Iterator[Operation]:
-    """The encoder, then a product for every linear layer, and its outputs."""
+    """The encoder, then a product and its outputs for every linear layer."""
     product = part(x)
     yield _encoded(part, x, product)
     for name, weight in zip(part.names, part.weights, strict=True):
@@ -96,7 +96,7 @@ def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
 
 
 def array_config(part: Part, weight: Weight) -> dict[str, Any]:
-    """Parameters of the array for a linear layer; types of the other width stay at their defaults."""
+    """Parameters of the array for a linear layer; operand types of the other width have their defaults."""
     kinds = {"a": operand(part.fmt), "b": operand(weight.format)}
     if weight.format.width == 8:
         kinds = {"eight": kinds["a"]}
@@ -134,7 +134,7 @@ def _multiplied(part: Part, weight: Weight, product: Product, due: np.ndarray) -
 def _output(
     part: Part, weight: Weight, sums: np.ndarray, biases: np.ndarray | None, before: np.ndarray, after: np.ndarray
 ) -> Operation:
-    """The sums through the output stage: fl32(fl32(acc) * fl32(s_a * s_w)) and fp16 words, beside the scheme's."""
+    """The sums at the output stage: fl32(fl32(acc) * fl32(s_a * s_w)) and fp16 words, compared with the scheme's."""
     unit, config = units.find("olive_requant"), encoding(part.fmt)
     answer = unit.evaluate(config, stage_inputs(part, weight, sums, biases))
     scaled, y = (_rows(words, sums.shape) for words in (answer.scaled, answer.y))
@@ -156,20 +156,20 @@ def _output(
 
 
 def encoding(fmt: Ovp) -> Config:
-    """Configuration of a pair encoder, and of an output stage, of a format: a ready one, or the format itself."""
+    """Configuration of a pair encoder or output stage for a format: a ready one, or the format itself."""
     name = encoder_config(fmt)
     return Config(fmt=fmt) if name is None else units.find("ovp_encoder").configs[name]
 
 
 def _named(config: Config) -> dict[str, str]:
-    """Parameters as text: a format without outliers has no name."""
+    """Parameters as text; a format without outliers has no name."""
     return {name: value if isinstance(value, str) else repr(value) for name, value in config.items()}
 
 
 def stage_inputs(part: Part, weight: Weight, sums: np.ndarray, biases: np.ndarray | None) -> dict[str, np.ndarray]:
-    """What the ports of the output stage read of a layer's sums: pairs of neighbours in a row, token by token.
+    """Inputs of the output stage for a layer's sums: pairs of neighbours in a row, token by token.
 
-    An odd number of outputs leaves the right lane of a token's last pair at 0.
+    With an odd number of outputs the right lane of a token's last pair is 0.
     """
     assert part.input is not None
     tokens, outputs = sums.shape
@@ -192,5 +192,5 @@ def _rows(words: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
 
 
 def mode(part: Part, weight: Weight) -> str:
-    """Mode of the array's products: both operand types."""
+    """Mode of the array's products: the types of both operands."""
     return f"{operand(part.fmt)} x {operand(weight.format)}"

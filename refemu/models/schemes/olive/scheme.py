@@ -1,4 +1,4 @@
-"""The code of the OliVe schemes, and of scheme `olive-study`, as one object each."""
+"""The code of the OliVe schemes and of scheme `olive-study`, as one object each."""
 
 from refemu.models.schemes.kind import SchemeKind
 from refemu.models.schemes.olive import decoder, study

@@ -1,4 +1,4 @@
-"""The steps on outlier-victim pairs: compiled twins, or with backend `numpy` the readable definitions [olive §3.4].
+"""Steps on outlier-victim pairs: compiled, or with backend `numpy` the readable definitions [olive §3.4].
 
 Both give the same bits; the scheme names the steps and their order.
 """
@@ -33,7 +33,7 @@ def encode_pairs(backend: Backend, fmt: Ovp, x: np.ndarray, scale: Any) -> np.nd
 
 
 def select(backend: Backend, x: np.ndarray, formats: Sequence[Ovp], **options: Any) -> tuple[Ovp, Search]:
-    """The format and scales of least error for `x`; options: as for `ovp_search.select`."""
+    """Format and scales of least error for `x`; options: as for `ovp_search.select`."""
     if backend.name != "jit":
         return ovp_search.select(x, formats, **options)
     from refemu.formats.olive.compiled import ovp_search as ovp_search_compiled

@@ -1,8 +1,8 @@
-"""Scheme `olive-study`: effect of losing outliers, or their neighbours, on a model [olive §2.3, Fig. 3].
+"""Scheme `olive-study`: the effect on a model of losing outliers or their neighbours [olive §2.3, Fig. 3].
 
-Weights of the linear layers and their inputs go through one experiment of `formats.ovp_study`; all else is scheme
-`fp16`, so that the difference is the experiment's. Three sigma of an input is frozen on a calibration text, and
-everything happens inside a token, so that a decode step gives the bits of the prefill. Encoders and decoders alike.
+Weights of the linear layers and their inputs go through one experiment of `formats.ovp_study`; everything else is
+scheme `fp16`, so the difference is due to the experiment. The sigma threshold of an input is frozen on a calibration
+text. Every step is inside a token, so a decode step has the bits of the prefill. For encoders and decoders.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,13 @@ class StudyLayers(Fp16Layers):
         super().__init__(model, config, backend, progress)
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Watch) -> Sequence[np.ndarray]:
-        """The experiment on the input, rounded to fp16 again; then as in scheme `fp16`, with the changed weights."""
+        """The experiment on the input, rounded to fp16; then as in scheme `fp16`, with the changed weights."""
         if self._study.inputs:
             x = self.backend.round16(self._input(layer, tuple(names), x, watch.first_token))
         return super().linear(layer, names, x, watch)
 
     def _input(self, layer: int, names: tuple[str, ...], x: np.ndarray, first_token: int) -> np.ndarray:
-        """Only `prepare` gets here before the thresholds are frozen."""
+        """Find the threshold of an input; only during `prepare`, before all are frozen."""
         if (layer, names) not in self._limits:
             self._limits[layer, names] = ovp_study.threshold(x, self._study.sigma)
             self._progress("inputs", len(self._limits), len(self._linears))
@@ -63,7 +63,7 @@ class StudyLayers(Fp16Layers):
     def _change(
         self, x: np.ndarray, name: str, limit: float, per: ovp_study.Per = "tensor", start: int = 0
     ) -> np.ndarray:
-        """The experiment on `x`, of which the values beyond `limit` are outliers."""
+        """The experiment on `x`; values beyond `limit` are outliers."""
         seed = prng.stream(f"olive-study/{name}", self._study.seed)
         if self._study.experiment == "clip":
             return ovp_study.clip_outliers(x, limit)
@@ -81,11 +81,11 @@ class OliveStudy(StudyLayers, Fp16):
             self.calibrate(model, calibration_ids(self._study, model, source), runner)
 
     def thaw(self) -> None:
-        """Forget all thresholds."""
+        """Drop the thresholds."""
         self._limits.clear()
 
     def calibrate(self, model: Model, ids: Sequence[int], runner: Prepared | None = None) -> None:
-        """Find the outliers' threshold of every input on one sequence of tokens.
+        """Find the outlier threshold of every input on one sequence of tokens.
 
         runner: the mix that this is a part of.
         """
@@ -94,15 +94,15 @@ class OliveStudy(StudyLayers, Fp16):
 
 
 class OliveStudyEncoder(StudyLayers, Fp16Encoder):
-    """An encoder under scheme `olive-study`; texts that are encoded together count their tokens through."""
+    """An encoder under scheme `olive-study`; texts encoded together have consecutive token numbers."""
 
 
 def prepare(
     config: OliveStudyConfig, model: Model, backend: Backend, calibration: Any, progress: Progress
 ) -> OliveStudy | OliveStudyEncoder:
-    """Change the weights, then find the outliers' threshold of every input on the calibration tokens.
+    """Change the weights, then find the outlier threshold of every input on the calibration tokens.
 
-    calibration: token ids; for an encoder those of one text, or of several. A part of a mix finds them in `settle`.
+    calibration: token ids; for an encoder those of one text, or of several. `settle` does it for a part of a mix.
     """
     if isinstance(model.config, EncoderConfig):
         texts = batch(config, model, calibration)

@@ -1,12 +1,14 @@
-"""Dot products and tiles of a run, as the summing units take them.
+"""Dot products and tiles of a run, as inputs of the summing units.
 
-Per linear layer, two places, each over all of K, so that an answer is the layer's sum. The sum of largest magnitude:
-its products one by one at `olive_mac` or `olive_pe8`, a load of 0 first, and its operations at `olive_edp`, c running
-over K. The input of largest magnitude: the aligned tile around it at `mmaovp`, an instruction for every chunk of K, c
-running over them, and a tile with it at `olive_systolic`, as wide and high as those of the ready configurations where
-the matrices are, in a configuration that has the layer's K. The same at `olive_systolic_clocked`: a
-tile of the size of the ready array's grid, every edge of it, with the drain. What a tile of `mmaovp` has beyond the
-matrices are zero pairs.
+Each linear layer has two sources, over all of K, so that a result is a sum of the layer.
+
+The sum of largest magnitude: its products one by one at `olive_mac` or `olive_pe8`, after a load of 0, and its
+operations at `olive_edp`, with c running over K.
+
+The input of largest magnitude: the aligned tile around it at `mmaovp`, an instruction for every chunk of K with c
+running over them, padded with zero pairs; and a tile with it at `olive_systolic`, in a configuration with the layer's K
+and, where the matrices allow, the size of the ready configurations. The same at `olive_systolic_clocked`: a tile of the
+size of the ready grid, every edge of it, with the drain.
 """
 
 from dataclasses import dataclass
@@ -29,7 +31,7 @@ TILE = 8  #: rows and columns of the tile of `mmaovp`
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One pass through a part."""
+    """One pass of an input through a part."""
 
     part: Part
     x: np.ndarray  #: float32 (tokens, inputs)
@@ -39,23 +41,23 @@ class Pass:
 
     @property
     def scale(self) -> np.float32:
-        """Of the input."""
+        """Name of the input."""
         assert self.part.input is not None
         return self.part.input.scale
 
     @cached_property
     def peak(self) -> tuple[int, int]:
-        """Token and pair of the input of largest magnitude, the first of equals."""
+        """Token and pair of the input of largest magnitude, the first of equal ones."""
         token, pair = divmod(int(np.argmax(pair_peaks(self.part.fmt).take(self.pairs))), self.pairs.shape[1])
         return token, pair
 
     @property
     def peak_value(self) -> float:
-        """Magnitude of that input as it is decoded."""
+        """Decoded magnitude of that input."""
         return float(np.float64(pair_peaks(self.part.fmt)[self.pairs[self.peak]]) * np.float64(self.scale))
 
     def source(self, **more: Any) -> dict[str, Any]:
-        """What every case of the pass says."""
+        """Description common to all cases of the pass."""
         return {"first_token": self.watch.first_token, "tokens": len(self.pairs), **more}
 
 
@@ -70,7 +72,7 @@ def emit(layer_pass: Pass) -> None:
 
 
 def _largest_sum(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
-    """The dot product of largest magnitude, the first of equals."""
+    """The dot product of largest magnitude, the first of equal ones."""
     token, row = divmod(int(np.argmax(sums)), sums.shape[1])
     a, b, part = layer_pass.pairs[token], weight.pairs()[row], layer_pass.part
     source = layer_pass.source(token=layer_pass.watch.first_token + token, row=row, largest=int(sums[token, row]))
@@ -91,7 +93,7 @@ def _largest_sum(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
 
 
 def _events(names: str, *operands: tuple[np.ndarray, Ovp]) -> dict[str, np.ndarray]:
-    """One load of 0, then every product in order, of two rows of pairs and their formats; each (1, events)."""
+    """A load of 0, then every product in order, of two rows of pairs and their formats; each (1, events)."""
     inputs = {}
     for name, (pairs, fmt) in zip(names, operands, strict=True):
         for port, table in zip(("exp", "int"), decoded(fmt), strict=True):
@@ -103,7 +105,7 @@ def _events(names: str, *operands: tuple[np.ndarray, Ovp]) -> dict[str, np.ndarr
 
 
 def _operations(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> dict[str, np.ndarray]:
-    """The operations of a dot product unit that make one sum."""
+    """The operations of a dot-product unit for one sum."""
     lanes = TERMS[part.fmt.width] // 2
     left, right = (padded(row[None], 1, lanes) for row in (a, b))
     c = running(left, right, part, weight)[:-1, 0, 0]
@@ -116,7 +118,7 @@ def _operations(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> dic
 
 
 def _tile(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
-    """Eight tokens by eight outputs: the tokens around the largest input, the outputs around their largest sum."""
+    """Eight tokens by eight outputs: tokens around the largest input, outputs around their largest sum."""
     if not layer_pass.watch.wants("mmaovp"):
         return
     from refemu.units.olive import mmaovp
@@ -137,10 +139,10 @@ def _tile(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
 
 
 def _instructions(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> dict[str, np.ndarray]:
-    """`mmaovp` on every chunk of K in order; C is what the chunks before left."""
+    """`mmaovp` on every chunk of K in order; C is the result of the chunks before."""
     from refemu.units.olive import mmaovp
 
-    pairs = TERMS[part.fmt.width]  # of a row in an instruction: two operations of half as many
+    pairs = TERMS[part.fmt.width]  # pairs of a row in an instruction: two operations
     left, right = (padded(rows, TILE, pairs) for rows in (a, b))
     c = running(left, right, part, weight)[: -1 : mmaovp.CHUNKS]
     a_pairs, b_pairs = (rows.reshape(TILE, -1, pairs).transpose(1, 0, 2).reshape(len(c), -1) for rows in (left, right))
@@ -174,7 +176,7 @@ def _array(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
 def _around_peak(
     layer_pass: Pass, weight: Weight, sums: np.ndarray, m: int, n: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Pairs of m tokens with the largest input and of n outputs with its largest sum, and where they come from."""
+    """Pairs of m tokens with the largest input and of n outputs with its largest sum, and their source."""
     token = min(layer_pass.peak[0], len(sums) - m)
     row = min(int(np.argmax(sums[layer_pass.peak[0]])), sums.shape[1] - n)
     source = layer_pass.source(token=layer_pass.watch.first_token + token, row=row, largest=layer_pass.peak_value)
@@ -182,7 +184,7 @@ def _around_peak(
 
 
 def _clocked(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
-    """Every edge of an operation of the clocked array: as many tokens and outputs as its grid has lines, all of K."""
+    """Every edge of an operation of the sequential array: a tile of the size of its grid, all of K."""
     name, part, wide = "olive_systolic_clocked", layer_pass.part, int(weight.format.width == 8)
     if not standard(part.fmt, weight.format) or not layer_pass.watch.wants(name):
         return
@@ -207,7 +209,7 @@ def _clocked(layer_pass: Pass, weight: Weight, sums: np.ndarray) -> None:
 
 
 def running(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> np.ndarray:
-    """The accumulators before the first and after every operation of the dot product unit, in 32 bits.
+    """The accumulators before the first and after every operation of the dot-product unit, in 32 bits.
 
     a: pair words (M, pairs), b: (N, pairs), a whole number of operations. Returns int64 (operations + 1, M, N).
     """
@@ -224,7 +226,7 @@ def running(a: np.ndarray, b: np.ndarray, part: Part, weight: Weight) -> np.ndar
 
 
 def padded(words: np.ndarray, rows: int, multiple: int) -> np.ndarray:
-    """Pair words with zero pairs below up to `rows`, and behind up to a multiple of `multiple`."""
+    """Pair words, padded with zero pairs to `rows` rows and a multiple of `multiple` columns."""
     wide = np.zeros((rows, -(-words.shape[1] // multiple) * multiple), words.dtype)
     wide[: len(words), : words.shape[1]] = words
     return wide
@@ -235,7 +237,7 @@ def _biases(count: int, a: Ovp, b: Ovp) -> dict[str, np.ndarray]:
 
 
 def decoder(fmt: Ovp) -> dict[str, Any]:
-    """Keywords of the decoder of a format; without outliers any outlier decoder will do, the paper's stands there."""
+    """Arguments for the decoder of a format; without outliers the paper's outlier decoder, which is not used."""
     kind = type(fmt.normal).__name__.lower().replace("format", "")
     paper = (2, 1) if fmt.width == 4 else (4, 3)
     outlier = paper if fmt.outlier is None else (fmt.outlier.exp_bits, fmt.outlier.man_bits)
@@ -243,7 +245,7 @@ def decoder(fmt: Ovp) -> dict[str, Any]:
 
 
 def bias(fmt: Ovp) -> int:
-    """The decoder's bias; 0 without outliers."""
+    """Bias of the decoder; 0 without outliers."""
     return 0 if fmt.outlier is None else fmt.outlier.bias
 
 
@@ -252,13 +254,13 @@ def _decodable(*operands: Ovp) -> bool:
 
 
 def operand(fmt: Ovp) -> Any:
-    """Type of an operand of the units that take pairs, one of `OPERANDS`; None where none reads the format."""
+    """Operand type of the units that read pairs, one of `OPERANDS`; None if no unit reads the format."""
     known = decoder(fmt)["normal"], decoder(fmt)["outlier"]
     return next((kind for kind, formats in OPERANDS.items() if formats == known), None)
 
 
 def standard(*operands: Ovp) -> bool:
-    """Whether the units that take pairs have decoders for the formats."""
+    """Whether the units that read pairs can decode the formats."""
     return _decodable(*operands) and all(operand(fmt) for fmt in operands)
 
 
@@ -271,6 +273,6 @@ def pair_peaks(fmt: Ovp) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def decoded(fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
-    """What the decoder makes of every pair word: exponents and integers, each (words, 2)."""
+    """Decoded exponents and integers of every pair word, each (words, 2)."""
     fields = ovp_decoder.run(np.arange(1 << 2 * fmt.width), bias(fmt), **decoder(fmt))
     return fields.exponent, fields.base_int

@@ -1,8 +1,8 @@
 """Taps of OliVe's units: values at their ports while a model runs.
 
-Per linear input: all its pairs, as values at `ovp_encoder` and as words at `ovp_decoder`, and the codes among them that
-`outlier_decoder` and `flint_decoder` answer. Per linear weight, once a run: the row that holds the largest outlier, in
-the same way behind the encoder. Dot products and tiles are those of `olive_tap_sums`.
+For each linear input: all its pairs, as values at `ovp_encoder` and as words at `ovp_decoder`, and those of their codes
+that `outlier_decoder` and `flint_decoder` decode. For each linear weight, once a run: the row with the largest outlier,
+in the same way after the encoder. `olive_tap_sums` has the dot products and tiles.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ DECODERS = ("ovp_decoder", "outlier_decoder", "flint_decoder")
 SUMS = {
     4: ("olive_mac", "olive_edp", "mmaovp", "olive_systolic", "olive_systolic_clocked"),
     8: ("olive_pe8", "olive_edp", "mmaovp", "olive_systolic", "olive_systolic_clocked"),
-}  #: by width of the codes
+}  #: units by width of the codes
 
 
 def tapped(config: OliveConfig, half: Half | None = None) -> tuple[str, ...]:
@@ -66,20 +66,20 @@ def _input(layer_pass: Pass) -> None:
 
 
 def encoder_config(fmt: Ovp) -> str | None:
-    """The configuration of `ovp_encoder` that has a format, None if there is none."""
+    """The configuration of `ovp_encoder` with a format, or None."""
     ready = units.find("ovp_encoder").configs.items()
     return next((name for name, config in ready if formats.find(config["fmt"]) == fmt), None)
 
 
 def _values(layer_pass: Pass) -> np.ndarray:
-    """What `ovp_encoder` reads of the whole input."""
+    """Inputs of `ovp_encoder` for the whole input."""
     return patterns(quotient(layer_pass.x, np.asarray(layer_pass.scale), -1), 2 * layer_pass.pairs.shape[1])
 
 
 def patterns(values: np.ndarray, width: int) -> np.ndarray:
-    """float32 (tokens, inputs) as patterns of pairs, (rows, 2); beyond float32 the largest, which has the same code.
+    """float32 (tokens, inputs) as patterns of pairs, (rows, 2); infinity as the largest finite one, with the same code.
 
-    width: of a token with what fills up its last pair.
+    width: of a token with the padding of its last pair.
     """
     wide = np.zeros((len(values), width), np.float32)
     wide[:, : values.shape[1]] = values
@@ -108,7 +108,7 @@ def _decoders(
     rows: dict[str, Any],
     source: dict[str, Any],
 ) -> None:
-    """A stream of pair words at the pair decoder, and the codes met in it at the two decoders inside.
+    """A stream of pair words at the pair decoder, and its codes at the two decoders inside.
 
     rows: `source` of the case of pairs. source: of the cases of codes.
     """
@@ -133,7 +133,7 @@ def _decoders(
 
 
 def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
-    """The codes beside an identifier, and those beside none, in pair words: each once, in order of appearance."""
+    """The codes next to an identifier, and the others, in pair words: each once, in order of appearance."""
     present, first = np.unique(words, return_index=True)
     codes = fmt.split(present[np.argsort(first, kind="stable")])
     victim = codes == fmt.normal.identifier

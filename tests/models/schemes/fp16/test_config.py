@@ -1,4 +1,4 @@
-"""Parameters of scheme `fp16`: what they are, what is refused."""
+"""Parameters of scheme `fp16`, and rejected ones."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from refemu.arith.checks import Refused
 from refemu.models.schemes.fp16.config import Fp16Config
 
 
-def test_the_runtime_sums_in_fp32_and_rounds_the_residual_stream() -> None:
+def test_runtime_sums_in_fp32_and_rounds_residual_stream() -> None:
     assert repr(Fp16Config()) == "Fp16Config(acc='fp32', residual='fp16')"
 
 
@@ -19,6 +19,6 @@ def test_the_runtime_sums_in_fp32_and_rounds_the_residual_stream() -> None:
         ({"residual": None}, "fp16: residual must be one of 'fp16', 'fp32', got None"),
     ],
 )
-def test_refuses(change: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         Fp16Config(**change)

@@ -7,7 +7,7 @@ from refemu.models.machine import Cost
 from refemu.models.schemes.fp16 import cost
 
 
-def test_a_linear_layer_reads_inputs_once_and_weights_once() -> None:
+def test_linear_layer_reads_inputs_once_and_weights_once() -> None:
     found = cost.linear(np.zeros((3, 5), np.float32), [np.zeros((3, 2)), np.zeros((3, 4))])
 
     assert found == Cost({"fp16": 3 * 5 * 6}, words={"activations": 15, "weights": 30})
@@ -24,7 +24,7 @@ def test_a_token_attends_to_itself_and_those_before() -> None:
     assert found == Cost({"fp16": products}, words={"activations": 96, "kv": words})
 
 
-def test_a_mix_of_fp16_costs_products_and_no_cycles() -> None:
+def test_mix_of_fp16_costs_products_and_no_cycles() -> None:
     rows = machine.cost("tiny", "fp16+fp16", 5).layers
 
     assert {(row.layer, row.kind) for row in rows} >= {(0, "linear"), (2, "attention"), (-1, "linear")}

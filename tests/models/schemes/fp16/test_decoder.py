@@ -1,4 +1,4 @@
-"""Scheme `fp16`: equal to a plain-Python decoder that shares no code with it, pinned on model `tiny`, refused input."""
+"""Scheme `fp16`: equal to an independent plain-Python decoder, pinned on model `tiny`, rejected input."""
 
 import math
 from typing import Any
@@ -17,7 +17,7 @@ SEQUENTIAL = ("sequential",)
 
 
 class Small(Held):
-    """Seeded weights of a decoder that plain Python can follow."""
+    """Random weights of a decoder for plain Python."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__({name: draw.astype(np.float32) for name, draw in drawn(config.shapes, 5, 2).items()})

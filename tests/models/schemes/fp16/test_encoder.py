@@ -106,7 +106,7 @@ def test_hidden_states_equal_a_plain_python_encoder(backend: str) -> None:
     assert Oracle(model).hidden(IDS) == models.encode(model, IDS, backend=backend).tolist()
 
 
-def test_the_embeddings_are_added_in_float32_and_rounded_once() -> None:
+def test_embeddings_are_added_in_float32_and_rounded_once() -> None:
     """D-arith-16: 2048 + 1 + 1 is 2050; rounded after each addition it would stay 2048."""
     shapes = CONFIG.shapes
     model = small(
@@ -150,7 +150,7 @@ def test_only_the_first_token_type_is_read() -> None:
 
 
 def test_an_overflow_of_fp16_is_a_result() -> None:
-    """Infinity becomes NaN in the norm; an embedding of it is refused."""
+    """Infinity becomes NaN in the norm; its embedding is rejected."""
     largest = {name: np.full(CONFIG.shapes[name], 65_504, np.float32) for name in ("embed", "position")}
     model = small(**largest)
 

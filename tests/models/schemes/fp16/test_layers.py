@@ -13,7 +13,7 @@ from tests.models.schemes.fp16.test_decoder import small
 
 
 @pytest.mark.parametrize("name", ["tiny", "tiny-opt", "tiny-encoder"])
-def test_layers_that_read_one_input_are_each_as_if_alone(name: str) -> None:
+def test_layers_of_one_input_equal_separate_layers(name: str) -> None:
     """One matrix holds the rows of all of them; a bias is added before the one rounding [D-arith-15]."""
     model, parts = models.load(name), prepared(name)
     x = fp16.round16(np.random.default_rng(1).standard_normal((3, model.config.width)).astype(np.float32))
@@ -28,8 +28,8 @@ def prepared(name: str, scheme: str = "fp16") -> Any:
     return models.prepare(name, scheme, "numpy")
 
 
-def test_the_residual_sum_is_rounded_unless_the_stream_is_float32() -> None:
-    x, y = np.array([[2048]], np.float32), np.array([[1]], np.float32)  # 2049 is no fp16 value
+def test_residual_sum_is_rounded_unless_stream_is_float32() -> None:
+    x, y = np.array([[2048]], np.float32), np.array([[1]], np.float32)  # 2049 is not an fp16 value
 
     assert prepared("tiny").add(x, y) == 2048
     assert prepared("tiny", "fp16:residual=fp32").add(x, y) == 2049

@@ -1,7 +1,7 @@
 """A decoder under a Harmonia scheme in plain Python, made of the oracles; values are FP16 words.
 
 The first call of `append` is a prompt, whose queries all see the groups and bits of its end; later tokens are decoded.
-Nothing is kept as codes: every attention converts what it reads.
+Nothing is stored as codes: every attention converts its inputs.
 """
 
 import math

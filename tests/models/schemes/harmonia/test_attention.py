@@ -99,7 +99,7 @@ def test_the_kernel_equals_the_steps(change: dict[str, Any], qkv: Operands) -> N
 
 
 @pytest.mark.parametrize("tokens", [33, 64, 97, 130])
-def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
+def test_last_query_of_prompt_is_decode_step(tokens: int) -> None:
     """For given q, k and v from 33 tokens on: the offsets of both come from the first 32."""
     units, q, k, v = problem(OFF, tokens, 3)
     whole, grown = filled(units, k, v), HarmoniaCache(2, 20, tokens, OFF, units)
@@ -120,8 +120,8 @@ def test_last_query_of_a_prompt_is_a_decode_step(tokens: int) -> None:
     heads=st.sampled_from([2, 4, 18]),
 )
 @example(change={"n_initial": 2, "n_local": 3}, qkv=seeded(70, 1), heads=18)  # more heads than the kernel's rows
-@example(change={}, qkv=seeded(92, 43), heads=2)  # FP16 overflow, refused as the scores are converted
-def test_every_query_of_a_prompt_in_bits_of_its_own(change: dict[str, Any], qkv: Operands, heads: int) -> None:
+@example(change={}, qkv=seeded(92, 43), heads=2)  # FP16 overflow, rejected at the conversion of the scores
+def test_every_query_of_prompt_sees_its_own_bits(change: dict[str, Any], qkv: Operands, heads: int) -> None:
     """D-harmonia-19: the kernel's prompt is what the steps say of each query and its own codes."""
     units, (q, k, v) = Units(backend.Jit(), dataclasses.replace(OFF, **change)), qkv
     q = np.tile(q, (1, 5, 1))[:, :heads]
@@ -169,7 +169,7 @@ def test_scores_are_rounded_before_they_are_scaled() -> None:
     }
 
 
-def test_scores_of_keys_that_are_not_seen_are_zero() -> None:
+def test_scores_of_invisible_keys_are_zero() -> None:
     """D-harmonia-16: groups of scores begin at absolute positions 0, 32, ..."""
     units, q, k, v = problem(OFF, 70, 1)
     keys, _ = filled(units, k, v).held().head(1)
@@ -198,8 +198,8 @@ def test_other_options_take_the_readable_form(change: dict[str, Any]) -> None:
     assert np.isfinite(attention.attend(units, q, held, 0, scoring(q))).all()
 
 
-def test_scores_beyond_fp16_are_refused() -> None:
-    """D-harmonia-5, D-harmonia-13: both signs of infinity make no number; the refusal names the scores."""
+def test_scores_beyond_fp16_are_rejected() -> None:
+    """D-harmonia-5, D-harmonia-13: infinities of both signs give NaN; the error names the scores."""
     units, q, k, v = problem(OFF, 4, 0)
     held = filled(units, np.full_like(k, 3e4), v).held()
     with pytest.raises(Refused, match=r"blk\.7\.scores: Bfp\.encode: x must hold no infinity and NaN"):
@@ -210,7 +210,7 @@ def test_scores_beyond_fp16_are_refused() -> None:
     "rule", [{"window": 40}, {"cap": 2.5}, {"slopes": (0.25, 0.0625, 0.5, 0.125)}, {"window": 7, "cap": 1.5}]
 )
 def test_window_cap_and_slopes_act_on_scaled_logits(rule: dict[str, Any]) -> None:
-    """D-harmonia-56: the kernel leaves them to the steps, but for a window that no query is beyond."""
+    """D-harmonia-56: the kernel leaves them to the steps, except a window that contains every query's keys."""
     units, q, k, v = problem(OFF, 45, 3)
     held, given = filled(units, k, v).held(), scoring(q, **rule)
     found = attention.attend(units, q, held, 0, given)

@@ -93,7 +93,7 @@ def test_ordinary_tokens_lose_their_low_nibble() -> None:
     assert low_v == [1]
 
 
-def test_a_step_tells_what_it_did() -> None:
+def test_step_returns_counts_of_its_work() -> None:
     """One token and one group fall at most; the first group of V falls at 128 tokens."""
     made, (k, v) = cache(), rows(130)
     made.append(k[:120], v[:120])
@@ -183,7 +183,7 @@ def test_storage_of_a_residual_group() -> None:
     again=st.integers(0, 40),
     change=st.sampled_from([{}, {"rounding": "floor"}, {"v_granularity": "token"}, {"low": 8}, {"preset": "exact"}]),
 )
-@example(marked=127, later=90, again=40, change={})  # a group falls and others close behind the mark
+@example(marked=127, later=90, again=40, change={})  # a group is demoted and others close after the mark
 def test_a_cache_goes_back_to_a_place(marked: int, later: int, again: int, change: dict[str, Any]) -> None:
     """D-harmonia-53: what fell since has its bits again, an open group its tokens; and the way on is the same."""
     config = dataclasses.replace(OFF, n_initial=16, n_local=20, **change)
@@ -219,22 +219,22 @@ def test_going_back_to_nothing_forgets_the_offsets() -> None:
     assert codes(made) == codes(again)
 
 
-def test_refuses_places() -> None:
+def test_invalid_marks_are_rejected() -> None:
     """D-harmonia-53."""
     made = filled(9, 6)
     ahead = made.place()
     made.rewind(filled(6, 6).place())
     before = codes(made)
-    with pytest.raises(Refused, match="HarmoniaCache: a place must lie in the 6 tokens so far, got 9"):
+    with pytest.raises(Refused, match="HarmoniaCache: a mark must be within the 6 tokens so far, got 9"):
         made.rewind(ahead)
     made.append(*rows(2))
-    with pytest.raises(Refused, match="HarmoniaCache: no tokens may wait where a place is marked, got 2"):
+    with pytest.raises(Refused, match="HarmoniaCache: must have no waiting tokens at a mark, got 2"):
         made.place()
     assert (codes(made), made.waiting) == (before, 2)
 
 
-def test_words_stay_where_they_are_kept() -> None:
-    """Those of all tokens, behind the attention and after going back, too."""
+def test_saved_words_survive_the_prompt() -> None:
+    """Words of all tokens, after attention and after a rewind."""
     (k, v), units = rows(9), Units(backend.Jit(), OFF)
     made = HarmoniaCache(HEADS, DIM, 400, OFF, units, keeps_words=True)
     made.append(k[:6], v[:6])
@@ -255,7 +255,7 @@ def test_words_of_a_prompt_end_with_its_attention() -> None:
     made.settle()
 
     assert len(made.words()[0]) == len(made.first) == 0
-    with pytest.raises(Refused, match="HarmoniaCache: words of a prompt are there until its attention is done, got 0"):
+    with pytest.raises(Refused, match="HarmoniaCache: a prompt has words only until its attention is done, got 0"):
         made.falling()
 
 
@@ -288,7 +288,7 @@ def test_arrays_at_the_paper_s_length() -> None:
     assert bytes_of(made) <= 1.1 * made.storage_bits() / 8
 
 
-def test_refused_appends_change_nothing() -> None:
+def test_rejected_appends_change_nothing() -> None:
     made, (k, v) = cache(context=10), rows(6)
     made.append(k, v)
     before = codes(made)
@@ -301,7 +301,7 @@ def test_refused_appends_change_nothing() -> None:
     assert (codes(made), len(made), made.waiting) == (before, 6, 0)
 
 
-def test_refuses_to_count_otherwise() -> None:
+def test_unknown_residual_count_is_rejected() -> None:
     with pytest.raises(Refused, match="count_residual must be one of"):
         cache().storage_bits(count_residual="fp32")
 

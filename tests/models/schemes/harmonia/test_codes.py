@@ -1,4 +1,4 @@
-"""Codes of the cache: what is packed is unpacked, what fell has fewer bits, a store goes back."""
+"""Codes of the cache: packing is undone by unpacking, demoted tokens have fewer bits, a store rewinds."""
 
 import dataclasses
 from typing import Any
@@ -84,7 +84,7 @@ def test_what_a_token_loses_is_gone() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 100, 1000])
-def test_rows_have_little_room_to_spare(start: int) -> None:
+def test_rows_allocate_little_spare_space(start: int) -> None:
     rows = Rows(2, 3)
     rows.append(np.zeros((start, 2, 3), np.uint8))
     for count in range(start + 1, start + 200):

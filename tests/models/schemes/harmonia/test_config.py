@@ -1,4 +1,4 @@
-"""Configurations of the Harmonia schemes: what is registered, what is refused, the sweeps."""
+"""Configurations of the Harmonia schemes: registered ones, rejected ones, sweeps."""
 
 import dataclasses
 from typing import Any
@@ -92,12 +92,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "error", "message"), REFUSED, ids=lambda given: str(given)[:30])
-def test_refuses(change: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_parameters_are_rejected(change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         HarmoniaConfig(**change)
 
 
-def test_refuses_models_that_have_no_such_cache() -> None:
+def test_models_without_such_a_cache_are_rejected() -> None:
     """Encoders; more offsets than a KV head or a layer has channels."""
     with pytest.raises(Refused, match="tiny-encoder is an encoder"):
         models.prepare("tiny-encoder", "harmonia-kv8")

@@ -40,13 +40,13 @@ def test_gains_of_q_and_k_are_smoothed() -> None:
     assert sizes == parts.model
 
 
-def test_a_channel_that_is_not_rotated_has_a_factor_of_its_own() -> None:
+def test_unrotated_channel_has_its_own_factor() -> None:
     sizes = dataclasses.replace(models.load("tiny-phi3").config, head_dim=6, rotary_dim=4)  # type: ignore[type-var]
 
     assert pairs(sizes).tolist() == [[0, 2], [1, 3], [4, 4], [5, 5]]  # type: ignore[arg-type]
 
 
-def test_offsets_beside_a_soft_cap_are_refused() -> None:
+def test_offsets_with_a_soft_cap_are_rejected() -> None:
     with pytest.raises(Refused, match=r"offsets of K shift all logits of a query, .* use online=false"):
         models.prepare("tiny-gemma2", "harmonia-kv4")
 
@@ -67,7 +67,7 @@ def test_a_folded_scale_is_the_models_own() -> None:
     assert np.array_equal(seen["blk.0.q"], wanted)
 
 
-def test_a_window_changes_the_logits_behind_it() -> None:
+def test_window_changes_logits_after_it() -> None:
     model = models.load("tiny-mistral")
     wide = dataclasses.replace(model, config=dataclasses.replace(model.config, windows=()))  # type: ignore[type-var]
     within = {models.run(each, TEXT[:12], "harmonia-kv8").logits.tobytes() for each in (model, wide)}

@@ -1,7 +1,7 @@
 """Every product of a block through harmonia_core: words, codes and offsets are those of the scheme [harmonia §IV-A].
 
-The scheme's plan is followed by hand, product by product, from the embedding on: a prompt beyond the window of the
-offsets, so that some keys have fallen to 4 bits, then decode steps.
+The scheme's steps are repeated by hand, product by product, from the embedding on: a prompt beyond the window of the
+offsets, so that some keys are demoted to 4 bits, then decode steps.
 """
 
 from collections.abc import Iterator
@@ -188,7 +188,7 @@ def test_every_product_of_tiny_by_the_readable_core() -> None:
 
 
 @pytest.mark.long
-def test_a_prompt_shorter_than_the_window_freezes_its_offsets() -> None:
+def test_prompt_shorter_than_window_freezes_its_offsets() -> None:
     """D-harmonia-26: five tokens, then tokens at positions inside the window, which are not tracked."""
     found = block(models.load("tiny"), "harmonia-kv4", harmonia_core.UNIT.run_compiled, 5, 3)
 

@@ -1,4 +1,4 @@
-"""Harmonia's block: equal to a plain-Python decoder made of the oracles, prompt and decode; variants; refusals."""
+"""Harmonia's block: equal to a plain-Python decoder of the oracles, prompt and decode; variants; errors."""
 
 from functools import cache
 from typing import Any
@@ -85,7 +85,7 @@ SLOW = {
 def test_logits_equal_plain_python(text: str) -> None:
     """[harmonia §III, §IV-A] D-harmonia-7, D-harmonia-15, D-harmonia-16, D-harmonia-17, D-harmonia-19, D-harmonia-27,
     D-harmonia-28, D-harmonia-38: the plan of a block restated with the oracles gives the same bits, in a prompt and in
-    two decode steps behind it.
+    two decode steps after it.
     D-harmonia-32.
     """
     assert np.array_equal(run(text).view(np.uint32), plain(text).view(np.uint32))
@@ -93,7 +93,7 @@ def test_logits_equal_plain_python(text: str) -> None:
 
 @pytest.mark.parametrize("bias_add", ["after", "accumulator"])
 def test_opt_like_decoders(bias_add: str) -> None:
-    """[harmonia §V-A] D-harmonia-29: LayerNorm, learned positions, ReLU, and biases behind FP2Half or before it.
+    """[harmonia §V-A] D-harmonia-29: LayerNorm, learned positions, ReLU, and biases after FP2Half or before it.
 
     Factors are free per channel, and biases of q and k take them along; offsets are those of keys that nothing rotates.
     """
@@ -104,7 +104,7 @@ def test_opt_like_decoders(bias_add: str) -> None:
 
 
 def test_variants_give_other_logits() -> None:
-    """All but two, whose FP32 roundings the FP16 behind them hides here: see the tests of linear layers, attention."""
+    """All but two, whose FP32 roundings the later FP16 hides here: see the tests of linear layers, attention."""
     hidden = {f"{SMALL},scores=fp32", f"{SMALL},scale_per=128"}
     found = {run(text).tobytes() for text in SCHEMES if text not in hidden}
 
@@ -121,7 +121,7 @@ def test_backends_agree(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["harmonia-kv4:offline=false", "harmonia-kv8"])
 def test_decode_is_cut_as_one_likes(text: str) -> None:
-    """Tokens behind the prompt are decode steps, however many come in one call (D-harmonia-19)."""
+    """Tokens after the prompt are decode steps, however many come in one call (D-harmonia-19)."""
     ids = list(b"Sir Walter Elliot, of Kellynch Hall, in Somersetshire, was a man who, for his own amusement, never")
     found = models.prepare("tiny", text)
     whole, single = models.session(found), models.session(found)
@@ -165,7 +165,7 @@ def test_factors_of_powers_of_two_change_no_code() -> None:
     assert models.run(found[0].name, IDS, found[0]).logits.tobytes() == models.run("small", IDS, off).logits.tobytes()
 
 
-def test_what_overflowed_is_refused_with_its_place() -> None:
+def test_what_overflowed_is_rejected_with_its_place() -> None:
     class Loud(kllm_plain.Random):
         def tensor(self, name: str) -> np.ndarray:
             return super().tensor(name) * np.float32(1e4 if name.endswith("up") else 1)

@@ -25,7 +25,7 @@ BIAS = [np.full(3, 1 / 3, np.float32), np.full(2, 1e-4, np.float32)]
 
 
 def made(biased: bool = False, engine: str = "jit", **changes: Any) -> tuple[Linear, np.ndarray]:
-    """The layers, and what they make of X before FP2Half."""
+    """The layers, and their sums for X before FP2Half."""
     config = dataclasses.replace(KV8, **changes)
     units = Units(backend.find(engine), config)
     linear = Linear(
@@ -86,7 +86,7 @@ def test_fp16_weights_meet_decoded_activations() -> None:
     assert np.array_equal(found, wanted)
 
 
-def test_layers_of_one_input_stand_in_one_matrix() -> None:
+def test_layers_of_one_input_form_one_matrix() -> None:
     linear, sums = made()
     q, k = linear(linear.units.encode(KV8.format(8), linear.units.words(X)))
 
@@ -95,7 +95,7 @@ def test_layers_of_one_input_stand_in_one_matrix() -> None:
 
 @pytest.mark.parametrize("bias_add", ["after", "accumulator"])
 def test_biases(bias_add: str) -> None:
-    """D-harmonia-29: FP16 behind FP2Half, or FP32 before it; the bias is an FP16 number in both."""
+    """D-harmonia-29: FP16 after FP2Half, or FP32 before it; the bias is an FP16 number in both."""
     linear, sums = made(True, bias_add=bias_add)
     found = np.concatenate(linear(linear.units.encode(KV8.format(8), linear.units.words(X))), axis=1)
     bias = np.concatenate(BIAS).astype(np.float16).astype(np.float32)
@@ -149,7 +149,7 @@ def test_values_to_integers_as_codes_have_them(group: int, width: int) -> None:
     ],
     ids=str,
 )
-def test_without_a_tensor_of_codes_the_bits_are_the_same(changes: dict[str, Any]) -> None:
+def test_without_tensor_of_codes_bits_are_same(changes: dict[str, Any]) -> None:
     linear, _ = made(biased=True, **changes)
     config = linear.units.config
     wanted = linear(linear.units.encode(config.format(config.act_mantissa), linear.units.words(X)))
@@ -175,7 +175,7 @@ def test_what_needs_a_tensor_gets_one(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_values_that_are_not_finite_are_left_to_the_conversion_that_refuses_them(value: float) -> None:
+def test_nonfinite_values_use_the_conversion_that_rejects_them(value: float) -> None:
     x = X.copy()
     x[3, 199] = value
 
@@ -185,7 +185,7 @@ def test_values_that_are_not_finite_are_left_to_the_conversion_that_refuses_them
 @pytest.mark.parametrize("engine", ["jit", "numpy"])
 @pytest.mark.parametrize("zero_point", [False, True])
 def test_codes_are_held_once_in_a_byte(engine: str, zero_point: bool) -> None:
-    """The largest arrays are one of int8 and its factors; the tensor is made anew from them."""
+    """The largest arrays are one of int8 and its factors; the tensor is rebuilt from them."""
     units = Units(backend.find(engine), dataclasses.replace(KV8, zero_point=zero_point))
     rows = np.random.default_rng(7).standard_normal((64, 1024)).astype(np.float32)
     linear = Linear(["blk.0.q"], [len(rows)], lambda: rows, [], units)

@@ -21,13 +21,13 @@ def encoded(seed: int, mantissa_bits: int = 8, rows: int = 3) -> BfpTensor:
 
 
 def product(a: BfpTensor, row: int, mode: np.ndarray, ports: dict[str, np.ndarray]) -> float:
-    """The accumulator of a PE behind the last group."""
+    """The accumulator of a PE after the last group."""
     clear = np.eye(1, len(mode), dtype=np.uint8)[0]
     words = bfp_pe.run(mode, **left(along(a, row)), **ports, clear=clear).acc
     return float(np.asarray(words, np.uint32).view(np.float32)[-1])
 
 
-def test_a_row_of_codes_times_an_output_of_weights() -> None:
+def test_row_of_codes_times_output_of_weights() -> None:
     """Mode M8W4, negative weights included; a last group is filled up with zeros."""
     a = encoded(1)
     weights = GroupInt(4, 128).encode(np.random.default_rng(2).standard_normal((4, LENGTH)).astype(np.float32))
@@ -38,8 +38,8 @@ def test_a_row_of_codes_times_an_output_of_weights() -> None:
 
 
 @pytest.mark.parametrize("high", [8, 4])
-def test_a_row_of_codes_times_keys_of_either_width(high: int) -> None:
-    """Modes M8M8 and M8M4 group by group: 4-bit mantissas that lie in 8 bits are shifted down."""
+def test_row_of_codes_times_keys_of_either_width(high: int) -> None:
+    """Modes M8M8 and M8M4 group by group: 4-bit mantissas stored in 8 bits are shifted down."""
     a, keys = encoded(1), encoded(3, high, 2)
     bits = np.array([high, 4, high])
     kept = np.where(np.repeat(bits, 32)[:LENGTH] == high, keys.mantissa, keys.mantissa >> (high - 4) << (high - 4))
@@ -60,7 +60,7 @@ def test_operands_are_filled_up_with_zeros() -> None:
     assert all(np.array_equal(one_part, part) for one_part, part in zip(one, again, strict=True))
 
 
-def test_stacked_groups_stand_behind_each_other_up_to_the_size_of_the_array() -> None:
+def test_stacked_groups_fill_the_array_in_order() -> None:
     parts: list[Any] = [left(along(encoded(5), row)) for row in range(3)]
     ports = stacked(parts, slice(1, 3), 4)
 

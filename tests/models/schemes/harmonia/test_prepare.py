@@ -1,4 +1,4 @@
-"""Preparation under a Harmonia scheme: factors that are given reach the weights, encoders are refused."""
+"""Preparation under a Harmonia scheme: given factors reach the weights, encoders are rejected."""
 
 import numpy as np
 import pytest
@@ -24,6 +24,6 @@ def test_given_factors_are_those_of_the_prepared_model() -> None:
     assert (prepared.config, prepared.backend) == (KV4, NUMPY)
 
 
-def test_refuses_encoders() -> None:
+def test_encoders_are_rejected() -> None:
     with pytest.raises(Refused, match="HarmoniaConfig computes decoders, and tiny-encoder is an encoder"):
         models.prepare("tiny-encoder", KV8)

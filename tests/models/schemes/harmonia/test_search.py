@@ -25,7 +25,7 @@ JIT = backend.Jit()
 
 
 def search(config: HarmoniaConfig = KV4) -> Search:
-    """Of the one block of the small model."""
+    """Tensors of the one block of the small model."""
     runner = Observer(SMALL, JIT)
     x = runner.embed(runtime.require_tokens(IDS, runner))
     y = runner.block(0, x)
@@ -99,7 +99,7 @@ def test_without_conversions_there_is_nothing_to_learn() -> None:
     assert fine.error(0, np.zeros(3)) < coarse.error(0, np.zeros(3)) / 100
 
 
-def test_the_best_place_ever_is_kept() -> None:
+def test_search_returns_its_best_point() -> None:
     """Bounded Powell can return a worse place than it passed."""
     best = Best(lambda place: float((place[0] - 1) ** 2))
     for x in (3.0, 1.25, 2.0):
@@ -126,7 +126,7 @@ def test_factors_are_rounded_once() -> None:
 
 
 def test_which_factors_a_scheme_takes(tmp_path: Path) -> None:
-    """Those given, those of the file, those that ship for these settings; else it learns."""
+    """The given factors, the file's, those that ship for these settings; otherwise learned ones."""
     tiny: Any = models.load("tiny")
     shipped: Any = smoothing.shipped("tiny")
     other = Smoothing(shipped.description, np.full_like(shipped.s, 2))
@@ -157,11 +157,11 @@ def test_settings_that_decide() -> None:
     assert set(all_of_them) - set(few) == {"high", "n_initial", "n_local"}
 
 
-def test_refuses_short_texts_and_foreign_factors() -> None:
+def test_short_texts_and_foreign_factors_are_rejected() -> None:
     with pytest.raises(Refused, match="at least 32 calibration tokens, got 31"):
         learn(SMALL, KV4, JIT, IDS[:31])
     foreign = Smoothing({"weights_sha256": "0"}, np.ones((1, 2, 6), np.float32))
-    with pytest.raises(Refused, match="made for weights 0"):
+    with pytest.raises(Refused, match=r"must be made for weights .*, got 0"):
         obtain(SMALL, KV4, JIT, foreign, silent)
 
 

@@ -1,4 +1,4 @@
-"""Factors of offline smoothing: what they must be, the file that keeps them, what they leave unchanged."""
+"""Factors of offline smoothing: their conditions, their file, and what they leave unchanged."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -36,7 +36,7 @@ def rotated(x: list[Fraction], cos: Fraction, sin: Fraction, pairs: list[list[in
 
 @pytest.mark.parametrize("interleaved", [True, False])
 def test_paired_factors_leave_every_score_unchanged(interleaved: bool) -> None:
-    """[harmonia §III-C, Eq. 1-2] in rationals, behind a rotation; with unequal factors in a pair the scores change."""
+    """[harmonia §III-C, Eq. 1-2] in rationals, after a rotation; with unequal factors in a pair the scores change."""
     pairs = smoothing.pairs(sizes(interleaved)).tolist()
     s = [Fraction(float(value)) for value in some(interleaved).s[1, 0]]
     random = np.random.default_rng(0)
@@ -54,7 +54,7 @@ def test_paired_factors_leave_every_score_unchanged(interleaved: bool) -> None:
     assert smoothed([*s[:-1], s[-1] * 2]) != score(q, k)
 
 
-def test_query_heads_share_the_factors_of_their_kv_head() -> None:
+def test_query_heads_share_factors_of_their_kv_head() -> None:
     """[harmonia §III-C] six query heads on two KV heads."""
     found = smoothing.spread(some().s[0], 6)
 
@@ -79,7 +79,7 @@ def test_file_keeps_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["tiny", "smollm2-135m"])
 def test_factors_ship_with_the_package(name: str) -> None:
-    """D-harmonia-37: they are data, so that no run repeats the search; each a power of 2 to a multiple of 1/64."""
+    """D-harmonia-37: they are data, so no run repeats the search; each is a power of 2 to a multiple of 1/64."""
     found = smoothing.shipped(name)
     assert found is not None
     steps = 64 * np.log2(found.s.astype(np.float64))
@@ -111,24 +111,24 @@ def changed(index: tuple[int, ...], value: float) -> np.ndarray:
         (changed((1, 1, 4), np.inf), r"must be positive and finite, got inf at index \(1, 1, 4\)"),
         (changed((0, 1, 2), np.nan), "must be positive and finite, got nan"),
         (changed((1, 0, 3), 9), r"rotary pair \(2, 3\) of KV head 0 in block 1 must be equal, got 2\.0 and 9\.0"),
-        (some().s[:1], r"float32 \(2, 2, 6\) is needed, got float32 \(1, 2, 6\)"),
-        (some().s.astype(np.float64), "is needed, got float64"),
+        (some().s[:1], r"must be float32 \(2, 2, 6\), got float32 \(1, 2, 6\)"),
+        (some().s.astype(np.float64), "must be float32 .*, got float64"),
     ],
     ids=["zero", "infinite", "nan", "pair", "shape", "dtype"],
 )
-def test_refuses_factors(s: np.ndarray, message: str) -> None:
+def test_invalid_factors_are_rejected(s: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=f"smoothing of some: .*{message}"):
         Smoothing({}, s).require(sizes(), "some")
 
 
-def test_refuses_files(tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     path, empty = tmp_path / "a.npz", tmp_path / "b.npz"
     path.write_bytes(some().to_bytes()[:-9])
     np.savez(empty, description=np.frombuffer(b'{"version":2}', np.uint8), s=some().s)
     for where, message in (
         (path, "not a readable smoothing"),
         (tmp_path / "c.npz", "no such file"),
-        (empty, "version 1 is needed, got 2"),
+        (empty, "version must be 1, got 2"),
     ):
         with pytest.raises(Refused, match=message):
             smoothing.load(where)

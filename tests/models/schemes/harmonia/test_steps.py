@@ -78,7 +78,7 @@ def test_a_conversion_is_the_format_s(backend: Any) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=["paper", "exact", "groups of 16", "late scale"])
 def test_products_round_as_the_configuration_says(config: HarmoniaConfig) -> None:
-    """D-harmonia-7, D-harmonia-8, D-harmonia-9: an option that is lost on the way gives other bits."""
+    """D-harmonia-7, D-harmonia-8, D-harmonia-9: a lost option gives different bits."""
     units = Units(NUMPY, config)
     a, weights = encoded(units), units.quantize(W)
     partial = {"paper": "fp16", "exact": "fp32"}[config.preset]
@@ -89,13 +89,13 @@ def test_products_round_as_the_configuration_says(config: HarmoniaConfig) -> Non
 
 
 @pytest.mark.parametrize("backend", [Jit(), NUMPY], ids=repr)
-def test_a_refused_conversion_names_its_tensor(backend: Any) -> None:
+def test_rejected_conversion_names_its_tensor(backend: Any) -> None:
     with pytest.raises(Refused, match=r"^blk\.3\.k: Bfp\.encode: x must hold no infinity and NaN.* got 0x7c00"):
         Units(backend, KV4).encode(KV4.format(8), np.full((1, 32), 0x7C00, np.uint16), name="blk.3.k")
 
 
 @pytest.mark.parametrize("backend", [Jit(), NUMPY], ids=repr)
-def test_what_fp16_cannot_hold_is_infinite_or_its_largest_value(backend: Any) -> None:
+def test_fp16_overflow_is_infinite_or_largest_value(backend: Any) -> None:
     """D-harmonia-13; a NaN stays one."""
     x = np.array([70000, -70000, 1.0001, np.nan], np.float32)
     plain, saturating = (Units(backend, dataclasses.replace(KV8, saturate=kind)).half(x) for kind in (False, True))

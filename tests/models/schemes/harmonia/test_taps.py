@@ -1,4 +1,4 @@
-"""What the taps of a Harmonia scheme are told: golden cases whose values the scheme really used."""
+"""Cases of the taps of a Harmonia scheme: golden cases with values that the scheme used."""
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -156,7 +156,7 @@ def test_taps_change_no_bit() -> None:
     assert found[0] == found[1]
 
 
-def test_nobody_listens_nothing_is_made() -> None:
+def test_without_a_tap_no_case_is_made() -> None:
     class Some:
         units = ("fp2half",)
 
@@ -172,8 +172,8 @@ def test_nobody_listens_nothing_is_made() -> None:
     assert tap.seen == {"fp2half"}
 
 
-def test_a_sum_of_the_pe_is_the_model_s() -> None:
-    """The first output of every linear layer, and a column of the context behind FP2Half: over all groups."""
+def test_pe_sum_equals_the_model() -> None:
+    """The first output of every linear layer, and a column of the context after FP2Half: over all groups."""
     products = [case for case in cases("bfp_pe") if place(case) in computed().sums]
     mixed = cases("bfp_pe", "context")
 
@@ -188,7 +188,7 @@ def test_a_sum_of_the_pe_is_the_model_s() -> None:
         assert prepared().units.half(last)[0] == context[-1, 0]
 
 
-def test_a_score_of_the_pe_is_the_model_s() -> None:
+def test_pe_score_equals_the_model() -> None:
     """The last query of a prompt, and a decode step's, times the key that the case names by its bits."""
     parts, found = prepared().units, cases("bfp_pe", "logits")
 
@@ -204,7 +204,7 @@ def test_a_score_of_the_pe_is_the_model_s() -> None:
 
 @cache
 def replayed(tokens: int) -> Any:
-    """The caches behind a prompt of 100 tokens, and as many steps as `tokens` has more."""
+    """The caches after a prompt of 100 tokens, and the further steps of `tokens`."""
     session = models.session(runner.observed(prepared(), lambda *call: None))
     session.append(IDS[:100])
     if tokens > 100:
@@ -212,7 +212,7 @@ def replayed(tokens: int) -> Any:
     return session._caches
 
 
-def test_a_tile_of_the_array_is_the_model_s() -> None:
+def test_array_tile_equals_the_model() -> None:
     """Eight tokens by sixteen outputs over all groups; a decode step has one row. FP2Half reads its columns."""
     found, halves = cases("bfp_pe_array"), cases("fp2half")
 
@@ -253,7 +253,7 @@ def put_out(case: Cases) -> tuple[np.ndarray, ...]:
     return result.sign[0, out], result.mantissa[0, out], result.exponent[0, out]
 
 
-def test_values_of_the_cache_are_those_of_the_converter_and_of_the_grouper() -> None:
+def test_cached_values_equal_converter_and_grouper() -> None:
     """At 100 tokens no group is low: 32 tokens of 16 channels, and every token of KV head 0, an open group too."""
     blocks, grouped = cases("bfp_converter", ".v"), cases("v_grouper")
 
@@ -290,7 +290,7 @@ def test_offsets_and_keys_are_those_of_the_cache() -> None:
         ("offset_k=3,offset_sign=unsigned", "channels=32,offset_k=3,offset_sign=unsigned"),
     ],
 )
-def test_offsets_of_other_rules_have_configurations_of_their_own(options: str, config: str) -> None:
+def test_offsets_of_other_rules_have_own_configurations(options: str, config: str) -> None:
     calls: list[tuple[int, str, Cases]] = []
     parts = runner.observed(prepared(f"harmonia-kv4:{options}"), lambda *call: None)
     session = models.session(parts, lambda *call: calls.append(call))
@@ -329,7 +329,7 @@ def test_every_event_of_a_product_is_shown() -> None:
         assert case.source["largest"] == len(code)
 
 
-def test_a_product_of_more_events_than_a_set_holds_is_not_shown() -> None:
+def test_product_with_too_many_events_is_not_shown() -> None:
     calls: list[Cases] = []
     with mock.patch.object(taps, "LONGEST", 100):
         models.run("tiny", IDS[:64], prepared(), taps=lambda layer, unit, case: calls.append(case))
@@ -339,7 +339,7 @@ def test_a_product_of_more_events_than_a_set_holds_is_not_shown() -> None:
     assert taps.duration(64, 64, 64) == 70 and taps.duration(64, 64, 96) == 105
 
 
-def test_sums_of_sub_pes_are_those_of_the_pe() -> None:
+def test_sums_of_sub_pes_are_those_of_pe() -> None:
     """In every mode; the accumulator makes the same of them."""
     seen = set()
     for pe, sub, acc in zip(cases("bfp_pe"), cases("sub_pe"), cases("bfp_accumulator"), strict=True):
@@ -372,7 +372,7 @@ def test_repr() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("bias", ["after", "accumulator"])
 def test_fp2half_reads_a_bias_that_the_accumulator_adds(bias: str) -> None:
-    """D-harmonia-29: behind FP2Half it is added to what the unit gives."""
+    """D-harmonia-29: after FP2Half it is added to the result of the unit."""
     layers: dict[str, tuple[Linear, np.ndarray]] = {}
     finish, calls = Linear.finish, list[Cases]()
 

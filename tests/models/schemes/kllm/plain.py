@@ -19,7 +19,7 @@ Words = list[int]
 
 
 class Random:
-    """Seeded weights that FP16 does not hold exactly, for a decoder that plain Python can follow."""
+    """Random weights that FP16 cannot represent exactly, for a decoder in plain Python."""
 
     def __init__(self, config: ModelConfig) -> None:
         random = np.random.default_rng(11)

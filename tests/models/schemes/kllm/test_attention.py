@@ -44,7 +44,7 @@ def test_later_keys_change_nothing(text: str) -> None:
 
 
 def test_a_first_token_returns_its_own_value() -> None:
-    """T = 1: the one score is 1, its integer the largest: what comes back is V as FP16, up to the integer's scale."""
+    """T = 1: the only score is 1, its integer the largest: the result is V as FP16, up to the integer's scale."""
     parts = prepared()
     held = filled(parts, 1)
     found = parts.attention(0, draw(1, 4, 3), held, Watch())
@@ -56,7 +56,7 @@ def test_a_first_token_returns_its_own_value() -> None:
 
 
 def test_scores_are_integers_with_the_scales_of_v() -> None:
-    """D-kllm-14, D-kllm-15: the largest p * s becomes 15, nothing behind the query counts."""
+    """D-kllm-14, D-kllm-15: the largest p * s becomes 15, nothing after the query counts."""
     parts, held = prepared(), filled(prepared(), 4)
     logits = np.array([[0.5, 1, -2, 7], [0.25, 3, 1, 2]], np.float16)
     hidden = np.arange(4) >= np.array([[3], [4]])

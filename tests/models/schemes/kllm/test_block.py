@@ -1,6 +1,6 @@
-"""Parts of a block: single tokens on raw arrays give the bits, counters, taps and refusals of the units.
+"""Parts of a block: single tokens on raw arrays give the bits, counters, taps and errors of the units.
 
-Taps change nothing: the same functions run with and without them, and what they show is what these computed.
+Taps change nothing: the same functions run with and without them, and they show what these computed.
 """
 
 import pkgutil
@@ -80,8 +80,8 @@ def test_a_step_gives_the_bits_of_other_decoders(make: Any) -> None:
 
 
 @needs_compiled
-def test_the_layout_grows_and_is_made_anew_after_a_rewind() -> None:
-    """Behind 64 tokens the buffers double; other tokens take the places of those that were forgotten."""
+def test_layout_grows_and_is_rebuilt_after_rewind() -> None:
+    """After 64 tokens the buffers double; other tokens replace the dropped ones."""
 
     def make() -> Model:
         config = ModelConfig(blocks=1, width=9, ffn=11, heads=4, kv_heads=2, head_dim=4, vocab=13, context=200)
@@ -129,7 +129,7 @@ def test_what_is_left_to_the_units() -> None:
         ),
     ],
 )
-def test_refuses_in_the_words_of_the_units(call: Any, message: str) -> None:
+def test_errors_are_those_of_the_units(call: Any, message: str) -> None:
     x = np.full((1, 9), 1, np.float32)
     x[0, 3] = np.inf
     with pytest.raises(Refused, match=message):
@@ -137,10 +137,10 @@ def test_refuses_in_the_words_of_the_units(call: Any, message: str) -> None:
 
 
 @needs_compiled
-def test_products_and_logits_beyond_fp16_are_refused() -> None:
+def test_products_and_logits_beyond_fp16_are_rejected() -> None:
     """Finite gates whose product with up is not; keys and queries whose product is +Inf."""
     parts, x = prepared(), np.full((1, 11), 60000, np.float32)
-    with pytest.raises(Refused, match=r"blk\.0\.down_in: the product of two outliers left FP16"):
+    with pytest.raises(Refused, match=r"blk\.0\.down_in: products of outliers must be finite, got an overflow"):
         parts.activation(0, x, x, Watch())
     held, large = parts.cache(0), np.full((1, 2, 4), 60000, np.float32)
     held.append(large, large)
@@ -199,7 +199,7 @@ class Recorder:
 
 
 def decoded(parts: Any, tap: Any = None) -> tuple[bytes, dict[str, int], list[bytes]]:
-    """Logits, counters and caches of a prompt of 14 tokens and of single ones behind it."""
+    """Logits, counters and caches of a prompt of 14 tokens and of single ones after it."""
     session = models.session(parts, tap)
     rows = [session.append(TEXT[:14]), *(session.append([token]) for token in TEXT[14:])]
     held = [

@@ -1,4 +1,4 @@
-"""The cache of indices: what is appended comes back, head by head; growth, truncation, refusals."""
+"""The cache of indices: appended tokens come back, head by head; growth, truncation, errors."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def tokens(count: int, seed: int = 0) -> Any:
 
 
 def test_tokens_come_back_as_they_were_encoded() -> None:
-    """D-kllm-12, D-kllm-34: all heads of a token under one scale, outliers kept; also when buffers have grown."""
+    """D-kllm-12, D-kllm-34: all heads of a token under one scale, with outliers; also after buffers have grown."""
     held, k, v = cache(), tokens(150, 1), tokens(150, 2)
     for at in (slice(0, 3), slice(3, 70), slice(70, 71), slice(71, 150)):
         held.append(k[at], v[at])
@@ -39,7 +39,7 @@ def test_tokens_come_back_as_they_were_encoded() -> None:
     assert np.array_equal(held.v.scale(150), FORMAT.encode(v.reshape(150, 8)).scales)
 
 
-def test_a_head_is_cut_out_under_the_scale_of_its_token() -> None:
+def test_head_has_the_scale_of_its_token() -> None:
     held, k = cache(), tokens(5)
     held.append(k, k)
     head, whole = held.k.tensor(5, slice(4, 8)), FORMAT.encode(k.reshape(5, 8))
@@ -70,7 +70,7 @@ def test_storage() -> None:
     assert held.storage_bits() == 2 * 3 * (8 * 3 + 16 + 8 + 2 * 16)
 
 
-def test_refusals_change_nothing() -> None:
+def test_rejected_calls_change_nothing() -> None:
     held = cache(context=4)
     held.append(tokens(3), tokens(3))
     with pytest.raises(Refused, match="at most 4 tokens fit, got 5"):
@@ -119,7 +119,7 @@ def laid_out(held: IndexCache) -> None:
 
 @needs_compiled
 def test_the_layout_follows_the_cache() -> None:
-    """Token by token, over the first doubling of the buffers and of the room for outliers, and after a truncation."""
+    """Token by token, over the first doubling of the buffers and of the space for outliers, and after a truncation."""
     held, k, v = cache(), tokens(80, 3), tokens(80, 4)
     for first, last in ((0, 3), (3, 4), (4, 63), (63, 64), (64, 65), (65, 80)):
         held.append(k[first:last], v[first:last])

@@ -69,7 +69,7 @@ def test_activations_are_trained_as_they_are_quantized() -> None:
     assert calibrated().codebook["blk.1.down_in"].tolist() == trained(read()["1.down"], 1)
 
 
-def test_other_places_of_the_norm_train_on_other_values() -> None:
+def test_other_places_of_norm_train_on_other_values() -> None:
     """D-kllm-18."""
     gain = kllm_plain.small().tensor("blk.0.attn_norm").astype(np.float16)
     embedded = kllm_plain.small().tensor("embed")[IDS].astype(np.float16)
@@ -84,7 +84,7 @@ def test_other_places_of_the_norm_train_on_other_values() -> None:
     ("text", "name", "reads"),
     [("kllm-a4", "o", "1.o"), ("kllm-a4:norm=fp16", "up", "1.gate"), ("kllm-a4:weight_bits=2", "down", "1.down")],
 )
-def test_weights_are_trained_by_the_moment_of_their_inputs(text: str, name: str, reads: str) -> None:
+def test_weights_are_trained_by_moment_of_their_inputs(text: str, name: str, reads: str) -> None:
     """D-kllm-29: w = h_k * s_n ** 2, h summed token by token in float64; no outliers."""
     config = dataclasses.replace(schemes.parse(text), calibration_tokens=8)  # type: ignore[type-var]
     weight = kllm_plain.small().tensor(f"blk.1.{name}").astype(np.float16)
@@ -145,7 +145,7 @@ def test_user_weights_take_the_place_of_proxies(tmp_path: Path) -> None:
     assert found.description["sensitivity_sha256"] != calibrated().description["sensitivity_sha256"]
 
 
-def test_several_configurations_in_one_run_are_as_one_by_one() -> None:
+def test_joint_calibrations_equal_separate_ones() -> None:
     texts = [
         "kllm-a4",
         "kllm-a3",

@@ -1,4 +1,4 @@
-"""The file of a calibration: equal bytes, read back, everything else refused."""
+"""The file of a calibration: equal bytes, read back; anything else is rejected."""
 
 import json
 from functools import cache
@@ -25,7 +25,7 @@ def made() -> Calibration:
     return found
 
 
-def test_file_is_read_back_and_gives_the_same_logits(tmp_path: Path) -> None:
+def test_file_is_read_back_and_gives_same_logits(tmp_path: Path) -> None:
     path = tmp_path / "small.npz"
     made().save(path)
     config = KllmConfig(calibration=str(path))
@@ -54,18 +54,18 @@ def test_file_says_what_it_was_made_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"act_bits": 3}, "made for act_bits 4, 3 is needed"),
-        ({"outlier_percent": "2"}, "made for outlier_percent '1', '2' is needed"),
-        ({"gamma": "activations"}, "made for gamma 'weights', 'activations' is needed"),
+        ({"act_bits": 3}, "act_bits must be 3, got 4"),
+        ({"outlier_percent": "2"}, "outlier_percent must be '2', got '1'"),
+        ({"gamma": "activations"}, "gamma must be 'activations', got 'weights'"),
     ],
 )
-def test_other_settings_are_refused(change: dict, message: str) -> None:
+def test_other_settings_are_rejected(change: dict, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare(plain.small(), KllmConfig(**change), calibration=made())  # type: ignore[arg-type]
 
 
-def test_another_model_is_refused() -> None:
-    with pytest.raises(Refused, match="calibration of tiny: made for model 'small', 'tiny' is needed"):
+def test_another_model_is_rejected() -> None:
+    with pytest.raises(Refused, match="calibration of tiny: model must be 'tiny', got 'small'"):
         models.prepare("tiny", "kllm-a4", calibration=made())  # type: ignore[arg-type]
 
 
@@ -99,14 +99,14 @@ def broken(tmp_path: Path, **changes: np.ndarray | None) -> Path:
     ],
     ids=str,
 )
-def test_damaged_files_are_refused(tmp_path: Path, changes: dict) -> None:
+def test_damaged_files_are_rejected(tmp_path: Path, changes: dict) -> None:
     with pytest.raises(Refused, match=r"calibration .*broken\.npz: not a readable calibration"):
         calibration.load(broken(tmp_path, **changes))
 
 
-def test_other_versions_and_other_files_are_refused(tmp_path: Path) -> None:
+def test_other_versions_and_other_files_are_rejected(tmp_path: Path) -> None:
     text = np.frombuffer(json.dumps({"version": 2}).encode(), np.uint8)
-    with pytest.raises(Refused, match="version 1 is needed, got 2"):
+    with pytest.raises(Refused, match="version must be 1, got 2"):
         calibration.load(broken(tmp_path, description=text))
     (tmp_path / "text").write_text("nothing of the kind")
     with pytest.raises(Refused, match="not a readable calibration"):

@@ -1,4 +1,4 @@
-"""Configurations of the KLLM schemes: names, spellings, what is refused."""
+"""Configurations of the KLLM schemes: names, texts, rejected ones."""
 
 from typing import Any
 
@@ -69,9 +69,9 @@ BAD = {
     "outlier_percent=true": "outlier_percent must be a decimal number in .* got True",
     "zero_point=true": "zero_point must be",
     "thresholds=online": "thresholds must be",
-    "score_scale=max": "score_scale max needs one scale of V for all tokens, v_scale=static",
-    "v_scale=static,kv_outliers=false": "v_scale=static finds outliers beyond its limits",
-    "quantizer=rtn,act_bits=1": "integers need act_bits of at least 2, got 1",
+    "score_scale=max": "score_scale=max needs one scale of V for all tokens; use v_scale=static",
+    "v_scale=static,kv_outliers=false": "v_scale=static needs kv_outliers=true, got false",
+    "quantizer=rtn,act_bits=1": "act_bits must be at least 2 with quantizer=rtn, got 1",
     "calibration_tokens=0": "calibration_tokens must be an integer",
     "calibration_tokens=1048577": "calibration_tokens must be an integer",
     "sensitivity=3": "sensitivity must be the path of a file, got 3",
@@ -80,7 +80,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("change", "message"), BAD.items(), ids=BAD)
-def test_refuses(change: str, message: str) -> None:
+def test_invalid_parameters_are_rejected(change: str, message: str) -> None:
     """D-kllm-10 for zero points."""
     with pytest.raises(Refused, match=message):
         schemes.parse(f"kllm-a4:{change}")

@@ -53,7 +53,7 @@ def test_every_count_is_that_of_the_oracle(
     assert head == outside(1, TINY.vocab, TINY.width)
 
 
-def test_a_linear_layer_reduces_every_entry_once_an_output() -> None:
+def test_linear_layer_reduces_every_entry_per_output() -> None:
     """[kllm §III-B]: 256 products an output at W4A4, 128 at W4A3, whatever the length of the sums."""
     outputs = 5 * (64 + 32 + 32 + 64 + 96 + 96 + 64)
     for scheme, entries in (("kllm-a4", 256), ("kllm-a3", 128)):
@@ -88,7 +88,7 @@ def test_a_search_costs_what_the_unit_counts(n: int, k: int, inputs: int) -> Non
 
 
 def test_logits_cost_more_products_than_a_dense_sum() -> None:
-    """256 an output beside 16 features; the claim of few products does not hold for q x K^T."""
+    """256 per output compared with 16 features; the claim of few products does not hold for q x K^T."""
     rows = {row.kind: row.cost for row in machine.cost("tiny", "kllm-a4", 8).layers if row.layer == 0}
 
     pairs = 4 * (8 * 9 // 2)

@@ -39,7 +39,7 @@ def test_the_gain_of_q_has_the_scale() -> None:
     assert fp16.values(weight.scale).max() > 3 * fp16.values(plain.scale).max() and largest[0].shape == largest[1].shape
 
 
-def test_the_scale_of_a_model_is_in_the_weights() -> None:
+def test_scale_of_model_is_in_weights() -> None:
     sizes: Any = models.load("tiny-gemma2").config
     scale = np.float16([1.0, 2.0])
 
@@ -72,7 +72,7 @@ def test_a_token_has_the_bits_of_the_prompt(name: str) -> None:
     assert models.session(prepared(name)).append(TEXT[:20]).tobytes() == steps
 
 
-def test_a_window_changes_what_is_behind_it() -> None:
+def test_window_changes_logits_after_it() -> None:
     model: Any = models.load("tiny-mistral")
     wide = dataclasses.replace(model, config=dataclasses.replace(model.config, windows=()))
     calibration = prepared("tiny-mistral").calibration

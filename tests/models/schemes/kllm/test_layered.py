@@ -38,7 +38,7 @@ def tiny(name: str, text: str = "kllm-a4", backend: str = "jit") -> Any:
 @pytest.mark.long
 @pytest.mark.parametrize("text", SCHEMES)
 def test_logits_equal_plain_python(text: str) -> None:
-    """D-kllm-39, D-kllm-40: mean and deviation from counts, sums of the weights, biases behind the products."""
+    """D-kllm-39, D-kllm-40: mean and deviation from counts, sums of the weights, biases after the products."""
     found = prepared(text)
     plain = kllm_plain.Plain(kllm_plain.layered(), found.config, found.calibration)
     wanted = np.array([plain.logits(token) for token in IDS], np.float32)
@@ -73,7 +73,7 @@ def test_prefill_is_decode(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", ["tiny-gpt2", "tiny-opt"])
 def test_logits_resemble_those_of_fp16(name: str) -> None:
-    """Four bits are no rounding error, but the distance is well below that of another model."""
+    """Four bits are more than a rounding error, but the distance is well below that of another model."""
     ids = TEXT[:32]
     near, far = (models.session(found).append(ids) for found in (tiny(name), models.prepare(name, "fp16")))
 
@@ -81,7 +81,7 @@ def test_logits_resemble_those_of_fp16(name: str) -> None:
 
 
 def test_backends_agree() -> None:
-    """The readable units and their twins, calibrated alike, in one model."""
+    """The readable units and their compiled forms, with equal calibration, in one model."""
     models_of = (
         models.prepare(kllm_plain.layered(), "kllm-a4", backend=name, calibration=CALIBRATION)
         for name in ("jit", "numpy")
@@ -107,9 +107,9 @@ def test_taps_show_layernorm_and_the_function() -> None:
         unit.evaluate(unit.config(case.config), case.inputs)
 
 
-def test_gains_on_activations_are_refused_beside_a_delayed_layernorm() -> None:
+def test_gains_on_activations_with_delayed_layernorm_are_rejected() -> None:
     """D-kllm-41."""
-    with pytest.raises(Refused, match="gamma=activations delays an RMSNorm only, and tiny-opt has LayerNorm"):
+    with pytest.raises(Refused, match="gamma=activations delays an RMSNorm only, got tiny-opt with LayerNorm"):
         models.prepare("tiny-opt", "kllm-a4:gamma=activations", calibration=TEXT)
     found = models.prepare("tiny-opt", "kllm-a4:gamma=activations,norm=fp16", calibration=TEXT)
     assert {group.norm for group in found.operands.groups.values()} == {None}

@@ -1,4 +1,4 @@
-"""KLLM's block: equal to a plain-Python decoder made of the oracles, prefill and decode, what is refused."""
+"""KLLM's block: equal to a plain-Python decoder of the oracles, prefill and decode, rejected input."""
 
 from functools import cache
 from typing import Any
@@ -132,7 +132,7 @@ def test_logits_are_fp16_values() -> None:
     assert np.array_equal(logits, logits.astype(np.float16).astype(np.float32))
 
 
-def test_encoders_are_refused() -> None:
+def test_encoders_are_rejected() -> None:
     with pytest.raises(Refused, match="computes decoders, and tiny-encoder is an encoder"):
         models.prepare("tiny-encoder", "kllm-a4")
 

@@ -1,4 +1,4 @@
-"""Operands of a decoder: scales of the weights, gains and sums that norms need, what is refused."""
+"""Operands of a decoder: scales of the weights, gains and sums for norms, rejected weights."""
 
 from functools import cache
 from typing import Any
@@ -24,7 +24,7 @@ def operands(scheme: str, make: Any = plain.small) -> Operands:
     return found
 
 
-def test_scale_of_queries_holds_the_root_of_the_head() -> None:
+def test_scale_of_queries_holds_root_of_head() -> None:
     """D-kllm-35: a scale changes, no index."""
     small = operands("kllm-a4")
     wq, stored = small.group(0, QKV).weights[0].tensor, weights.stored(plain.small(), small.config, 0, "q")
@@ -33,7 +33,7 @@ def test_scale_of_queries_holds_the_root_of_the_head() -> None:
     assert np.abs(stored / wq.scales[:, None]).max() == 2
 
 
-def test_overflow_is_refused_where_it_is_encoded() -> None:
+def test_overflow_is_rejected_where_it_is_encoded() -> None:
     x = np.full((1, 9), np.inf, np.float32)
 
     with pytest.raises(Refused, match=r"blk\.1\.attn_in: values must be finite"):
@@ -50,7 +50,7 @@ def test_formats_follow_the_thresholds() -> None:
 
 
 def test_norms_leave_their_operands() -> None:
-    """D-kllm-18, D-kllm-39: gains where activations take them, sums of the weights behind a LayerNorm."""
+    """D-kllm-18, D-kllm-39: gains if activations take them, sums of the weights after a LayerNorm."""
     gained, folded = (operands(f"kllm-a4{change}").groups.values() for change in (":gamma=activations", ""))
     gains = {group.full: group.gain for group in gained if group.gain is not None}
     model = plain.small()
@@ -64,7 +64,7 @@ def test_norms_leave_their_operands() -> None:
 
 
 def test_a_group_is_what_reads_one_activation() -> None:
-    """Of a block with a gate and RMSNorm, of one without and with LayerNorm; behind norm=fp16 nothing is delayed."""
+    """A block with a gate and RMSNorm, one without and with LayerNorm; with norm=fp16 nothing is delayed."""
     gated, layered, plainly = operands("kllm-a4"), operands("kllm-a4", plain.layered), operands("kllm-a4:norm=fp16")
 
     assert [(group.full, group.norm) for (layer, _), group in gated.groups.items() if layer == 1] == [

@@ -34,7 +34,7 @@ def test_a_calibration_at_hand_is_not_trained_again() -> None:
     assert "calibration" not in steps
 
 
-def test_refuses_encoders_and_calibrations_that_are_missing(tmp_path: Path) -> None:
+def test_encoders_and_missing_calibrations_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"calibration .*none\.npz: no such file"):
         models.prepare("tiny", KllmConfig(calibration=str(tmp_path / "none.npz")))
     with pytest.raises(Refused, match="calibration needs token ids, got none"):

@@ -43,7 +43,7 @@ def test_cache_holds_rounded_tokens() -> None:
     assert held.keys[0, 0, 0] == 7 and held.keys[0, 1, 3] == held.values[0, 1, 3] == 2
 
 
-def test_every_row_of_a_weight_has_fifteen_values_at_most() -> None:
+def test_row_of_weight_has_at_most_fifteen_values() -> None:
     panels, parts = prepared()._linears[0, ("q", "k", "v")]
 
     assert max(len(np.unique(row)) for row in panels.matrix().T) <= 15
@@ -58,6 +58,6 @@ def test_there_is_nothing_to_tap_or_to_calibrate() -> None:
     assert schemes.taps(prepared().config) == ()
 
 
-def test_infinity_is_refused() -> None:
+def test_infinity_is_rejected() -> None:
     with pytest.raises(Refused, match="x: values must be finite"):
         rounded("x", np.array([[np.inf]], np.float32), 4, find("jit"))

@@ -1,4 +1,4 @@
-"""What the taps of a KLLM scheme are told: golden cases whose values the scheme really used."""
+"""Cases of the taps of a KLLM scheme: golden cases with values that the scheme used."""
 
 from functools import cache
 from typing import Any
@@ -110,7 +110,7 @@ def test_clustering_finds_the_indices_of_the_scheme() -> None:
     assert np.array_equal(evaluated("clustering", case).index, inliers)
 
 
-def test_orizuru_pops_what_the_format_kept() -> None:
+def test_orizuru_pops_the_outliers_of_the_format() -> None:
     """Its pops, one at each end for 1 % of 64 values and of 96, are the outliers."""
     for name, config in (("attn_in", "n=64"), ("down_in", "n=96")):
         tensor = encoded(f"blk.2.{name}", IDS)
@@ -123,8 +123,8 @@ def test_orizuru_pops_what_the_format_kept() -> None:
 
 
 @pytest.mark.parametrize(("name", "size"), [("o", 64), ("down", 96)])
-def test_a_product_is_whole_and_its_answer_is_the_model_s(name: str, size: int) -> None:
-    """Every position of the reduction, so that y is the output of the layer; behind a norm it is divided later."""
+def test_product_is_complete_and_equals_the_model(name: str, size: int) -> None:
+    """Every position of the reduction, so that y is the output of the layer; after a norm it is divided later."""
     outputs = {}
     linear = Blocks.linear
 
@@ -159,7 +159,7 @@ def test_whole_vectors_of_the_other_units() -> None:
         assert size - 2 <= len(case.inputs["x"]) <= size
 
 
-def test_a_column_counts_and_reduces_to_what_the_scheme_adds() -> None:
+def test_column_counts_and_reduces_to_what_scheme_adds() -> None:
     for name in ("blk.0.o", "blk.2.gate"):
         counter, total = (
             next(case for case in cases(unit) if case.source["tensor"] == name)
@@ -204,7 +204,7 @@ def test_later_calls_say_where_they_begin() -> None:
     assert {case.source["first_token"] for case in calls[first:]} == {4}
 
 
-def test_without_a_fitting_configuration_nothing_is_told() -> None:
+def test_without_fitting_configuration_no_tap_is_called() -> None:
     """Five bits of scores, a table of three bits: no unit is ready for them."""
     shown = {(unit, case.config) for _, unit, case in recorded("kllm-a4:score_bits=5")}
 

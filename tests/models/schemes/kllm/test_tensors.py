@@ -20,7 +20,7 @@ def test_activations_of_a_block_follow_the_model() -> None:
 
 
 def test_widths_are_those_of_the_weights() -> None:
-    """A linear layer's inputs are what it reads, its outputs what is quantized behind it."""
+    """A linear layer's inputs are what it reads, its outputs what is quantized after it."""
     for sizes in (SMALL, LAYERED):
         widths = tensors.widths(sizes)
         for tensor, names in tensors.readers(sizes).items():

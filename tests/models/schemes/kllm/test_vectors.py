@@ -13,7 +13,7 @@ X = np.array([[0.5, 1, -7, 0.25, 3], [2, -1, 9, 0.5, 0]], np.float16)
 TENSOR = KMeans(BOOK, TopK(k=1)).encode(X)
 
 
-def test_the_peak_is_the_token_of_the_largest_outlier() -> None:
+def test_peak_is_token_of_largest_outlier() -> None:
     assert vectors.peak(TENSOR) == 1
 
 
@@ -28,7 +28,7 @@ def test_operands_and_factors_are_vectors() -> None:
     assert fp16.values(factor["b_value"]).tolist() == TENSOR.dequantized()[0].tolist()
 
 
-def test_factors_of_all_vectors_stand_below_each_other() -> None:
+def test_factors_of_all_vectors_are_stacked() -> None:
     whole, last = vectors.factor("b", TENSOR, slice(None)), vectors.factor("b", TENSOR, 1)
 
     assert all(array.shape == (2, 5) and array[1].tolist() == last[name].tolist() for name, array in whole.items())

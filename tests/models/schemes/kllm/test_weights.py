@@ -18,7 +18,7 @@ def config(text: str = "kllm-a4") -> Any:
     return schemes.parse(text)
 
 
-def test_gain_is_folded_where_a_norm_stands_before() -> None:
+def test_gain_is_folded_after_a_norm() -> None:
     """D-kllm-18: weight and gain are rounded to FP16, then their product."""
     model = plain.small()
     gain, weight = (model.tensor(name).astype(np.float16) for name in ("blk.1.ffn_norm", "blk.1.up"))
@@ -59,20 +59,20 @@ def test_user_weights_are_read_by_tensor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "array", "message"),
     [
-        ("blk.0.norm", np.ones(9), "no tensor 'blk.0.norm' is quantized"),
-        ("blk.2.wq", np.ones((16, 9)), "no tensor 'blk.2.wq' is quantized"),
+        ("blk.0.norm", np.ones(9), "must name quantized tensors, got 'blk.0.norm'"),
+        ("blk.2.wq", np.ones((16, 9)), "must name quantized tensors, got 'blk.2.wq'"),
         ("blk.0.wq", np.ones((9, 16)), r"blk\.0\.wq must be floats of shape \(16, 9\), got float64 of shape \(9, 16\)"),
         ("blk.0.q", np.ones(16, np.int64), r"blk\.0\.q must be floats of shape \(16,\), got int64"),
     ],
 )
-def test_foreign_weights_are_refused(tmp_path: Path, name: str, array: np.ndarray, message: str) -> None:
+def test_foreign_weights_are_rejected(tmp_path: Path, name: str, array: np.ndarray, message: str) -> None:
     path = tmp_path / "fisher.npz"
     np.savez(path, **{name: array})
     with pytest.raises(Refused, match=message):
         weights.user_weights(KllmConfig(sensitivity=str(path)), plain.small())
 
 
-def test_unreadable_weights_are_refused(tmp_path: Path) -> None:
+def test_unreadable_weights_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "fisher.npz"
     with pytest.raises(Refused, match=r"fisher\.npz: not a readable \.npz"):
         weights.user_weights(KllmConfig(sensitivity=str(path)), plain.small())

@@ -1,7 +1,7 @@
 """A decoder under a LeanKV scheme in plain Python, one token at a time, made of the oracles; values are floats.
 
-Tokens of a KV head are lists of codes, not bytes: where they lie in pages is what the tests of pages show. Scheme
-`fp16` is the decoder of its own test; what LeanKV changes is restated here.
+Tokens of a KV head are lists of codes, not bytes: the tests of pages check their places. Scheme
+`fp16` is the decoder of its own test; LeanKV's changes are restated here.
 """
 
 import math
@@ -68,7 +68,7 @@ class Plain(Oracle):
         return rows
 
     def step(self, token: int) -> list[float]:
-        """Logits behind one more token."""
+        """Logits after one more token."""
         row = self.logits(token)
         self.n += 1
         return row

@@ -51,7 +51,7 @@ def test_rewind_goes_back_to_any_mark(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("fails", [(0, "significance"), (1, "generation_compressor")], ids=["prompt", "step"])
-def test_a_call_that_raises_in_a_layer_changes_nothing(fails: tuple[int, str]) -> None:
+def test_call_that_raises_in_layer_changes_nothing(fails: tuple[int, str]) -> None:
     def tap(layer: int, unit: str, case: Cases) -> None:
         if armed and (layer, unit) == fails:
             raise KeyboardInterrupt
@@ -68,7 +68,7 @@ def test_a_call_that_raises_in_a_layer_changes_nothing(fails: tuple[int, str]) -
     assert held(session) == before
 
 
-def test_what_nobody_can_undo_is_forgotten() -> None:
+def test_unreachable_undo_records_are_freed() -> None:
     session = models.session(parts())
     session.append(IDS[:10])
     now = session._caches.pools.now

@@ -1,4 +1,4 @@
-"""Schemes LeanKV: equal to a plain-Python decoder made of oracles; configurations; what is refused."""
+"""LeanKV schemes: equal to a plain-Python decoder of oracles; configurations; rejected ones."""
 
 from functools import cache
 from typing import Any
@@ -46,7 +46,7 @@ PLAIN = {
 def test_a_session_is_the_plain_decoder(scheme: str, choices: set[int]) -> None:
     """D-leankv-17, D-leankv-19, D-leankv-26, D-leankv-30, D-leankv-32, D-leankv-49, D-leankv-50.
 
-    Prompt, steps and what is kept.
+    Prompt, steps and stored tokens.
     D-leankv-33.
     """
     parts = small_parts(scheme)
@@ -88,7 +88,7 @@ def test_means_over_heads_grow_by_one_at_most(backend: str) -> None:
 
 
 def stored_scores(session: Any, tokens: int) -> np.ndarray:
-    """Of the first tokens of every head: (layers, H, tokens) float64."""
+    """Shares of the first tokens of every head: (layers, H, tokens) float64."""
     found = session._caches.pools.pools[0].stored([0]).score[0, ..., :tokens]
     return np.ascontiguousarray(found).view(np.float32).astype(np.float64)
 
@@ -105,7 +105,7 @@ def test_readable_units_give_the_same_bits(scheme: str) -> None:
     assert images[0] == images[1]
 
 
-def test_without_quantization_and_pruning_steps_are_attention_over_the_whole_cache() -> None:
+def test_unquantized_unpruned_steps_attend_to_whole_cache() -> None:
     """K16V16, T = 0, in the order of scheme fp16: the same logits at every token."""
     session = models.session(tiny_parts(f"leankv-k16v16:{CHANGES},order=sequential,fma=false"))
     found = np.concatenate([session.append(TEXT[:40]), session.append(TEXT[40:])])
@@ -217,27 +217,27 @@ BAD = {
 
 
 @pytest.mark.parametrize(("scheme", "message"), BAD.items(), ids=BAD)
-def test_refuses_configurations(scheme: str, message: str) -> None:
+def test_invalid_configurations_are_rejected(scheme: str, message: str) -> None:
     with pytest.raises((Refused, RefusedType), match=message):
         schemes.parse(scheme)
 
 
 UNFIT = {
-    "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: 8 key packs are no multiple of Kvec .*; k_vec=1, k_group=4, "
-    "v_vec=2, v_group=2 would do",
-    f"leankv:{CHANGES},workers=3": "2 KV heads cannot be shared out to 3 workers",
+    "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: 8 key packs are no multiple of Kvec .*; use k_vec=1, k_group=4, "
+    "v_vec=2, v_group=2",
+    f"leankv:{CHANGES},workers=3": "workers must divide the 2 KV heads, got 3",
     f"leankv:{CHANGES},high=K4V2,low=K8V4": "a low page must hold at least as many tokens as a high one, got 140 K8V4",
 }
 
 
 @pytest.mark.parametrize(("scheme", "message"), UNFIT.items(), ids=list(UNFIT))
-def test_refuses_models_that_do_not_fit(scheme: str, message: str) -> None:
+def test_models_that_do_not_fit_are_rejected(scheme: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare("tiny", scheme)
 
 
 @pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-opt"])
-def test_decoders_with_layernorm_and_biases_keep_their_cache_in_pages(model: str) -> None:
+def test_decoders_with_layernorm_and_biases_use_pages(model: str) -> None:
     """A prompt is that of fp16; steps of compiled and of readable units agree; the layouts follow the head size."""
     scheme, logits = "leankv:window=4,t_low=0.05,t_high=0.1", []
     for backend in ("jit", "numpy"):
@@ -251,7 +251,7 @@ def test_decoders_with_layernorm_and_biases_keep_their_cache_in_pages(model: str
 
 @pytest.mark.parametrize("head_size", [16, 32, 64, 80, 96, 128])
 def test_every_scheme_has_a_layout_for_usual_heads(head_size: int) -> None:
-    """D-leankv-12: the paper's constants where they fit, else the next smaller ones, of high and low pages alike."""
+    """D-leankv-12: the paper's constants if they fit, else the next smaller ones, for high and low pages."""
     usual = {"k_vec": 4, "k_group": 4, "v_vec": 2, "v_group": 8}
     for name in schemes.SCHEMES:
         if name.startswith("leankv"):
@@ -263,7 +263,7 @@ def test_every_scheme_has_a_layout_for_usual_heads(head_size: int) -> None:
             assert pages.low is None or found == {key: getattr(pages.low, key) for key in usual}
 
 
-def test_refuses_encoders_and_caches_of_single_layers() -> None:
+def test_encoders_and_single_layer_caches_are_rejected() -> None:
     with pytest.raises(Refused, match="tiny-encoder is an encoder"):
         models.prepare("tiny-encoder", "leankv")
     with pytest.raises(Refused, match="layers share one pool of pages"):

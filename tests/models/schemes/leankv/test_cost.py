@@ -35,7 +35,7 @@ def planned(layer: int, tokens: int) -> list[oracle.Head]:
 
 @pytest.mark.parametrize(("layer", "tokens"), [(0, 5), (0, 24), (1, 24), (2, 33)])
 def test_every_count_is_that_of_the_oracle(layer: int, tokens: int) -> None:
-    """D-leankv-65: tokens kept and moved are the scheme's; what follows from them is counted apart."""
+    """D-leankv-65: stored and moved tokens are the scheme's; counts that follow from them are checked separately."""
     heads = planned(layer, tokens)
     kept = tuple(sum(column) for column in zip(*(head.before for head in heads), strict=True))
     due = {"prompt": oracle.prompt(TINY, tokens, PAIRS, kept), "decode": oracle.step(TINY, PAIRS, heads, 4)}

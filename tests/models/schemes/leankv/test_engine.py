@@ -1,4 +1,4 @@
-"""Several requests in one pool: order of steps, independence of neighbours, workers, accounting, refusals."""
+"""Several requests in one pool: order of steps, independence of neighbours, workers, accounting, errors."""
 
 from functools import cache
 from typing import Any
@@ -62,7 +62,7 @@ def test_steps_are_finish_prompt_generation() -> None:
 @settings(deadline=None, max_examples=8)
 @given(data=st.data())
 def test_a_request_does_not_depend_on_its_neighbours(change: str, data: st.DataObject) -> None:
-    """Any lengths, any order of arrival: every request chooses what it chooses alone; then all pages are free."""
+    """Any lengths, any order of arrival: every request chooses the same tokens as alone; then all pages are free."""
     prepared = parts(change)
     engine = Engine(prepared, slots=data.draw(st.integers(1, 3)))
     wanted: dict[int, tuple[list[int], int]] = {}
@@ -90,7 +90,7 @@ def test_given_tokens_are_scored_and_not_chosen() -> None:
 
 
 def test_workers_share_out_the_heads() -> None:
-    """[leankv §6.1]: the same logits, pages and counters in sum, each worker with a pool of its own."""
+    """[leankv §6.1]: equal logits, total pages and counters, each worker with its own pool."""
     sessions = [models.session(parts(change)) for change in ("", ",workers=2")]
     logits = [np.concatenate([session.append(TOKENS[:9]), session.append(TOKENS[9:])]) for session in sessions]
     one, two = ([pool.stored([0]) for pool in session._caches.pools.pools] for session in sessions)
@@ -134,7 +134,7 @@ def test_counters_add_up() -> None:
     assert counters["tokens_requantized"] > 0
 
 
-def test_admission_leaves_a_page_per_head_for_the_low_precision() -> None:
+def test_admission_leaves_page_per_head_for_low_precision() -> None:
     """D-leankv-35: ceil(N / TH) + 1 pages for each head must be free, though the prompt takes one less."""
     engine = Engine(parts(",num_pages=43"), slots=3)
     engine.submit(TOKENS[:10], 1)
@@ -145,7 +145,7 @@ def test_admission_leaves_a_page_per_head_for_the_low_precision() -> None:
 
 
 def test_a_pool_that_runs_out_changes_nothing() -> None:
-    """D-leankv-53, and requests go on when there is room."""
+    """D-leankv-53: requests continue when there is space."""
     engine = Engine(parts(",num_pages=44,low=none,t_low=0"), slots=2)
     engine.submit(TOKENS[:10], 4)
     engine.submit(TOKENS[:12], 5)
@@ -161,16 +161,16 @@ def test_a_pool_that_runs_out_changes_nothing() -> None:
 
 BAD: dict[str, tuple[list[int], dict[str, Any], str]] = {
     "empty prompt": ([], {"count": 1}, "a list of at least one"),
-    "no token": ([1], {}, "a request needs a token to come, got count 0 and 0 given"),
-    "negative": ([1], {"count": -1}, "a request needs a token to come, got count -1"),
-    "too long": ([1] * 20, {"count": 30}, "a request may have 40 tokens, got 49"),
+    "no token": ([1], {}, "a request must add a token, got count 0 and 0 given"),
+    "negative": ([1], {"count": -1}, "a request must add a token, got count -1"),
+    "too long": ([1] * 20, {"count": 30}, "a request must have at most 40 tokens, got 49"),
     "vocabulary": ([1], {"following": [11]}, "token id 11"),
-    "pool": ([1] * 30, {"count": 1}, "a prompt of 30 tokens needs 64 pages, the pool has 50"),
+    "pool": ([1] * 30, {"count": 1}, "the pool must have 64 pages for a prompt of 30 tokens, got 50"),
 }
 
 
 @pytest.mark.parametrize(("ids", "more", "message"), BAD.values(), ids=list(BAD))
-def test_refuses_requests(ids: list[int], more: dict[str, Any], message: str) -> None:
+def test_invalid_requests_are_rejected(ids: list[int], more: dict[str, Any], message: str) -> None:
     engine = Engine(parts(",num_pages=50"))
     with pytest.raises(Refused, match=message):
         engine.submit(ids, **more)
@@ -179,6 +179,6 @@ def test_refuses_requests(ids: list[int], more: dict[str, Any], message: str) ->
     assert repr(engine).endswith("0 waiting, 0 running)")
 
 
-def test_refuses_other_schemes() -> None:
-    with pytest.raises(Refused, match="engine: a LeanKV scheme is needed, got Fp16"):
+def test_other_schemes_are_rejected() -> None:
+    with pytest.raises(Refused, match="engine: the scheme must be LeanKV's, got Fp16"):
         Engine(models.prepare("tiny", "fp16"))  # type: ignore[arg-type]

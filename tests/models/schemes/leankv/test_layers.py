@@ -1,4 +1,4 @@
-"""The decoder: what its caches, counters and taps see of a prompt and of steps, under one and several workers."""
+"""The decoder: its caches, counters and taps for a prompt and for steps, under one and several workers."""
 
 from collections import Counter
 from functools import cache
@@ -38,7 +38,7 @@ def counters(text: str, prompt: int = 8) -> dict[str, int]:
 
 
 def test_tokens_are_written_or_pruned() -> None:
-    """Of every layer and KV head, once each; with T_l of 0 all stay."""
+    """Every layer and KV head, once each; with T_l of 0 no token is pruned."""
     kept, pruned = counters(KEEPING), counters(PRUNING)
 
     assert (kept["tokens_written"], kept["tokens_pruned"]) == (HEADS * len(IDS), 0)
@@ -48,7 +48,7 @@ def test_tokens_are_written_or_pruned() -> None:
 
 
 def test_a_prompt_attends_like_scheme_fp16() -> None:
-    """Not a bit differs: keys and values are quantized behind it."""
+    """Not a bit differs: keys and values are quantized after it."""
     plain, paged = (models.session(models.prepare(small(), name)) for name in ("fp16", PRUNING))
 
     assert plain.append(IDS).tobytes() == paged.append(IDS).tobytes()
@@ -61,7 +61,7 @@ def test_workers_share_out_heads_and_change_no_bit() -> None:
     for ids in (IDS, [4], [6]):
         assert single.append(ids).tobytes() == shared.append(ids).tobytes()
     assert single.counters == shared.counters
-    with pytest.raises(Refused, match="2 KV heads cannot be shared out to 3 workers"):
+    with pytest.raises(Refused, match="workers must divide the 2 KV heads, got 3"):
         models.prepare(small(), f"{PRUNING},workers=3")
 
 

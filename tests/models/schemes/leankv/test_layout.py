@@ -24,7 +24,7 @@ def test_heads_of_128_take_the_usual_constants() -> None:
 
 @pytest.mark.parametrize("head_size", [16, 32, 64])
 def test_constants_are_halved_until_all_pairs_fit(head_size: int) -> None:
-    """Kvec first, then Kgroup, then Vgroup: no choice that comes before the answer fits both pairs."""
+    """Kvec first, then Kgroup, then Vgroup: no earlier choice fits both pairs."""
     answer = layout.constants(head_size, [K8V4, K4V2], {}, None, ALIGN)
     tried = [
         {"v_group": v_group, "k_group": k_group, "k_vec": k_vec, "v_vec": 2}
@@ -40,9 +40,9 @@ def test_constants_are_halved_until_all_pairs_fit(head_size: int) -> None:
             layout.constants(head_size, [K8V4, K4V2], choice, None, ALIGN)
 
 
-def test_what_is_wanted_is_taken_or_refused_with_what_would_do() -> None:
+def test_given_constants_are_used_or_error_names_others() -> None:
     assert layout.constants(128, [K8V4], {"k_vec": 2}, None, ALIGN)["k_vec"] == 2
-    with pytest.raises(Refused, match=r"; k_vec=4, k_group=4, v_vec=2, v_group=8 would do"):
+    with pytest.raises(Refused, match=r"; use k_vec=4, k_group=4, v_vec=2, v_group=8"):
         layout.constants(128, [K8V4], {"v_group": 3}, None, ALIGN)
 
 
@@ -54,12 +54,12 @@ def test_pages_hold_both_precisions() -> None:
     assert layout.pages(config("low=none,t_low=0.0,t_high=0.0"), 128).low is None
 
 
-def test_a_low_page_that_holds_fewer_tokens_is_refused() -> None:
+def test_low_page_that_holds_fewer_tokens_is_rejected() -> None:
     with pytest.raises(Refused, match="a low page must hold at least as many tokens as a high one"):
         layout.pages(config("high=K4V2,low=K8V4"), 128)
 
 
-def test_the_pool_has_room_for_the_longest_requests() -> None:
+def test_pool_has_space_for_the_longest_requests() -> None:
     """A page for every `table_tokens` of the context and head, and `table_extra` more."""
     made_for = layout.shape(config("workers=2"), SIZES, 5)
     per_page = layout.pages(config(), 128).high.tokens
@@ -76,8 +76,8 @@ def test_what_a_configuration_says_is_taken() -> None:
     assert (shape.pages, shape.max_len, shape.table_tokens, shape.scrub, shape.reserve_low) == (77, 50, 7, True, 0)
 
 
-def test_the_published_code_knows_one_length_for_all_pairs() -> None:
-    """That of K8V8, which is the shortest."""
+def test_published_code_knows_one_length_for_all_pairs() -> None:
+    """The length of K8V8, the shortest."""
     paper, diffkv = (
         layout.shape(config(f"high=K4V4,low=none,t_high=0.0,{rest}"), SIZES, 1)
         for rest in ("preset=paper", "preset=diffkv,alpha_prune=0.0,alpha_quant=0.0")

@@ -52,7 +52,7 @@ def test_significance_in_parts_is_that_of_the_whole() -> None:
     assert np.asarray(readable.sum).tobytes() == np.asarray(compiled.sum).tobytes()
 
 
-def test_probabilities_see_no_later_token_and_sum_to_one() -> None:
+def test_probabilities_exclude_later_tokens_and_sum_to_1() -> None:
     q, k, _ = operands()
     p = units(VARIANTS[0], "jit").probabilities(q, k, SCALE, 5, 9)
 
@@ -83,8 +83,8 @@ def test_backends_agree_about_classes_and_decisions(text: str) -> None:
         assert np.array_equal(getattr(decided[0], name), getattr(decided[1], name))
 
 
-def test_the_sum_of_low_tokens_begins_where_the_scheme_says() -> None:
-    """D-leankv-21: with the high ones, or anew."""
+def test_sum_of_low_tokens_begins_where_scheme_says() -> None:
+    """D-leankv-21: sums of low tokens with the high ones, or restarted."""
     share = np.linspace(0.2, 0.001, 150, dtype=np.float32).view(np.uint32)[None]
     low = [
         units(f"t_low=0.05,t_high=0.1,window=8,low_cumsum={name}", "jit").classify(share).low.tolist()

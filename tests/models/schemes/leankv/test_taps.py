@@ -1,4 +1,4 @@
-"""What the taps of a LeanKV scheme are told: whole operations, whose answers are the scheme's."""
+"""Cases of the taps of a LeanKV scheme: complete operations with the scheme's results."""
 
 import re
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class Run:
         self.scores: list[Any] = []  #: significance of a prompt, layer by layer
         self.classes: list[list[Any]] = []  #: of a prompt, worker by worker
         self.plans: list[Plan] = []
-        self.attended: list[tuple[np.ndarray, np.ndarray]] = []  #: out, scores behind; step by step, layer by layer
+        self.attended: list[tuple[np.ndarray, np.ndarray]] = []  #: out, scores afterwards; step by step, layer by layer
         config: Any = schemes.parse(scheme)
         model = Model("wide", SIZES, Small(SIZES), "") if wide else models.load("tiny")
         self.session: Any = models.session(models.prepare(model, config), lambda *call: self.calls.append(call))
@@ -100,7 +100,7 @@ def cases(calls: list[Call], unit: str) -> list[tuple[int, Cases]]:
     return [(layer, case) for layer, name, case in calls if name == unit]
 
 
-def test_every_unit_is_tapped_in_every_layer_for_every_head() -> None:
+def test_every_unit_is_tapped_for_all_heads() -> None:
     _, wide = recorded(WIDE, True, 20, 12)
     _, tiny = recorded(TINY, False, 8, 4)
     met = {name for _, name, _ in wide} | {name for _, name, _ in tiny}
@@ -134,7 +134,7 @@ def test_every_case_has_the_ports_of_its_unit(scheme: str, wide: bool) -> None:
 
 
 @every
-def test_significance_of_a_whole_prompt_is_that_of_the_scheme(scheme: str, wide: bool) -> None:
+def test_significance_of_whole_prompt_is_that_of_scheme(scheme: str, wide: bool) -> None:
     run = ran(scheme, wide, 20, 3)
     shown = cases(run.calls, "significance")
     for layer, case in shown:
@@ -146,7 +146,7 @@ def test_significance_of_a_whole_prompt_is_that_of_the_scheme(scheme: str, wide:
 
 
 @every
-def test_classes_of_a_whole_prompt_are_those_of_the_scheme(scheme: str, wide: bool) -> None:
+def test_classes_of_whole_prompt_are_those_of_scheme(scheme: str, wide: bool) -> None:
     run = ran(scheme, wide, 20, 3)
     cls, order = (
         np.concatenate([getattr(classes, name) for [classes] in run.classes], axis=1) for name in ("cls", "order")
@@ -162,7 +162,7 @@ def test_classes_of_a_whole_prompt_are_those_of_the_scheme(scheme: str, wide: bo
 @every
 @pytest.mark.parametrize("steps", [0, 1])
 def test_codes_are_those_in_the_page(scheme: str, wide: bool, steps: int) -> None:
-    """Of a prompt and of a step: words, scale and zero point of the group, where the token stands."""
+    """A prompt and a step: words, scale and zero point of the group at the place of the token."""
     run = ran(scheme, wide, 20, steps)
     last = 19 + steps
     shown = [case for case in cases(run.calls, "kv_quantizer") if case[1].source["first_token"] == last * (steps > 0)]
@@ -197,8 +197,8 @@ def stored_group(run: Run, layer: int, case: Cases) -> tuple[np.ndarray, np.ndar
 
 
 @every
-def test_attention_over_all_pages_of_a_head_is_that_of_the_layer(scheme: str, wide: bool) -> None:
-    """The output that the layer goes on with, and the scores behind it."""
+def test_attention_over_pages_equals_that_of_the_layer(scheme: str, wide: bool) -> None:
+    """The output that the layer uses next, and the scores after it."""
     run = ran(scheme, wide, 20, 3)
     workers, layers = len(run.classes), len(run.scores)
     shown = cases(run.calls, "paged_attention")
@@ -214,8 +214,8 @@ def test_attention_over_all_pages_of_a_head_is_that_of_the_layer(scheme: str, wi
 
 
 @every
-def test_requests_of_a_layer_are_those_of_the_scheme(scheme: str, wide: bool) -> None:
-    """Decisions, outputs and scores of every step, and the records in the pages behind the last one."""
+def test_requests_of_layer_are_those_of_scheme(scheme: str, wide: bool) -> None:
+    """Decisions, outputs and scores of every step, and the records in the pages after the last one."""
     run, differing = ran(scheme, wide, 20, 3), list[str]()
     shown = [entry for entry in cases(run.calls, "layer_step") if entry[1].source["largest"] == 3]
     for layer, case in shown:
@@ -254,8 +254,8 @@ DECISIONS = ("choice", "victim", "low_slot")
 
 
 @every
-def test_records_of_a_request_are_those_in_the_pages(scheme: str, wide: bool) -> None:
-    """kv_compressor: codes, metadata and positions of all tokens of a head, behind the prompt and the last step."""
+def test_records_of_request_are_those_in_pages(scheme: str, wide: bool) -> None:
+    """kv_compressor: codes, metadata and positions of all tokens of a head, after the prompt and the last step."""
     run = ran(scheme, wide, 20, 3)
     shown = [entry for entry in cases(run.calls, "kv_compressor") if entry[1].source["largest"] == 3]
     pools = run.session._caches.pools
@@ -289,7 +289,7 @@ DECIDING = {  #: scheme -> the configuration that shows it
 
 
 @pytest.mark.parametrize(("scheme", "config"), DECIDING.items())
-def test_decisions_are_the_schemes_for_every_head_and_step(scheme: str, config: str) -> None:
+def test_decisions_are_schemes_for_every_head_and_step(scheme: str, config: str) -> None:
     """The port shows what the head stored, no more and no less, so the unit answers what the model did."""
     prompt, steps = (20, 10) if "static" in scheme else (28, 10)
     run = ran(scheme, False, prompt, steps)
@@ -338,7 +338,7 @@ def contradictions(shown: list[Cases]) -> list[str]:
         "policy=static,low=none,keep_percent=60",
     ],
 )
-def test_schemes_that_no_ready_configuration_decides_like_have_one_of_their_own(changed: str) -> None:
+def test_schemes_without_ready_configuration_have_their_own(changed: str) -> None:
     """With as many slots as the pages of a table entry, 1025 or 1026, have for tokens of the smaller precision."""
     run = ran(f"{TINY},{changed}", False, 8, 2)
 
@@ -348,8 +348,8 @@ def test_schemes_that_no_ready_configuration_decides_like_have_one_of_their_own(
     require_decisions(run, 8)
 
 
-def test_heads_that_no_ready_configuration_holds_are_shown_whole() -> None:
-    """Of a budget of half the tokens, those of more than 16 slots."""
+def test_heads_larger_than_ready_configurations_are_complete() -> None:
+    """With a budget of half the tokens, heads with more than 16 slots."""
     run = ran(f"{TINY},low=none,policy=static,keep_percent=50", False, 30, 6)
     found = cases(run.calls, "generation_compressor")
     wide = [int(case.inputs["n"][0]) for _, case in found if case.config != "static"]
@@ -369,7 +369,7 @@ REAL = [pytest.mark.model, pytest.mark.slow]
         pytest.param("smollm2-135m", "leankv", 96, {"W", "A1", "A2", "B1", "B2", "C"}, marks=REAL),
     ],
 )
-def test_no_row_of_a_generated_set_contradicts_its_description(
+def test_no_row_of_generated_set_contradicts_its_description(
     tmp_path: Path, request: pytest.FixtureRequest, model: str, scheme: str, tokens: int, choices: set[str]
 ) -> None:
     """`refemu generate --kinds model`: every case says which choice its one row has."""
@@ -434,7 +434,7 @@ def test_calls_that_are_taken_back_are_not_shown() -> None:
     assert case.inputs["op"].tolist() == [[0, 1, 2]]
 
 
-def test_a_prompt_of_one_token_and_a_group_that_no_quantizer_has() -> None:
+def test_prompt_of_one_token_and_unquantized_group() -> None:
     run = ran(f"{TINY},high=K8V4_G12,low=none,page_bytes=none", False, 1, 2)
     require_ports(run.calls)
 
@@ -443,7 +443,7 @@ def test_a_prompt_of_one_token_and_a_group_that_no_quantizer_has() -> None:
 
 
 def test_what_a_set_of_tiny_shows() -> None:
-    """Of 32 tokens and 32 steps; ready configurations have the sizes of three units, no window or page is cut."""
+    """32 tokens and 32 steps; ready configurations have the sizes of three units, so no window or page is cut."""
     cases_ = model_cases.tapped(model_cases.source("tiny", TINY, None, 64))
     pages = "head_size=16,page_bytes=112,cells=1025,k_vec=1,v_group=2,align=4+4"
     pool = "pages=6150,layers=3,max_len=2048,slots=1,table_tokens=2"

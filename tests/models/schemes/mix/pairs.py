@@ -30,12 +30,12 @@ def prepared(scheme: str, backend: str = "jit", model: str = "tiny") -> Any:
 
 
 def logits(parts: Any, prompt: int = PROMPT) -> bytes:
-    """Of a prompt, and of steps behind it."""
+    """Logits of a prompt, and of steps after it."""
     return stepped(parts, TEXT, prompt)
 
 
 def few_logits(parts: Any) -> bytes:
-    """Of a short prompt, and of two steps behind it."""
+    """Logits of a short prompt, and of two steps after it."""
     return stepped(parts, TEXT[FEW], len(TEXT[FEW]) - 2)
 
 

@@ -40,7 +40,7 @@ ATTENTION = [
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """Mixes as a user may write them: one linear part without layers, others with blocks of their own."""
+    """Mixes as a user may write them: one linear part without layers, others with their own blocks."""
     blocks = draw(st.lists(st.integers(0, 40), unique=True, max_size=12))
     cuts = sorted(draw(st.lists(st.integers(0, len(blocks)), max_size=3)))
     groups = [blocks[first:last] for first, last in zip([0, *cuts], [*cuts, len(blocks)], strict=True)]
@@ -77,7 +77,7 @@ def test_what_is_written_shortest_is_written_back(text: str) -> None:
     assert schemes.text(schemes.parse(text)) == text
 
 
-def test_align_of_a_single_scheme_is_no_mix() -> None:
+def test_align_of_single_scheme_is_not_a_mix() -> None:
     assert schemes.parse("leankv-k8v4:align=4+4") == dataclasses.replace(single("K8V4"), align=(4, 4))
 
 
@@ -119,12 +119,12 @@ def test_layers_of_a_model() -> None:
 
 
 @pytest.mark.parametrize("layers", [(), (1, 1), (-1,), (10**6,)])
-def test_refuses_layers(layers: tuple[int, ...]) -> None:
+def test_invalid_layers_are_rejected(layers: tuple[int, ...]) -> None:
     with pytest.raises(Refused, match="mix: layer"):
         Part(OliveConfig(), layers)
 
 
-def test_refuses_layers_that_are_no_integers() -> None:
+def test_layers_that_are_not_integers_are_rejected() -> None:
     with pytest.raises(RefusedType, match=r"mix: layer must be an int, got 0\.5"):
         models.compose(linear="fp16", attention="fp16", layers={"olive-8": [0.5]})  # type: ignore[list-item]
 
@@ -139,21 +139,23 @@ def test_refuses_layers_that_are_no_integers() -> None:
         ({"olive-8": None}, "mix: layers of a scheme must be a sequence of blocks, got None"),
     ],
 )
-def test_refuses_layers_that_are_no_mapping_to_blocks(layers: Any, message: str) -> None:
+def test_layers_that_are_not_a_mapping_are_rejected(layers: Any, message: str) -> None:
     with pytest.raises(RefusedType, match=message):
         models.compose(linear="fp16", attention="fp16", layers=layers)
 
 
-def test_a_path_that_would_begin_a_part_has_no_text() -> None:
-    with pytest.raises(Refused, match=r"a value must hold no \+ before a scheme's name, got 'harmonia-kv4:smoothing=a"):
+def test_path_that_would_begin_part_has_no_text() -> None:
+    with pytest.raises(
+        Refused, match=r"a value must not have a \+ before a scheme's name, got 'harmonia-kv4:smoothing=a"
+    ):
         schemes.text(dataclasses.replace(KV4, smoothing="a+fp16"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Foreign(models.Scheme):
-    """Nothing of it goes into a mix."""
+    """A scheme without halves cannot be a part of a mix."""
 
 
-def test_refuses_a_scheme_that_cannot_be_divided() -> None:
-    with pytest.raises(Refused, match="a scheme whose halves can be computed apart is needed, got Foreign in part 1"):
+def test_scheme_without_halves_is_rejected() -> None:
+    with pytest.raises(Refused, match="part 1 must be a scheme that a mix can use, got Foreign"):
         models.compose(linear=Foreign(), attention="fp16")

@@ -1,4 +1,4 @@
-"""Costs of a mix: those of the scheme alone for what a part computes, and refusals that name the part."""
+"""Costs of a mix: those of the scheme alone for the work of a part, and errors that name the part."""
 
 import pytest
 
@@ -25,12 +25,12 @@ def rows(scheme: str, phase: Phase = "prompt") -> list[LayerCost]:
         (f"{part('kllm-a4')}+{part('kllm-a4')}", part("kllm-a4")),
     ],
 )
-def test_a_mix_of_one_scheme_costs_what_it_does(mix: str, single: str, phase: Phase) -> None:
+def test_mix_of_one_scheme_costs_the_same(mix: str, single: str, phase: Phase) -> None:
     assert rows(mix, phase) == rows(single, phase)
 
 
 def counts(row: LayerCost) -> tuple[object, ...]:
-    """What sizes decide: a type of OliVe's operands depends on what stands in front of a layer."""
+    """Counts that depend on sizes: a type of OliVe's operands depends on the layers before it."""
     return row.layer, row.kind, sum(row.cost.macs.values()), dict(row.cost.words), row.cost.cycles
 
 
@@ -40,7 +40,7 @@ def test_every_part_costs_what_its_scheme_does() -> None:
 
     for row in mixed:
         wanted = "leankv-k8v4" if row.kind in ATTENDING else "olive-8" if row.layer == 1 else "olive-4"
-        if row.kind != "quantize":  # of linear inputs, and of what goes into pages
+        if row.kind != "quantize":  # of linear inputs, and of tokens stored in pages
             assert counts(row) in alone[wanted]
     assert {row.kind for row in mixed} == {"linear", "requant", *ATTENDING, "quantize"} - {"attention"}
 
@@ -57,8 +57,14 @@ def test_a_run_counts_the_costs() -> None:
 @pytest.mark.parametrize(
     ("scheme", "message"),
     [
-        ("olive-4+harmonia-kv4", "cost: a part needs a cost of its own, got part 2, 'harmonia-kv4': Harmonia's accel"),
-        ("olive-study+fp16", "cost: a part needs a cost of its own, got part 1, 'olive-study': no machine computes it"),
+        (
+            "olive-4+harmonia-kv4",
+            "cost: each part must have its own cost, got part 2, 'harmonia-kv4': Harmonia's accel",
+        ),
+        (
+            "olive-study+fp16",
+            "cost: each part must have its own cost, got part 1, 'olive-study': no accelerator computes it",
+        ),
     ],
 )
 def test_a_part_without_costs_is_named(scheme: str, message: str) -> None:
@@ -66,8 +72,6 @@ def test_a_part_without_costs_is_named(scheme: str, message: str) -> None:
         machine.cost("tiny", scheme)
 
 
-def test_a_block_of_a_mix_is_on_no_machine() -> None:
-    with pytest.raises(
-        Refused, match=r"a block of one scheme is needed, got the mix olive-4\+fp16; its parts are olive-4"
-    ):
+def test_block_of_mix_has_no_accelerator() -> None:
+    with pytest.raises(Refused, match=r"must be one scheme, got the mix olive-4\+fp16; use one of its parts: olive-4"):
         machine.run("tiny", "olive-4+fp16")

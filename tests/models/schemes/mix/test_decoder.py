@@ -40,7 +40,7 @@ def test_a_mix_of_one_scheme_is_that_scheme(mix: str, single: str) -> None:
 
 @pytest.mark.parametrize("model", ["tiny-gpt2", "tiny-opt"])
 @pytest.mark.parametrize("mix", ["olive-4+fp16", "fp16+leankv-k8v4", "kllm-a4+kllm-a4", "harmonia-kv8+harmonia-kv8"])
-def test_a_mix_of_one_scheme_is_that_scheme_on_other_decoders(mix: str, model: str) -> None:
+def test_mix_of_one_scheme_equals_it_elsewhere(mix: str, model: str) -> None:
     single = mix.removeprefix("fp16+").partition("+")[0]
 
     assert logits(prepared(short(mix), model=model)) == logits(prepared(short(single), model=model))
@@ -125,7 +125,7 @@ def test_queries_get_the_root_of_the_head_once() -> None:
     assert ours.scales.tobytes() == (theirs.scales * np.float16(0.25)).tobytes()
 
 
-def test_what_is_in_no_block_is_that_of_the_part_without_layers() -> None:
+def test_parts_outside_blocks_belong_to_unlayered_part() -> None:
     """D-mix-4: the head of the default part, even where it has no block left; so are the residual sums."""
     quantized = prepared("fp16@0-2+olive-4:skip=none,low=90,high=130,step=10,calibration_tokens=64+fp16")
     plain = prepared("olive-8@0-2:low=90,high=130,step=10,calibration_tokens=64+fp16:residual=fp32+fp16")
@@ -140,7 +140,7 @@ def test_what_is_in_no_block_is_that_of_the_part_without_layers() -> None:
 
 
 def test_a_session_goes_back() -> None:
-    """A pass that is refused leaves the caches of the attention as they were."""
+    """A rejected pass does not change the caches of the attention."""
     mixed = prepared(f"{part('olive-4')}+leankv-k8v4")
     session = models.session(mixed)
     session.append(TEXT[:PROMPT])

@@ -37,7 +37,7 @@ def text(mix: str, model: str) -> str:
 @pytest.mark.parametrize("mix", SAME)
 def test_a_mix_of_one_scheme_is_that_scheme(mix: str, model: str) -> None:
     if mix.endswith("leankv-k8v4") and model not in PLAIN_SCORES:
-        with pytest.raises(Refused, match="the attention over pages has no "):
+        with pytest.raises(Refused, match="attention over pages lacks "):
             prepared(text(mix, model), model=model)
         return
     single = written(mix.removeprefix("fp16+").partition("+")[0], model)
@@ -64,7 +64,7 @@ def test_backends_agree(mix: str, model: str) -> None:
 
 
 def test_norms_of_q_and_k_are_the_attentions() -> None:
-    """D-mix-5: KLLM's attention has the scale in the gain of q's norm, once, in front of whatever linear layers."""
+    """D-mix-5: KLLM's attention has the scale in the gain of q's norm, once, with any linear layers."""
     x = np.random.default_rng(5).normal(size=(3, 4, 16)).astype(np.float16).astype(np.float32)
     alone = {name: prepared(part(name), model="tiny-qwen3") for name in ("fp16", "kllm-a4")}
     for mix, attention in (("fp16+kllm-a4", "kllm-a4"), ("kllm-a4+kllm-a4", "kllm-a4"), ("kllm-a4+fp16", "fp16")):
@@ -84,8 +84,8 @@ def test_norms_of_q_and_k_are_the_attentions() -> None:
     assert weights[0].tobytes() == weights[1].tobytes()
 
 
-def test_factors_of_harmonia_are_in_its_norms_of_q_and_k(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linear parts keep W_Q and W_K there, and what calibrates behind the attention sees its norms (D-harmonia-57)."""
+def test_factors_of_harmonia_are_in_its_norms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linear parts do not change W_Q and W_K; calibrations after the attention see its norms (D-harmonia-57)."""
     monkeypatch.setattr(search, "obtain", lambda *_: Smoothing({}, np.full((2, 2, 16), 4, np.float32)))
     mixed: Any = models.prepare("tiny-qwen3", f"{part('kllm-a4')}+harmonia-kv8")
     plain, model = prepared("fp16", model="tiny-qwen3"), models.load("tiny-qwen3")
@@ -96,7 +96,7 @@ def test_factors_of_harmonia_are_in_its_norms_of_q_and_k(monkeypatch: pytest.Mon
     assert np.array_equal(mixed.norm("blk.0.q_norm", x), plain.norm("blk.0.q_norm", x) / 4)
 
 
-def test_calibration_behind_an_attention_goes_through_its_norms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calibration_after_an_attention_includes_its_norms(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run of KLLM's linear layers has k as the attention reads it, not as scheme `fp16` does."""
     seen = []
 
@@ -122,7 +122,7 @@ def test_queries_get_the_models_own_scale() -> None:
     assert mixed.queries(0, q).tobytes() == fp16.round16(q * np.float32(1 / np.sqrt(24.0))).tobytes()
 
 
-def test_offsets_beside_a_soft_cap_are_refused() -> None:
+def test_offsets_with_a_soft_cap_are_rejected() -> None:
     """By the attention's part, as alone; a linear part has no offsets."""
     with pytest.raises(Refused, match=r"offsets of K shift all logits of a query, .* use online=false"):
         models.prepare("tiny-gemma2", "fp16+harmonia-kv4")
@@ -133,12 +133,12 @@ def test_pages_have_no_text_beyond_a_window() -> None:
     session = models.session(prepared("fp16+leankv-k8v4", model="tiny-mistral"))
     session.append(TEXT[:12])
 
-    with pytest.raises(Refused, match="a text may have 12 tokens, got 13"):
+    with pytest.raises(Refused, match="a text must have at most the 12 tokens of the model's window, got 13"):
         session.append(TEXT[12:13])
     assert len(session) == 12
 
 
-def test_calibration_in_front_of_pages_has_the_models_window() -> None:
+def test_calibration_before_pages_has_the_models_window() -> None:
     """What no page holds yet is attended as scheme `fp16` does it (D-leankv-49)."""
     draws = [np.random.default_rng(seed).normal(size=(20, heads, 16)) for seed, heads in ((1, 4), (2, 2), (3, 2))]
     q, k, v = (draw.astype(np.float16).astype(np.float32) for draw in draws)

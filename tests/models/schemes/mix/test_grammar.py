@@ -1,4 +1,4 @@
-"""The text of a mix: where a plus begins a part, layers, and what is refused."""
+"""The text of a mix: where a plus starts a part, layers, rejected texts."""
 
 import pytest
 
@@ -29,7 +29,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize(("text", "parts"), PARTS.items(), ids=list(PARTS))
-def test_a_plus_begins_a_part_only_before_a_name(text: str, parts: list[str]) -> None:
+def test_plus_begins_part_only_before_name(text: str, parts: list[str]) -> None:
     found = split(text, SCHEMES)
 
     assert [piece.text for piece in found] == parts
@@ -38,7 +38,7 @@ def test_a_plus_begins_a_part_only_before_a_name(text: str, parts: list[str]) ->
     assert "+".join(parts) == text
 
 
-def test_a_part_has_a_scheme_layers_and_a_place() -> None:
+def test_part_has_scheme_layers_and_place() -> None:
     piece = split("fp16+olive-8@0-1;29:low=80+fp16", SCHEMES)[1]
 
     assert piece == Piece(2, 5, "olive-8@0-1;29:low=80")
@@ -63,19 +63,19 @@ def test_layers_are_written_in_ranges() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "layers: layers are blocks such as 0-1;29, got ''"),
-        ("1-", "layers are blocks .* got '1-'"),
-        ("3-1", "layers are blocks .* got '3-1'"),
-        ("1,2", "layers are blocks .* got '1,2'"),
-        ("-1", "layers are blocks .* got '-1'"),
+        ("", "layers: layers must be blocks such as 0-1;29, got ''"),
+        ("1-", "layers must be blocks .* got '1-'"),
+        ("3-1", "layers must be blocks .* got '3-1'"),
+        ("1,2", "layers must be blocks .* got '1,2'"),
+        ("-1", "layers must be blocks .* got '-1'"),
         ("99999", r"layers: a block must be in \[0, 9999\], got 99999$"),
         ("0-10000", r"a block must be in \[0, 9999\], got 10000$"),
         ("9" * 5000, r"a block must be in \[0, 9999\], got 9{60}$"),
-        ("²", "layers are blocks"),
-        ("0-2;2", "a block may be there once, got 2 twice in '0-2;2'"),
-        (";".join(["0-9999"] * 2), "at most 10000 blocks can be chosen"),
+        ("²", "layers must be blocks"),
+        ("0-2;2", "must name each block once, got 2 twice in '0-2;2'"),
+        (";".join(["0-9999"] * 2), "must name at most 10000 blocks"),
     ],
 )
-def test_refuses_layers(text: str, message: str) -> None:
+def test_invalid_layers_are_rejected(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         read_layers(text, "layers")

@@ -1,4 +1,4 @@
-"""Preparation of a mix: what calibrates behind what, what stands in which weights, and refusals."""
+"""Preparation of a mix: order of calibrations, changes of weights, errors."""
 
 from typing import Any
 
@@ -40,8 +40,8 @@ def calibration(count: int = 64) -> list[int]:
 
 
 @pytest.mark.parametrize("attention", ["harmonia-kv4", part("kllm-a3"), "leankv-k8v4"])
-def test_parts_calibrate_behind_each_other(attention: str) -> None:
-    """D-mix-1: an input of OliVe is frozen behind all that stands in front of it, as it runs in the end."""
+def test_parts_calibrate_one_after_the_other(attention: str) -> None:
+    """D-mix-1: an input of OliVe is frozen after everything before it in the finished mix."""
     mixed = prepared(f"olive-8@1:{OLIVE}+olive-4:{OLIVE}+{attention}")
     alone = prepared(f"olive-4:{OLIVE}")
     read = inputs(mixed, calibration())
@@ -57,11 +57,11 @@ def test_parts_calibrate_behind_each_other(attention: str) -> None:
             differing += frozen.input.scale != alone.group(layer, names)[0].input.scale
 
     assert len(scales) == 12 and all(scales)
-    assert differing > 4  # the block at 8 bits, and what stands behind it
+    assert differing > 4  # the block at 8 bits, and later ones
 
 
-def test_the_attention_calibrates_first_and_as_it_does_alone() -> None:
-    """D-mix-1: in front of linear layers in FP16, whatever these become."""
+def test_attention_calibrates_first_and_as_it_does_alone() -> None:
+    """D-mix-1: with linear layers in FP16, whatever these become."""
     alone = prepared(part("kllm-a4")).calibration
     found = prepared(f"olive-4:{OLIVE}+{part('kllm-a4')}").attention_part.calibration
 
@@ -72,8 +72,8 @@ def test_the_attention_calibrates_first_and_as_it_does_alone() -> None:
     assert smoothing.s.tobytes() == prepared("harmonia-kv4").smoothing.s.tobytes()
 
 
-def test_codebooks_of_linear_layers_are_trained_behind_another_attention() -> None:
-    """D-mix-1: KLLM's inputs come behind Harmonia's attention; its own leaves them as in scheme `fp16`."""
+def test_codebooks_are_trained_after_another_attention() -> None:
+    """D-mix-1: KLLM's inputs follow Harmonia's attention; its own leaves them as in scheme `fp16`."""
     alone = prepared(part("kllm-a4")).calibration
     own = prepared(f"{part('kllm-a4')}+{part('kllm-a3')}").outer_part.calibration
     behind = prepared(f"{part('kllm-a4')}+harmonia-kv8").outer_part.calibration
@@ -84,7 +84,7 @@ def test_codebooks_of_linear_layers_are_trained_behind_another_attention() -> No
     assert "blk.0.o_in" not in same and "blk.1.ffn_in" not in same
 
 
-def test_widths_by_layer_are_those_of_olives_own_option() -> None:
+def test_widths_by_layer_equal_olives_own_option() -> None:
     """Two parts of OliVe, and one whose `eight_bit` names the same layers: one run calibrates either, by block."""
     names = "+".join(f"blk.{layer}.{name}" for layer in (0, 2) for name in ("q", "k", "v", "o", "gate", "up", "down"))
 
@@ -93,8 +93,8 @@ def test_widths_by_layer_are_those_of_olives_own_option() -> None:
     )
 
 
-def test_layers_that_are_widened_by_their_errors_are_those_of_the_scheme_alone() -> None:
-    """All inputs are frozen anew behind the wider layers."""
+def test_layers_widened_by_error_equal_single_scheme() -> None:
+    """All inputs are frozen again after the wider layers."""
     single = f"olive-4:{OLIVE},n_eight_bit=3"
     mixed = prepared(f"{single}+fp16")
     halved = prepared(f"olive-4@0:{OLIVE},n_eight_bit=2+olive-4:{OLIVE}+fp16")
@@ -146,7 +146,7 @@ def test_linear_parts_get_weights_with_the_attentions_factors() -> None:
     assert same == [False, False, True]
 
 
-def test_what_one_scheme_learned_is_refused_as_calibration_of_all() -> None:
+def test_calibration_of_one_scheme_is_rejected_for_all() -> None:
     config: Any = schemes.parse(part("kllm-a4"))
     (found,) = calibrate(models.load("tiny"), [config], prepared("fp16").backend, None)
 
@@ -154,7 +154,7 @@ def test_what_one_scheme_learned_is_refused_as_calibration_of_all() -> None:
         models.prepare("tiny", f"{part('kllm-a4')}+fp16", calibration=found)  # type: ignore[arg-type]
 
 
-def test_a_stored_calibration_serves_a_part_with_the_same_weights(tmp_path: Any) -> None:
+def test_stored_calibration_serves_part_with_same_weights(tmp_path: Any) -> None:
     """KLLM's codebooks of W_Q and W_K without Harmonia's factors are not those of weights with them."""
     prepared(part("kllm-a4")).calibration.save(tmp_path / "a4.npz")
     stored = f"{part('kllm-a4')},calibration={tmp_path}/a4.npz"
@@ -174,7 +174,7 @@ def test_token_ids_calibrate_every_part() -> None:
         assert half.calibration.description["tokens_sha256"] == alone.calibration.description["tokens_sha256"]
 
 
-def test_refuses_layers_that_the_model_has_not_and_encoders() -> None:
+def test_missing_layers_and_encoders_are_rejected() -> None:
     with pytest.raises(
         Refused, match=r"mix olive-8@0-3\+fp16\+fp16: part 1, 'olive-8@0-3': layer must be in \[0, 2\], got 3"
     ):

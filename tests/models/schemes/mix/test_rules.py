@@ -1,4 +1,4 @@
-"""The rules of a mix: every refusal names the rule, the part, and where it stands in the text."""
+"""The rules of a mix: every error names the rule, the part, and its position in the text."""
 
 import pytest
 
@@ -8,32 +8,32 @@ from refemu.models import schemes
 from refemu.models.schemes.mix import rules
 
 REFUSED = {
-    "fp16+olive-4": r"that of fp16 \(D-olive-32\): put fp16 last, got part 2, 'olive-4', at character 5",
-    "fp16+olive-study": r"OliVe's attention is .* got part 2, 'olive-study', at character 5",
-    "leankv+fp16": "parts before the last are linear, and LeanKV's .* got part 1, 'leankv', at character 0",
-    "olive-4+fp16@0": "attention of all blocks and takes no @, got part 2, 'fp16@0', at character 8",
+    "fp16+olive-4": r"got part 2, 'olive-4', at character 5; OliVe computes no attention \(D-olive-32\): put fp16 last",
+    "fp16+olive-study": "must compute attention, got part 2, 'olive-study', at character 5; OliVe",
+    "leankv+fp16": "got part 1, 'leankv', at character 0; LeanKV computes no linear layers: put fp16",
+    "olive-4+fp16@0": "attention for all blocks and must have no @, got part 2, 'fp16@0', at character 8",
     "olive-4@0+fp16": "exactly one linear part must be without @, got part 1, 'olive-4@0', at character 0",
     "olive-4+fp16+fp16": "exactly one .* got part 1, 'olive-4', at character 0 and part 2, 'fp16', at character 8",
     "olive-4@0-1+olive-8@1-2+fp16+fp16": "block 1 in part 1, 'olive-4@0-1', .* and in part 2, .* at character 12",
-    "olive-4+kllm-a4:weight_bits=3": "weight_bits has an effect in linear parts only, got part 2, .* at character 8",
-    "olive-4+fp16:acc=fp16": "acc has an effect in linear parts only, got part 2",
-    "kllm-a4:score_bits=3+fp16": "score_bits has an effect in attention parts only, got part 1",
-    "harmonia-kv4:low=5+fp16": "low has an effect in attention parts only, got part 1",
-    "fp16+harmonia-kv4:residual=fp32": "residual has an effect in the linear part without @ only, got part 2",
-    "fp16@0:residual=fp32+fp16+fp16": "residual has an effect in the linear part without @ only, got part 1",
-    "kllm-a4@0+fp16:residual=fp32+fp16": "has residual=fp32, and this one encodes fp16, got part 1, 'kllm-a4@0'",
+    "olive-4+kllm-a4:weight_bits=3": "weight_bits affects linear parts only, got part 2, .* at character 8",
+    "olive-4+fp16:acc=fp16": "acc affects linear parts only, got part 2",
+    "kllm-a4:score_bits=3+fp16": "score_bits affects attention parts only, got part 1",
+    "harmonia-kv4:low=5+fp16": "low affects attention parts only, got part 1",
+    "fp16+harmonia-kv4:residual=fp32": "residual affects only the linear part without @, got part 2",
+    "fp16@0:residual=fp32+fp16+fp16": "residual affects only the linear part without @, got part 1",
+    "kllm-a4@0+fp16:residual=fp32+fp16": "must have residual=fp16 for part 1, 'kllm-a4@0', .* got fp32",
     "olive-4@0:calibration_tokens=10+olive-4+fp16": "equal calibration_tokens, got 10 in part 1, .* and 512 in part 2",
     "olive-4+leankv-k9v9": "part 2, 'leankv-k9v9', at character 8: unknown scheme .*; did you mean 'leankv-k8v",
     "olive-4:low=250+fp16": "part 1, 'olive-4:low=250', at character 0: olive: low must be below high, got 250, 250",
     "fp16+fp16:ac=1": "part 2, 'fp16:ac=1', at character 5: unknown parameter of scheme fp16 'ac'",
     "olive-4@3-1+fp16+fp16": "part 1, 'olive-4@3-1', at character 0: layers: .* got '3-1'",
     "fp16+": "part 2, '', at character 5: unknown scheme ''",
-    "olive-4@0": "scheme 'olive-4@0': @ chooses layers of a part, and a single scheme computes all",
+    "olive-4@0": "scheme 'olive-4@0': @ selects layers of a part of a mix, not of a single scheme",
 }
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=list(REFUSED))
-def test_refuses(text: str, message: str) -> None:
+def test_parts_that_break_a_rule_are_rejected(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         schemes.parse(text)
 
@@ -52,11 +52,11 @@ def test_takes_what_only_looks_like_that(text: str) -> None:
     assert schemes.text(schemes.parse(text)) == text
 
 
-def test_in_python_a_refusal_names_the_part() -> None:
-    with pytest.raises(Refused, match=r"OliVe's attention is that of fp16 .* got part 2, 'olive-4'$"):
+def test_error_in_python_names_the_part() -> None:
+    with pytest.raises(Refused, match=r"got part 2, 'olive-4'; OliVe computes no attention"):
         models.compose(linear="fp16", attention="olive-4")
 
 
-def test_one_part_is_no_mix() -> None:
-    with pytest.raises(Refused, match="linear parts and then the attention are needed, got 1 part"):
+def test_one_part_is_not_a_mix() -> None:
+    with pytest.raises(Refused, match="must have linear parts and then an attention, got 1 part"):
         rules.check([object()], ["part 1"])

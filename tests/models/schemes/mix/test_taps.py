@@ -38,7 +38,7 @@ def test_the_units_are_those_of_the_halves(text: str, there: set[str], absent: s
 
 
 @pytest.mark.parametrize("text", MIXES)
-def test_a_run_shows_only_units_that_are_named_and_all_that_are(text: str) -> None:
+def test_run_shows_exactly_the_named_units(text: str) -> None:
     told: list[tuple[int, str, Cases]] = []
     session = models.session(prepared(text), lambda layer, unit, case: told.append((layer, unit, case)))
     session.append(TEXT[:PROMPT])
@@ -59,7 +59,7 @@ def test_both_halves_together_tap_what_the_scheme_taps(name: str) -> None:
 
 
 def test_a_part_shows_what_its_scheme_alone_shows() -> None:
-    """The first linear layers of a prompt read what they read alone, and the taps answer the same."""
+    """The first linear layers of a prompt have the same inputs as alone, and the taps show the same."""
     shown: list[list[Any]] = []
     for text in (part("olive-4"), f"{part('olive-4')}+leankv-k8v4"):
         told: list[Any] = []

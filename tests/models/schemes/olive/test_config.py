@@ -17,7 +17,7 @@ from refemu.models.schemes.olive.config import EXPERIMENTS, OliveConfig, OliveSt
     ],
     ids=["paper", "one type", "repo"],
 )
-def test_a_tensor_chooses_among_the_types_at_four_bits_alone(config: OliveConfig, narrow: tuple, wide: tuple) -> None:
+def test_tensor_chooses_among_types_at_four_bits_alone(config: OliveConfig, narrow: tuple, wide: tuple) -> None:
     """D-olive-29."""
     assert (config.formats(4), config.formats(8)) == (narrow, wide)
 

@@ -28,7 +28,7 @@ def test_every_count_is_that_of_the_oracle(
 
 
 @pytest.mark.parametrize("spec", ["olive-4:act_bits=none", "olive-4:skip=down+lm_head"])
-def test_layers_outside_the_machine_have_macs_and_no_cycles(spec: str) -> None:
+def test_layers_outside_machine_have_macs_and_no_cycles(spec: str) -> None:
     plain = machine.cost("tiny", spec, 4).layers
     usual = machine.cost("tiny", "olive-4", 4).layers
 
@@ -40,7 +40,7 @@ def test_layers_outside_the_machine_have_macs_and_no_cycles(spec: str) -> None:
         assert _total(cost.macs) == _total(whole[layer].macs)
 
 
-def test_the_head_is_on_the_machine_where_it_is_quantized() -> None:
+def test_head_is_on_machine_where_it_is_quantized() -> None:
     rows = machine.cost("tiny", "olive-4:skip=none", 4).layers
 
     head = {row.kind: row.cost for row in rows if row.layer < 0}

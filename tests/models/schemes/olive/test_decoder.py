@@ -59,7 +59,7 @@ def test_backends_agree_on_tiny(text: str) -> None:
     assert jit.counters == numpy.counters
 
 
-def test_backends_agree_where_a_row_of_weights_sums_to_2_24() -> None:
+def test_backends_agree_at_row_sums_of_2_24() -> None:
     """A row whose mean is far above its sigma: at three sigma nearly all of it is outliers of 2**15."""
     config = ModelConfig(blocks=1, width=1024, ffn=64, heads=4, kv_heads=1, head_dim=16, vocab=256, context=64)
     weights = {name: draw.astype(np.float32) for name, draw in drawn(config.shapes, seed=0, divisor=32).items()}
@@ -79,13 +79,13 @@ def test_backends_agree_where_a_row_of_weights_sums_to_2_24() -> None:
 
 
 def test_every_variant_gives_other_logits() -> None:
-    """But for saturation, which nothing in `tiny` reaches."""
+    """Except saturation, which nothing in `tiny` reaches."""
     found = {models.run("tiny", IDS, prepared(name)).logits.tobytes() for name in TEXTS}
 
     assert len(TEXTS) - 1 == len(found)
 
 
-def test_weights_are_searched_by_row_and_inputs_as_one_tensor() -> None:
+def test_weights_are_searched_by_row_inputs_by_tensor() -> None:
     """D-olive-23."""
     for part in prepared().parts():
         assert part.input is not None
@@ -102,7 +102,7 @@ def test_head_embedding_and_norms_stay_fp16() -> None:
 
 
 def test_scales_come_from_the_calibration_tokens_only() -> None:
-    """D-olive-31: frozen, so that a decode step and a prompt meet the same scale."""
+    """D-olive-31: frozen, so a decode step and a prompt use the same scale."""
     before = [float(part.input.scale) for part in prepared().parts()]
     models.run("tiny", IDS, prepared())
     other = models.prepare("tiny", prepared().config, calibration=CALIBRATION[::-1])
@@ -142,7 +142,7 @@ def test_layers_of_another_width_encode_the_input_again() -> None:
 
 
 @pytest.mark.parametrize(("count", "layers"), [(1, 2), (2, 2), (4, 4)])
-def test_n_eight_bit_takes_the_last_two_and_the_lossiest(count: int, layers: int) -> None:
+def test_n_eight_bit_takes_last_two_and_lossiest(count: int, layers: int) -> None:
     chosen = lossiest(prepared(), count)
 
     assert layers == len(chosen)
@@ -164,7 +164,7 @@ def test_an_output_matrix_at_eight_bits() -> None:
     assert lossiest(prepared("olive-4:skip=none"), 2) == ["blk.2.down", "lm_head"]
 
 
-def test_progress_is_told_for_weights_and_inputs() -> None:
+def test_progress_covers_weights_and_inputs() -> None:
     told: list[tuple[str, int, int]] = []
     models.prepare("tiny", prepared().config, calibration=CALIBRATION, progress=lambda *step: told.append(step))
 
@@ -190,7 +190,7 @@ def test_progress_is_told_for_weights_and_inputs() -> None:
         pytest.param(OliveConfig(skip=("head",)), CALIBRATION, "unknown linear layer 'head'", id="skip"),
     ],
 )
-def test_refuses(config: OliveConfig, calibration: list[int], message: str) -> None:
+def test_invalid_calibration_is_rejected(config: OliveConfig, calibration: list[int], message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare("tiny", config, backend="numpy", calibration=calibration)
 

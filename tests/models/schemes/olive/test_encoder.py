@@ -1,4 +1,4 @@
-"""The OliVe schemes on encoders: linear layers with bias equal plain Python, calibration, mixed widths, refusals."""
+"""The OliVe schemes on encoders: linear layers with bias equal plain Python, calibration, mixed widths, errors."""
 
 import dataclasses
 from functools import cache
@@ -52,8 +52,8 @@ def test_backends_agree_on_tiny_encoder(text: str) -> None:
     assert np.array_equal(jit.view(np.uint32), numpy.view(np.uint32))
 
 
-def test_every_variant_gives_other_bits() -> None:
-    """But for saturation, which nothing here reaches."""
+def test_every_variant_gives_different_bits() -> None:
+    """Except saturation, which nothing here reaches."""
     found = {models.encode("tiny-encoder", IDS, prepared(name)).tobytes() for name in NAMES}
 
     assert len(NAMES) - 1 == len(found)
@@ -95,7 +95,7 @@ def test_every_linear_layer_of_every_block_is_quantized() -> None:
     assert names == [f"blk.{layer}.{name}" for layer in range(2) for name in ("q", "k", "v", "o", "up", "down")]
 
 
-def test_weights_are_searched_by_row_and_inputs_as_one_tensor() -> None:
+def test_weights_are_searched_by_row_inputs_by_tensor() -> None:
     """D-olive-23."""
     for part in prepared().parts():
         assert part.input.scale.shape == ()
@@ -103,7 +103,7 @@ def test_weights_are_searched_by_row_and_inputs_as_one_tensor() -> None:
 
 
 def test_several_calibration_texts_form_one_tensor() -> None:
-    """D-olive-31: two halves of a text are not the text, but what block 0 reads first has no attention behind it."""
+    """D-olive-31: two halves of a text are not the text, but the first inputs of block 0 precede all attention."""
     config = dataclasses.replace(prepared().config, low=90, high=130, step=10)
     one, two = (
         models.prepare("tiny-encoder", config, calibration=ids)
@@ -145,7 +145,7 @@ def test_default_calibration_is_the_shipped_text() -> None:
     ],
     ids=["one", "several", "array", "long", "long of two"],
 )
-def test_one_text_or_several_each_cut_to_the_context(given: Any, expected: list[list[int]]) -> None:
+def test_one_text_or_several_each_cut_to_context(given: Any, expected: list[list[int]]) -> None:
     assert expected == batch(OliveConfig(), models.load("tiny-encoder"), given)
 
 
@@ -157,12 +157,12 @@ def test_one_text_or_several_each_cut_to_the_context(given: Any, expected: list[
         pytest.param([300], "token id", id="vocabulary"),
     ],
 )
-def test_refuses_calibration(given: Any, message: str) -> None:
+def test_invalid_calibration_is_rejected(given: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         models.prepare("tiny-encoder", OliveConfig(low=100, high=101), calibration=given)
 
 
-def test_n_eight_bit_takes_the_last_two_and_the_lossiest() -> None:
+def test_n_eight_bit_takes_last_two_and_lossiest() -> None:
     chosen = lossiest(prepared(), 3)
     raised = [name for part in prepared("olive-4:n_eight_bit=3").parts() for name in part.names if part.fmt.width == 8]
 
@@ -170,7 +170,7 @@ def test_n_eight_bit_takes_the_last_two_and_the_lossiest() -> None:
     assert sorted(chosen) == sorted(raised)
 
 
-def test_an_output_matrix_at_eight_bits_is_refused() -> None:
+def test_an_output_matrix_at_eight_bits_is_rejected() -> None:
     with pytest.raises(Refused, match="eight_bit names lm_head, and tiny-encoder is an encoder without one"):
         models.prepare("tiny-encoder", "olive-4:eight_bit=lm_head", calibration=CALIBRATION)
 

@@ -17,7 +17,7 @@ from tests.models.schemes.olive.test_linear import BACK, BEYOND, overflowing
 
 
 @pytest.mark.parametrize(("groups", "count"), [(GROUPS, 7), (LINEARS, 6)], ids=["decoder", "encoder"])
-def test_every_linear_layer_has_the_width_of_the_scheme(groups: tuple[tuple[str, ...], ...], count: int) -> None:
+def test_every_linear_layer_has_width_of_scheme(groups: tuple[tuple[str, ...], ...], count: int) -> None:
     found = widths(range(2), OliveConfig(), (), groups)
 
     assert found.pop("lm_head") is None
@@ -41,10 +41,10 @@ def test_a_kind_or_a_layer_can_be_named() -> None:
         (("blk.1.down",), ("down",), "blk.1.down"),
     ],
 )
-def test_a_layer_at_eight_bits_and_left_out_is_refused(
+def test_layer_both_skipped_and_eight_bit_is_rejected(
     eight_bit: tuple[str, ...], skip: tuple[str, ...], layer: str
 ) -> None:
-    message = rf"olive: eight_bit names {layer}, which skip={'[+]'.join(skip)} leaves .* \(skip=none leaves"
+    message = rf"olive: eight_bit names {layer}, which skip={'[+]'.join(skip)} computes .* \(skip=none skips"
     with pytest.raises(Refused, match=message):
         widths(range(2), OliveConfig(eight_bit=eight_bit, skip=skip), (), LINEARS)
     assert widths(range(2), OliveConfig(eight_bit=eight_bit, skip=()), (), LINEARS)[layer] == 8
@@ -56,7 +56,7 @@ def test_an_encoder_has_no_gate() -> None:
         widths(range(2), OliveConfig(eight_bit=("gate",)), (), LINEARS)
 
 
-def test_the_output_matrix_has_a_name_of_its_own() -> None:
+def test_output_matrix_has_name_of_its_own() -> None:
     assert (linear_name(-1, "embed"), tensor_name(-1, "embed")) == ("lm_head", "embed")
     assert linear_name(3, "q") == tensor_name(3, "q") == "blk.3.q"
 

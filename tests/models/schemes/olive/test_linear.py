@@ -1,4 +1,4 @@
-"""Linear layers of the OliVe schemes equal plain Python, wrap or saturate at 32 bits, and refuse pairs across rows."""
+"""Linear layers of the OliVe schemes equal plain Python, wrap or saturate at 32 bits, and reject pairs across rows."""
 
 import dataclasses
 from functools import cache
@@ -76,7 +76,7 @@ def linear(x: list[float], w: list[int], part: Part, weight: Weight, n: int) -> 
     return oracle16.f32(oracle16.f32(acc) * rescale)
 
 
-#: Against `overflowing`: two outlier products of one sign that reach 2**31; then another that comes back.
+#: Against `overflowing`: two outlier products of one sign that reach 2**31; then one of the other sign.
 BEYOND, BACK = np.array([[1 << 15, 0, 1 << 15, 0] + [0] * 4 + [last, 0] for last in (0, 1 << 15)], np.float32)[:, None]
 
 
@@ -110,9 +110,9 @@ def test_sums_beyond_32_bits_wrap_or_saturate(backend: Any) -> None:
     assert [float(product.exact[0, 0]) for product in (*wrapped, *saturated)] == [2.0**31, 2.0**30] * 2
 
 
-def test_refuses_flat_pairs_across_rows() -> None:
+def test_flat_pairs_across_rows_are_rejected() -> None:
     choice = Candidates(OliveConfig(preset="repo").formats(4), "mean_sigma", 75, 250, 2)
-    with pytest.raises(Refused, match=r"blk\.0\.q: pairs of preset repo need an even number of inputs, got 5"):
+    with pytest.raises(Refused, match=r"blk\.0\.q: the number of inputs must be even for pairs of preset repo, got 5"):
         quantize("blk.0.q", np.ones((2, 5), np.float32), choice, NUMPY)
 
 

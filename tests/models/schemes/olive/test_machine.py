@@ -135,7 +135,7 @@ def _product(part: Any, weight: Any, pairs: np.ndarray) -> np.ndarray:
         ("olive-4:skip=down", "D-olive-32"),
     ],
 )
-def test_layers_that_are_not_on_the_machine_are_named(spec: str, reason: str) -> None:
+def test_layers_that_are_not_on_machine_are_named(spec: str, reason: str) -> None:
     report = machine.run("tiny", spec, 0, 4)
 
     assert [entry for entry in report.not_on_the_machine if entry.name == "blk.0.down" and reason in entry.reason]
@@ -154,7 +154,7 @@ def test_cycles_are_those_of_the_tiles() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
 def test_smollm2_is_equal(scheme: str, smollm2: Any) -> None:
-    """Blocks 0 and 15, a prompt and the step behind it, of one preparation."""
+    """Blocks 0 and 15, a prompt and the step after it, from one preparation."""
     from refemu.models import schemes, text
     from refemu.models.machine import runner
 

@@ -91,7 +91,7 @@ def layers(found: Any) -> list[tuple[str, Any, Any]]:
 
 @KINDS
 @pytest.mark.parametrize("text", ["olive-4", "olive-8"])
-def test_weights_are_searched_as_they_lie_in_the_file(model: Model, text: str) -> None:
+def test_weights_are_searched_as_stored_in_the_file(model: Model, text: str) -> None:
     """D-olive-23, D-olive-28, D-olive-29: on the float32 values, not on what fp16 holds of them."""
     bits = int(text[-1])
     for name, weight, _ in layers(prepared(model, text)):
@@ -113,8 +113,8 @@ def grid(kind: str, row: list[float], scale: float) -> list[int]:
 
 @KINDS
 @pytest.mark.parametrize("calibration", ["sequential", "float"])
-def test_inputs_are_searched_on_all_tokens_as_they_arrive(model: Model, calibration: str) -> None:
-    """D-olive-31: behind the layers quantized so far, or as in scheme `fp16`; D-olive-23: all tokens as one tensor."""
+def test_inputs_are_searched_as_they_arrive(model: Model, calibration: str) -> None:
+    """D-olive-31: after the layers quantized so far, or as in scheme `fp16`; D-olive-23: all tokens as one tensor."""
     found = prepared(model, f"olive-4:calibration={calibration}")
     arriving, plain = (inputs(model, runner) for runner in (found, models.prepare(model, "fp16")))
     read = arriving if calibration == "sequential" else plain
@@ -122,13 +122,13 @@ def test_inputs_are_searched_on_all_tokens_as_they_arrive(model: Model, calibrat
     for name, _, frozen in layers(found):
         assert (frozen.format, [float(frozen.scale)], frozen.mse) == chosen([read[name]])
     last = layers(found)[-1][0]
-    assert chosen([arriving[last]]).scales != chosen([plain[last]]).scales  # so the two kinds can be told apart
+    assert chosen([arriving[last]]).scales != chosen([plain[last]]).scales  # so the two kinds differ
     assert all(chosen([x[:1]]).scales != chosen([x]).scales for x in read.values())  # and one token from all
 
 
 @KINDS
 @pytest.mark.parametrize("eight_bit", ["none", "down"])
-def test_the_layers_of_the_largest_error_get_eight_bits(model: Model, eight_bit: str) -> None:
+def test_layers_of_largest_error_get_eight_bits(model: Model, eight_bit: str) -> None:
     """[olive §4.5], D-olive-41: of those at 4 bits the last two, then the largest sums of weight and input error."""
     text = f"olive-4:eight_bit={eight_bit}"
     found = prepared(model, text)
@@ -152,6 +152,6 @@ def ranked(names: list[str], errors: dict[str, tuple[float, float]], weight: int
     return order
 
 
-def test_more_layers_at_eight_bits_than_there_are_is_refused() -> None:
+def test_too_many_eight_bit_layers_are_rejected() -> None:
     with pytest.raises(Refused, match="olive: n_eight_bit must be at most 12, the layers at 4 bits, got 13"):
         prepared(DECODER, "olive-4:eight_bit=down,n_eight_bit=13")

@@ -26,7 +26,7 @@ def test_a_tensor_is_encoded_as_its_format_says(fmt: Ovp, scale: Any) -> None:
 
 
 @FORMATS
-def test_words_of_pairs_lie_token_by_token(fmt: Ovp) -> None:
+def test_words_of_pairs_are_in_token_order(fmt: Ovp) -> None:
     words = [steps.encode_pairs(backend, fmt, X, np.float32(0.7)) for backend in (JIT, NUMPY)]
 
     assert words[0].shape == words[1].shape == (6, 12)

@@ -85,8 +85,8 @@ def test_inputs_are_those_of_the_experiment(experiment: str) -> None:
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
-def test_decoding_gives_the_bits_of_the_prompt_on_both_backends(experiment: str) -> None:
-    """D-olive-44: pairs and pruned normal values lie inside a token, and a token's words follow from its position."""
+def test_decoding_gives_bits_of_prompt_on_both_backends(experiment: str) -> None:
+    """D-olive-44: pairs and pruned normal values are inside a token, whose random words follow from its position."""
     config = OliveStudyConfig(experiment=experiment)
     prepared = models.prepare("tiny", config, calibration=CALIBRATION)
     session = models.session(prepared)
@@ -176,12 +176,12 @@ def test_progress_and_repr() -> None:
         pytest.param("calibration_tokens=0", "calibration_tokens must be an integer of at least 1, got 0", id="tokens"),
     ],
 )
-def test_refuses(words: str, message: str) -> None:
+def test_invalid_parameters_are_rejected(words: str, message: str) -> None:
     with pytest.raises(Refused, match=f"olive-study: {message}"):
         schemes.parse(f"olive-study:{words}")
 
 
-def test_refuses_no_calibration_tokens() -> None:
+def test_missing_calibration_tokens_are_rejected() -> None:
     with pytest.raises(Refused, match="needs calibration tokens, got none"):
         models.prepare("tiny", "olive-study", calibration=[])
 
@@ -189,7 +189,7 @@ def test_refuses_no_calibration_tokens() -> None:
 @pytest.mark.slow
 @pytest.mark.model
 def test_clipping_outliers_hurts_most_on_smollm2(smollm2: Any) -> None:
-    """[olive Fig. 3]: clipping >> pruning victims >= pruning as many normal values, in what it costs."""
+    """[olive Fig. 3]: loss by clipping >> by pruning victims >= by pruning as many normal values."""
     ids = smollm2.tokenizer.encode(text.default())[:257]
     costs = {
         experiment: perplexity.perplexity(

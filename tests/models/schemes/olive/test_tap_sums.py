@@ -63,7 +63,7 @@ def model_s(scheme: str, case: Cases, count: int = len(IDS)) -> np.ndarray:
 
 
 def operands(scheme: str, case: Cases, count: int = len(IDS)) -> tuple[np.ndarray, np.ndarray]:
-    """Grid values of the input (tokens, inputs) and of the weight (outputs, inputs) behind a case."""
+    """Grid values of the input (tokens, inputs) and of the weight (outputs, inputs) of a case."""
     name = case.source["tensor"].removesuffix(".output")
     [part] = [part for part in prepared(scheme).parts() if name in part.names]
     tensor = f"{part.names[0]}.input"
@@ -94,7 +94,7 @@ def test_every_linear_layer_has_its_largest_sum(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_tiles_hold_the_largest_input_and_end_with_the_sums_of_the_model(scheme: str) -> None:
+def test_tiles_have_largest_input_and_the_models_sums(scheme: str) -> None:
     """An instruction for every chunk of K, whose C is the D of the one before."""
     tiles = cases(scheme, "mmaovp")
     terms = 32 if scheme == "olive-4" else 16
@@ -114,7 +114,7 @@ def test_tiles_hold_the_largest_input_and_end_with_the_sums_of_the_model(scheme:
 
 
 @pytest.mark.parametrize(("scheme", "count"), [*((scheme, len(IDS)) for scheme in SCHEMES), ("olive-4", 2)])
-def test_a_tile_of_the_array_is_the_model_s_over_all_of_k(scheme: str, count: int) -> None:
+def test_array_tile_equals_the_model_over_k(scheme: str, count: int) -> None:
     """Five tokens, or as many as there are, by six outputs; the largest input is among them."""
     found = cases(scheme, "olive_systolic", count)
     m = min(5, count)
@@ -131,7 +131,7 @@ def test_a_tile_of_the_array_is_the_model_s_over_all_of_k(scheme: str, count: in
 
 
 @pytest.mark.parametrize(("scheme", "count"), [*((scheme, len(IDS)) for scheme in SCHEMES), ("olive-4", 2)])
-def test_edges_of_the_clocked_array_drain_the_model_s_sums(scheme: str, count: int) -> None:
+def test_edges_of_sequential_array_drain_the_sums(scheme: str, count: int) -> None:
     """The grid of the 4 x 2 array, 2 x 1 quads at 8 bits: what leaves to the south is the last row first."""
     found = cases(scheme, "olive_systolic_clocked", count)
     wide = scheme != "olive-4"
@@ -151,12 +151,12 @@ def test_edges_of_the_clocked_array_drain_the_model_s_sums(scheme: str, count: i
         assert np.array_equal(drained, model_s(scheme, case, count)[:m, :cols])
 
 
-def test_zero_pairs_fill_what_a_unit_wants_and_a_matrix_has_not() -> None:
+def test_zero_pairs_fill_the_ports_of_a_unit() -> None:
     assert padded(np.array([[1, 2, 3]], np.uint8), 2, 2).tolist() == [[1, 2, 3, 0], [0, 0, 0, 0]]
     assert padded(np.array([[1, 2]], np.uint16), 1, 2).dtype == np.uint16
 
 
-def test_a_sum_that_leaves_32_bits_wraps_or_saturates_at_each_operation() -> None:
+def test_sum_beyond_32_bits_wraps_or_saturates() -> None:
     """`running` in a part whose inputs are all the largest outlier: 4 products of 2**30 in each operation of 8."""
     from refemu.models.schemes.olive.tap_sums import running
 

@@ -1,4 +1,4 @@
-"""What the taps of an OliVe scheme are told: golden cases whose values the scheme really used."""
+"""Cases of the taps of an OliVe scheme: golden cases with values that the scheme used."""
 
 import dataclasses
 from functools import cache
@@ -66,7 +66,7 @@ def test_every_linear_input_is_tapped_once(scheme: str) -> None:
 
 
 def test_decoded_pairs_are_the_inputs_that_were_multiplied() -> None:
-    """Behind the decoder: value * scale is within the format's error of what arrived."""
+    """After the decoder: value * scale is within the format's error of the input."""
     case, part = named("olive-4", "blk.0.down.input"), prepared().group(0, ("down",))[0]
     decoder = units.find("ovp_decoder")
     result = decoder.run(case.inputs["pair"], case.inputs["bias"], **decoder.configs[case.config])
@@ -74,7 +74,7 @@ def test_decoded_pairs_are_the_inputs_that_were_multiplied() -> None:
 
     assert not result.illegal.any()
     assert np.array_equal(grid, part.fmt.decode(part.fmt.split(case.inputs["pair"])).reshape(grid.shape))
-    assert np.abs(grid).max() > part.fmt.normal.largest  # the massive activation of the first block is there
+    assert np.abs(grid).max() > part.fmt.normal.largest  # includes the massive activation of the first block
 
 
 def test_weight_row_holds_the_largest_outlier() -> None:
@@ -109,7 +109,7 @@ def test_taps_change_no_bit() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
-def test_encoder_makes_the_pairs_that_the_decoder_is_shown(scheme: str) -> None:
+def test_encoder_makes_the_pairs_of_the_decoder(scheme: str) -> None:
     values, pairs = (named(scheme, "blk.1.down.input", unit) for unit in ("ovp_encoder", "ovp_decoder"))
     encoder = units.find("ovp_encoder")
 
@@ -118,7 +118,7 @@ def test_encoder_makes_the_pairs_that_the_decoder_is_shown(scheme: str) -> None:
     assert values.source["scale"] == prepared(scheme).group(1, ("down",))[0].input.scale
 
 
-def test_a_quotient_beyond_float32_is_shown_as_the_largest() -> None:
+def test_quotient_beyond_float32_is_shown_as_largest() -> None:
     """The encoder takes finite values only; the code is the same, which is the largest either way."""
     part = prepared().group(1, ("down",))[0]
     x = np.zeros((1, 3), np.float32)
@@ -133,7 +133,7 @@ def test_a_quotient_beyond_float32_is_shown_as_the_largest() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
-def test_codes_met_are_those_of_the_stream_each_once(scheme: str) -> None:
+def test_codes_met_are_those_of_stream_each_once(scheme: str) -> None:
     calls = recorded(scheme)
     for tensor in ("blk.0.down.input", "blk.0.up.weight"):
         pairs = named(scheme, tensor)
@@ -158,7 +158,7 @@ def test_codes_met_are_those_of_the_stream_each_once(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8", "olive-4:eight_bit=down"])
-def test_units_that_a_scheme_declares_are_those_it_taps(scheme: str) -> None:
+def test_units_that_scheme_declares_are_those_it_taps(scheme: str) -> None:
     assert set(schemes.taps(prepared(scheme).config)) == {name for _, name, _ in recorded(scheme)}
 
 
@@ -168,7 +168,7 @@ def test_weight_only_taps_nothing() -> None:
 
 
 @pytest.mark.parametrize("unit", schemes.taps(schemes.parse("olive-4")))
-def test_a_tap_of_one_unit_hears_of_it_alone_and_the_same(unit: str) -> None:
+def test_tap_of_one_unit_sees_equal_cases(unit: str) -> None:
     class One:
         units = (unit,)
 

@@ -1,1 +1,1 @@
-"""Compiled twins of steps of the schemes of Harmonia."""
+"""Compiled steps of the Harmonia schemes."""

@@ -1,7 +1,7 @@
-"""Compiled twin of `harmonia_attention.attend`: all heads in one kernel, scores never leave the cache of the CPU.
+"""Compiled form of `attention.attend`: all heads in one kernel, scores never leave the cache of the CPU.
 
-Read harmonia_attention.py first. [harmonia §III-A, §IV-A]. It computes what the paper computes; options that the kernel
-does not have, a model's soft cap, ALiBi or window among them, and what must be refused, take the readable form.
+Read attention.py first. [harmonia §III-A, §IV-A]. For the options of the paper; others, such as a model's soft cap,
+ALiBi or window, and invalid values go to the readable form.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np
 def attend(
     units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, falling: Falling | None = None
 ) -> np.ndarray | None:
-    """`harmonia_attention.attend`, or `attend_falling`, or None where the readable form must do it."""
+    """`attention.attend` or `attend_falling`; None if only the readable form can compute it."""
     config, depth = units.config, q.shape[2]
     within = replace(scoring.rule, window=0) if start + len(q) <= scoring.rule.window else scoring.rule
     if (
@@ -37,7 +37,7 @@ def attend(
     if converted is None:
         return None
     query, powers = (part.reshape(*q.shape[:2], -1) for part in converted)
-    query = plain(query[..., :depth])  # without what fills a last group
+    query = plain(query[..., :depth])  # without the padding of a last group
     scale = np.float32(1) if config.score_scale == "fold" else scoring.scale
     ready()
     out, status = np.empty(q.shape, np.float32), []
@@ -57,16 +57,16 @@ def attend(
 
 
 def operand_of(codes: Codes) -> tuple[Any, ...]:
-    """Keys or values as the kernel reads them: packed tokens, those that follow, exponents."""
+    """Keys or values for the kernel: packed tokens, unpacked ones, exponents."""
     packed = plain(codes.upper), plain(codes.rest), (codes.fallen.start, codes.fallen.stop)
     return packed, plain(codes.sign), plain(codes.mantissa), plain(codes.exponent)
 
 
 def exact(group: int, width: int, other: int) -> bool:
-    """Whether float32 holds every sum of a group of products of mantissas."""
+    """Whether every sum of products of mantissas in a group is exact in float32."""
     return group * ((1 << width) - 1) * ((1 << other) - 1) < 1 << 24
 
 
 def worth(mantissa_bits: int) -> np.ndarray:
-    """What a mantissa of 1 is worth by shared exponent, float32."""
+    """Value of a mantissa of 1 by shared exponent, float32."""
     return np.ldexp(np.float32(1), (np.maximum(np.arange(32), 1) - 14 - mantissa_bits).astype(np.int32))

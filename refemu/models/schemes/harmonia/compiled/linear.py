@@ -1,7 +1,7 @@
-"""Compiled twin of `harmonia_linear.Linear.sums` that takes fp16 values: groups without a tensor of codes in between.
+"""Compiled form of `linear.Linear.sums` for fp16 values: groups without an intermediate tensor of codes.
 
-Read harmonia_linear.py first. [harmonia §IV-B]. It computes what the paper computes; options that the kernel does not
-have, and what must be refused, take the form with a tensor.
+Read linear.py first. [harmonia §IV-B]. For the options of the paper; others, and invalid values, go to the form with a
+tensor.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from refemu.units.harmonia.kernels.attention import bfp_operand
 
 
 def sums(config: HarmoniaConfig, x: np.ndarray, weights: Prepared) -> np.ndarray | None:
-    """FP32 sums (tokens, outputs) of fp16 values x (tokens, inputs) in float32, or None where another form must."""
+    """FP32 sums (tokens, outputs) of fp16 values x (tokens, inputs) in float32; None if only another form can."""
     panels, most = weights.panels, (1 << config.act_mantissa) - 1
     if not is_plain(config) or config.scale_per != 32 or most * panels.peak * config.group >= 1 << 24:
         return None
@@ -26,14 +26,14 @@ def sums(config: HarmoniaConfig, x: np.ndarray, weights: Prepared) -> np.ndarray
 
 
 def is_plain(config: HarmoniaConfig) -> bool:
-    """Whether a conversion is the paper's: bits cut off, infinity and NaN refused, subnormals kept."""
+    """Whether a conversion is the paper's: it truncates, rejects infinity and NaN, and keeps subnormals."""
     return (config.rounding, config.special, config.subnormals) == ("truncate", "error", "keep")
 
 
 def operand(x: np.ndarray, group: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Rows of fp16 values as float32 integers of `width` bits, filled up to whole groups, and what 1 is worth in each.
+    """Rows of fp16 values as float32 integers of `width` bits, padded to whole groups, and the value of 1 in each.
 
-    None where a value is not finite.
+    None if a value is not finite.
     """
     groups = count(x.shape[1], group)
     integers, powers = np.zeros((len(x), groups * group), np.float32), np.empty((len(x), groups), np.float32)

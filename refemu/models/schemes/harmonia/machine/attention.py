@@ -1,4 +1,4 @@
-"""The products of the attention at the ports of `harmonia_core`: all query heads side by side.
+"""The products of the attention at the ports of `harmonia_core`: all query heads in turn.
 
 Paper: [harmonia §III-A, §IV-A]. Decisions: D-harmonia-16 (scores along the keys), D-harmonia-46 (codes by query),
 D-harmonia-47 (context of short heads).
@@ -19,7 +19,7 @@ from refemu.units.unit import Config
 
 
 def attention(memory: Memory, output: np.ndarray) -> Iterator[Operation]:
-    """Scores behind their softmax, then the context, beside the scheme's.
+    """Scores after their softmax, then the context, compared with the scheme's.
 
     output: context of the scheme (tokens, heads * head_dim).
     """
@@ -47,7 +47,7 @@ def product(ports: Ports, score: bool, tokens: int, size: int, length: int) -> C
 
 
 def _right(memory: Memory, heads: int, score: bool) -> dict[str, np.ndarray]:
-    """Keys, or values by channel, for every query head, and where both widths are there the port that tells them."""
+    """Keys, or values by channel, for every query head; with both widths also the port that selects the width."""
     held = memory.held
     share = heads // held.heads
     parts = []

@@ -1,8 +1,8 @@
 """Harmonia's accelerator on a block: every product, conversion, group of V and offset of it at the ports of a unit.
 
-Paper: [harmonia §III, §IV-A, Fig. 12]. Operands come from the scheme; every operation is given what the scheme's own
-operation before it answered, so that a difference stays where it arises. Decision: D-harmonia-51 (what the vector unit
-does outside).
+Paper: [harmonia §III, §IV-A, Fig. 12]. Operands come from the scheme: the input of an operation is the scheme's result
+of the operation before, so that a difference shows where it arises. Decision: D-harmonia-51 (operations of the vector
+unit, outside).
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,9 +28,9 @@ OUTSIDE = {
 def machine(
     prepared: Any, layer: int, calls: Sequence[Call], codes: Codes = "sets"
 ) -> tuple[list[Operation], list[Absent]]:
-    """Operations of a block on the accelerator, in its order, and what stays outside.
+    """Operations of a block on the accelerator, in order, and those outside it.
 
-    codes: how rows that see other codes share the array (D-harmonia-46). Refuses a datapath unlike the paper's.
+    codes: how rows that see different codes share the array (D-harmonia-46). Raises Refused for another datapath.
     """
     ports = Ports(prepared, layer, codes)
     operations = [operation for call in calls for operation in _call(ports, call, calls)]
@@ -58,7 +58,7 @@ def _call(ports: Ports, call: Call, calls: Sequence[Call]) -> Iterator[Operation
 
 
 def own_input(ports: Ports, names: Sequence[str]) -> bool:
-    """Whether the input of linear layers is converted by itself: not where the product before has done so."""
+    """Whether the input of linear layers is converted separately: not if the product before has done it."""
     model = ports.prepared.model
     if tuple(names) == ("o",):
         return bool(model.head_dim % 32)
@@ -66,7 +66,7 @@ def own_input(ports: Ports, names: Sequence[str]) -> bool:
 
 
 def weights(ports: Ports, name: str, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Inputs of a product that a linear layer keeps."""
+    """Inputs of a product that are weights."""
     layers = ports.linear(names)
     some = layers.columns[tuple(names).index(name)]
     code, factors = layers.weight.code[some], layers.weight.scales_of(32)[some]
@@ -87,7 +87,7 @@ def left(a: BfpTensor) -> dict[str, np.ndarray]:
 
 
 def options(ports: Ports, names: Sequence[str], name: str) -> dict[str, Any]:
-    """Kind and further parameters of a linear layer's product, but those of a position."""
+    """Kind and further parameters of a linear layer's product, except those of a position."""
     biased = ports.linear(names).bias is not None
     bias = {"bias_add": ports.prepared.harmonia.bias_add} if biased else {}
     model = ports.prepared.model
@@ -99,7 +99,7 @@ def options(ports: Ports, names: Sequence[str], name: str) -> dict[str, Any]:
 
 
 def _projected(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, attended: Call) -> Iterator[Operation]:
-    """q, k or v: rotated, shifted, converted; the offsets and groups of a prompt also by the units that make them."""
+    """q, k or v: rotated, shifted, converted; the offsets and groups of a prompt also by the units for them."""
     q, cache = attended.inputs
     tokens, names = len(y), ("q", "k", "v")
     start = len(cache) - tokens
@@ -124,7 +124,7 @@ def _projected(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, attended: C
 
 
 def cached(cache: Any, name: str, start: int) -> dict[str, Any]:
-    """Parameters of q, k or v that a cache decides: tokens from `start` on."""
+    """Parameters of q, k or v that depend on a cache, for tokens from `start` on."""
     if name == "q":
         return {"start": start}
     scheme = cache.config
@@ -134,12 +134,12 @@ def cached(cache: Any, name: str, start: int) -> dict[str, Any]:
 
 
 def parts(codes: BfpTensor | None) -> tuple[np.ndarray, ...]:
-    """Signs, mantissas and exponents; none of what stays FP16."""
+    """Signs, mantissas and exponents; none for FP16."""
     return () if codes is None else (codes.sign, codes.mantissa, codes.exponent)
 
 
 def _linear(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, calls: Sequence[Call]) -> Operation:
-    """o, gate, up or down, the gate behind its function."""
+    """o, gate, up or down; the gate after its activation."""
     names = ("gate", "up") if name in ("gate", "up") and ports.prepared.model.gated else (name,)
     parameters = options(ports, names, name)
     if "activation" in parameters:
@@ -151,6 +151,6 @@ def _linear(ports: Ports, name: str, a: BfpTensor, y: np.ndarray, calls: Sequenc
 
 
 def activated(ports: Ports, y: np.ndarray, calls: Sequence[Call]) -> np.ndarray:
-    """The function of a layer's outputs as the scheme has it."""
+    """The activation of a layer's outputs in the scheme."""
     done = [call.output for call in calls if call.part == "activate"]
     return np.asarray(done[0] if done else ports.prepared.backend.apply16(ports.prepared.model.activation, y))

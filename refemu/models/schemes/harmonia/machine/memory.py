@@ -1,4 +1,4 @@
-"""Keys and values of a block at the ports: which of them fall to fewer bits, offsets, groups of V.
+"""Keys and values of a block at the ports: demotion to fewer bits, offsets, groups of V.
 
 Paper: [harmonia §III-A, §III-B, §III-C]. Decisions: D-harmonia-19 (bits of a prompt), D-harmonia-26 (offsets).
 """
@@ -18,7 +18,7 @@ GROUP = 32
 
 
 class Memory:
-    """What the queries of one call see of a cache."""
+    """The part of a cache that the queries of one call see."""
 
     def __init__(self, ports: Ports, q: np.ndarray, cache: HarmoniaCache) -> None:
         """q: (tokens, heads, head_dim), the last ones of the cache."""
@@ -36,17 +36,17 @@ class Memory:
 
     @property
     def by_query(self) -> bool:
-        """Whether every query sees bits of its own: those of a prompt (D-harmonia-19)."""
+        """Whether every query sees different bits: in a prompt (D-harmonia-19)."""
         return self.start == 0 and self.cache.config.prefill_window == "query"
 
     @cached_property
     def held(self) -> Held:
-        """Codes: in `high` bits where queries see them in different ones."""
+        """Codes; in `high` bits if queries see different ones."""
         return self.cache.falling().high if self.by_query else self.cache.held()
 
     @cached_property
     def falls(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of the cache at which each key, and each group of values, falls; 0: it has not. From the allocator."""
+        """Cache lengths at which each key, and each group of values, is demoted; 0: not yet. From the allocator."""
         return falling(self.ports, len(self.cache))
 
     def wide(self, score: bool) -> np.ndarray:
@@ -55,7 +55,7 @@ class Memory:
         return wide(self.falls[0 if score else 1], seen)
 
     def allocated(self) -> Operation:
-        """The allocator token by token, beside the bits that the cache has."""
+        """The allocator token by token, compared with the bits of the cache."""
         rule, tokens = allocation(self.cache.config), len(self.cache)
         if self.by_query:
             _, k, v = self.cache.falling(), *self.cache.falling().falls
@@ -83,7 +83,7 @@ class Memory:
 def wide(falls: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """Keys or groups that queries see in 8 bits, uint8 (queries, units).
 
-    falls: tokens of the cache at which each falls, 0 for never. seen: tokens of the cache for each query.
+    falls: cache lengths at which each is demoted, 0 for never. seen: cache length for each query.
     """
     return np.asarray((falls == 0) | (falls > seen[:, None]), np.uint8)
 
@@ -95,7 +95,7 @@ def allocator(ports: Ports) -> dict[str, int]:
 
 
 def falling(ports: Ports, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens at which keys and groups of values fall to `low` bits while `tokens` come one by one; 0: never."""
+    """Cache lengths at which keys and groups of values are demoted to `low` bits, token by token; 0: never."""
     prefill = np.zeros((1, tokens, 1), np.int64)
     prefill[0, 0] = 1
     answer = ports.evaluate("bit_allocator", allocator(ports), {"prefill": prefill})
@@ -107,7 +107,7 @@ def falling(ports: Ports, tokens: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shifted(ports: Ports, y: np.ndarray, words: np.ndarray, cache: HarmoniaCache) -> Operation:
-    """The K-offset generator on the keys of a prompt: its window, the choice, all keys without their offsets.
+    """The K-offset generator on the keys of a prompt: its window, the choice, all keys minus their offsets.
 
     y: keys before the rotation. words: keys of the cache.
     """
@@ -143,9 +143,9 @@ def shifted(ports: Ports, y: np.ndarray, words: np.ndarray, cache: HarmoniaCache
 
 
 def grouped(ports: Ports, cache: HarmoniaCache, start: int) -> Operation:
-    """The groups of V that the last tokens are in, token by token, beside those of the cache.
+    """The groups of V of the last tokens, token by token, compared with the cache.
 
-    Of a decode step only the group of its token. A prompt's groups are converted once, by the converter.
+    For a decode step only the group of its token. The converter converts the groups of a prompt once.
     """
     words = cache.words()[1].reshape(len(cache), -1)
     first = start // GROUP * GROUP

@@ -16,7 +16,7 @@ from refemu.units.harmonia.harmonia_core import Codes, HarmoniaCore
 from refemu.units.unit import Config
 
 CORE = "harmonia_core"
-#: parameters that the machine takes as they are: of the cache, of smoothing, and of work outside the units
+#: parameters that may have any value: of the cache, of smoothing, and of work outside the units
 FREE = frozenset(
     {
         *("high", "low", "n_initial", "n_local", "prefill_window", "bias_add", "residual"),
@@ -27,10 +27,10 @@ WIDTHS = {4: "bfp4", 8: "bfp8"}  #: type of B by mantissa bits
 
 
 class Ports:
-    """Units at their ports for one block of a prepared model."""
+    """The units for one block of a prepared model, at their ports."""
 
     def __init__(self, prepared: Any, layer: int, codes: Codes = "sets") -> None:
-        """prepared: of a Harmonia scheme, refused if its datapath is another. codes: of the core."""
+        """prepared: of a Harmonia scheme with the paper's datapath. codes: of the core."""
         require(prepared)
         self.prepared: Any = prepared
         self.layer: int = layer
@@ -45,13 +45,13 @@ class Ports:
         return f"blk.{self.layer}.{name}"
 
     def encode(self, words: np.ndarray, axis: int = -1, m: int | None = None) -> BfpTensor:
-        """The scheme's codes of words; by default in the bits of activations."""
+        """The scheme's codes of words, by default with the bits of activations."""
         scheme = self.prepared.harmonia
         return self.steps.encode(scheme.format(m or scheme.act_mantissa), words, axis)
 
     @property
     def kv_type(self) -> str:
-        """Type of B where it is keys or values."""
+        """Type of B for keys or values."""
         scheme = self.prepared.harmonia
         return WIDTHS[scheme.high] if scheme.high == scheme.low else "mixed"
 
@@ -74,7 +74,7 @@ class Ports:
         return self.prepared._linears[self.layer, tuple(names)]
 
     def evaluate(self, unit: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
-        """Answer of a unit's twin to arrays (cases, ..., lanes), with one lane of a scalar."""
+        """Result of the compiled unit for arrays (cases, ..., lanes); a scalar has one lane."""
         device = units.find(unit)
         single = {port.name for port in device.ports(Config(**config)).inputs if not port.lanes}
         shaped = {name: array[..., 0] if name in single else array for name, array in inputs.items()}
@@ -83,9 +83,9 @@ class Ports:
     def multiply(
         self, name: str, config: Config, inputs: Mapping[str, np.ndarray], kind: str, due: np.ndarray, codes: Any
     ) -> tuple[Operation, Any]:
-        """Some products of one size on the core, beside the scheme's words and, if any, codes.
+        """Products of one size on the core, compared with the scheme's words and, if any, codes.
 
-        inputs: arrays by port, (products, ...). due: uint16, as many as `y`. codes: signs, mantissas, exponents.
+        inputs: arrays by port, (products, ...). due: uint16, expected `y`. codes: signs, mantissas, exponents.
         """
         cases = len(inputs["a_sign"])
         flat = {port: np.asarray(array).reshape(cases, -1) for port, array in inputs.items()}
@@ -115,7 +115,7 @@ class Ports:
         return operation, answer
 
     def converted(self, name: str, words: np.ndarray, codes: BfpTensor) -> Operation:
-        """A matrix of words through the converter, beside the scheme's codes."""
+        """Conversion of a matrix of words, compared with the scheme's codes."""
         from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
 
         done = bfp_converter_compiled.convert(words.view(np.float16), kind="token", m=codes.format.mantissa_bits)
@@ -140,12 +140,12 @@ class Ports:
 
 
 def require(prepared: Any) -> None:
-    """Refuse what the ports of the units do not take."""
+    """Raise Refused for schemes and models that the units do not support."""
     scheme, model = prepared.harmonia, prepared.model
     fixed = {field.name: field.default for field in dataclasses.fields(scheme) if field.name not in FREE}
     other = [name for name, value in fixed.items() if getattr(scheme, name) != value]
     if other or {scheme.high, scheme.low} - {4, 8}:
         names = ", ".join(f"{name}={getattr(scheme, name)}" for name in other or ("high", "low"))
-        raise Refused(f"machine: Harmonia's accelerator has the paper's datapath and 4 or 8 bits of KV, got {names}")
+        raise Refused(f"machine: Harmonia's accelerator needs the paper's datapath and 4 or 8 bits of KV, got {names}")
     if model.positions == "rotary" and model.rope_base != int(model.rope_base):
         raise Refused(f"machine: the base of the rotary angles must be an integer, got {model.rope_base}")

@@ -20,7 +20,7 @@ FP16 = "fp16"  #: mode of products outside the accelerator
 
 
 def cost(core: HarmoniaCore, counters: Mapping[str, int], products: int, line: Timeline) -> Cost:
-    """Cost of some products of one size on their timeline; comparisons of the K-offset generator are not among them."""
+    """Cost of products of one size on their timeline, without the comparisons of the K-offset generator."""
     a, b = loads(core)
     stored = "weights" if core.b_type == "int4" else "kv"
     return Cost(
@@ -41,7 +41,7 @@ def modes(core: HarmoniaCore, counters: Mapping[str, int]) -> dict[str, int]:
 
 
 def use(counters: Mapping[str, int], line: Timeline) -> dict[str, float]:
-    """Shares of the clocks: in which a PE has a slot, in which parts work, and in which something waits."""
+    """Shares of the clocks in which a PE has a slot, in which parts work, and in which they wait."""
     slots, clock = (counters["macs"] + counters["wide_macs"]) // LANES, line.clock
     busy: dict[str, Fraction | int] = {
         "PEs": Fraction(slots, ROWS * COLUMNS),
@@ -61,7 +61,7 @@ def use(counters: Mapping[str, int], line: Timeline) -> dict[str, float]:
 
 
 def timeline(core: HarmoniaCore, wide: np.ndarray, products: int) -> Timeline:
-    """Some products of one size, one after the other (D-harmonia-49). wide: the port of each, (rows, units)."""
+    """Products of one size in sequence (D-harmonia-49). wide: the port of each, (rows, units)."""
     from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
 
     line, events = Timeline(), list(harmonia_core_compiled.events(core, wide))

@@ -1,1 +1,1 @@
-"""The parts of a block for one token, by the kernels of the compiled units on arrays laid out beforehand."""
+"""The parts of a block for one token, by the kernels of the compiled units on prepared arrays."""

@@ -21,10 +21,10 @@ from refemu.units.kllm.kernels.token import kmeans_scores
 
 
 class TokenAttention(NamedTuple):
-    """Attention of one token over all that a cache holds: `Attention`, read from the arrays of all heads."""
+    """`Attention` of one token over the whole cache, from the arrays of all heads."""
 
-    row: Row  #: q
-    codebook: Codebook  #: of q
+    row: Row  #: the query
+    codebook: Codebook  #: codebook of q
     logit: np.ndarray  #: float32 (heads, at least keys), fp16 values
     p: np.ndarray  #: float32 (heads, keys), fp16 values
     integer: np.ndarray  #: uint8 (heads, keys)
@@ -43,12 +43,12 @@ class TokenAttention(NamedTuple):
 
     @property
     def logits(self) -> np.ndarray:
-        """float16 (1, keys), of query head 0."""
+        """Logits of query head 0, float16 (1, keys)."""
         return fp16.to_f16(self.logit[:1, : self.p.shape[1]])
 
     @property
     def scores(self) -> Scores:
-        """Of query head 0."""
+        """Scores of query head 0."""
         return Scores(self.integer[:1], fp16.to_f16(self.scale[:1]), fp16.to_f16(self.p[:1]))
 
 
@@ -68,7 +68,7 @@ class AttentionStep:
         self._entries = table(v.centroids, v.bits, self._largest)
 
     def run(self, row: Row, cache: IndexCache) -> TokenAttention | None:
-        """Attention of the encoded q; None where the units refuse its logits or scores."""
+        """Attention of the encoded q; None if its logits or scores are invalid."""
         length, layout = len(cache), layout_of(cache, self.kv_heads)
         logits = self._logits(row, layout, length)
         p, integers = np.empty((self.heads, length), np.float32), np.empty((self.heads, length), np.uint8)
@@ -79,7 +79,7 @@ class AttentionStep:
         return TokenAttention(row, self._codebook, logits, p, integers, scale, context.reshape(1, -1))
 
     def _logits(self, row: Row, layout: Layout, length: int) -> np.ndarray:
-        """float32 (heads, room): q times the keys, what lies behind `length` is not set."""
+        """q times the keys, float32 (heads, space); values after `length` are undefined."""
         shape = self.heads, self.dim
         scale = np.full(self.heads, widened(row.scale))
         queries = Rows(
@@ -100,7 +100,7 @@ class AttentionStep:
         return out
 
     def _rows(self, head: int) -> slice:
-        """The query heads that read a KV head."""
+        """The query heads of a KV head."""
         return slice(head * self._group, (head + 1) * self._group)
 
     def _of(self, head: int, rows: Rows) -> Rows:
@@ -110,5 +110,5 @@ class AttentionStep:
 
 @functools.cache
 def _exp() -> np.ndarray:
-    """uint16 (65536,): words of exp, of an array type that kernels take."""
+    """uint16 (65536,): words of exp, of an array type that kernels accept."""
     return plain(table16("exp"))

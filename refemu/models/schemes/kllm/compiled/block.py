@@ -1,8 +1,8 @@
-"""The parts of a block for one token: through the kernels of a prompt, on arrays laid out beforehand.
+"""The parts of a block for one token: through the kernels of a prompt, on prepared arrays.
 
-Read block.py first. [kllm §III-A, §III-C, §III-D] What does not depend on the token is made once, in `TokenBlocks`; a
-cache keeps its tokens as the kernels read them. What these kernels do not compute, and what has to be refused, goes to
-the units.
+Read block.py first. [kllm §III-A, §III-C, §III-D] `TokenBlocks` computes once what does not depend on the token; a
+cache stores its tokens in the form of the kernels. Operations without such kernels, and invalid values, go to the
+units.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ class TokenLinear(NamedTuple):
 
     @property
     def outliers(self) -> int:
-        """Of the activation."""
+        """Codebook of the activation."""
         return self.row.outliers
 
     @property
@@ -50,22 +50,22 @@ class TokenLinear(NamedTuple):
 
 
 class TokenGated(NamedTuple):
-    """A function of the gate, times up, of one token: `Gated`."""
+    """The activation of the gate, times up, of one token: `Gated`."""
 
     rows: tuple[Row, Row]  #: gate and up
     codebooks: tuple[Codebook, Codebook]
-    entries: np.ndarray  #: float32, the function of the gate's centroids
-    values: np.ndarray  #: float32 (1, size), the function of the gate
+    entries: np.ndarray  #: float32, the activation of the gate's centroids
+    values: np.ndarray  #: float32 (1, size), the activation of the gate
     product: np.ndarray
 
     @property
     def outliers(self) -> int:
-        """Of both operands."""
+        """Codebooks of both operands."""
         return self.rows[0].outliers + self.rows[1].outliers
 
     @property
     def gate(self) -> KMeansTensor:
-        """The argument of the function."""
+        """The argument of the activation."""
         return self.rows[0].tensor(self.codebooks[0])
 
     @property
@@ -75,7 +75,7 @@ class TokenGated(NamedTuple):
 
     @property
     def function(self) -> KMeansTensor:
-        """The function of the gate: its indices, a table as codebook, scale 1."""
+        """The activation of the gate: its indices, a table as codebook, scale 1."""
         gate = self.rows[0]
         book = Codebook(self.codebooks[0].bits, fp16.bits(fp16.to_f16(self.entries)))
         words = fp16.bits(fp16.to_f16(self.values[gate.mask]))
@@ -83,7 +83,7 @@ class TokenGated(NamedTuple):
 
 
 class TokenWeight(NamedTuple):
-    """A weight as the kernels read it: `Weight`."""
+    """A weight in the form of the kernels: `Weight`."""
 
     columns: Columns
     products: Table
@@ -95,9 +95,9 @@ class TokenGroup(NamedTuple):
     """Linear layers that read one activation: `Group`."""
 
     full: str
-    codebook: Codebook  #: of the activation
+    codebook: Codebook  #: codebook of the activation
     weights: list[TokenWeight]
-    squares: np.ndarray | None  #: behind a delayed norm: float32, of the activation's centroids
+    squares: np.ndarray | None  #: float32 squares of the centroids, after a delayed norm
     centroids: np.ndarray  #: float32 (weights, entries)
 
 
@@ -105,7 +105,7 @@ class TokenBlocks:
     """All blocks of a decoder, for one token: `Blocks`."""
 
     def __init__(self, operands: Operands, blocks: Blocks) -> None:
-        """operands: those that `suits` takes. blocks: computes, or refuses, all else."""
+        """operands: such that `suits` is true. blocks: for the other operations."""
         ready()
         self._operands, self._blocks = operands, blocks
         sizes = operands.sizes
@@ -128,7 +128,7 @@ class TokenBlocks:
         return row
 
     def linear(self, layer: int, names: Sequence[str], x: np.ndarray) -> TokenLinear | Linear:
-        """`Blocks.linear`; by the units behind a norm that is no RMSNorm with folded gains."""
+        """`Blocks.linear`; by the units after a norm that is not an RMSNorm with its gains in the weights."""
         group = self.groups.get((layer, tuple(names)))
         if group is None:
             return self._blocks.linear(layer, names, x)
@@ -147,7 +147,7 @@ class TokenBlocks:
         return TokenLinear(x, row, group.codebook, outputs)
 
     def attention(self, layer: int, q: np.ndarray, cache: IndexCache) -> TokenAttention | Attention:
-        """`Blocks.attention`; by the units where a soft cap, ALiBi or a window acts on the logits."""
+        """`Blocks.attention`; by the units if a soft cap, ALiBi or a window acts on the logits."""
         rule = self._operands.sizes.score_rule(layer)
         if rule.cap or rule.slopes or rule.first(len(cache)):
             return self._blocks.attention(layer, q, cache)
@@ -168,7 +168,7 @@ class TokenBlocks:
 
 
 def suits(operands: Operands) -> bool:
-    """Whether single tokens of this decoder can be computed here: the paper's arithmetic and datapath, by kernels."""
+    """Whether kernels can compute single tokens of this decoder: the paper's arithmetic and datapath."""
     config = operands.config
     return (
         operands.backend.name == "jit"
@@ -182,7 +182,7 @@ def suits(operands: Operands) -> bool:
 
 
 def _room_for_outliers(operands: Operands) -> bool:
-    """Vectors are long enough for their outliers; else an encoder refuses them, when there is a token."""
+    """Whether vectors are long enough for their outliers; else an encoder rejects the first token."""
     sizes = widths(operands.sizes)
     return all(
         not isinstance(fmt.outliers, TopK)
@@ -192,7 +192,7 @@ def _room_for_outliers(operands: Operands) -> bool:
 
 
 def _group(book: Codebook, group: Group) -> TokenGroup:
-    """book: of the activation."""
+    """book: codebook of the activation."""
     return TokenGroup(
         group.full,
         book,

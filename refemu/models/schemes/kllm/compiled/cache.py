@@ -1,4 +1,4 @@
-"""Keys and values of a cache as right operands of products, a pair per KV head, which grow token by token.
+"""Keys and values of a cache as right operands of products, a pair per KV head, growing token by token.
 
 Paper: [kllm §III-A, §III-D]. A key is a column of q times K, a value a row of scores times V.
 """
@@ -11,23 +11,23 @@ from refemu.models.schemes.kllm.compiled.product import Columns
 from refemu.units.kllm.kernels.token import kmeans_lay_out
 
 KEYS, VALUES = 0, 1  #: sides of a cache, as `kmeans_lay_out` numbers them
-OUTLIERS = 64  #: of a head that there is room for at first
+OUTLIERS = 64  #: initial space for the outliers of a head
 
 
 class Side:
     """The keys, or the values, of all heads."""
 
     def __init__(self, side: int, heads: int, dim: int, room: int) -> None:
-        """room: tokens at most."""
+        """`room`: maximum number of tokens."""
         positions, columns = (dim, room) if side == KEYS else (room, dim)
         self._side = side
         self._codes = np.zeros((heads, positions + 1, columns), np.uint8)
         self._starts = np.zeros((heads, positions + 1), np.int64)
         self._places = np.zeros((heads, OUTLIERS), np.int64)
         self._values = np.zeros((heads, OUTLIERS), np.float32)
-        self._scale = np.ones(columns)  # that of a value is in the scores
+        self._scale = np.ones(columns)  # scales of values are in the scores
         self._scale32 = np.ones(columns, np.float32)
-        self._outliers = 0  # of all heads
+        self._outliers = 0  # outliers of all heads
 
     def extend(self, tokens: Tokens, first: int, last: int) -> None:
         """Lay out the tokens from `first` to `last`, which follow those laid out before."""
@@ -42,7 +42,7 @@ class Side:
             self._scale[first:last] = self._scale32[first:last] = fp16.values(scale[first:last])
 
     def columns(self, head: int) -> Columns:
-        """The right operand of one KV head; beyond the tokens so far it holds zeros."""
+        """The right operand of one KV head; zeros after the tokens so far."""
         layout = self._codes[head], self._starts[head], self._places[head], self._values[head]
         return Columns(*layout, self._scale, self._scale32)
 
@@ -54,21 +54,21 @@ class Layout:
     values: Side
 
     def __init__(self, cache: IndexCache, heads: int) -> None:
-        """Room for as many tokens as the buffers of `cache`."""
+        """Space for as many tokens as in the buffers of `cache`."""
         self.room: int = cache.k.room
         self._length = 0
         dim = cache.k.size // heads
         self.keys, self.values = (Side(side, heads, dim, self.room) for side in (KEYS, VALUES))
 
     def take(self, cache: IndexCache) -> None:
-        """Lay out the tokens that came to the cache since."""
+        """Lay out the new tokens of the cache."""
         for side, tokens in ((self.keys, cache.k), (self.values, cache.v)):
             side.extend(tokens, self._length, len(cache))
         self._length = len(cache)
 
 
 def layout_of(cache: IndexCache, heads: int) -> Layout:
-    """The layout of all that a cache holds; the cache keeps it until it grows or forgets tokens."""
+    """The layout of a whole cache, stored in the cache until it grows or drops tokens."""
     if cache.layout is None or cache.layout.room != cache.k.room:
         cache.layout = Layout(cache, heads)
     layout: Layout = cache.layout

@@ -1,7 +1,7 @@
-"""Products of few rows with right operands laid out beforehand, by the kernels of the index MatMul.
+"""Products of few rows with prepared right operands, by the kernels of the index MatMul.
 
-Paper: [kllm §III-B, §III-D]. The arithmetic is that of preset `paper`. Nothing is checked; overflows come
-out as infinity or NaN.
+Paper: [kllm §III-B, §III-D]. The arithmetic is that of preset `paper`. Nothing is checked; overflows become infinity or
+NaN.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ EXACT = 2048  #: integers up to this are fp16 values
 
 
 class Rows(NamedTuple):
-    """The left operand: indices or integers, a row of the product per row."""
+    """The left operand: indices or integers, one row per row of the product."""
 
     codes: np.ndarray  #: uint8 (M, K)
     mask: np.ndarray  #: uint8 (M, K), 1 at outliers
@@ -36,21 +36,21 @@ class Columns(NamedTuple):
     places: np.ndarray  #: int64: their columns, ascending
     values: np.ndarray  #: float32
     scale: np.ndarray  #: float64 (N,)
-    scale32: np.ndarray  #: float32 (N,), the same
+    scale32: np.ndarray  #: float32 (N,), equal values
 
 
 class Table(NamedTuple):
-    """Entries that counts are multiplied by."""
+    """Entries that are multiplied by counts."""
 
     entries: np.ndarray  #: float32
-    size: int  #: entries of an index of B
+    size: int  #: number of entries per index of B
     peak: float  #: largest magnitude
-    integers: int  #: 1 where A holds integers, which count as many times, else 0
-    largest: int  #: what a position counts at most
+    integers: int  #: 1 if A has integers, which count that many times, else 0
+    largest: int  #: largest count of a position
 
 
 def table(entries: np.ndarray, bits: int, largest: int = 0) -> Table:
-    """The table of float32 entries for a B of `bits` bits. largest: the largest integer of A; 0 where A has indices."""
+    """The table of float32 entries for a B of `bits` bits. largest: the largest integer of A; 0 if A has indices."""
     return Table(plain(entries), 1 << bits, peak(entries), int(largest > 0), max(largest, 1))
 
 
@@ -65,8 +65,8 @@ def multiply(
 ) -> None:
     """out (M, N) <- A times B, fp16 values in float32.
 
-    centroids: of B, float32 (1, entries), divided where a norm is delayed. limits: int64 (M, 2), positions and columns
-    of a row; `out` keeps what it holds beyond them. bias: float64 (N,), or (0,) for none.
+    centroids: of B, float32 (1, entries), divided if a norm is delayed. limits: int64 (M, 2), positions and columns
+    of a row; `out` is unchanged beyond them. bias: float64 (N,), or (0,) for none.
     """
     inside, outside = np.zeros(out.shape, np.float32), np.empty(out.shape, np.float32)
     most = products.largest * a.codes.shape[1]

@@ -1,7 +1,7 @@
 """Attention on KLLM's chip: K-Means x K-Means, softmax, quantized scores, integer x K-Means [kllm §III-A, §IV-A].
 
-A row is a query head of a token; the query heads that read one KV head stand below each other. A row sees the keys up
-to its own token. The chip's Functional Unit takes the logits that the lanes wrote (D-kllm-62).
+A row is a query head of a token; the query heads of one KV head are consecutive. A row sees the keys up to its own
+token. The chip's Functional Unit reads the logits that the lanes wrote (D-kllm-62).
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _operation(
 
 
 def _logits(ports: Ports, head: Head, answer: Product) -> Operation:
-    """A product for every row and key that it sees; outliers of both sides are left out of the counts."""
+    """A product for every row and visible key; outliers of both sides are not counted."""
     q, k, sees = head.queries, head.keys, head.sees
     pairs = int(np.count_nonzero(sees))
     return multiplied(
@@ -58,7 +58,7 @@ def _logits(ports: Ports, head: Head, answer: Product) -> Operation:
 
 
 def _softmax(ports: Ports, head: Head, answer: Product) -> Operation:
-    """Softmax of every row over the keys that it sees, behind the last edge of the logits."""
+    """Softmax of every row over the visible keys, after the last edge of the logits."""
     assert answer.z is not None
     due = head.scores.p[head.sees]
     differing, cycles = differences(answer.z[head.sees], due), answer.function_cycles
@@ -89,7 +89,7 @@ def _quantized(ports: Ports, head: Head) -> Operation:
 
 
 def _mixed(ports: Ports, head: Head, output: np.ndarray) -> Operation:
-    """Integer x K-Means over the keys that a row sees. output: the scheme's, fp16 values (rows, dim)."""
+    """Integer x K-Means over the visible keys. output: the scheme's, fp16 values (rows, dim)."""
     v, moved = head.values, int(total(head.seen))
     dim = v.shape[1]
     answer = ports.multiply(head.scores, v, seen=head.seen)

@@ -1,7 +1,7 @@
-"""KLLM's chip on a block: every quantization, norm, product, softmax and function of it at the ports of a unit.
+"""KLLM's chip on a block: every quantization, norm, product, softmax and activation at the ports of a unit.
 
-Paper: [kllm §III-A, §IV-A, Fig. 6]. Operands come from the scheme; every operation is given what the scheme's own
-operation before it answered, so that a difference stays where it arises. Decision: D-kllm-31 (cycles of the lanes).
+Paper: [kllm §III-A, §IV-A, Fig. 6]. Operands come from the scheme: the input of an operation is the scheme's result of
+the operation before, so that a difference shows where it arises. Decision: D-kllm-31 (cycles of the lanes).
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ STATIC = "static thresholds are compared, not searched by Orizuru (D-kllm-30)"
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of a block on the chip, in order, and what stays outside. Refuses a datapath unlike the paper's."""
+    """Operations of a block on the chip, in order, and those outside. Raises Refused for another datapath."""
     require(prepared)
     ports = Ports(prepared.operands, layer)
     operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]
@@ -36,16 +36,16 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
 
 
 def require(prepared: Any) -> None:
-    """Refuse what the ports of the units do not take."""
+    """Raise Refused for schemes that the units do not support."""
     operands = getattr(prepared, "operands", None)
     if operands is None:
-        raise Refused("machine: KLLM's chip multiplies indices, and quantizer=rtn has none")
+        raise Refused("machine: KLLM's chip multiplies indices, got quantizer=rtn; use quantizer=kmeans")
     config = operands.config
     plain = operands.arith == KllmArith() and config.norm == "delayed" and config.gamma == "weights"
     if not plain or config.score_scale != "fold" or config.function_table != "token":
         raise Refused(
-            "machine: the chip has the paper's datapath: preset=paper, norm=delayed, gamma=weights, score_scale=fold, "
-            "function_table=token"
+            "machine: KLLM's chip has only the paper's datapath; use preset=paper, norm=delayed, gamma=weights, "
+            "score_scale=fold, function_table=token"
         )
 
 
@@ -77,7 +77,7 @@ def _linear(ports: Ports, names: Sequence[str], x: np.ndarray, outputs: Sequence
 
 
 def _attention(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Iterator[Operation]:
-    """q, k and v, then the attention over all that the cache holds."""
+    """q, k and v, then the attention over the whole cache."""
     q, cache = call.inputs
     before = next(other for other in calls if other.part == "linear" and tuple(other.inputs[0]) == ("q", "k", "v"))
     tokens, start = len(q), len(cache) - len(q)

@@ -16,10 +16,10 @@ from refemu.units.unit import Config
 
 
 class Ports:
-    """Units at their ports, and the scheme's operands, of one block."""
+    """The units for one block at their ports, and the scheme's operands."""
 
     def __init__(self, operands: Operands, layer: int) -> None:
-        """operands: those of the scheme. layer: block."""
+        """operands: of the scheme. layer: block."""
         self.operands: Operands = operands
         self.layer: int = layer
         self.static: list[str] = []  #: activations whose outliers no unit searched
@@ -36,12 +36,12 @@ class Ports:
         return self.operands.encode(self.full(tensor), x)
 
     def outliers(self, tensor: str, size: int) -> int:
-        """Outliers of each side that Orizuru pops; 0 where it has nothing to do."""
+        """Outliers that Orizuru pops on each side; 0 if it is not used."""
         limits = self.operands.formats[self.full(tensor)].outliers
         return limits.count(size) if isinstance(limits, TopK) else 0
 
     def multiply(self, a: KMeansTensor | Scores, b: KMeansTensor, **options: Any) -> Product:
-        """A product on the lanes of the chip, edge by edge. options: as of `kllm_chip.matmul`."""
+        """A product on the lanes of the chip, edge by edge. options: for `kllm_chip.matmul`."""
         from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 
         return kllm_chip_compiled.matmul(a, b, preset=self.operands.config.preset, **options)
@@ -54,5 +54,5 @@ class Ports:
         return {"lanes": sizes.lanes, **{name: getattr(lane, name) for name in names if name != "counter_bits"}}
 
     def evaluate(self, unit: str, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Any:
-        """Answer of a unit's twin to arrays (cases, lanes), of a scalar (cases,)."""
+        """Result of the compiled unit for arrays (cases, lanes); a scalar is (cases,)."""
         return units.find(unit).evaluate(config, inputs)

@@ -15,9 +15,9 @@ from refemu.units.kllm.kllm_chip import ChipSizes, Product
 
 
 def weighted(ports: Ports, weight: Weight, a: KMeansTensor, norm: Norm | None, output: np.ndarray) -> Operation:
-    """A linear layer on the lanes, beside the scheme's outputs, float32 (tokens, outputs).
+    """A linear layer on the lanes, compared with the scheme's outputs, float32 (tokens, outputs).
 
-    norm: what index_norm answered at its ports: divided scales and centroids, and for LayerNorm the shift.
+    norm: result of index_norm: divided scales and centroids, and for LayerNorm the shift.
     """
     (tokens, k), n = a.shape, weight.tensor.shape[0]
     answer = ports.multiply(a, weight.tensor, norm=norm, bias=weight.bias)
@@ -69,7 +69,7 @@ def counted(answer: Product, words: dict[str, int]) -> Cost:
 
 
 def use(answer: Product, chip: ChipSizes) -> dict[str, float]:
-    """Shares of the edges of all lanes in which each part did something, by its work and by its size."""
+    """Shares of the edges of all lanes at which each part worked, by its work and its size."""
     edges = answer.cycles * chip.lanes
     macs = answer.macs_reduce + answer.macs_sparse + answer.mults_scale + answer.adds_merge
     return {

@@ -1,4 +1,4 @@
-"""The operations of KLLM's chip that are no products: quantization, norm, function and the product of indices.
+"""The operations of KLLM's chip besides products of matrices: quantization, norm, activation, product of indices.
 
 Paper: [kllm §III-A, §III-B1, §III-C, §IV-C].
 """
@@ -23,7 +23,7 @@ from refemu.units.kllm.kllm_chip import ChipSizes
 def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterator[Operation]:
     """Outliers and scale of every token by Orizuru, then the indices of its inliers by the Clustering Unit.
 
-    x: float32 (tokens, size). a: the scheme's answer.
+    x: float32 (tokens, size). a: the scheme's result.
     """
     words, k = fp16.bits(fp16.to_f16(x)), ports.outliers(tensor, x.shape[1])
     if k:
@@ -34,13 +34,13 @@ def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterat
 
 
 def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: int) -> Operation:
-    """Orizuru's masks and roots; the scale is the larger magnitude of these, 1 where both are 0."""
+    """Orizuru's masks and roots; the scale is the larger magnitude of the roots, 1 if both are 0."""
     config = {"n": words.shape[1], "k": k, "inputs": ChipSizes().tree, "min_leaf": "not_max", "total_order": False}
     answer = ports.evaluate("orizuru_passes", config, {"x": words})
     roots = np.maximum(answer.root_max & np.uint16(0x7FFF), answer.root_min & np.uint16(0x7FFF))
     scale = np.where(roots == 0, np.uint16(0x3C00), roots)
     differing = differences(answer.outlier_mask.astype(np.bool_), a.mask) + differences(scale, a.scale)
-    for root, sign in ((answer.root_max, 1), (answer.root_min, -1)):  # of what is left in the trees
+    for root, sign in ((answer.root_max, 1), (answer.root_min, -1)):  # of the rest in the trees
         left = np.where(a.mask, -np.inf, sign * words.view(np.float16)).max(axis=1)
         differing += int(np.count_nonzero(sign * root.view(np.float16) != left))  # zeros of either sign are equal
     return Operation(
@@ -84,9 +84,9 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
 
 
 def normed(ports: Ports, group: Group, weight: Weight, a: KMeansTensor, due: Norm) -> tuple[Operation, Norm]:
-    """The delayed norm, and what it divides for the product with `weight`; all but the first share its statistics.
+    """The delayed norm, with the values divided for the product with `weight`; only the first computes statistics.
 
-    due: the scheme's answer.
+    due: the scheme's result.
     """
     sizes, tokens, layer = ports.operands.sizes, a.shape[0], group.norm == "layer"
     config = {
@@ -122,12 +122,12 @@ def normed(ports: Ports, group: Group, weight: Weight, a: KMeansTensor, due: Nor
 
 
 def _unlike(wire: np.ndarray, due: np.ndarray) -> int:
-    """Elements in which a wire of the norm differs from the scheme's."""
+    """Number of elements in which a wire of the norm differs from the scheme's."""
     return differences(wire, np.asarray(due, wire.dtype).reshape(wire.shape))
 
 
 def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) -> Iterator[Operation]:
-    """Both operands, the function's table of every token, and the product of indices, read as FP16 (D-kllm-16)."""
+    """Both operands, the activation's table of every token, and the product of indices, read as FP16 (D-kllm-16)."""
     g, u = ports.encode("gate", gate), ports.encode("up", up)
     yield from encoded(ports, "gate", gate, g)
     yield from encoded(ports, "up", up, u)
@@ -137,7 +137,7 @@ def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) ->
 
 
 def plain(ports: Ports, up: np.ndarray, output: np.ndarray) -> Iterator[Operation]:
-    """The function of up by its table; the next layer's quantization reads its values."""
+    """The activation of up by its table; the next layer quantizes its values."""
     u = ports.encode("up", up)
     yield from encoded(ports, "up", up, u)
     operation, function = _function(ports, u)
@@ -146,7 +146,7 @@ def plain(ports: Ports, up: np.ndarray, output: np.ndarray) -> Iterator[Operatio
 
 
 def _function(ports: Ports, g: KMeansTensor) -> tuple[Operation, KMeansTensor]:
-    """A table for every token; outliers go through the same table of fp16 words, as many lanes as a token has."""
+    """A table for every token; outliers go through the same table of fp16 words, one lane each."""
     config = {"function": ports.operands.sizes.activation, "bits": g.bits, "mode": "token"}
     counts = np.count_nonzero(g.mask, axis=1)
     entries, values, start, evaluations = [], [], 0, 0

@@ -1,8 +1,8 @@
-"""LeanKV's machine on a block: what a prompt leaves in pages, and a generation step of all KV heads.
+"""LeanKV's accelerator on a block: the pages after a prompt, and a generation step of all KV heads.
 
 Paper: [leankv §4, §5.3, §6.1, §6.2]. A prompt goes through significance, prompt_compressor, kv_quantizer, kv_compressor
-and page_manager, the token behind it through layer_step. Everything else of a block, the attention of a prompt too, is
-computed in fp16 (D-leankv-64).
+and page_manager, the token after it through layer_step. The rest of a block, the attention of a prompt too, is computed
+in fp16 (D-leankv-64).
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ PROMPT = {"attention": "a prompt attends to its own keys and values in fp16 (D-l
 
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
-    """Operations of the block's cache and attention, and what stays outside. calls: of the prompt first."""
+    """Operations of the block's cache and attention, and those outside. calls: those of the prompt first."""
     first, *behind = [call for call in calls if call.part == "attention"]
     q, cache = first.inputs
     held = cache.held

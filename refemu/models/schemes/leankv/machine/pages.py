@@ -10,7 +10,7 @@ from refemu.units.leankv.paged_attention import CONSTANTS
 
 
 def stored(pool: Pool, cells: np.ndarray, section: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Records (count, record_words) and positions of a section's slots, as the scheme's pages hold them."""
+    """Records (count, record_words) and positions of a section's slots in the scheme's pages."""
     page, slots = pool.layouts.sections[section], np.arange(count)
     images = pool.images[run_of(cells, section, -(-count // page.tokens))]
     records = [page.read(images[slot // page.tokens], slot % page.tokens) for slot in slots]
@@ -27,7 +27,7 @@ def run_of(cells: np.ndarray, section: int, pages: int) -> np.ndarray:
 def filled(due: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """`due` at the start of all lanes (..., lanes) of a port, zeros after it."""
     lanes = np.zeros(shape, due.dtype)
-    if due.size:  # an empty array has no shape with -1
+    if due.size:  # reshape cannot infer -1 of an empty array
         lanes.reshape(*due.shape[:-1], -1)[..., : due.shape[-1]] = due
     return lanes
 

@@ -17,11 +17,11 @@ from refemu.units.leankv.kv_quantizer import BITS
 from refemu.units.leankv.page_table import HIGH, LOW
 
 NAMES = {HIGH: "high", LOW: "low"}
-EVENTS = ("written", "moved", "n_high", "n_low")  #: outputs of kv_compressor
+EVENTS = ("written", "moved", "n_high", "n_low")  #: counters of kv_compressor
 
 
 def prompt(prepared: Any, layer: int, pool: Pool, kept: PromptTokens, held: Any) -> Iterator[Operation]:
-    """What a prompt leaves, against the scheme's sums, shares and pages."""
+    """The results of a prompt, compared with the scheme's sums, shares and pages."""
     name = held.names[0]
     cells, lengths = (array[0, layer] for array in (pool.manager.cells([name]), pool.manager.lengths([name])))
     yield _significance(prepared, layer, kept)
@@ -59,13 +59,13 @@ def _significance(prepared: Any, layer: int, kept: PromptTokens) -> Operation:
 def _classes(
     prepared: Any, layer: int, pool: Pool, kept: PromptTokens, cells: np.ndarray, lengths: np.ndarray
 ) -> Operation:
-    """Which tokens are kept where: positions in the pages, slot by slot, and how many are pruned."""
+    """Where each stored token is: positions in the pages, slot by slot, and the number of pruned tokens."""
     unit, (heads, tokens) = units.find("prompt_compressor"), kept.shares.shape
     config = {"tokens": tokens, **prepared.units.classifying()}
     ports = {"share": kept.shares, "window": np.uint32(prepared.lean.window), "thresholds": prepared.units.limits()}
     result = unit.evaluate(config, ports)
     high, low = lengths.T
-    inside = min(prepared.lean.window, tokens)  # of the window, high without being counted
+    inside = min(prepared.lean.window, tokens)  # in the window, high without being counted
     numbers = {"n_pruned": tokens - high - low, "n_low": low, "n_high": high - inside}
     wrong = sum(differences(getattr(result, name).astype(np.int64), due) for name, due in numbers.items())
     elements, counts = len(numbers) * heads, {"high": 0, "low": 0, "pruned": 0}
@@ -92,7 +92,7 @@ def _classes(
 def _codes(
     prepared: Any, layer: int, pool: Pool, kept: PromptTokens, section: int, part: str, cells: np.ndarray
 ) -> Operation:
-    """Keys or values of all kept tokens of a section through the quantizer, group by group."""
+    """Keys or values of all stored tokens of a section through the quantizer, group by group."""
     unit, page = units.find("kv_quantizer"), pool.layouts.sections[section]
     fmt = (page.config.key if part == "key" else page.config.value)(pool.layouts.preset)
     segment, features = "key" if part == "key" else "val", page.head_size // fmt.groups
@@ -119,7 +119,7 @@ def _codes(
 def _pages(
     prepared: Any, layer: int, pool: Pool, kept: PromptTokens, cells: np.ndarray, lengths: np.ndarray
 ) -> Operation:
-    """All kept tokens written, high ones first: every word of the pages of every head."""
+    """Write all stored tokens, high ones first: every word of the pages of every head."""
     unit, elements, wrong, written = units.find("kv_compressor"), 0, 0, 0
     records = 0
     per_page = [page.tokens for page in pool.layouts.sections]
@@ -167,7 +167,7 @@ def _pages(
 
 
 def _events(pool: Pool, cells: np.ndarray, high: int, low: int) -> dict[str, np.ndarray]:
-    """What a head's events show, high tokens first: the records in its pages; none moves in a prompt."""
+    """Results of a head's events, high tokens first: the records in its pages; none moves in a prompt."""
     at = 1 + np.arange(high + low)
     parts = [stored(pool, cells, section, count)[0] for section, count in ((HIGH, high), (LOW, low))]
     written = np.concatenate([filled(part, (len(part), parts[HIGH].shape[1])) for part in parts])
@@ -176,7 +176,7 @@ def _events(pool: Pool, cells: np.ndarray, high: int, low: int) -> dict[str, np.
 
 
 def _allocation(layer: int, pool: Pool, held: Any, cells: np.ndarray) -> Operation:
-    """All calls of the manager so far, of all layers: the entries of this layer, and the list."""
+    """All calls of the manager so far, for all layers: the entries of this layer, and the list."""
     unit, shape, manager = units.find("page_manager"), pool.manager.shape, pool.manager
     first, size = layer * shape.heads, shape.length
     result = unit.evaluate(asdict(shape), ports_of_calls(pool, held))
@@ -193,7 +193,7 @@ def _allocation(layer: int, pool: Pool, held: Any, cells: np.ndarray) -> Operati
 
 
 def ports_of_calls(pool: Pool, held: Any) -> dict[str, np.ndarray]:
-    """Calls of a worker's manager for a prompt: allocate, then release what its tokens do not need."""
+    """Calls of a worker's manager for a prompt: allocate, then release unneeded pages."""
     shape, name = pool.manager.shape, held.names[0]
     request, lengths = pool.manager.requests.table[name], pool.manager.lengths([name])[0].reshape(-1, 2)
     entries = {port: np.zeros((1, 2, shape.entries), np.int64) for port in ("high", "low")}

@@ -1,4 +1,4 @@
-"""Tokens that a prompt keeps, for the machine: vectors, significance, and the slots of every head. [leankv §4, §6.1]"""
+"""Stored tokens of a prompt, for the accelerator: vectors, significance, slots of every head. [leankv §4, §6.1]"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ Step = tuple[np.ndarray, np.ndarray, np.ndarray]  #: q (H, G, F), key and value 
 
 @dataclass(frozen=True, eq=False)
 class PromptTokens:
-    """A prompt in one layer, of the H KV heads of a worker."""
+    """A prompt in one layer, for the H KV heads of a worker."""
 
     q: np.ndarray  #: (N, H, G, F) fp16 values in float32
     key: np.ndarray  #: (N, H, F)
     value: np.ndarray
     sums: np.ndarray  #: (H, N) float32 patterns
     shares: np.ndarray  #: (H, N) patterns
-    plans: list[PromptPlan] = field(default_factory=list)  #: of every head
+    plans: list[PromptPlan] = field(default_factory=list)  #: plan of every head
 
     def planned(self, prepared: Any, cls: np.ndarray, order: np.ndarray, head: int) -> PromptPlan:
         """Slots of one head's tokens from their classes and order (N,)."""
@@ -37,7 +37,7 @@ class PromptTokens:
         )
 
     def events(self, steps: Sequence[Step]) -> dict[str, np.ndarray]:
-        """Port values of layer_step: a prompt, its kept tokens, then tokens one by one."""
+        """Port values of layer_step: a prompt, its stored tokens, then tokens one by one."""
         heads, tokens = self.sums.shape
         kept = [[(1, t) for t in plan.high] + [(2, t) for t in plan.low] for plan in self.plans]
         first = 1 + max(len(each) for each in kept)
@@ -71,7 +71,7 @@ class PromptTokens:
 
 
 def of_prompt(prepared: Any, q: np.ndarray, cache: Any, heads: slice) -> PromptTokens:
-    """The prompt of an attention call: q (N, H * G, F) of all heads; what the scheme keeps of a worker's."""
+    """The prompt of an attention call: q (N, H * G, F) of all heads, and the state of one worker."""
     grouped = q.reshape(len(q), cache.key.shape[1], -1, q.shape[-1])[:, heads]
     key, value = cache.key[:, heads], cache.value[:, heads]
     flat = grouped.reshape(len(q), -1, q.shape[-1])

@@ -1,6 +1,6 @@
 """The token after a prompt at the ports of layer_step. [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]
 
-Decision: D-leankv-65 (what is counted).
+Decision: D-leankv-65 (counts).
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ from refemu.units.leankv.paged_attention import attend, get_scores
 
 
 def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
-    """Parameters of layer_step for the heads of a pool: as many pages as a prompt of `tokens` and a step take."""
+    """Parameters of layer_step for the heads of a pool, with the pages of a prompt of `tokens` and a step."""
     shape, arithmetic = pool.manager.shape, prepared.units.arithmetic
     deciding = prepared.units.deciding()
     low = deciding.pop("low")
@@ -92,7 +92,7 @@ def _decisions(plan: Plan, layer: int) -> dict[str, np.ndarray]:
 
 
 def _taken(shape: Shape, plan: Plan, layer: int) -> np.ndarray:
-    """Pages that the sections take, -1 for none: what a manager of one layer gives for the scheme's lengths."""
+    """Pages of the sections, -1 for none: from a manager of one layer with the scheme's lengths."""
     manager, before = units.find("page_manager").unit_class(**asdict(shape)), plan.before.lengths[:, [layer]]
     manager.prompt_allocate({0: int(plan.prompts[0])})
     manager.prompt_release([0], *np.moveaxis(before, -1, 0))
@@ -103,7 +103,7 @@ def _taken(shape: Shape, plan: Plan, layer: int) -> np.ndarray:
 
 
 def _records(pool: Pool, plan: Plan, layer: int) -> dict[str, np.ndarray]:
-    """Records of the new tokens and of those that move; attention has added to the scores in the pages since then.
+    """Records of the new and moved tokens; attention has added to the scores in the pages since then.
 
     A new token begins with score 0, a moved one had that of its high slot.
     """
@@ -118,14 +118,14 @@ def _records(pool: Pool, plan: Plan, layer: int) -> dict[str, np.ndarray]:
 
 
 def _record(pool: Pool, page: UnifiedPage, place: np.ndarray, score: int) -> np.ndarray:
-    """The record at a page and slot of the scheme, with this pattern of a score."""
+    """The record at a page and slot of the scheme, with this score pattern."""
     record = page.read(pool.images[place[0]], place[1]).copy()
     record[page.parts["score"]] = score & 0xFFFF, score >> 16
     return record
 
 
 def _attention(prepared: Any, pool: Pool, plan: Plan, layer: int, q: np.ndarray) -> dict[str, np.ndarray]:
-    """Probabilities, computed again from the scheme's pages by the readable attention, and the scores in the pages."""
+    """Probabilities, recomputed from the scheme's pages by the readable attention, and the scores in the pages."""
     places = pool.images, plan.cells[0, layer], plan.lengths[0, layer]
     attended = attend(pool.layouts, fp16.to_f16(q), *places, prepared.units.arithmetic)
     return {"p": attended.p.view(np.uint32), "scores": get_scores(pool.layouts, *places)[0]}

@@ -12,7 +12,7 @@ from tests.models.schemes.harmonia.machine.recorded import attended
 
 @pytest.mark.parametrize("phase", ["prompt", "decode"])
 def test_both_products_of_all_heads(phase: Phase) -> None:
-    """Scores of 4 heads beside their codes; contexts of 16 channels stay FP16 (D-harmonia-47)."""
+    """Scores of 4 heads with their codes; contexts of 16 channels are FP16 (D-harmonia-47)."""
     prepared, call = attended("harmonia-kv4", 136, phase)
     tokens, length = len(call.inputs[0]), len(call.inputs[1])
 
@@ -23,7 +23,7 @@ def test_both_products_of_all_heads(phase: Phase) -> None:
     assert (scores.parameters["kind"], context.parameters["kind"]) == ("score", "final")
 
 
-def test_an_element_of_the_output_that_differs_is_noticed() -> None:
+def test_element_of_output_that_differs_is_noticed() -> None:
     prepared, call = attended("harmonia-kv8", 20, "prompt")
     output = call.output.copy()
     output[3, 5] = np.nextafter(np.float16(output[3, 5]), np.float16(9)).astype(np.float32)

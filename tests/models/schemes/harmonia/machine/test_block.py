@@ -27,7 +27,7 @@ def named(report: machine.Report) -> dict[str, machine.Operation]:
 @pytest.mark.parametrize("phase", machine.PHASES)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_tiny_is_equal(scheme: str, phase: Phase) -> None:
-    """Every product, conversion, group and offset of a prompt beyond both windows, and of the step behind it."""
+    """Every product, conversion, group and offset of a prompt beyond both windows, and of the step after it."""
     report = machine.run("tiny", scheme, 1, 136, phase)
     operations = named(report)
 
@@ -59,7 +59,7 @@ def test_tiny_is_equal_with_192_tokens(phase: Phase) -> None:
 
 @pytest.mark.parametrize(("model", "scheme"), [("tiny-gpt2", "harmonia-kv8"), ("tiny-opt", "harmonia-kv8")])
 def test_biases_and_functions_without_a_gate_are_equal(model: str, scheme: str) -> None:
-    """D-harmonia-29, D-harmonia-48: what is converted behind the function is the next layer's input."""
+    """D-harmonia-29, D-harmonia-48: the conversion after the activation is the next layer's input."""
     for phase in machine.PHASES:
         report = machine.run(model, scheme, 1, 9, phase)
         operations = named(report)
@@ -118,7 +118,7 @@ def test_one_width_for_all_codes_is_noticed(score: bool, phase: Phase, monkeypat
 
 
 def test_both_ways_of_codes_are_equal() -> None:
-    """D-harmonia-46: a pass for each set of codes takes more cycles, codes of its own for each row more words."""
+    """D-harmonia-46: a pass per set of codes takes more cycles, separate codes per row more words."""
     model = models.load("tiny")
     prepared = models.prepare(model, "harmonia-kv4")
     calls = runner.recorded(prepared, 0, model.tokenizer.encode(text.default()), 136, "prompt")
@@ -142,7 +142,7 @@ def test_both_ways_of_codes_are_equal() -> None:
         ("harmonia-kv4:scores=fp32", "got scores=fp32"),
     ],
 )
-def test_refuses(scheme: str, message: str) -> None:
+def test_datapath_of_another_preset_is_rejected(scheme: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         machine.run("tiny", f"{scheme},offline=false", 0, 33)
 
@@ -151,7 +151,7 @@ def test_refuses(scheme: str, message: str) -> None:
 @pytest.mark.model
 @pytest.mark.parametrize("scheme", ["harmonia-kv8", "harmonia-kv4"])
 def test_smollm2_is_equal(scheme: str, smollm2: Any) -> None:
-    """Blocks 0 and 15, a prompt of 192 tokens and the step behind it, of one preparation."""
+    """Blocks 0 and 15, a prompt of 192 tokens and the step after it, from one preparation."""
     prepared = models.prepare(runner.shortened(smollm2, schemes.find(scheme), 15), scheme)
     ids = smollm2.tokenizer.encode(text.default())
     for layer in (0, 15):

@@ -15,7 +15,7 @@ from tests.oracles.harmonia import units
     [("harmonia-kv4", "prompt"), ("harmonia-kv4:prefill_window=end", "prompt"), ("harmonia-kv4", "decode")],
 )
 def test_widths_are_those_of_the_oracle(scheme: str, phase: Phase) -> None:
-    """D-harmonia-19: every query of a prompt sees the bits of its own cache; else all those of the last."""
+    """D-harmonia-19: every query of a prompt sees the bits of its own cache, or all see those of the last query."""
     prepared, call = attended(scheme, 136, phase)
     memory = Memory(Ports(prepared, 0), *call.inputs)
     keys, groups = memory.wide(True), memory.wide(False)

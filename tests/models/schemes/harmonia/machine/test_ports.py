@@ -45,12 +45,12 @@ def test_codes_are_those_of_the_oracle() -> None:
 
 
 @pytest.mark.parametrize("field", ["act_mantissa=6", "product=fp16", "offset_sign=unsigned", "high=9,low=4"])
-def test_refuses_another_datapath(field: str) -> None:
+def test_another_datapath_is_rejected(field: str) -> None:
     prepared = models.prepare("tiny", f"harmonia-kv8:{field}")
     with pytest.raises(Refused, match="the paper's datapath and 4 or 8 bits of KV"):
         Ports(prepared, 0)
 
 
-def test_what_is_free_is_a_parameter_of_the_scheme() -> None:
+def test_what_is_free_is_parameter_of_scheme() -> None:
     """All others must have the paper's value, a new one too."""
     assert {field.name for field in dataclasses.fields(HarmoniaConfig)} > FREE

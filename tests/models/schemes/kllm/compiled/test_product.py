@@ -49,7 +49,7 @@ def test_indices_give_the_outputs_of_the_unit(outliers: int, biased: bool) -> No
 
 @needs_compiled
 def test_integers_give_the_outputs_of_the_unit() -> None:
-    """The values' scales are in the integers; columns beyond the limits stay as they are."""
+    """The values' scales are in the integers; columns beyond the limits do not change."""
     rng, v = np.random.default_rng(3), tensor(BOOK, 12, 6, 1, 4)
     q, p = rng.integers(0, 16, (2, 12)).astype(np.uint8), rng.random((2, 12)).astype(np.float16)
     scale = np.array([0.25, 1.5], np.float16)

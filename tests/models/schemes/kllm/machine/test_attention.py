@@ -18,7 +18,7 @@ KINDS = ["logits", "softmax", "scores", "context"]
 
 @pytest.mark.parametrize(("phase", "pairs"), [("prompt", 2 * 15), ("decode", 2 * 6)])
 def test_rows_see_the_keys_up_to_their_own(phase: Phase, pairs: int) -> None:
-    """Two query heads a KV head; five tokens see 1 to 5 keys, the token behind them 6."""
+    """Two query heads per KV head; five tokens see 1 to 5 keys, the token after them 6."""
     done = operations("kllm-a4", 1, 5, phase)
 
     for head in range(2):
@@ -57,7 +57,7 @@ def test_a_wrong_functional_unit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("phase", "seen"), [("prompt", [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]), ("decode", [6, 6])])
-def test_softmax_takes_the_cycles_of_the_keys_that_rows_see(phase: Phase, seen: list[int]) -> None:
+def test_softmax_takes_cycles_of_keys_that_rows_see(phase: Phase, seen: list[int]) -> None:
     """Three passes of eight logits a cycle (D-kllm-20)."""
     done = operations("kllm-a4", 1, 5, phase)
 

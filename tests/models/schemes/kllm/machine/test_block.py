@@ -110,7 +110,7 @@ def test_static_thresholds_are_named() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["kllm-a4", pytest.param("kllm-a3", marks=pytest.mark.slow)])
 def test_smollm2_is_equal(scheme: str, smollm2: Any) -> None:
-    """Blocks 0 and 15, a prompt and the step behind it, of one preparation."""
+    """Blocks 0 and 15, a prompt and the step after it, from one preparation."""
     from refemu.models import schemes, text
     from refemu.models.machine import runner
 

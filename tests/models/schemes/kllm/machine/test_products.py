@@ -14,7 +14,7 @@ def test_a_layer_has_every_output_and_cycle() -> None:
 
 
 def test_a_scale_that_no_norm_divided_is_noticed() -> None:
-    """attn_in stands behind a norm; multiplied by its own scale, nearly every output differs."""
+    """attn_in follows a norm; multiplied by its own scale, nearly every output differs."""
     ports = Ports(prepared("kllm-a4").operands, 0)
     names, x = next(call for call in calls("kllm-a4", 0, 5, "prompt") if call.part == "linear").inputs
     output = next(call for call in calls("kllm-a4", 0, 5, "prompt") if call.part == "linear").output[0]

@@ -21,7 +21,7 @@ def test_clustering_takes_whole_passes_of_every_token() -> None:
     assert (index.elements, index.cycles) == (5 * 94, 5 * 6)
 
 
-def test_a_norm_is_divided_for_every_weight_that_reads_it() -> None:
+def test_norm_is_divided_for_every_reading_weight() -> None:
     done = operations("kllm-a4", 0, 5)
 
     assert [name for name in done if ".norm." in name] == [

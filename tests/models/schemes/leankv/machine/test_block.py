@@ -41,7 +41,7 @@ def test_a_step_of_tiny_is_equal(layer: int) -> None:
         f"leankv-k8v4:{PAGES},policy=static,keep_percent=50",
     ],
 )
-def test_options_of_the_scheme_are_those_of_the_units(scheme: str, phase: Phase) -> None:
+def test_options_of_scheme_are_those_of_units(scheme: str, phase: Phase) -> None:
     assert machine.run("tiny", scheme, 0, 20, phase).differing == 0
 
 

@@ -7,7 +7,7 @@ from refemu.units.leankv.kv_compressor import PromptPlan
 from refemu.units.leankv.layer_step import ADMIT, LOAD, STEP
 
 
-def test_events_load_every_kept_token_and_end_with_the_new_one() -> None:
+def test_events_load_stored_tokens_then_the_new_one() -> None:
     tokens = np.arange(4, dtype=np.float32)
     plans = [
         PromptPlan(np.array(high), np.array(low, np.int64), tokens, tokens.astype(np.int32))
