@@ -33,7 +33,7 @@ class Linear:
         """Quantize the weights, or read them from the cache.
 
         names: "blk.3.q", with as many `outputs` each. rows: makes their concatenated matrices, float32 (outputs,
-        inputs). biases: one each, or none. shelf: cache of INT4 weights, or of FP16 ones.
+        inputs). biases: one each, or none. prepared_cache: cache of INT4 weights, or of FP16 ones.
         """
         self.names: tuple[str, ...] = tuple(names)
         self.units: Units = units
