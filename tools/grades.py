@@ -25,7 +25,8 @@ PAGE = VECTORS / "GRADES.md"
 POOL = 2_000  #: random rows beside a set; `refemu grade` itself takes 10,000
 FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades again for every set
 GRADED = (*FULL, "use", "width", "rounding", "decisions")  #: graded for every set
-#: modules of the fault library that grade no set in those classes
+LIBRARY = ("faults", "grade")  #: folders of refemu.golden
+#: modules of them that grade no set in those classes
 ASIDE = (*grades_mutants.ALONE, "anew", "minimal", "missing")
 HEAD = """# Grades of the committed sets
 
@@ -55,7 +56,8 @@ def sources(unit: str) -> list[Path]:
     """Modules of a unit, its cases and its twin, and those of the fault library."""
     paper = ROOT / "refemu" / "units" / units.find(unit).paper.split()[0]
     own = [path for path in paper.rglob("*.py") if unit in (path.stem, *path.relative_to(paper).parts[:-1])]
-    return sorted(own) + sorted((ROOT / "refemu" / "golden" / "grade").glob("*.py"))
+    library = [path for folder in LIBRARY for path in (ROOT / "refemu" / "golden" / folder).glob("*.py")]
+    return sorted(own) + sorted(library)
 
 
 def cell(counts: Counts) -> str:
