@@ -25,8 +25,9 @@ PAGE = VECTORS / "GRADES.md"
 POOL = 2_000  #: random rows in addition to a set; `refemu grade` has 10,000
 FULL = ("bits", "lanes", "order", "words", "reset")  #: classes that CI grades for every set
 GRADED = (*FULL, "use", "width", "rounding", "decisions")  #: graded for every set
-#: modules of the fault library that these classes do not use
-ASIDE = (*grades_mutants.ALONE, "anew", "minimal", "missing")
+LIBRARY = ("faults", "grade")  #: folders of refemu.golden
+#: modules of them that grade no set in those classes
+ASIDE = (*grades_mutants.ALONE, "additions", "minimize", "reimport")
 HEAD = """# Grades of the committed sets
 
 Written by `make grades`; do not edit. Classes and results: docs/fault-coverage.md. A cell: detected faults
@@ -55,7 +56,8 @@ def sources(unit: str) -> list[Path]:
     """Modules of a unit, of its cases and its compiled form, and those of the fault library."""
     paper = ROOT / "refemu" / "units" / units.find(unit).paper.split()[0]
     own = [path for path in paper.rglob("*.py") if unit in (path.stem, *path.relative_to(paper).parts[:-1])]
-    return sorted(own) + sorted((ROOT / "refemu" / "golden" / "grade").glob("*.py"))
+    library = [path for folder in LIBRARY for path in (ROOT / "refemu" / "golden" / folder).glob("*.py")]
+    return sorted(own) + sorted(library)
 
 
 def cell(counts: Counts) -> str:

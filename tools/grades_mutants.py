@@ -24,15 +24,9 @@ configuration. The share is that of detected mutants among detected and missed o
 
 """
 COLUMNS = ("unit", "rows", "mutants", "detected", "share", "digest")
-MODULES = (
-    "executed",
-    "limit",
-    "model",
-    "mutations",
-    "parts",
-    "pool",
-)  #: modules of refemu.golden.grade that make and run mutants
-ALONE = ("executed", "limit", "model", "mutations")  #: those of them that no other class uses
+#: modules of refemu.golden.grade that make and run mutants
+MODULES = ("model", "mutations", "pool", "reached_lines", "slices", "time_limit")
+ALONE = ("model", "mutations", "reached_lines", "time_limit")  #: those of them that no other class uses
 
 Sources = Callable[[str], list[Path]]
 
@@ -45,8 +39,8 @@ def names() -> dict[str, str]:
 
 def digest(unit: str, name: str, sources: Sources) -> str:
     """Digest of what a row depends on: 12 hex digits. sources: files of a unit and of the library."""
-    library = ROOT / "refemu" / "golden" / "grade"
-    files = [path for path in sources(unit) if path.parent != library or path.stem in MODULES]
+    library = ROOT / "refemu" / "golden"
+    files = [path for path in sources(unit) if path.parent.parent != library or path.stem in MODULES]
     parts = [str(golden.load(VECTORS / name).manifest["self_sha256"])]
     parts += [code.digest(path) for path in files]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]

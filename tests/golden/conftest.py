@@ -9,6 +9,8 @@ import pytest
 import refemu.units
 from refemu import golden
 from refemu.golden.campaign import plan
+from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade.answers import Answers
 from refemu.golden.make import model_cases
 from refemu.units.unit import Cases
 from tests.golden import fakes
@@ -86,3 +88,15 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, plan.Outcome]:
     """What `tiny` meets in 40 tokens, 16 at a time, made in one go by one process."""
     folder = tmp_path_factory.mktemp("read")
     return folder, plan.run(plan.model_request(40, **MODEL), folder)
+
+
+@pytest.fixture
+def blender(made: Path) -> Answers:
+    """A combinational unit: two signed lanes, a float whose mask has gaps, a bit."""
+    return answers_of.of_set(golden.load(made / "blender-wrap"))
+
+
+@pytest.fixture
+def meter(made: Path) -> Answers:
+    """An event unit with cases of three rows, then of two."""
+    return answers_of.of_set(golden.load(made / "meter-w4"))

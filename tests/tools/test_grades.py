@@ -86,13 +86,14 @@ def test_digest_follows_set_unit_and_library(tmp_path: Path, monkeypatch: pytest
         "refemu/units/kllm/weighted_sum/weighted_sum.py",
         "refemu/units/kllm/weighted_sum/compiled.py",
         "refemu/units/kllm/weighted_sum/cases.py",
-        "refemu/golden/grade/bits.py",
+        "refemu/golden/faults/bits.py",
+        "refemu/golden/grade/answers.py",
     }
-    shutil.copytree(grades.ROOT / "refemu" / "golden" / "grade", tmp_path / "refemu" / "golden" / "grade")
-    shutil.copytree(grades.ROOT / "refemu" / "units" / "kllm", tmp_path / "refemu" / "units" / "kllm")
+    for folder in ("golden/faults", "golden/grade", "units/kllm"):
+        shutil.copytree(grades.ROOT / "refemu" / folder, tmp_path / "refemu" / folder)
     monkeypatch.setattr(grades, "ROOT", tmp_path)
     assert grades.digest("weighted_sum-example") == before
-    for name in ("units/kllm/weighted_sum/compiled.py", "golden/grade/lanes.py"):
+    for name in ("units/kllm/weighted_sum/compiled.py", "golden/faults/lanes.py", "golden/grade/slices.py"):
         path, seen = tmp_path / "refemu" / name, grades.digest("weighted_sum-example")
         path.write_text(path.read_text() + "\n# a comment\n")
         assert grades.digest("weighted_sum-example") == seen

@@ -154,7 +154,7 @@ def _kinds() -> Iterable[str]:
 
 
 def _classes() -> Iterable[str]:
-    from refemu.golden.grade.fault import CLASSES
+    from refemu.golden.faults.fault import CLASSES
 
     return CLASSES
 

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, lookup
+from refemu.golden.faults.fault import FaultClass
 from refemu.golden.files import case_ids, fields
 from refemu.golden.files.sets import Golden, port_of
 from refemu.golden.grade import answers, device
-from refemu.golden.grade.fault import FaultClass
 from refemu.golden.grade.grading import LIBRARY
 from refemu.units import variant as other
 from refemu.units.ports import Port

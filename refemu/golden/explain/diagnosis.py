@@ -12,10 +12,11 @@ from refemu.arith.integers import total
 from refemu.golden.compare import answer_files
 from refemu.golden.explain import table as tables
 from refemu.golden.explain import unit_runs
-from refemu.golden.explain.guess import Guess, Kind, Story
+from refemu.golden.explain.guess import Story
 from refemu.golden.explain.scoring import CHANGED, GAIN, RIGHT, score
 from refemu.golden.explain.search import FINALISTS, Scored, Search, fingerprint
 from refemu.golden.explain.table import Table
+from refemu.golden.faults.fault import Fault, Kind
 from refemu.golden.files.sets import Golden
 
 MOST = 5  #: explanations of which a verdict tells
@@ -93,15 +94,17 @@ class _Counted:
         """Count the rows of a table. wrong: bool, those of them that differ from the set; scored: if that is known."""
         prediction = scored.prediction if scored else Search(table).predicted(self.scored.story)
         rated = scored.score if scored else score(table, prediction)
+        reached = np.ones(len(wrong), np.bool_) if prediction.reached is None else prediction.reached
+        wrong = wrong & reached
         wrong_by_case, explained_by_case = table.by_case(wrong), table.by_case(wrong & ~rated.rows_wrong)
         explained = (wrong_by_case > 0) & (explained_by_case >= RIGHT * wrong_by_case)
-        self.rows += len(table.rows)
+        self.rows += int(np.count_nonzero(reached))
         self.wrong += int(total(wrong_by_case))
         self.explained += int(total(explained_by_case))
         self.cases_wrong += int(np.count_nonzero(wrong_by_case))
         self.cases_explained += int(np.count_nonzero(explained))
         self.distinguishing += int(np.count_nonzero(rated.rows_changed))
-        self.refused += int(np.count_nonzero(~prediction.known))
+        self.refused += int(np.count_nonzero(~prediction.known & reached))
         self.changed += rated.changed
         self.put_right += rated.put_right
 
@@ -162,7 +165,7 @@ def _possible(ranked: Sequence[Scored]) -> tuple[str, ...]:
     """What each single guess says that puts all rows of the sample right, decisions first."""
     fitting = [scored for scored in ranked if scored.score.perfect and len(scored.story.guesses) == 1]
     ordered = sorted(fitting, key=lambda scored: scored.story.order)
-    return tuple(dict.fromkeys(scored.story.guesses[0].detail for scored in ordered))
+    return tuple(dict.fromkeys(f"right if {scored.story.guesses[0].says}" for scored in ordered))
 
 
 def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
@@ -204,21 +207,21 @@ def _explanations(counted: _Counted, group: Sequence[Scored]) -> Iterator[Explan
     guesses = counted.scored.story.guesses
     for place, guess in enumerate(guesses):
         same = [_matching(scored.story.guesses, place, guess) for scored in group[1:]]
-        equivalent = dict.fromkeys(each.id for each in same if each is not None and each.id != guess.id)
+        equivalent = dict.fromkeys(each.name for each in same if each is not None and each.name != guess.name)
         yield Explanation(
             guess.kind,
-            guess.id,
-            guess.detail,
+            guess.name,
+            f"right if {guess.says}",
             dict(guess.parameters),
             counted.explained,
             counted.distinguishing,
             counted.refused,
             guess.lanes,
             tuple(equivalent),
-            tuple(each.id for each in guesses if each is not guess),
+            tuple(each.name for each in guesses if each is not guess),
         )
 
 
-def _matching(guesses: Sequence[Guess], place: int, guess: Guess) -> Guess | None:
+def _matching(guesses: Sequence[Fault], place: int, guess: Fault) -> Fault | None:
     """The guess that stands in the place of another in a story that predicts the same."""
     return guesses[place] if place < len(guesses) else None

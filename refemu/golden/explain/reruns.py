@@ -7,28 +7,28 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.formats import config_text
-from refemu.golden.explain.guess import Guess
 from refemu.golden.explain.table import Table
+from refemu.golden.faults.fault import Fault
 from refemu.units.unit import Config
 from refemu.units.variant import Variant
 
 
-def decisions(table: Table) -> Iterator[Guess]:
+def decisions(table: Table) -> Iterator[Fault]:
     """One for each alternative, then for parameters of other ready configurations, and for numbers off by one."""
     owners: dict[str, str] = {}
     for variant in table.unit.variants:
         values = parameters(table.config, variant)
         owners |= dict.fromkeys(values, variant.decision)
-        detail = f"right if {variant.decision}: {variant.says}"
-        yield Guess("decision", variant.decision, detail, values, variant=variant)
+        says = f"{variant.decision}: {variant.says}"
+        yield Fault(says, says, variant.decision, values, variants=(variant,))
     for parameter, current in table.config.items():
         owner = owners.get(parameter, "")
         offered = [] if owner else _candidates(table, parameter, current)
         for value in [*offered, *(number for number in _off_by_one(current) if number not in offered)]:
             says = f"{parameter} is {text(value)} (here {text(current)})"
             variant = Variant(owner, says, partial(_with, parameter, value))
-            detail, shown = f"right if {owner}{': ' * bool(owner)}{says}", {parameter: text(value)}
-            yield Guess("decision", owner or "parameter", detail, shown, 1, variant=variant)
+            says, shown = f"{owner}{': ' * bool(owner)}{says}", {parameter: text(value)}
+            yield Fault(says, says, owner or "parameter", shown, 1, variants=(variant,))
 
 
 def text(value: Any) -> str:

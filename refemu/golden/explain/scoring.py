@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from refemu.arith.integers import total
-from refemu.golden.explain.guess import Prediction, bits_of
-from refemu.golden.explain.table import Table, Words
+from refemu.golden.explain.guess import Prediction
+from refemu.golden.explain.table import Table
+from refemu.golden.faults.fault import Words, bits_of
 
 GAIN = 12  #: bits that a story saves, at least, after the price of the search
 CHANGED = 0.9  #: share of the cells it changes that come out right, at least
@@ -22,7 +23,7 @@ class Score:
     wrong: dict[str, np.ndarray]  #: cells that are still wrong: bool (rows, lanes) by array
     changed: int  #: cells in which it differs from the set
     put_right: int  #: of these the cells that the device gives too
-    rows_wrong: np.ndarray  #: bool: rows with a cell that is still wrong
+    rows_wrong: np.ndarray  #: bool: rows with a cell that is still wrong, where the prediction reaches them
     rows_changed: np.ndarray  #: bool: rows in which it differs from the set
 
     @property
@@ -53,6 +54,8 @@ def score(table: Table, prediction: Prediction) -> Score:
         if name in prediction.excused:
             other = table.changed(name, table.got[name]) != 0
             rows_changed |= (other & prediction.excused[name]).any(axis=1)
+    if prediction.reached is not None:
+        rows_wrong &= prediction.reached
     return Score(cost, wrong, changed, right, rows_wrong, rows_changed)
 
 

@@ -4,13 +4,16 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from refemu.golden.explain import arithmetic, bits, reruns, unit_runs, wiring
-from refemu.golden.explain.guess import Guess, Prediction, Story, bits_of, restricted
+from refemu.golden.explain import reruns, unit_runs
+from refemu.golden.explain.guess import Prediction, Story, restricted
 from refemu.golden.explain.scoring import Score, crooked, lanes_better, score
-from refemu.golden.explain.table import Table, Words, screen
+from refemu.golden.explain.table import Table, screen
+from refemu.golden.faults import library
+from refemu.golden.faults.fault import Fault, Words, bits_of, short
 
 DEPTH, WIDTH = 3, 4
 CLOSE = 2  #: stories that put no cell right, but the bits of most cells in order, and so may lead on
@@ -77,7 +80,7 @@ class Search:
                 if fingerprint(self.table, prediction) == same:
                     yield replace(scored, prediction=prediction)
 
-    def _like(self, guess: Guess) -> list[Guess]:
+    def _like(self, guess: Fault) -> list[Fault]:
         """Guesses that alone predict the same as this one."""
         alone = next((each for each in self.single if each.story.guesses[0] is guess), None)
         if alone is None:
@@ -90,17 +93,18 @@ class Search:
     def _grown(self, start: Scored, best: bool) -> Iterator[Scored]:
         """The story of `start` with each further guess; with other arithmetic only of the best story so far."""
         words = start.prediction.words
-        options = [guess for guess in self._changes(words) if not _again(start.story, guess)]
+        options = [guess for guess in library.suspected(self.table, words) if not _again(start.story, guess)]
         fast, slow = self._devices(start)
         self.tried += len(options) + len(fast) + len(slow)
         price = start.price + bits_of(len(options) + len(fast) + len(slow))
         grown = [self._one(start, guess, price) for guess in (*options, *fast)]
         grown += self._slow(start, slow, price)
         perfect = any(scored and scored.score.perfect for scored in grown)
-        if best and not perfect and not self._has_arithmetic(start):
-            library = list(self._arithmetic)
-            self.tried += len(library)
-            grown += self._slow(start, library, price)
+        if best and not perfect and not self._is_inside(start):
+            runs = any(guess.runs for guess in start.story.guesses)
+            inside = [guess for guess in self._inside if guess.registers is None or not runs]
+            self.tried += len(inside)
+            grown += self._slow(start, inside, price)
         grown += [self._lane(start, price)]
         yield from (scored for scored in grown if scored is not None)
 
@@ -113,18 +117,14 @@ class Search:
         near = [scored[place] for count, _, place in sorted(after) if _is_closer(count, before)]
         return _distinct(self.table, near)[:CLOSE]
 
-    def _changes(self, words: Words) -> Iterator[Guess]:
-        yield from bits.guesses(self.table, words)
-        yield from wiring.guesses(self.table, words)
-
-    def _devices(self, start: Scored) -> tuple[list[Guess], list[Guess]]:
+    def _devices(self, start: Scored) -> tuple[list[Fault], list[Fault]]:
         """Guesses for which the unit runs, compiled and readable ones."""
-        fast: list[Guess] = []
-        slow: list[Guess] = []
+        fast: list[Fault] = []
+        slow: list[Fault] = []
         running_now = [guess for guess in start.story.guesses if guess.runs]
-        decisions = {guess.id for guess in running_now}
-        for guess in self._choices:
-            clash = guess.kind == "decision" and guess.id in decisions and guess.id != "parameter"
+        decisions = {guess.name for guess in running_now}
+        for guess in self._choices if not any(each.registers for each in running_now) else ():
+            clash = guess.kind == "decision" and guess.name in decisions and guess.name != "parameter"
             if clash or any(guess is each for each in running_now) or _again(start.story, guess):
                 continue
             device = unit_runs.device(self.table, [*running_now, guess])
@@ -139,22 +139,19 @@ class Search:
         ]
         return sizes[0] == sizes[1]
 
-    @property
-    def _choices(self) -> list[Guess]:
-        if "choices" not in self.__dict__:
-            self.__dict__["choices"] = [*reruns.decisions(self.table), *wiring.stimuli(self.table)]
-        return list(self.__dict__["choices"])
+    @cached_property
+    def _choices(self) -> list[Fault]:
+        return [*reruns.decisions(self.table), *library.seen(self.table)]
 
-    @property
-    def _arithmetic(self) -> list[Guess]:
-        if "library" not in self.__dict__:
-            self.__dict__["library"] = list(arithmetic.guesses(self.table))
-        return list(self.__dict__["library"])
+    @cached_property
+    def _inside(self) -> list[Fault]:
+        """Faults of registers and arithmetic."""
+        return list(library.computed(self.table))
 
-    def _has_arithmetic(self, start: Scored) -> bool:
-        return any(guess.arithmetic is not None for guess in start.story.guesses)
+    def _is_inside(self, start: Scored) -> bool:
+        return any(guess.arithmetic or guess.registers for guess in start.story.guesses)
 
-    def _slow(self, start: Scored, guesses: Sequence[Guess], price: int) -> list[Scored | None]:
+    def _slow(self, start: Scored, guesses: Sequence[Fault], price: int) -> list[Scored | None]:
         """Slow devices on the whole table, the most promising first; after a perfect one those that may equal it."""
         grown: list[Scored | None] = []
         least: float = math.inf
@@ -167,7 +164,7 @@ class Search:
                 least = cost
         return grown
 
-    def _promising(self, start: Scored, guesses: Sequence[Guess]) -> list[tuple[int, Guess]]:
+    def _promising(self, start: Scored, guesses: Sequence[Fault]) -> list[tuple[int, Fault]]:
         """Slow devices that put cells right on a few cases, and what is still wrong there, the best first."""
         few = screen(self.table, start.score.rows_wrong)
         if few is self.table:
@@ -175,7 +172,7 @@ class Search:
         search = Search(few)
         base = search.predicted(start.story)
         before = score(few, base)
-        gains: list[tuple[int, int, Guess]] = []
+        gains: list[tuple[int, int, Fault]] = []
         for guess in guesses:
             if time.process_time() > self.until:
                 break  # what was found so far is said
@@ -187,7 +184,7 @@ class Search:
                 gains.append((after.cost, len(gains), guess))
         return [(cost, guess) for cost, _, guess in sorted(gains, key=lambda gain: gain[:2])[:PROMISING]]
 
-    def _one(self, start: Scored, guess: Guess, price: int) -> Scored | None:
+    def _one(self, start: Scored, guess: Fault, price: int) -> Scored | None:
         """The story with a guess more, in all lanes or in those that it makes better; None where it does nothing."""
         old = start.prediction.words
         prediction = self.predicted(start.story.with_(guess))
@@ -218,12 +215,11 @@ class Search:
         if len(lanes) != 1:
             return None
         lane, count = int(lanes[0]), int(np.count_nonzero(wrong))
-        port = bad[0].partition(".")[2]
-        says = f"right if all that is left, {count} words, is a mistake of its own in lane {lane} of {port}"
-        guess = Guess("structure", "lane", says, {"port": port}, excuses=bad[0], lanes=(lane,))
+        says = f"all that is left, {count} words, is a mistake of its own in lane {lane} of {bad[0]}"
+        guess = Fault(f"lane/{bad[0]}/{lane}", says, "lane", {"port": short(bad[0])}, excuses=bad[0], lanes=(lane,))
         excused = {bad[0]: np.broadcast_to(np.arange(wrong.shape[1]) == lane, wrong.shape)}
         story = Story((*start.story.guesses, guess))
-        prediction = Prediction(story, start.prediction.words, start.prediction.known, excused)
+        prediction = replace(start.prediction, story=story, excused=excused)
         rated = score(self.table, prediction)
         saved = (count - 1) * (wrong.shape[1].bit_length() - 1)  # by chance they would lie in any lane
         cost = start.score.cost - saved
@@ -232,7 +228,8 @@ class Search:
     def predicted(self, story: Story) -> Prediction:
         """What a device answers of which a story is true."""
         words, known = dict(self.table.want), np.ones(len(self.table.rows), np.bool_)
-        runs: list[Guess] = []
+        runs: list[Fault] = []
+        reached: np.ndarray | None = None
         excused: dict[str, np.ndarray] = {}
         for guess in story.guesses:
             if guess.excuses:
@@ -241,18 +238,20 @@ class Search:
                 continue
             new, taken = self._changed(guess, runs, words)
             known &= taken
+            limit = unit_runs.reach(self.table, guess)
+            reached = reached if limit is None else self.table.rows < limit
             words = restricted(new, words, guess.lanes, guess.only) if guess.only else new
-        return Prediction(story, words, known, excused)
+        return Prediction(story, words, known, reached, excused)
 
-    def _changed(self, guess: Guess, runs: list[Guess], words: Words) -> tuple[Words, np.ndarray]:
+    def _changed(self, guess: Fault, runs: list[Fault], words: Words) -> tuple[Words, np.ndarray]:
         """Words after one guess more, and the rows that such a device can take. runs: earlier ones, which it joins."""
-        if guess.change is not None:
-            return guess.change(self.table, words), np.ones(len(self.table.rows), np.bool_)
+        if not guess.runs:
+            return guess.applied(self.table, words), np.ones(len(self.table.rows), np.bool_)
         device = unit_runs.device(self.table, [*runs, guess])
         if device is None:
             return words, np.zeros(len(self.table.rows), np.bool_)
         runs.append(guess)
-        key = tuple((id(each.variant), id(each.arithmetic), id(each.stimulus)) for each in runs)
+        key = tuple(map(id, runs))
         if key not in self._run:
             self._run[key] = unit_runs.words(self.table, runs, device)
         new, taken = self._run[key]
@@ -266,10 +265,10 @@ def _is_closer(after: int, before: int) -> bool:
     return 2 * after < before
 
 
-def _again(story: Story, guess: Guess) -> bool:
-    """Whether a story already has rows, or lanes, in another order: twice is no order that a design has."""
-    orders = ("row_shift", "lane_permutation")
-    return guess.id in orders and any(each.id == guess.id for each in story.guesses)
+def _again(story: Story, guess: Fault) -> bool:
+    """Whether a story already has rows, or lanes, in another order: no design has two."""
+    orders = ("row_shift", "row_swap"), ("lane_permutation",)
+    return any(guess.name in some and any(each.name in some for each in story.guesses) for some in orders)
 
 
 def _choice(some: int, count: int) -> int:

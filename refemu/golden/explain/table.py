@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
 from refemu import units
 from refemu.golden.compare import answer_files
+from refemu.golden.faults.fault import Words
 from refemu.golden.files import fields, masks, sets
 from refemu.golden.files.sets import Golden
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Config
 
-Words: TypeAlias = dict[str, np.ndarray]  #: by array of the set: bit patterns, (rows, lanes)
 ROWS, CELLS, VALUES = 4096, 1 << 19, 1 << 21  #: of a sample, at most: rows, lanes of outputs, values of the stimulus
 SCREEN = 1 << 11  #: values of the stimulus on which a slow device is tried first
 PART = 8  #: share of the cases of a table that such a device is tried on at most: one of so many
@@ -75,6 +74,18 @@ class Table:
         place = self._order[at]
         return np.where(self.rows[place] == rows, place, -1)
 
+    @property
+    def numbers(self) -> np.ndarray:
+        """Row of the set of each row here."""
+        return self.rows
+
+    def span(self, within: bool) -> tuple[np.ndarray, np.ndarray]:
+        """First and last row of the case of each row; of the set, where not `within` a case or without registers."""
+        if not within or self.unit.timing != "event":
+            return np.zeros(len(self.rows), np.int64), np.full(len(self.rows), self.golden.rows - 1)
+        first = self.first(self.rows)
+        return first, first + _lengths(self.golden, first) - 1
+
     @cached_property
     def _order(self) -> np.ndarray:
         return np.argsort(self.rows, kind="stable")
@@ -111,6 +122,11 @@ class Table:
     def _differing(self, name: str, want: np.ndarray, got: np.ndarray, unknown: np.ndarray | None) -> np.ndarray:
         loose = name in self.answer.any_nan
         return masks.differing(want, got, self.ports[name], self._care.get(name), unknown, loose)
+
+    def wrong(self, words: Words) -> np.ndarray:
+        """Rows in which the device does not give `words`: bool."""
+        rows = [(self.unlike(name, words[name]) != 0).any(axis=1) for name in self.ports]
+        return np.asarray(np.any(rows, axis=0))
 
     def first(self, rows: np.ndarray) -> np.ndarray:
         """First row of the case of each of these rows of the set."""

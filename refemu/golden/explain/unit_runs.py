@@ -2,46 +2,65 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from refemu import units
 from refemu.arith.checks import Refused, RefusedType
-from refemu.golden.explain.guess import Guess, Inputs
-from refemu.golden.explain.table import Group, Table, Words
-from refemu.golden.files import fields
-from refemu.golden.grade import rounding
+from refemu.golden.explain.table import Group, Table
+from refemu.golden.faults.fault import Fault, Inputs, Words, exchanged
+from refemu.golden.files import fields, sets
+from refemu.golden.files.sets import Golden
+from refemu.golden.grade import stepping
 from refemu.units import variant as other
+from refemu.units.ports import collect
 from refemu.units.variant import Device
 
 PACE_SECONDS = 0.01  #: for the runs that give the pace, about
+UNRESET = 0.1  #: processor seconds for the cases of one device that misses resets
+STEPS = 1 << 9  #: of one operation of a device with a faulty register, at most
 TRIES = 64  #: evaluations of one group, at most, where a device cannot take some of its cases
 
 
-def device(table: Table, guesses: Sequence[Guess]) -> Device | None:
+def device(table: Table, guesses: Sequence[Fault]) -> Device | None:
     """The unit with the decisions of these guesses; None where there is no such device."""
-    chosen = [guess.variant for guess in guesses if guess.variant is not None]
+    chosen = [each for guess in guesses for each in guess.variants]
     if not chosen:
         return other.right(table.unit, table.config)
     return other.device(table.unit, table.config, chosen)
 
 
-def is_slow(guesses: Sequence[Guess], device: Device) -> bool:
+def is_slow(guesses: Sequence[Fault], device: Device) -> bool:
     """Whether the device has no compiled twin."""
-    return device.run is not device.unit.run_compiled or any(guess.arithmetic is not None for guess in guesses)
+    return device.run is not device.unit.run_compiled or any(guess.arithmetic or guess.registers for guess in guesses)
 
 
-def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words, np.ndarray]:
+def words(table: Table, guesses: Sequence[Fault], device: Device) -> tuple[Words, np.ndarray]:
     """Answers of a device to the rows of a table, and which rows it can take: bool; in others those of the set."""
     answers = {name: array.copy() for name, array in table.want.items()}
     known, first = np.zeros(len(table.rows), np.bool_), 0
+    tampered = next((guess for guess in guesses if guess.registers), None)
+    if tampered is not None and reach(table, tampered) is not None:
+        started = _started(table.golden, tampered)
+        known = table.rows < len(started[next(iter(answers))])
+        for name, array in answers.items():
+            array[known] = started[name][table.rows[known]]
+        return answers, known
     with _arithmetic(guesses), np.errstate(all="ignore"):
-        for number, group in enumerate(table.groups):
-            seen = _seen(table, number, group, guesses)
-            for start, stop, result in _parts(device, seen, len(group.rows), any(g.arithmetic for g in guesses)):
-                length = group.rows.shape[1]
+        for group in table.groups:
+            seen = _seen(group, guesses)
+            length = group.rows.shape[1]
+            results = (
+                _tampered(table, seen, group.rows.shape, tampered)
+                if tampered
+                else _parts(device, seen, len(group.rows), any(guess.arithmetic for guess in guesses))
+            )
+            for start, stop, result in results:
                 rows = slice(first + start * length, first + stop * length)
                 for name, port in table.ports.items():
                     codes = fields.encode(getattr(result, port.name), port, name)
@@ -49,6 +68,60 @@ def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words
                 known[rows] = True
             first += group.rows.size
     return answers, known
+
+
+def reach(table: Table, guess: Fault) -> int | None:
+    """Rows at the start of the set whose answers are known of a device that misses resets; None of other devices."""
+    if guess.registers is None or guess.registers.start is None:
+        return None
+    return len(next(iter(_started(table.golden, guess).values())))
+
+
+@lru_cache(maxsize=64)
+def _started(golden: Golden, guess: Fault) -> Words:
+    """Answers of a device that misses resets, from the first case on, as many as it gives in UNRESET seconds."""
+    unit = units.find(golden.manifest["unit"])
+    config, begin = unit.config(golden.config), time.process_time()
+    ports = unit.ports(config).outputs
+    device = stepping.Tampered(unit, config, guess.registers, STEPS)
+    parts = [stepping.encoded(unit, config, [], (0, 0))]
+    for first, length in _cases(golden):
+        try:
+            states = [state for _, state in device.operations(sets.inputs(golden, unit, first, 1, length))]
+            parts.append(stepping.encoded(unit, config, states, (1, length)))
+        except Exception:  # whatever a faulty device does
+            break
+        if time.process_time() - begin > UNRESET:
+            break
+    return {
+        f"out.{port.name}": np.concatenate([part[f"out.{port.name}"].reshape(-1, port.count) for part in parts])
+        for port in ports
+    }
+
+
+def _cases(golden: Golden) -> Iterator[tuple[int, int]]:
+    """First row and rows of every case."""
+    for entry in golden.manifest["cases"]:
+        for case in range(entry["cases"]):
+            yield entry["first"] + case * entry["rows"], entry["rows"]
+
+
+def _tampered(
+    table: Table, inputs: Inputs, shape: tuple[int, ...], guess: Fault
+) -> Iterator[tuple[int, int, SimpleNamespace]]:
+    """Results of the readable unit with a register tampered with, case by case until it raises."""
+    for case in range(shape[0]):
+        tampered = stepping.Tampered(table.unit, table.config, guess.registers, STEPS)
+        try:
+            some = {name: array[case : case + 1] for name, array in inputs.items()}
+            states = [state for _, state in tampered.operations(some)]
+        except Exception:  # whatever a faulty device does
+            return
+        yield (
+            case,
+            case + 1,
+            SimpleNamespace(**collect(states, table.unit.ports(table.config).outputs, (1, shape[1]))),
+        )
 
 
 def pace(table: Table) -> float:
@@ -66,11 +139,14 @@ def pace(table: Table) -> float:
     return least
 
 
-def _seen(table: Table, number: int, group: Group, guesses: Sequence[Guess]) -> Inputs:
+def _seen(group: Group, guesses: Sequence[Fault]) -> Inputs:
     inputs: Inputs = group.inputs
+    numbers = np.arange(len(group.rows))
+    follows = np.diff(group.rows[:, 0], prepend=-2) == 1
+    before = np.where(follows, numbers - 1, np.where(group.rows[:, 0] == 0, -1, numbers))
     for guess in guesses:
         if guess.stimulus is not None:
-            inputs = guess.stimulus(table, number, inputs)
+            inputs = guess.stimulus(inputs, before)
     return inputs
 
 
@@ -95,8 +171,5 @@ def _parts(device: Device, inputs: Inputs, cases: int, readable: bool) -> Iterat
         yield first, stop, result
 
 
-def _arithmetic(guesses: Sequence[Guess]) -> AbstractContextManager[Any]:
-    changes: list[tuple[Any, str, Callable[..., Any]]] = [
-        change for guess in guesses if guess.arithmetic is not None for change in guess.arithmetic
-    ]
-    return rounding.exchanged(changes) if changes else nullcontext()
+def _arithmetic(guesses: Sequence[Fault]) -> AbstractContextManager[Any]:
+    return exchanged([change for guess in guesses for change in guess.arithmetic])

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from refemu import units
+from refemu.arith.checks import Refused
 from refemu.golden.files import fields, sets
 from refemu.golden.make.rows import Block, evaluate
 from refemu.units.ports import Port
@@ -73,6 +74,22 @@ class Answers:
             rows[1:][self.cases[1:] != self.cases[:-1]] = -1
         return rows
 
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """Number of each row."""
+        return np.arange(self.rows)
+
+    def span(self, within: bool) -> tuple[np.ndarray, np.ndarray]:
+        """First and last row of the case of each row; of all rows, where not `within` a case or without registers."""
+        if not within or self.unit.timing != "event":
+            return np.zeros(self.rows, np.int64), np.full(self.rows, self.rows - 1)
+        starts = np.flatnonzero(np.diff(self.cases, prepend=-1))
+        return starts[self.cases], np.append(starts[1:], self.rows)[self.cases] - 1
+
+    def place(self, rows: np.ndarray) -> np.ndarray:
+        """Index of the rows with these numbers."""
+        return rows
+
     def differs(self, name: str, got: np.ndarray, lanes: slice = slice(None)) -> np.ndarray:
         """Rows in which `got`, (rows, those lanes) of an output, is not the answer in a bit that counts: bool."""
         return np.asarray((((self.outputs[name][:, lanes] ^ got) & self.care[name][:, lanes]) != 0).any(axis=1))
@@ -91,9 +108,16 @@ class Answers:
 
 
 def of_set(golden: sets.Golden) -> Answers:
-    """The rows of a set, with its own answers and masks."""
+    """The rows of a set, with its own answers and masks. Refused: it lacks a port of its unit."""
     unit = units.find(golden.manifest["unit"])
-    blocks = []
+    config, blocks = unit.config(golden.config), []
+    ports = unit.ports(config)
+    names = [f"in.{port.name}" for port in ports.inputs] + [f"out.{port.name}" for port in ports.outputs]
+    if missing := [name for name in names if name not in golden.arrays]:
+        raise Refused(
+            f"{golden.name}: the set is older than the ports of {unit.name}, missing {', '.join(missing)};"
+            " regenerate it"
+        )
     for entry in golden.manifest["cases"]:
         first, shape = entry["first"], (entry["cases"], entry["rows"])
         rows = slice(first, first + entry["cases"] * entry["rows"])
@@ -106,7 +130,7 @@ def of_set(golden: sets.Golden) -> Answers:
         kept = {name: array for name, array in arrays.items() if not name.endswith(".care")}
         cases = Cases(entry["kind"], entry["why"], sets.inputs(golden, unit, first, *shape))
         blocks.append(Block(cases, kept, golden.arrays["flags"][rows].reshape(shape), care))
-    return Answers(unit, unit.config(golden.config), blocks)
+    return Answers(unit, config, blocks)
 
 
 def of_cases(unit: AnyUnit, config: Config, cases: Iterable[Cases], *, spare: bool = False) -> Answers:

@@ -10,9 +10,9 @@ from itertools import chain, combinations
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.faults.fault import Fault
 from refemu.golden.grade import device, slices
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import Fault
 from refemu.units import variant as other
 from refemu.units.variant import Device
 
@@ -31,8 +31,8 @@ def faults(answers: Answers) -> Iterator[Fault]:
             seen.add(key)
             name = "+".join(f"{part.decision}/{part.says}" for part in chosen)
             says = " and ".join(f"{part.decision}: {part.says}" for part in chosen)
-            decision = chosen[0].decision if len(chosen) == 1 else ""
-            yield Fault(name, says, partial(_wrong, wrong), partial(_tried, wrong), decision)
+            looked_at, program = partial(_tried, wrong), partial(_wrong, wrong)
+            yield Fault(name, says, chosen[0].decision, variants=chosen, program=program, looked_at=looked_at)
 
 
 def _wrong(other: Device, answers: Answers) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Devices that run: the unit under another configuration, or with other inputs than the bench drives."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -12,38 +12,51 @@ from refemu.units.unit import AnyUnit, Cases
 from refemu.units.variant import Device
 
 Inputs = dict[str, np.ndarray]
+Change = Callable[[Inputs, np.ndarray], Mapping[str, np.ndarray]]
+FIRST, GROWTH = 8, 8  #: cases of the first part of a block, and how much the next are larger
 TRIES = 64  #: evaluations of one block, at most, where a device cannot take some of its cases
 
 
-def wrong(answers: Answers, device: Device, change: Callable[[Inputs], Inputs] | None = None) -> np.ndarray:
+def wrong(answers: Answers, device: Device, change: Change | None = None, whole: bool = True) -> np.ndarray:
     """Rows in which a device differs: bool (rows,).
 
-    change: what the device sees of the stimulus of a block, of the same shape. Cases that the device cannot take say
-    nothing; Refused and RefusedType where it can take none.
+    change: what the device sees of the stimulus of a block, of the same shape; from the stimulus, and the number of the
+    case before each in a stream. whole: all of them, not only those of the first part of a block that has some. Cases
+    that the device cannot take say nothing; Refused and RefusedType where it can take none.
     """
-    parts, refusal, taken = [], None, False
+    different, refusal, taken, row = np.zeros(answers.rows, np.bool_), None, False, 0
     for block in answers.blocks:
         inputs = values(answers.unit, answers.config, block)
-        seen = change(inputs) if change else inputs
-        cases, rows = block.shape
-        different = np.zeros((cases, rows), np.bool_)
-        for first, stop, got in _parts(answers, device, block, seen):
+        (cases, rows), seen = block.shape, inputs
+        if change:
+            seen = dict(change(inputs, np.arange(cases) - 1))
+        for first, stop, got in _parts(answers, device, block, seen, 0 if whole else FIRST):
             if isinstance(got, Block):
-                different[first:stop] = unlike(answers, block.pick(np.arange(first, stop)), got).reshape(-1, rows)
+                some = unlike(answers, block.pick(np.arange(first, stop)), got)
+                different[row + first * rows : row + stop * rows] = some
                 taken = True
+                if some.any() and not whole:
+                    return different
             else:
                 refusal = got
-        parts.append(different.reshape(-1))
+        row += cases * rows
     if refusal is not None and not taken:
         raise refusal
-    return np.concatenate(parts)
+    return different
 
 
 def _parts(
-    answers: Answers, device: Device, block: Block, inputs: Inputs
+    answers: Answers, device: Device, block: Block, inputs: Inputs, size: int = 0
 ) -> Iterator[tuple[int, int, Block | Refused | RefusedType]]:
-    """Answers to the cases of a block, halved where the device refuses some, and the refusals."""
-    todo, tries = [(0, block.shape[0])], 0
+    """Answers to parts of a block that grow from `size` cases, halved where the device refuses some, and refusals.
+
+    size: 0 for one part.
+    """
+    todo: list[tuple[int, int]] = []
+    tries, start, size = 0, 0, size or block.shape[0]
+    while start < block.shape[0]:
+        todo.insert(0, (start, min(start + size, block.shape[0])))
+        start, size = start + size, size * GROWTH
     while todo:
         first, stop = todo.pop()
         tries += 1

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from refemu.golden.grade.fault import FaultClass
+from refemu.golden.faults.fault import FaultClass
 
 GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: share convicted of a class that passes, where not all must be
 

@@ -13,25 +13,15 @@ from itertools import combinations
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden.grade import bits, decisions, input_faults, lanes, model, order, reset, rounding, width, words
+from refemu.golden.faults.fault import CLASSES, QUICK, Fault, FaultClass, Faults
+from refemu.golden.faults.library import STRUCTURE
+from refemu.golden.grade import decisions, model
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import CLASSES, QUICK, Fault, FaultClass, Faults
 from refemu.golden.grade.grade import Counts, Grade, Survivor
 from refemu.golden.grade.pool import Pool
 from refemu.units.ports import Port
 
-LIBRARY: Mapping[FaultClass, Faults] = {
-    "bits": bits.faults,
-    "lanes": lanes.faults,
-    "order": order.faults,
-    "words": words.faults,
-    "reset": reset.faults,
-    "use": input_faults.faults,
-    "width": width.faults,
-    "rounding": rounding.faults,
-    "decisions": decisions.faults,
-    "model": model.faults,
-}
+LIBRARY: Mapping[FaultClass, Faults] = {**STRUCTURE, "decisions": decisions.faults, "model": model.faults}
 
 
 class Grading:

@@ -8,11 +8,11 @@ import numpy as np
 
 from refemu import units as find_units
 from refemu.arith.checks import Refused, RefusedType, require_choice
+from refemu.golden.faults.fault import QUICK, Fault
 from refemu.golden.files import sets, store
 from refemu.golden.grade import additions
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers, values
-from refemu.golden.grade.fault import QUICK, Fault
 from refemu.golden.grade.grading import LIBRARY
 from refemu.golden.make import build
 from refemu.golden.make.generate import collect

@@ -14,10 +14,10 @@ import numpy as np
 
 from refemu.arith import prng
 from refemu.arith.checks import Refused
+from refemu.golden.faults.fault import Fault
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import device, reimport, slices
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import Fault
 from refemu.golden.grade.mutations import Mutation, mutations
 from refemu.golden.grade.reached_lines import Executed, Lines, executed, most, statements
 from refemu.golden.grade.time_limit import StoppedAfter
@@ -43,7 +43,7 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
         path, mutation = places[number]
         id = f"{path.stem}/{mutation.line}/{mutation.kind}/{mutation.start}/{mutation.new}"
         says = f"{path.name}:{mutation.line}: {_line(mutation.old)} is {_line(mutation.new)}"
-        yield Fault(id, says, partial(_wrong, path, mutation), _tried)
+        yield Fault(id, says, program=partial(_wrong, path, mutation), looked_at=_tried)
 
 
 def _places(unit: AnyUnit, source: str) -> list[Mutation]:

@@ -1,6 +1,6 @@
 """A stimulus in parts that grow: readable units are slow, and most faults show in the first cases."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -29,6 +29,20 @@ def parts(answers: Answers, most: int | None = None) -> Iterator[tuple[int, Bloc
             share -= (stop - start) * each
             start, size = stop, size * GROWTH
         first += cases * rows
+
+
+def until_wrong(answers: Answers, wrong: Callable[[Block], np.ndarray]) -> np.ndarray:
+    """Rows in which a device differs, in the first part of the stimulus that has some: bool (rows,).
+
+    wrong: those of a block.
+    """
+    different = np.zeros(answers.rows, np.bool_)
+    for first, block in parts(answers):
+        rows = wrong(block)
+        different[first : first + len(rows)] = rows
+        if rows.any():
+            break
+    return different
 
 
 def tried(answers: Answers, most: int | None = None) -> int:

@@ -2,7 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,42 +24,101 @@ PROBED = 100  #: events in which a field is looked at
 STEPS = 1 << 15  #: of one operation, at most: a register that is too narrow to count to the end never does
 
 
-def wrong(answers: Answers, hold: Hold | None = None, start: Start | None = None) -> np.ndarray:
+@dataclass(frozen=True)
+class Tampering:
+    """What is done to the registers of a readable unit."""
+
+    hold: Hold | None = None
+    start: Callable[[], Start] | None = None  #: makes that of a stimulus
+
+
+class Tampered:
+    """A readable unit whose registers are tampered with; it goes through a stimulus in several calls."""
+
+    def __init__(self, unit: AnyUnit, config: Config, tampering: Tampering | None = None, steps: int = STEPS) -> None:
+        self.ports, self.event = unit.ports(config).inputs, unit.timing == "event"
+        self.machine = unit.unit_class(**config)
+        self.reset = self.machine.state
+        self.steps, self.hold = steps, tampering.hold if tampering else None
+        self.start = tampering.start() if tampering and tampering.start else None
+        self.last: Any = None  #: State that ended the case before
+
+    def cases(self, inputs: Mapping[str, np.ndarray]) -> Iterator[list[tuple[Any, ...]]]:
+        """Inputs of the operations of each case; the unit is then in the State in which it starts."""
+        columns = [_column(inputs[port.name], port, self.event) for port in self.ports]
+        for case in zip(*columns, strict=True):
+            fresh = self.start is None or self.last is None
+            _enter(self.machine, self.reset if fresh else self.start(self.reset, self.last))  # type: ignore[misc]
+            yield list(zip(*case, strict=True))
+            self.last = self.machine.state
+
+    def operations(self, inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, Any]]:
+        """Row in its case and State at the end of each operation of a block of cases."""
+        for operations in self.cases(inputs):
+            for row, values_ in enumerate(operations):
+                self.machine._open(*values_)
+                self._tamper()
+                steps = 0
+                while self.machine.busy:
+                    self.machine._continue()
+                    self._tamper()
+                    steps += 1
+                    if steps >= self.steps:
+                        raise Refused(f"still busy after {steps} steps of one operation")
+                yield row, self.machine.state
+
+    def _tamper(self) -> None:
+        if self.hold is not None:
+            held = self.hold(self.machine.state)
+            if held is not self.machine.state:
+                _enter(self.machine, held)
+
+
+def wrong(answers: Answers, tampering: Tampering) -> np.ndarray:
     """Rows in which such a device differs, in the first part of the stimulus that has some: bool (rows,).
 
     Refused: whatever the device raises in a State that the unit never has.
     """
-    different = np.zeros(answers.rows, np.bool_)
-    last: Any = None
-    for first, block in slices.parts(answers):
+    device_ = Tampered(answers.unit, answers.config, tampering)
+
+    def rows(block: Block) -> np.ndarray:
         try:
-            states, last = _states(answers, block, hold, start, last)
-            got = _block(answers, block, states)
-        except Exception as error:  # whatever a wrong device does
+            states = [state for _, state in device_.operations(values(answers.unit, answers.config, block))]
+            arrays = encoded(answers.unit, answers.config, states, block.shape)
+        except Exception as error:  # whatever a faulty device does
             raise Refused(f"{type(error).__name__}: {error}") from error
-        rows = device.unlike(answers, block, got)
-        different[first : first + len(rows)] = rows
-        if rows.any():
-            break
-    return different
+        return device.unlike(answers, block, Block(block.cases, arrays, block.flags))
+
+    return slices.until_wrong(answers, rows)
+
+
+def encoded(unit: AnyUnit, config: Config, states: list[Any], shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Bit patterns of the outputs of States: by output, (cases, rows) and lanes."""
+    outputs = unit.ports(config).outputs
+    arrays: Mapping[str, np.ndarray] = collect(states, outputs, shape)
+    return {f"out.{port.name}": fields.encode(arrays[port.name], port, f"{unit.name}.{port.name}") for port in outputs}
+
+
+def names(unit: AnyUnit, config: Config) -> tuple[str, ...]:
+    """Fields of the State that may outlast an event."""
+    kind: type[Any] = unit.unit_class
+    if not issubclass(kind, Stepped):
+        return ()
+    inputs = {port.name for port in unit.ports(config).inputs}
+    aside = {"event", "index", *inputs, *unit.counters}
+    fields_ = dataclasses.fields(kind(**config).state)
+    return tuple(field.name for field in fields_ if field.name not in aside)
 
 
 @lru_cache(maxsize=64)
-def registers(answers: Answers) -> Mapping[str, bool]:
+def registers(answers: Answers, probed: int = PROBED) -> Mapping[str, bool]:
     """Fields of the State that outlast an event, seen by changing each after some events; True where one is read.
 
     The others are held until an event writes them, and shown where they are outputs.
     """
     unit, config = answers.unit, answers.config
-    kind: type[Any] = unit.unit_class
-    if not issubclass(kind, Stepped):
-        return {}
-    machine: Any = kind(**config)
-    inputs = {port.name for port in unit.ports(config).inputs}
-    names = [field.name for field in dataclasses.fields(machine.state)]
-    aside = {"event", "index", *inputs, *unit.counters}
-    seen: dict[str, set[str]] = {name: set() for name in names if name not in aside}
-    for before, advance in _events(answers):
+    seen: dict[str, set[str]] = {name: set() for name in names(unit, config)}
+    for before, advance in islice(_events(answers), probed) if seen else ():
         for name, roles in seen.items():
             if "read" not in roles:
                 roles.add(_role(unit, config, before, advance, name))
@@ -92,9 +153,10 @@ def _changed(value: Any) -> Any:
 
 def _events(answers: Answers) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
     """States of the right unit, and what makes the next one."""
-    count = 0
     for _, block in slices.parts(answers):
-        for machine, operations in _cases(answers, block, None, None, [None]):
+        device_ = Tampered(answers.unit, answers.config)
+        machine = device_.machine
+        for operations in device_.cases(values(answers.unit, answers.config, block)):
             for inputs in operations:
                 before = machine.state
                 machine._open(*inputs)
@@ -103,43 +165,6 @@ def _events(answers: Answers) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
                     before = machine.state
                     machine._continue()
                     yield before, lambda other: other._continue()
-                    count += 1
-                count += 1
-                if count >= PROBED:
-                    return
-
-
-def _states(answers: Answers, block: Block, hold: Hold | None, start: Start | None, last: Any) -> tuple[list[Any], Any]:
-    """The State that ends each row of a block; last: that of the case before, and of the last case."""
-    states, kept = [], [last]
-    for machine, operations in _cases(answers, block, hold, start, kept):
-        for inputs in operations:
-            machine._open(*inputs)
-            _tamper(machine, hold)
-            steps = 0
-            while machine.busy:
-                machine._continue()
-                _tamper(machine, hold)
-                steps += 1
-                if steps >= STEPS:
-                    raise Refused(f"still busy after {STEPS} steps of one operation")
-            states.append(machine.state)
-        kept[0] = machine.state
-    return states, kept[0]
-
-
-def _cases(
-    answers: Answers, block: Block, hold: Hold | None, start: Start | None, kept: list[Any]
-) -> Iterator[tuple[Any, list[tuple[Any, ...]]]]:
-    """A unit in the State in which a case starts, and the inputs of its operations."""
-    unit, config = answers.unit, answers.config
-    ports, inputs = unit.ports(config).inputs, values(answers.unit, answers.config, block)
-    columns = [_column(inputs[port.name], port, unit.timing == "event") for port in ports]
-    machine = unit.unit_class(**config)
-    reset = machine.state
-    for case in zip(*columns, strict=True):
-        _enter(machine, reset if start is None or kept[0] is None else start(reset, kept[0]))
-        yield machine, list(zip(*case, strict=True))
 
 
 def _column(array: np.ndarray, port: Port, events: bool) -> list[list[Any]]:
@@ -149,26 +174,9 @@ def _column(array: np.ndarray, port: Port, events: bool) -> list[list[Any]]:
     return [[tuple(value) for value in case] for case in listed] if port.shape else listed
 
 
-def _tamper(machine: Any, hold: Hold | None) -> None:
-    if hold is not None:
-        held = hold(machine.state)
-        if held is not machine.state:
-            _enter(machine, held)
-
-
 def _enter(machine: Any, state: Any) -> None:
     """Give the unit a State, without the checks of `restore` where it does no more than keep it."""
     if type(machine).restore is Stepped.restore:
         machine.state = state
     elif state is not machine.state:
         machine.restore(state)
-
-
-def _block(answers: Answers, block: Block, states: list[Any]) -> Block:
-    outputs = answers.unit.ports(answers.config).outputs
-    arrays: Mapping[str, np.ndarray] = collect(states, outputs, block.shape)
-    encoded = {
-        f"out.{port.name}": fields.encode(arrays[port.name], port, f"{answers.unit.name}.{port.name}")
-        for port in outputs
-    }
-    return Block(block.cases, encoded, block.flags)

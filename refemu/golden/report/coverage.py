@@ -10,11 +10,11 @@ import numpy as np
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.compare.waivers import FAST
+from refemu.golden.faults.fault import QUICK, FaultClass
 from refemu.golden.files.sets import Golden
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import entry, grading
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import QUICK, FaultClass
 from refemu.golden.grade.grade import Grade
 from refemu.golden.report import places
 

@@ -9,7 +9,7 @@ from refemu import __version__
 from refemu.golden.compare import diff_text
 from refemu.golden.compare.diff import Difference, Mismatch
 from refemu.golden.explain import diagnosis_text
-from refemu.golden.grade.fault import FaultClass
+from refemu.golden.faults.fault import FaultClass
 from refemu.golden.grade.grade import Counts
 from refemu.golden.report import junit
 from refemu.golden.report.campaigns import Campaign

@@ -14,10 +14,11 @@ import numpy as np
 
 from refemu import units
 from refemu.golden.compare import answer_files
-from refemu.golden.explain import reruns, unit_runs
 from refemu.golden.explain import table as tables
+from refemu.golden.explain import unit_runs
 from refemu.golden.explain.diagnosis import Diagnosis, diagnosis
-from refemu.golden.explain.guess import Guess
+from refemu.golden.faults import library
+from refemu.golden.faults.fault import Fault
 from refemu.golden.files import fields, sets
 from refemu.golden.files.sets import Golden
 from refemu.units import variant as other
@@ -192,11 +193,11 @@ def structural(name: str) -> Iterator[Wrong]:
 def arithmetic(name: str) -> Iterator[Wrong]:
     """One device for each primitive of arithmetic that the unit uses, done otherwise."""
     right = tables.whole(golden(name), answer_files.Answer(outputs(golden(name)), {}))
-    for guess in reruns.arithmetic(right):
-        yield Wrong(name, guess.detail.removeprefix("right if "), names(f"{guess.id}|D"), partial(computed, guess))
+    for guess in library.computed(right):
+        yield Wrong(name, guess.says, names(f"{guess.name}|D"), partial(computed, guess))
 
 
-def computed(guess: Guess, golden: Golden) -> Arrays:
+def computed(guess: Fault, golden: Golden) -> Arrays:
     """Answers of the readable unit with other arithmetic."""
     table = tables.whole(golden, answer_files.Answer(outputs(golden), {}))
     device = unit_runs.device(table, [guess])

@@ -25,7 +25,7 @@ def stories(path: Path, *says: str) -> tuple[Story, ...]:
     rows = sets.load(path)
     right = {name: array for name, array in rows.arrays.items() if name.startswith("out.") and "care" not in name}
     guesses = list(reruns.decisions(tables.whole(rows, answer_files.Answer(right, {}))))
-    return tuple(Story((next(each for each in guesses if each.detail.endswith(text)),)) for text in says)
+    return tuple(Story((next(each for each in guesses if each.says.endswith(text)),)) for text in says)
 
 
 def test_a_set_in_which_the_rivals_differ(path: Path, tmp_path: Path) -> None:

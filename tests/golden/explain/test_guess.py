@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from refemu.golden.explain.guess import Guess, Story, bits_of, restricted
+from refemu.golden.explain.guess import Story, restricted
+from refemu.golden.faults.fault import Fault, bits_of
+from refemu.units.variant import Variant
 
 
 @pytest.mark.parametrize(("count", "bits"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (256, 8), (257, 9)])
@@ -11,17 +13,17 @@ def test_bits_that_say_which_of_so_many(count: int, bits: int) -> None:
     assert bits_of(count) == bits
 
 
-def guess(id: str, runs: bool, price: int = 0) -> Guess:
-    return Guess(
-        "decision" if runs else "structure", id, "", {}, price, change=None if runs else lambda table, words: words
-    )
+def guess(name: str, runs: bool, price: int = 0) -> Fault:
+    if runs:
+        return Fault(name, "", name, price=price, variants=(Variant(name, ""),))
+    return Fault(name, "", name, price=price, answers=lambda rows, words: words)
 
 
 def test_what_runs_comes_before_what_changes_answers() -> None:
     swap, decision, late = guess("port_swap", False, 2), guess("D-kllm-3", True), guess("row_shift", False, 3)
     story = Story().with_(swap).with_(decision).with_(late)
 
-    assert [each.id for each in story.guesses] == ["D-kllm-3", "port_swap", "row_shift"]
+    assert [each.name for each in story.guesses] == ["D-kllm-3", "port_swap", "row_shift"]
     assert story.price == 5 and story.order == (3, 2)
 
 

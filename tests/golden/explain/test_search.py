@@ -26,7 +26,7 @@ def decided(unit: str, config: str, *says: str) -> tuple[made.Golden, made.Array
 
 def best(rows: made.Golden, arrays: made.Arrays) -> list[str]:
     ranked = Search(made.table(rows, arrays)).run()
-    return [guess.id for guess in ranked[0].story.guesses] if ranked else []
+    return [guess.name for guess in ranked[0].story.guesses] if ranked else []
 
 
 def test_a_decision_alone() -> None:
@@ -43,7 +43,7 @@ def test_a_decision_and_a_mistake_in_one_lane() -> None:
     arrays["out.mantissa"][:, 7] ^= 1
     ranked = Search(made.table(rows, arrays)).run()
 
-    assert [guess.id for guess in ranked[0].story.guesses] == ["D-harmonia-2", "bit_inverted"]
+    assert [guess.name for guess in ranked[0].story.guesses] == ["D-harmonia-2", "bit_inverted"]
     assert ranked[0].story.guesses[1].lanes == (7,) and ranked[0].score.perfect
 
 
@@ -53,8 +53,8 @@ def test_a_decision_that_puts_no_word_right_alone() -> None:
     search = Search(made.table(rows, arrays))
     best = search.run()[0]
 
-    assert [guess.id for guess in best.story.guesses] == ["D-olive-1", "bit_inverted"] and best.score.perfect
-    assert {"nibble_swap"} == {other.story.guesses[0].id for other in search.alike(best)}
+    assert [guess.name for guess in best.story.guesses] == ["D-olive-1", "bit_inverted"] and best.score.perfect
+    assert {"nibble_swap"} == {other.story.guesses[0].name for other in search.alike(best)}
 
 
 def test_a_decision_taken_in_one_lane_only() -> None:
@@ -62,7 +62,7 @@ def test_a_decision_taken_in_one_lane_only() -> None:
     right = made.outputs(rows)
     right["out.mantissa"][:, 2] = arrays["out.mantissa"][:, 2]
     (guess,) = Search(made.table(rows, right)).run()[0].story.guesses
-    assert (guess.id, guess.lanes) == ("D-harmonia-2", (2,))
+    assert (guess.name, guess.lanes) == ("D-harmonia-2", (2,))
 
 
 def test_a_lane_that_makes_mistakes_of_its_own() -> None:
@@ -71,7 +71,7 @@ def test_a_lane_that_makes_mistakes_of_its_own() -> None:
     places = np.arange(0, rows.rows, 7)
     arrays["out.mantissa"][places, 4] ^= (places * 31 % 1023 + 1).astype(np.uint16)
     (guess,) = Search(made.table(rows, arrays)).run()[0].story.guesses
-    assert (guess.id, guess.lanes) == ("lane", (4,))
+    assert (guess.name, guess.lanes) == ("lane", (4,))
 
 
 def test_random_words_are_worth_no_story() -> None:

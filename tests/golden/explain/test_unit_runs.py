@@ -5,15 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu.golden.explain import arithmetic, reruns, unit_runs
-from refemu.golden.explain.guess import Guess
+from refemu.golden.explain import reruns, unit_runs
+from refemu.golden.faults import library
+from refemu.golden.faults.fault import Fault
 from tests.golden.explain import made
 
 
-def chosen(unit: str, config: str, says: str) -> tuple[made.Table, Guess]:
+def chosen(unit: str, config: str, says: str) -> tuple[made.Table, Fault]:
     rows = made.golden(unit, config)
     table = made.table(rows, made.outputs(rows))
-    (guess,) = (each for each in reruns.decisions(table) if each.detail.endswith(says))
+    (guess,) = (each for each in reruns.decisions(table) if each.says.endswith(says))
     return table, guess
 
 
@@ -46,10 +47,10 @@ def test_rows_that_a_device_refuses_keep_the_answers_of_the_set() -> None:
     rows = made.golden("ovp_decoder", "int4")
     table = made.table(rows, made.outputs(rows))
 
-    def refused(seen: made.Table, number: int, inputs: Any) -> Any:
+    def refused(inputs: Any, before: np.ndarray) -> Any:
         return {**inputs, "bias": np.where(np.asarray(inputs["bias"]) == 3, 999, inputs["bias"])}
 
-    guess = Guess("structure", "width", "", {}, stimulus=refused)
+    guess = Fault("", "", "width", stimulus=refused)
     device = unit_runs.device(table, [guess])
     assert device is not None
     words, known = unit_runs.words(table, [guess], device)
@@ -62,7 +63,7 @@ def test_rows_that_a_device_refuses_keep_the_answers_of_the_set() -> None:
 def test_arithmetic_is_put_back(unit: str) -> None:
     rows = made.golden(unit, "paper")
     table = made.table(rows, made.outputs(rows))
-    (truncated,) = (each for each in arithmetic.guesses(table) if each.detail == "right if fp16 results: truncate")
+    (truncated,) = (each for each in library.computed(table) if each.id == "fp16/truncate")
     device = unit_runs.device(table, [truncated])
     assert device is not None
     words, _ = unit_runs.words(table, [truncated], device)

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from refemu import golden
+from refemu.golden.faults.fault import Fault
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import Fault
 
 Row = dict[str, list[int]]  #: words of an output by lane
 Device = Callable[[list[Row]], list[Row]]  #: the right answers of a case -> what the device gives

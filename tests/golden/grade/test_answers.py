@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from refemu import golden
+from refemu.arith.checks import Refused
+from refemu.golden.files.sets import Golden
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from tests.golden import fakes
@@ -48,3 +50,10 @@ def test_stimulus_of_a_row_begins_with_its_case(made: Path, meter: Answers) -> N
 
 def test_lanes_of_a_stimulus_stand_in_one_word_list() -> None:
     assert answers_of._hex(np.array([[1, 255], [2, 0]], np.uint8)) == ["0x1 0xff", "0x2 0x0"]
+
+
+def test_set_older_than_the_ports_of_its_unit_is_rejected(made: Path) -> None:
+    loaded = golden.load(made / "meter-w4")
+    older = Golden(loaded.manifest, {name: array for name, array in loaded.arrays.items() if name != "in.clear"})
+    with pytest.raises(Refused, match=r"meter-w4: the set is older than the ports of meter, missing in\.clear"):
+        answers_of.of_set(older)

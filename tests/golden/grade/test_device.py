@@ -56,7 +56,7 @@ def test_cases_that_a_device_refuses_say_nothing(monkeypatch: pytest.MonkeyPatch
     inputs = {"first": np.array([1, 2, 4, 5, 15]), "second": np.array([1, 1, 1, 1, 7])}
     answers = answers_of.of_cases(unit, unit.configs["wrap"], [Cases("edge", "none is 3", inputs)])
 
-    def shifted(seen: device.Inputs) -> device.Inputs:
+    def shifted(seen: device.Inputs, before: np.ndarray) -> device.Inputs:
         return seen | {"first": seen["first"] - 1}  # the third is 3
 
     assert device.wrong(answers, right(answers.unit, answers.config), shifted).tolist() == [
@@ -67,7 +67,7 @@ def test_cases_that_a_device_refuses_say_nothing(monkeypatch: pytest.MonkeyPatch
         True,
     ]
     with pytest.raises(Refused, match="first must not be 3"):
-        device.wrong(answers, right(answers.unit, answers.config), lambda seen: seen | {"first": np.full(5, 3)})
+        device.wrong(answers, right(answers.unit, answers.config), lambda seen, before: seen | {"first": np.full(5, 3)})
 
 
 def test_halving_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,5 +85,7 @@ def test_halving_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     calls.clear()
 
     with pytest.raises(Refused):
-        device.wrong(answers, right(answers.unit, answers.config), lambda seen: seen | {"first": np.full(1000, 3)})
+        device.wrong(
+            answers, right(answers.unit, answers.config), lambda seen, before: seen | {"first": np.full(1000, 3)}
+        )
     assert device.TRIES <= len(calls) <= 2 * device.TRIES

@@ -21,7 +21,7 @@ def test_a_set_is_graded_with_its_own_answers(made: Path) -> None:
     grade = entry.grade_set(made / "meter-w4", pool=12)
 
     assert (grade.set, grade.unit, grade.config, grade.rows) == ("meter-w4", "meter", "w4", 12)
-    assert grade.classes["order"].detected == 3
+    assert grade.classes["order"].detected == 4
 
 
 def test_a_stimulus_that_is_the_sets_has_the_sets_grade(made: Path, tmp_path: Path) -> None:

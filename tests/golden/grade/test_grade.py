@@ -1,6 +1,6 @@
 """The share that counts, and the gates."""
 
-from refemu.golden.grade.fault import FaultClass
+from refemu.golden.faults.fault import FaultClass
 from refemu.golden.grade.grade import Counts, Grade
 
 

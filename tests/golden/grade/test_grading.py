@@ -8,9 +8,9 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
+from refemu.golden.faults.fault import QUICK, Fault
 from refemu.golden.grade import grading
 from refemu.golden.grade.answers import Answers, of_cases
-from refemu.golden.grade.fault import QUICK, Fault
 from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
 from tests.golden import fakes
@@ -25,7 +25,7 @@ def planted(stimulus: Answers) -> Iterator[Fault]:
             rows[-1] = first if answers is stimulus else other
             return rows
 
-        return Fault(f"{first}/{other}", "planted", wrong)
+        return Fault(f"{first}/{other}", "planted", program=wrong)
 
     def refuses(answers: Answers) -> np.ndarray:
         raise Refused("takes nothing")
@@ -34,7 +34,7 @@ def planted(stimulus: Answers) -> Iterator[Fault]:
         return np.zeros(answers.rows, np.bool_) if answers is stimulus else refuses(answers)
 
     yield from (of(True, True), of(True, False), of(False, True), of(False, False))
-    yield from (Fault("raised", "planted", refuses), Fault("elsewhere", "planted", refuses_others))
+    yield from (Fault("raised", "planted", program=refuses), Fault("elsewhere", "planted", program=refuses_others))
 
 
 def test_every_verdict(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:

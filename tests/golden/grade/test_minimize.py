@@ -7,9 +7,9 @@ import pytest
 
 from refemu import golden, units
 from refemu.arith.checks import Refused
+from refemu.golden.faults.fault import QUICK
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import minimize
-from refemu.golden.grade.fault import QUICK
 from refemu.golden.grade.grading import LIBRARY
 from refemu.golden.make.generate import collect
 

@@ -9,7 +9,8 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.golden.grade import device, input_faults
+from refemu.golden.faults import use
+from refemu.golden.grade import device
 from refemu.units.unit import Config
 from tests.golden import detecting
 
@@ -64,7 +65,7 @@ def unnoticed(name: str) -> list[str]:
     """Inputs that may stay unconnected; a device that refuses what it then sees says nothing."""
     rows = detecting.drawn(name)
     silent = []
-    for fault in input_faults.faults(rows):
+    for fault in use.faults(rows):
         if fault.id.startswith("unconnected/"):
             with suppress(Refused):
                 silent += [] if fault.wrong(rows).any() else [fault.id]

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.golden.grade import device, input_faults
+from refemu.golden.faults import use
+from refemu.golden.grade import device
 from refemu.golden.grade.answers import Answers
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
@@ -122,7 +123,7 @@ def test_every_counter_passes_seven(name: str) -> None:
 @pytest.mark.parametrize("name", COUNTERS)
 def test_a_counter_with_an_input_that_is_not_connected_is_convicted(name: str) -> None:
     answers = detecting.rows_of(name)
-    faults = [each for each in input_faults.faults(answers) if each.id.startswith("unconnected/")]
+    faults = [each for each in use.faults(answers) if each.id.startswith("unconnected/")]
     assert faults and all(each.wrong(answers).any() for each in faults)
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from refemu import units
+from refemu.golden.faults import use
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import device, input_faults
+from refemu.golden.grade import device
 from refemu.golden.grade.answers import Answers
 from refemu.units import variant as other
 from refemu.units.unit import Config
@@ -157,7 +158,7 @@ def test_a_rounded_reciprocal_gives_other_words() -> None:
 
 def unconnected(name: str, config: str, port: str) -> int:
     answers = committed(name, config)
-    (fault,) = (each for each in input_faults.faults(answers) if each.id == f"unconnected/in.{port}")
+    (fault,) = (each for each in use.faults(answers) if each.id == f"unconnected/in.{port}")
     return int(fault.wrong(answers).sum())
 
 

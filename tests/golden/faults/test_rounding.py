@@ -5,8 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from refemu.arith import dot, fp16, integers, rounding, sums
-from refemu.golden.grade import rounding as wrong_rounding
+from refemu.arith import dot, fp16, integers, rounding, sums, tables
+from refemu.golden.explain.search import Search
+from refemu.golden.faults import rounding as wrong_rounding
+from tests.golden.explain import made
 from tests.golden.grade import plain
 
 
@@ -74,9 +76,8 @@ def test_a_unit_has_the_faults_of_what_it_uses_and_all_comes_back() -> None:
     answers = plain.committed("fp2half-paper")
     faults = plain.by_id(wrong_rounding.faults, answers)
 
-    assert set(faults) == {
-        f"fp16/{rule}" for rule in ("truncate", "half_away", "half_up", "half_down", "odd", "flush", "saturate")
-    }
+    rules = ("truncate", "half_away", "half_up", "half_down", "odd", "flush", "saturate")
+    assert set(faults) == {*(f"fp16/{rule}" for rule in rules), "fp16/truncate/overflow", "fp16/saturate/finite"}
     assert all(fault.wrong(answers).any() for fault in faults.values())
     assert plain.by_id(wrong_rounding.faults, plain.committed("concat-a4")) == {}
     assert before == (fp16._round, rounding.require_mode, sums.reduce, dot.reduce, dot._arithmetic, integers.wrap)
@@ -91,3 +92,22 @@ def test_orders_of_sums_and_fusing() -> None:
         for name, order in wrong_rounding._ORDERS.items()
     }
     assert right == 1.0 and [float(total) for total in other.values()] == [3.0, 2.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize(("rule", "id"), [("truncate", "rounding"), ("saturate", "saturate"), ("flush", "flush")])
+def test_a_function_table_that_is_rounded_otherwise_is_named(rule: str, id: str) -> None:
+    rows = made.golden("functional", "exp")
+    arrays = made.outputs(rows)
+    with np.errstate(all="ignore"):
+        exact = tables.exact16("exp")[rows.arrays["in.x"].astype(np.int64)]
+        arrays["out.y"][...] = fp16.bits(fp16.canonical(fp16.narrow(wrong_rounding.rounded16(rule, exact, fp16.IEEE))))
+    best = Search(made.table(rows, arrays)).run()[0]
+
+    assert (arrays["out.y"] != rows.arrays["out.y"]).any()
+    assert [fault.name for fault in best.story.guesses] == [id] and best.score.perfect
+
+
+def test_overflow_to_the_largest_number_keeps_infinite_operands() -> None:
+    x = np.array([7e4, -np.inf, 1.0], np.float32)
+    assert wrong_rounding._finite(x, fp16.IEEE).tolist() == [fp16.MAX, -np.inf, 1.0]
+    assert wrong_rounding._infinite("truncate", x, fp16.IEEE).tolist() == [np.inf, -np.inf, 1.0]

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from refemu.golden.grade import bits
+from refemu.golden.faults import bits
 from refemu.golden.grade.answers import Answers
 from tests.golden.grade import plain
 from tests.golden.grade.plain import Row
@@ -31,8 +31,12 @@ def test_every_bit_is_that_of_a_device(blender: Answers, meter: Answers) -> None
                     assert faults[f"inverted/{where}"].wrong(answers).tolist() == plain.wrong(answers, device)
 
 
-def test_there_are_three_for_every_bit(blender: Answers) -> None:
-    assert len(plain.by_id(bits.faults, blender)) == 3 * (2 * 5 + 16 + 1)
+def test_three_for_every_bit_and_the_wires_of_every_output(blender: Answers) -> None:
+    ids = list(plain.by_id(bits.faults, blender))
+    wires = [id for id in ids if id.startswith("crossed/") or id.count("/") > 3]
+    assert len(ids) - len(wires) == 3 * (2 * 5 + 16 + 1)
+    # all inverted, reversed, every two of 5 bits, neighbours of 16
+    assert len(wires) == (2 + 10) + (2 + 15)
 
 
 def test_a_bit_under_a_mask_tells_nothing(blender: Answers) -> None:

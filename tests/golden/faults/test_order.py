@@ -2,7 +2,7 @@
 
 import pytest
 
-from refemu.golden.grade import order
+from refemu.golden.faults import order
 from refemu.golden.grade.answers import Answers
 from tests.golden.grade import plain
 from tests.golden.grade.plain import Row

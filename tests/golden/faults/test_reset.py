@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from refemu.golden.grade import device, reset
+from refemu.golden.faults import reset
+from refemu.golden.grade import device
 from refemu.golden.grade.answers import Answers
 from tests.golden.grade import plain
 

@@ -1,6 +1,6 @@
 """The names of the classes are those of the library, in its order."""
 
-from refemu.golden.grade.fault import CLASSES, QUICK
+from refemu.golden.faults.fault import CLASSES, QUICK
 from refemu.golden.grade.grading import LIBRARY
 
 

@@ -1,11 +1,13 @@
 """Registers with fewer bits: a multiply-accumulate unit restated in plain Python with a narrow accumulator."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
-from refemu.golden.grade import stepping, width
+from refemu.golden.faults import width
+from refemu.golden.grade import stepping
 from refemu.golden.grade.answers import Answers
 from refemu.units.ports import Port
 from tests.golden.grade import plain
@@ -57,20 +59,23 @@ def test_a_width_that_shows_nothing_stands_for_wider_ones(monkeypatch: pytest.Mo
     outcomes = [fault.wrong(small).any() for fault in faults[:10]]
     assert outcomes == [True] * 9 + [False]  # 240 needs nine bits with its sign
 
-    monkeypatch.setattr(stepping, "wrong", lambda *args, **named: pytest.fail("it runs"))
+    monkeypatch.setattr(stepping, "wrong", lambda *args: pytest.fail("it runs"))
     assert not any(fault.wrong(small).any() for fault in faults[10:])
 
 
 def test_narrowing_keeps_low_bits_and_their_sign() -> None:
-    from types import SimpleNamespace as State
-
-    assert width.narrowed(Port("x", 8), 3)(same := State(x=5)) is same
-    cut = width.narrowed(Port("x", 8, 2, signed=True), 3)
-
-    import dataclasses
-
     @dataclasses.dataclass(frozen=True)
     class Pair:
-        x: tuple[int, int]
+        x: Any
 
-    assert cut(Pair((4, -5))).x == (-4, 3)
+    same = Pair(5)
+    assert width._held(Port("x", 8), 3, same) is same
+    assert width._held(Port("x", 8, 2, signed=True), 3, Pair((4, -5))).x == (-4, 3)
+
+
+@pytest.mark.parametrize(("value", "signed", "bits"), [(0, True, 0), (-1, True, 1), (5, False, 3), ((4, -9), True, 5)])
+def test_bits_that_a_value_needs(value: Any, signed: bool, bits: int) -> None:
+    port = Port("x", 8, 2, signed=signed)
+    assert width._needed(port, value) == (1 if value == -1 else bits)
+    held = [width._low(port, width._needed(port, value), each) for each in np.atleast_1d(value).tolist()]
+    assert held == np.atleast_1d(value).tolist()

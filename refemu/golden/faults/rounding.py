@@ -4,33 +4,36 @@ One primitive of refemu.arith is exchanged while the readable unit runs. Which o
 cases: a device differs in what the unit does, and in nothing else.
 """
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, get_args
 
 import numpy as np
 
-from refemu.arith import dot, fp16, fp32, integers, orders, rounding, sums
-from refemu.arith.checks import Refused
+from refemu.arith import dot, fp16, fp32, integers, orders, rounding, sums, tables
+from refemu.golden.faults.fault import Exchange, Fault, exchanged, short
 from refemu.golden.grade import device, slices
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.fault import Fault
 
-Change = tuple[Any, str, Callable[..., Any]]  #: module, name of a function, what stands in its place
 _round, _require_mode, _reduce, _arithmetic = fp16._round, rounding.require_mode, sums.reduce, dot._arithmetic
-_wrap, _saturate = integers.wrap, integers.saturate
+_wrap, _saturate, _table16 = integers.wrap, integers.saturate, tables.table16
+#: prefix of an id -> name in a diagnosis
+_NAMES = {"order": "order", "fused": "fused", "separate": "fused", "wrap": "saturate", "saturate": "wrap"}
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
     """Those of the primitives that the unit uses."""
     present = used(answers)
-    for name, says, changes in library():
-        if name.split("/")[0] in present:
-            yield Fault(name, says, partial(_wrong, changes), slices.tried)
+    for id, says, changes in library():
+        first, mode = id.split("/")[:2]
+        if first in present:
+            name = _NAMES.get(first, mode if mode in ("flush", "saturate") else "rounding")
+            parameters = {"port": ", ".join(map(short, answers.ports)), "mode": mode} if name == "rounding" else {}
+            yield Fault(id, says, name, parameters, arithmetic=changes)
 
 
-def library() -> Iterator[tuple[str, str, list[Change]]]:
+def library() -> Iterator[tuple[str, str, list[Exchange]]]:
     """Id, what the device does, and the functions that are exchanged; an id starts with the primitive."""
     for mode in ("truncate", "half_away", "half_up", "half_down", "odd", "flush", "saturate"):
         yield f"fp16/{mode}", f"fp16 results: {mode}", [(fp16, "_round", partial(rounded16, mode))]
@@ -42,10 +45,19 @@ def library() -> Iterator[tuple[str, str, list[Change]]]:
     yield "wrap/saturate", "a sum that leaves its width saturates", [(integers, "wrap", _saturate)]
     yield "saturate/wrap", "a sum that leaves its width wraps", [(integers, "saturate", _wrap)]
     for name, order in _ORDERS.items():
-        changes: list[Change] = [(module, "reduce", partial(_reordered, order)) for module in (sums, dot)]
+        changes: list[Exchange] = [(module, "reduce", partial(_reordered, order)) for module in (sums, dot)]
         yield f"order/{name}", f"sums are added {name}", changes
     yield "fused/separate", "a fused multiply-add rounds its product first", [(dot, "_arithmetic", _separate)]
     yield "separate/fused", "a product enters its sum unrounded", [(dot, "_arithmetic", _fused)]
+    says = "fp16 results: truncate, infinity where they overflow"
+    yield "fp16/truncate/overflow", says, [(fp16, "_round", partial(_infinite, "truncate"))]
+    says = "fp16 results: the largest number where they overflow, infinity where an operand is infinite"
+    yield "fp16/saturate/finite", says, [(fp16, "_round", _finite)]
+    for rule in ("truncate", "half_away", "odd", "flush", "saturate"):  # some tables have no tie
+        changes = _in_place_of_tables(partial(_entries, rule))
+        yield f"table/{rule}", f"entries of the function table: {rule}", changes
+        alike: list[Exchange] = [(fp16, "_round", partial(rounded16, rule))]
+        yield f"table/{rule}/fp16", f"entries of the function table and fp16 results: {rule}", [*changes, *alike]
 
 
 _ORDERS: dict[str, Any] = {
@@ -104,19 +116,30 @@ def _fused(request: Any) -> Any:
     return (add, lambda s, term: fp32.fma32(term[0], term[1], s), leaf) if request.acc == "fp32" else (add, step, leaf)
 
 
-def _wrong(changes: list[Change], answers: Answers) -> np.ndarray:
-    different = np.zeros(answers.rows, np.bool_)
-    with exchanged(changes):
-        for first, block in slices.parts(answers):
-            try:
-                got = device.readable(answers.unit, answers, block)
-            except Exception as error:  # whatever a wrong device does
-                raise Refused(f"{type(error).__name__}: {error}") from error
-            rows = device.unlike(answers, block, got)
-            different[first : first + len(rows)] = rows
-            if rows.any():
-                break
-    return different
+def _infinite(rule: str, x: np.ndarray, mode: fp16.Fp16Mode) -> np.ndarray:
+    nearest = rounded16("half_away", x, mode)
+    return np.where(np.isinf(nearest), nearest, rounded16(rule, x, mode))
+
+
+def _finite(x: np.ndarray, mode: fp16.Fp16Mode) -> np.ndarray:
+    return np.where(np.isfinite(x), rounded16("saturate", x, mode), rounded16("half_away", x, mode))
+
+
+def _in_place_of_tables(function: Callable[..., Any]) -> list[Exchange]:
+    """A function in the place of `table16` in every module that has it."""
+    return [
+        (module, "table16", function)
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("refemu.") and getattr(module, "table16", None) is _table16
+    ]
+
+
+@lru_cache(maxsize=64)
+def _entries(rule: str, name: tables.FunctionName) -> np.ndarray:
+    """Words of a function table that is rounded by another rule."""
+    with np.errstate(all="ignore"):
+        values = rounded16(rule, tables.exact16(name), fp16.IEEE)
+        return fp16.bits(fp16.canonical(fp16.narrow(values)))
 
 
 def used(answers: Answers) -> set[str]:
@@ -138,7 +161,8 @@ def used(answers: Answers) -> set[str]:
         seen.add({"fp16": "separate", "fp32": "separate"}.get(request.acc, "fused"))
         return _arithmetic(request)
 
-    changes: list[Change] = [
+    changes: list[Exchange] = [
+        *_in_place_of_tables(spy("table", _table16)),
         (fp16, "_round", spy("fp16", _round)),
         (rounding, "require_mode", mode),
         (sums, "reduce", spy("order", _reduce)),
@@ -151,13 +175,3 @@ def used(answers: Answers) -> set[str]:
         for _, (_, block) in zip(range(3), slices.parts(answers), strict=False):
             device.readable(answers.unit, answers, block)
     return seen
-
-
-@contextmanager
-def exchanged(changes: list[Change]) -> Iterator[None]:
-    """Functions of modules exchanged for others, and put back at the end."""
-    with ExitStack() as stack:
-        for module, name, function in changes:
-            stack.callback(setattr, module, name, getattr(module, name))
-            setattr(module, name, function)
-        yield

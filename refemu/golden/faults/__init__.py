@@ -1,0 +1,1 @@
+"""The library of structural faults: coverage injects them, and a diagnosis names them."""

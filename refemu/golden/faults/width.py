@@ -1,0 +1,118 @@
+"""Faults of class `width`: a register that has fewer bits.
+
+Every port that later events read is narrowed to 0, 1, 2, ... bits after each event. Narrower devices differ from the
+right one earlier, so a width that shows nothing stands for all wider ones: they are not run again.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence, Set
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from refemu.golden.explain.scoring import RIGHT
+from refemu.golden.explain.table import Table
+from refemu.golden.faults.fault import Fault, Inputs, bits_of
+from refemu.golden.grade import slices, stepping
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.stepping import Tampering
+from refemu.units.ports import Port
+
+CASES = 8  #: wrong cases from which a width is read, at most
+
+
+def faults(answers: Answers) -> Iterator[Fault]:
+    """One for every width of every register below its own."""
+    ports = answers.unit.ports(answers.config)
+    kept = {name for name, read in stepping.registers(answers).items() if read}
+    for port in (*ports.state, *ports.outputs):
+        if port.name in kept:
+            run = _Ascending(port)
+            for bits in range(port.bits):
+                yield dataclasses.replace(narrowed(port, bits), program=partial(run.wrong, bits))
+
+
+def suspected(table: Table, names: Set[str]) -> Iterator[Fault]:
+    """For every register the most bits with which each wrong case may begin to be wrong where it does.
+
+    Most of these cases must not need more bits before: a register that is too narrow seldom goes unseen.
+    """
+    ports = table.unit.ports(table.config)
+    registers = [port for port in (*ports.state, *ports.outputs) if port.name in names]
+    wrong, tried = table.wrong(table.want), 0
+    needed: dict[str, list[tuple[int, int]]] = {port.name: [] for port in registers}
+    for group in table.groups if registers else ():
+        rows = wrong[table.place(group.rows.reshape(-1))].reshape(group.rows.shape)
+        for case in np.flatnonzero(rows.any(axis=1))[: CASES - tried].tolist():
+            inputs = {name: array[case : case + 1] for name, array in group.inputs.items()}
+            for name, peaks in _peaks(table, inputs, registers, int(np.argmax(rows[case]))).items():
+                needed[name].append(peaks)
+            tried += 1
+    for port in registers:
+        bits = min((now for _, now in needed[port.name]), default=0) - 1
+        before = [earlier <= bits for earlier, _ in needed[port.name]]
+        if bits >= 0 and before.count(True) >= RIGHT * len(before):
+            yield narrowed(port, bits)
+
+
+def _peaks(table: Table, inputs: Inputs, registers: Sequence[Port], last: int) -> dict[str, tuple[int, int]]:
+    """Bits that each register needs in a case before row `last`, and up to it."""
+    now, before = dict.fromkeys((port.name for port in registers), 0), {}
+
+    def seen(state: Any) -> Any:
+        for port in registers:
+            now[port.name] = max(now[port.name], _needed(port, getattr(state, port.name)))
+        return state
+
+    for row, _ in stepping.Tampered(table.unit, table.config, Tampering(hold=seen)).operations(inputs):
+        if row == last:
+            break
+        before = dict(now)
+    return {name: (before.get(name, 0), bits) for name, bits in now.items()}
+
+
+def narrowed(port: Port, bits: int) -> Fault:
+    """A register of fewer bits."""
+    says = f"{port.name} has {bits} of its {port.bits} bits"
+    parameters, price = {"port": port.name, "bits": bits}, bits_of(port.bits)
+    cut = Tampering(hold=partial(_held, port, bits))
+    return Fault(
+        f"narrowed/{port.name}/{bits}", says, "width", parameters, price, registers=cut, looked_at=slices.tried
+    )
+
+
+class _Ascending:
+    """The devices of one register, asked for in the order of their widths."""
+
+    def __init__(self, port: Port) -> None:
+        self.port = port
+        self.silent: dict[int, int] = {}  #: by identity of a stimulus: the least width that shows nothing
+
+    def wrong(self, bits: int, answers: Answers) -> np.ndarray:
+        if bits >= self.silent.get(id(answers), self.port.bits):
+            return np.zeros(answers.rows, np.bool_)
+        rows = narrowed(self.port, bits).wrong(answers)
+        if not rows.any():
+            self.silent[id(answers)] = bits
+        return rows
+
+
+def _held(port: Port, bits: int, state: Any) -> Any:
+    """State in which a port has the low bits of each lane, two's complement where it is signed."""
+    value = getattr(state, port.name)
+    low = tuple(_low(port, bits, each) for each in value) if isinstance(value, tuple) else _low(port, bits, value)
+    return state if low == value else dataclasses.replace(state, **{port.name: low})
+
+
+def _low(port: Port, bits: int, value: int) -> int:
+    low = int(value) & (1 << bits) - 1
+    return low - (1 << bits) if port.signed and bits and low >> (bits - 1) else low
+
+
+def _needed(port: Port, value: Any) -> int:
+    """Bits that a register needs for a value, 0 for 0."""
+    if isinstance(value, tuple):
+        return max((_needed(port, each) for each in value), default=0)
+    number = int(value)
+    return (max(number, ~number).bit_length() + 1 if port.signed else number.bit_length()) if number else 0
