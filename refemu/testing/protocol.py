@@ -376,7 +376,7 @@ def compiled_form_equals_unit_on_drawn_inputs(unit: AnyUnit, name: str) -> None:
         same = unit.evaluate(config, stimulus, jit=False).equals(unit.evaluate(config, stimulus))
         require(same, f"the twin gives other bits on {before}")
         for port, array in stimulus.items():
-            require(np.array_equal(array, before[port]), f"the twin changes its input {port}")
+            require(np.array_equal(array, before[port]), f"the compiled form changes its input {port}")
 
     any_inputs()
 

@@ -190,6 +190,11 @@ def edges(operations: Mapping[str, np.ndarray], cases: Sequence[Edges]) -> dict[
     return {"start": table[..., 0]} | {name: array[table[..., 1]] for name, array in operations.items()}
 
 
+def side_by_side(cases: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Inputs of several cases of equal length."""
+    return {name: np.stack([each[name] for each in cases]) for name in cases[0]}
+
+
 def in_turn(numbers: Sequence[int], events: int, gap: int = 0) -> list[tuple[int, int]]:
     """Operations in turn; rows that take nothing have the operands of those that follow, from the next but one on.
 

@@ -82,7 +82,7 @@ def test_a_twin_that_changes_its_inputs_is_found(notebook: ModuleType) -> None:
     exec(CLIPPER.replace('compiled_run="none"', 'compiled_run="notebook:wrong"'), vars(notebook))
     vars(notebook)["wrong"] = wrong
     notebook.__spec__ = sys.__spec__
-    with pytest.raises(AssertionError, match="the twin changes its input value"):
+    with pytest.raises(AssertionError, match="the compiled form changes its input value"):
         protocol.compiled_form_equals_unit_on_drawn_inputs(vars(notebook)["UNIT"], "b4")
 
 

@@ -1,11 +1,11 @@
 """Rows of the clocked form of a unit beside those of the oracle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units.unit import AnyUnit, Config
+from refemu.units.unit import AnyUnit, Config, Kind
 
 
 def reset(unit: AnyUnit, config: Mapping[str, Any], **registers: Any) -> dict[str, Any]:
@@ -26,3 +26,18 @@ def assert_rows(unit: AnyUnit, config: Mapping[str, Any], result: Any, expected:
     assert {name: getattr(result, name) for name in unit.counters} == {
         name: expected[-1][name] for name in unit.counters
     }
+
+
+def assert_cases(
+    unit: AnyUnit,
+    name: str,
+    kind: Kind,
+    run: Any,
+    expected: Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], Any],
+) -> None:
+    """Every golden case of a configuration, each device by itself. expected: rows of the oracle for its inputs."""
+    config = unit.configs[name]
+    for case in unit.cases(config, kind, 0):
+        for device in range(len(next(iter(case.inputs.values())))):
+            inputs = {port: values[device] for port, values in case.inputs.items()}
+            assert_rows(unit, config, run(**inputs, **config), expected(config, inputs))

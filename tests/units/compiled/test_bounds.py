@@ -79,6 +79,7 @@ def test_bounds_are_no_wider_than_they_must_be(text: str, bounds: tuple[int, int
     [
         ("a << 60", r"a << 60 may leave 64 bits: 0 to 29[0-9]{19}"),
         ("1 << a", "1 << a may be a shift by 255"),
+        ("0 << 64", "0 << 64 may be a shift by 64"),
         ("a % b", "a % b may be a divisor of 0"),
         ("v[b + 2]", r"v\[b \+ 2\] may be an index of 2 to 5 of 4"),
         ("a * a * a * a * a * a * a * a", "may leave 64 bits"),

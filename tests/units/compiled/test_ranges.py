@@ -17,7 +17,9 @@ FEW = [Range(low, high) for low, high in itertools.combinations_with_replacement
 @pytest.mark.parametrize(
     ("kind", "operation"), [(ast.BitAnd, operator.and_), (ast.BitOr, operator.or_), (ast.BitXor, operator.xor)]
 )
-def test_bits_of_every_small_pair_lie_within(kind: type[ast.operator], operation: Callable[[int, int], int]) -> None:
+def test_bits_of_every_small_pair_are_within_bounds(
+    kind: type[ast.operator], operation: Callable[[int, int], int]
+) -> None:
     for a, b in itertools.product(FEW, FEW):
         values = [operation(x, y) for x in range(a.low, a.high + 1) for y in range(b.low, b.high + 1)]
         low, high = OPERATIONS[kind](a, b)

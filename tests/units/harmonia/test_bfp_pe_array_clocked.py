@@ -16,7 +16,7 @@ from refemu.units.harmonia.bfp_pe_array import operands
 from refemu.units.harmonia.bfp_pe_array_clocked import UNIT, BfpPeArrayClocked, edges
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import idle
 from tests.oracles.harmonia import array, units
-from tests.units.clocked_rows import assert_rows
+from tests.units.clocked_rows import assert_cases, assert_rows
 
 IMPLEMENTATIONS = [pytest.param(bfp_pe_array_clocked.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 SMALL: dict[str, Any] = {
@@ -71,12 +71,10 @@ def test_edges_equal_the_oracle(
 @pytest.mark.parametrize("name", UNIT.configs)
 @pytest.mark.parametrize("kind", ["paper", "edge", "random"])
 def test_golden_cases_equal_the_oracle(run: Any, name: str, kind: Any) -> None:
-    config = UNIT.configs[name]
-    for case in UNIT.cases(config, kind, 0):
-        for device in range(len(case.inputs["mode"])):
-            ports = {port: values[device] for port, values in case.inputs.items()}
-            lists = {port: values.tolist() for port, values in ports.items()}
-            assert_rows(UNIT, config, run(**ports, **config), array.simulate(**config, inputs=lists))
+    def simulated(config: Any, inputs: Any) -> Any:
+        return array.simulate(**config, inputs={port: values.tolist() for port, values in inputs.items()})
+
+    assert_cases(UNIT, name, kind, run, simulated)
 
 
 def tensors(kind: str, rows: int, columns: int, inner: int) -> dict[str, np.ndarray]:

@@ -79,6 +79,11 @@ def vector(t: KMeansTensor, i: int) -> formats.Vector:
     )
 
 
+def vectors(t: KMeansTensor) -> list[formats.Vector]:
+    """The vectors of a tensor as the oracle has them."""
+    return [vector(t, i) for i in range(len(t.rows()))]
+
+
 def words(y: np.ndarray) -> Any:
     """fp16 patterns as nested lists of ints."""
     return y.view(np.uint16).tolist()

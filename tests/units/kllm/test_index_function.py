@@ -14,6 +14,7 @@ from refemu.units.kllm import index_function
 from refemu.units.kllm.index_function import IndexFunction, relu
 from refemu.units.kllm.index_function import compiled as index_function_compiled
 from tests.oracles.kllm import formats, functions
+from tests.units.kllm.kmeans_operands import vectors
 
 IMPLEMENTATIONS = [
     pytest.param(index_function.apply, id="unit"),
@@ -26,21 +27,6 @@ NAMES = ["silu", "gelu_erf", "gelu_tanh", "tanh", "sigmoid", "relu"]
 
 def encoded(x: np.ndarray = ROWS, k: int = 1, codebook: Codebook = CODEBOOK) -> KMeansTensor:
     return KMeans(codebook, TopK(k=k) if k else None).encode(x)
-
-
-def vectors(tensor: KMeansTensor) -> list[formats.Vector]:
-    """The oracle's vectors, one per row of a tensor of two axes."""
-    apart = np.cumsum([0, *np.count_nonzero(tensor.mask, axis=1)])
-    return [
-        formats.Vector(
-            tensor.codebook.values.tolist(),
-            tensor.index[r].tolist(),
-            int(tensor.scale[r]),
-            tensor.mask[r].astype(int).tolist(),
-            tensor.outlier[apart[r] : apart[r + 1]].tolist(),
-        )
-        for r in range(tensor.shape[0])
-    ]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -16,7 +16,8 @@ from refemu.units.kllm import index_norm
 from refemu.units.kllm.index_norm import IndexNorm
 from refemu.units.kllm.index_norm import compiled as index_norm_compiled
 from tests.oracles import fp16
-from tests.oracles.kllm import formats, functions
+from tests.oracles.kllm import functions
+from tests.units.kllm.kmeans_operands import vectors
 
 IMPLEMENTATIONS = [
     pytest.param(index_norm.divisors, id="unit"),
@@ -37,21 +38,6 @@ STATS = {
 
 def encoded(x: np.ndarray = ROWS, k: int = 2, codebook: Codebook = CODEBOOK) -> KMeansTensor:
     return KMeans(codebook, TopK(k=k) if k else None).encode(x)
-
-
-def vectors(tensor: KMeansTensor) -> list[formats.Vector]:
-    """The oracle's vectors, one per row of a tensor of two axes."""
-    apart = np.cumsum([0, *np.count_nonzero(tensor.mask, axis=1)])
-    return [
-        formats.Vector(
-            tensor.codebook.values.tolist(),
-            tensor.index[r].tolist(),
-            int(tensor.scale[r]),
-            tensor.mask[r].astype(int).tolist(),
-            tensor.outlier[apart[r] : apart[r + 1]].tolist(),
-        )
-        for r in range(tensor.shape[0])
-    ]
 
 
 def quotient(a: float, b: float) -> int:

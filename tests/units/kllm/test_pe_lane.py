@@ -15,7 +15,7 @@ from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.pe_lane import UNIT, PeLane
 from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
 from tests.oracles.kllm import lane as oracle
-from tests.units.clocked_rows import assert_rows
+from tests.units.clocked_rows import assert_cases, assert_rows
 
 IMPLEMENTATIONS = [pytest.param(pe_lane.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 PHASES = {name: number for number, name in enumerate(pe_lane.PHASES)}
@@ -99,11 +99,7 @@ def test_edges_equal_the_oracle(run: Any, mapping: str, merge: str, integer: boo
 @pytest.mark.parametrize("name", UNIT.configs)
 @pytest.mark.parametrize("kind", ["paper", "edge", "random"])
 def test_golden_cases_equal_the_oracle(run: Any, name: str, kind: Any) -> None:
-    config = UNIT.configs[name]
-    for case in UNIT.cases(config, kind, 0):
-        for device in range(len(case.inputs["load"])):
-            inputs = {port: values[device] for port, values in case.inputs.items()}
-            assert_rows(UNIT, config, run(**inputs, **config), expected(config, inputs))
+    assert_cases(UNIT, name, kind, run, expected)
 
 
 def tile(lane: PeLane, outliers: int = 0, **operands: Any) -> Tile:

@@ -12,7 +12,7 @@ from refemu.units.olive import olive_systolic_clocked
 from refemu.units.olive.olive_systolic_clocked import UNIT, OliveSystolicClocked
 from refemu.units.olive.olive_systolic_clocked.schedule import idle, joined, tile
 from tests.oracles.olive import array
-from tests.units.clocked_rows import assert_rows
+from tests.units.clocked_rows import assert_cases, assert_rows
 
 IMPLEMENTATIONS = [pytest.param(olive_systolic_clocked.run, id="unit"), pytest.param(UNIT.run_compiled, id="compiled")]
 SMALL: dict[str, Any] = {
@@ -62,12 +62,10 @@ def test_edges_equal_the_oracle(
 @pytest.mark.parametrize("name", UNIT.configs)
 @pytest.mark.parametrize("kind", ["paper", "edge", "random"])
 def test_golden_cases_equal_the_oracle(run: Any, name: str, kind: Any) -> None:
-    config = UNIT.configs[name]
-    for case in UNIT.cases(config, kind, 0):
-        for device in range(len(case.inputs["wide"])):
-            inputs = {port: values[device] for port, values in case.inputs.items()}
-            lists = {port: values.tolist() for port, values in inputs.items()}
-            assert_rows(UNIT, config, run(**inputs, **config), array.simulate(**config, inputs=lists))
+    def simulated(config: Any, inputs: Any) -> Any:
+        return array.simulate(**config, inputs={port: values.tolist() for port, values in inputs.items()})
+
+    assert_cases(UNIT, name, kind, run, simulated)
 
 
 def states(inputs: dict[str, np.ndarray], **config: Any) -> list[Any]:

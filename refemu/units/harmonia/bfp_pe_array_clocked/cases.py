@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.units import find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
-from refemu.units.stimuli import Seeds, random_inputs, words
+from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
 from refemu.units.unit import Cases, Config, Kind
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
@@ -366,13 +366,8 @@ def _at_once(config: Config, groups: int) -> Edges:
     return joined
 
 
-def _stacked(parts: Sequence[Edges]) -> Edges:
-    """Cases of equal length side by side."""
-    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-
-
 def _cases(kind: Kind, why: str, *parts: Edges, decision: str = "") -> Cases:
-    return Cases(kind, why, _stacked(parts), decision)
+    return Cases(kind, why, side_by_side(parts), decision)
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from refemu.units import find
-from refemu.units.stimuli import Seeds, random_inputs, words
+from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
 from refemu.units.unit import Cases, Config, Kind
 
 NAME = "pe_lane"
@@ -97,7 +97,7 @@ def _waiting(config: Config) -> Cases:
         edges[name][3:19] ^= 1
     for name in ("a_scale", "shift", "b_scale", "row_sum", "bias"):
         edges[name][3:19] ^= 0x0400  # twice or half
-    return Cases("edge", "no go for some edges, with a full tile waiting and other operands", _stacked([edges]))
+    return Cases("edge", "no go for some edges, with a full tile waiting and other operands", side_by_side([edges]))
 
 
 def _cut(config: Config) -> Cases:
@@ -109,7 +109,7 @@ def _cut(config: Config) -> Cases:
     for wait in waits:
         idle = {name: np.repeat(_quiet(name, array)[:1], wait, axis=0) for name, array in whole.items()}
         parts.append({name: np.concatenate([idle[name], array])[:length] for name, array in whole.items()})
-    return Cases("edge", "cases cut off under way, and others from reset behind them", _stacked(parts))
+    return Cases("edge", "cases cut off under way, and others from reset behind them", side_by_side(parts))
 
 
 def _operands(config: Config) -> Iterator[Cases]:
@@ -120,14 +120,14 @@ def _operands(config: Config) -> Iterator[Cases]:
     slots = [UNDEFINED[at % len(UNDEFINED)] for at in range(-(-len(UNDEFINED) // macs) * macs)]
     raw: dict[str, Any] = {"x_coded": 0, "w_coded": 0}
     factors = [np.array(slots[at : at + macs]).T for at in range(0, len(slots), macs)]
-    yield Cases("edge", why, _stacked([_edges(config, [Shape(1, macs, 1)], x=x, w=w, **raw) for x, w in factors]))
+    yield Cases("edge", why, side_by_side([_edges(config, [Shape(1, macs, 1)], x=x, w=w, **raw) for x, w in factors]))
     why = "subnormal entries and outliers of A, scale of A and outliers of B, scales of B; no bias hides them"
     parts: tuple[dict[str, Any], ...] = (
         {"table": 0x0203, "x": 0x0155, "w": 0x4C77},
         {"table": 0x0C55, "x": 0x4C77, "w": 0x0155, "a_scale": 0x0155, "b_scale": 0x7000},
         {"table": 0x0C55, "x": 0, "w": 0, "a_scale": 0x7000, "b_scale": 0x0155},
     )
-    yield Cases("edge", why, _stacked([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts]))
+    yield Cases("edge", why, side_by_side([_edges(config, [Shape(7, macs, 1)], **part, **raw) for part in parts]))
 
 
 def _unopened(config: Config) -> Cases:
@@ -136,7 +136,7 @@ def _unopened(config: Config) -> Cases:
     later = _edges(config, [Shape(3, macs, opens=0)])
     first = _edges(config, [Shape(2, macs), Shape(_slab(config), macs)])
     why = "from reset, sums start from 0 in a tile that does not open"
-    return Cases("edge", why, _stacked([{name: array[: len(later[name])] for name, array in first.items()}, later]))
+    return Cases("edge", why, side_by_side([{name: array[: len(later[name])] for name, array in first.items()}, later]))
 
 
 def _values(config: Config) -> Iterator[Cases]:
@@ -150,7 +150,7 @@ def _values(config: Config) -> Iterator[Cases]:
     yield _case("edge", "everything is an outlier", config, [Shape(6, macs, 6, masked=False)], valid=0)
     why = "each product of outliers in a column of its own, on sums that go on from reset"
     alone = _edges(config, [Shape(4, macs, macs, opens=0)], sparse=np.eye(macs, dtype=np.int64))
-    yield Cases("edge", why, _stacked([alone, alone]))
+    yield Cases("edge", why, side_by_side([alone, alone]))
     extremes: tuple[tuple[str, dict[str, Any]], ...] = (
         ("the product of the scales leaves fp16", {"a_scale": LARGE, "b_scale": LARGE}),
         ("the weighted sum leaves fp16", {"table": LARGE}),
@@ -183,11 +183,11 @@ def _registers(config: Config) -> Iterator[Cases]:
     table = np.resize(ALTERNATE, _entries(config))
     edges = _laid(config, _stream(config, _lane(config), shapes, None), tiles, table)
     edges["outliers"] = np.where(edges["closes"] == 1, edges["outliers"], edges["a_scale"])
-    yield Cases("edge", "every bit of the operands and flags of a tile, up and down", _stacked([edges]))
+    yield Cases("edge", "every bit of the operands and flags of a tile, up and down", side_by_side([edges]))
     edges = _edges(config, [Shape(1, 1, 1)])
     most = 1 << 15
     edges["outliers"] = edges["outliers"] * most
-    yield Cases("edge", f"a tile of {most} outliers begins", _stacked([{n: x[:-2] for n, x in edges.items()}]))
+    yield Cases("edge", f"a tile of {most} outliers begins", side_by_side([{n: x[:-2] for n, x in edges.items()}]))
 
 
 def _widths(config: Config) -> Iterator[Cases]:
@@ -198,7 +198,7 @@ def _widths(config: Config) -> Iterator[Cases]:
         return
     for part in range(parts):
         why = f"indices of part {part} of {parts}, and their neighbours, until their registers are full"
-        yield Cases("edge", why, _stacked([_full(config, part, max(_entries(config) // parts, 1))]))
+        yield Cases("edge", why, side_by_side([_full(config, part, max(_entries(config) // parts, 1))]))
 
 
 def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
@@ -252,7 +252,7 @@ def _crowded(config: Config, why: str) -> Cases:
         base[name] = (np.arange(base[name].size) * 7 // 3).reshape(shape) % limit
     base["load"][:] = 1
     base["last"], base["tile_end"] = (np.array(np.arange(count) % n == n - 2, np.int64) for n in (3, 4))
-    return Cases("edge", why, _stacked([base]), "D-kllm-45")
+    return Cases("edge", why, side_by_side([base]), "D-kllm-45")
 
 
 def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
@@ -267,7 +267,7 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
         schedule = schedule or feed.picks(lane, stream, tiles)
         blocks.append(feed.edges(lane, schedule, stream, tiles, table))
     why = "products of drawn indices, centroids between 2^-6 and 1, one position in eight out"
-    yield Cases("random", why, _stacked(blocks))
+    yield Cases("random", why, side_by_side(blocks))
     ports = find(NAME).ports(config).inputs
     inputs = random_inputs(NAME, ports, (2, EDGES), seed)
     inputs["outliers"] &= 1  # a tile of thousands would outlast the case
@@ -390,12 +390,7 @@ def _quiet(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _case(kind: Kind, why: str, config: Config, shapes: Sequence[Shape], decision: str = "", **more: Any) -> Cases:
-    return Cases(kind, why, _stacked([_edges(config, shapes, **more)]), decision)
-
-
-def _stacked(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Cases of equal length side by side."""
-    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+    return Cases(kind, why, side_by_side([_edges(config, shapes, **more)]), decision)
 
 
 def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

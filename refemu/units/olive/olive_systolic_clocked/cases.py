@@ -3,13 +3,13 @@
 Stimuli only: every answer comes from the unit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from refemu.units import find
-from refemu.units.stimuli import Seeds, random_inputs, words
+from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
 from refemu.units.unit import Cases, Config, Kind
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
@@ -84,7 +84,7 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
             pairs = (drawn >> np.uint64(64 - bits)).astype(np.int64)
             biases = _biases(config, wide)
             blocks.append(_schedule().tile(pairs[: grid[0]], pairs[grid[0] :], biases, rows, cols, wide))
-        yield Cases("random", f"uniform pairs of {4 << wide} bits at the formats' biases", _stacked(blocks))
+        yield Cases("random", f"uniform pairs of {4 << wide} bits at the formats' biases", side_by_side(blocks))
     ports = find(NAME).ports(config).inputs
     yield Cases("random", "uniform values on all ports", random_inputs(NAME, ports, (1, 24), seed))
 
@@ -217,13 +217,8 @@ def _illegal(config: Config, side: str) -> Edges:
     return _schedule().joined(*parts)
 
 
-def _stacked(parts: Sequence[Edges]) -> dict[str, np.ndarray]:
-    """Cases of equal length side by side."""
-    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
-
-
 def _cases(kind: Kind, why: str, *parts: Edges, decision: str = "") -> Cases:
-    return Cases(kind, why, _stacked(parts), decision)
+    return Cases(kind, why, side_by_side(parts), decision)
 
 
 def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
