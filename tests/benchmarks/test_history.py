@@ -51,7 +51,7 @@ def test_schema_rejects_other_records(change):
 def test_a_damaged_line_is_named(file):
     file.write_text(file.read_text() + "{half")
 
-    with pytest.raises(history.Unusable, match="line 10 is no record"):
+    with pytest.raises(history.Unusable, match="line 10 is not a record"):
         history.read(file)
 
 

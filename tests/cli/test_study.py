@@ -286,7 +286,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
     out, err = capsys.readouterr()
 
     assert out == "" and "measurements" not in err
-    assert f"study: {option} must be a {'file' if option == '--plot' else 'folder'}" in err and str(place) in err
+    assert (
+        f"study: {option} must be a {'file' if option == '--plot' else 'writable folder'}" in err and str(place) in err
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder here in which nothing can be made")

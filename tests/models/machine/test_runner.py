@@ -80,7 +80,7 @@ def test_invalid_requests_are_rejected(words: dict[str, object], message: str) -
 
 
 @pytest.mark.parametrize(
-    ("name", "part"), [("tiny-mistral", "rotary scaling, sliding windows"), ("tiny-qwen3", "norms of q and k")]
+    ("name", "part"), [("tiny-mistral", "rotary scaling and sliding windows"), ("tiny-qwen3", "norms of q and k")]
 )
 def test_parts_without_accelerator_are_named_in_the_error(name: str, part: str) -> None:
     """A cost would leave them out without a word."""

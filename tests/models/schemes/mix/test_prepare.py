@@ -160,7 +160,7 @@ def test_stored_calibration_serves_part_with_same_weights(tmp_path: Any) -> None
     stored = f"{part('kllm-a4')},calibration={tmp_path}/a4.npz"
 
     assert logits(prepared(f"{stored}+fp16")) == logits(prepared(f"{part('kllm-a4')}+fp16"))
-    with pytest.raises(Refused, match="made for weights_sha256"):
+    with pytest.raises(Refused, match="weights_sha256 must be"):
         models.prepare("tiny", f"{stored}+harmonia-kv4")
 
 
