@@ -141,13 +141,13 @@ def use(binaries: Path, folder: Path) -> None:
 
 
 def in_verilog(binaries: Path, folder: Path) -> None:
-    """The Verilog encoder passes its set, which convicts its planted bugs; a simulator must be there in CI."""
+    """The Verilog encoder passes its set, which detects its planted bugs; a simulator must be there in CI."""
     if not shutil.which("iverilog"):
         require(not os.environ.get("CI"), "no Icarus Verilog for the encoder in Verilog: apt-get install iverilog")
         print("-  no Icarus Verilog: the encoder in Verilog is left out")
         return
     told = run([binaries / "python", folder / "refemu-mx" / "rtl" / "run.py", "verilog"], folder)
-    require("bugs are convicted" in told, "the golden set convicts every planted bug")
+    require("bugs are detected" in told, "the golden set detects every planted bug")
 
 
 def started(binaries: Path, folder: Path) -> None:

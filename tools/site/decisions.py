@@ -42,11 +42,11 @@ def _entry(id: str) -> Iterator[str]:
     rows: list[list[object]] = [
         [link(each.unit), each.says.replace("|", "\\|"), code(each.set), each.rows] for each in entry.variants
     ]
-    yield table(["unit", "other answer", "committed set that tells it best", "rows that differ"], rows)
+    yield table(["unit", "variant", "committed set that detects it best", "rows that differ"], rows)
     for unit, reason in entry.unobservable.items():
-        yield f"{link(unit)}: no other answer shows: {linked(reason)}\n"
+        yield f"{link(unit)}: no variant can be detected: {linked(reason)}\n"
     taken = [f"`{place.file}` {code(place.name)}".strip() for place in places.of_decision(id)]
-    yield f"- Taken in {'; '.join(taken)}"
+    yield f"- Implemented in {'; '.join(taken)}"
     names = parameters_of_decision(id)
     if names:
         yield f"- Set by {', '.join(link(name) for name in names)}"

@@ -1,4 +1,4 @@
-"""Guesses of other arithmetic below a unit: those of class `rounding` of `grade`, overflows, function tables."""
+"""Guesses of different arithmetic below a unit: class `rounding` of `grade`, overflows, function tables."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -17,12 +17,12 @@ from refemu.units.unit import Cases
 
 #: prefix of an id in the library of `grade` -> structural class
 _CLASSES = {"order": "order", "fused": "fused", "separate": "fused", "wrap": "saturate", "saturate": "wrap"}
-_ROUNDINGS = ("truncate", "half_away", "odd", "flush", "saturate")  #: of a table: all entries of some lie on no tie
+_ROUNDINGS = ("truncate", "half_away", "odd", "flush", "saturate")  #: of a table; some tables have no tie
 _table16 = tables.table16
 
 
 def guesses(table: Table) -> Iterator[Guess]:
-    """One for each primitive that the unit uses, with its exchange."""
+    """A guess for each primitive of the unit and its replacement."""
     present = _used(table)
     for name, says, changes in (*rounding.library(), *_overflows(), *_tables()):
         first, _, mode = name.partition("/")
@@ -34,7 +34,7 @@ def guesses(table: Table) -> Iterator[Guess]:
 
 
 def _used(table: Table) -> set[str]:
-    """Primitives that the readable unit calls in its first cases: as of `grade`, and `table`."""
+    """Primitives that the readable unit calls in its first cases: those of `grade`, and `table`."""
     seen: set[str] = set()
 
     def table16(name: Any) -> np.ndarray:
@@ -48,7 +48,7 @@ def _used(table: Table) -> set[str]:
 
 
 def _overflows() -> Iterator[tuple[str, str, list[Change]]]:
-    """Of units that treat what is too large otherwise than the mode of the library does."""
+    """Guesses for units whose overflows differ from those of the library's mode."""
     says = "fp16 results: truncate, infinity where they overflow"
     yield "fp16/truncate", says, [(fp16, "_round", partial(_infinite, "truncate"))]
     says = "fp16 results: the largest number where they overflow, infinity where an operand is infinite"
@@ -65,7 +65,7 @@ def _finite(x: np.ndarray, mode: fp16.Fp16Mode) -> np.ndarray:
 
 
 def _tables() -> Iterator[tuple[str, str, list[Change]]]:
-    """Function tables that are rounded in another way; what is computed beside them rounds as before, or alike."""
+    """Function tables that are rounded differently; other computations round as before, or like the table."""
     for rule in _ROUNDINGS:
         changes = _in_place_of_tables(partial(_entries, rule))
         beside: list[Change] = [(fp16, "_round", partial(rounding.rounded16, rule))]
@@ -74,7 +74,7 @@ def _tables() -> Iterator[tuple[str, str, list[Change]]]:
 
 
 def _in_place_of_tables(function: Callable[..., Any]) -> list[Change]:
-    """A function in the place of `table16` in every module that has it."""
+    """Replace `table16` in every module that has it."""
     return [
         (module, "table16", function)
         for name, module in sorted(sys.modules.items())
@@ -84,7 +84,7 @@ def _in_place_of_tables(function: Callable[..., Any]) -> list[Change]:
 
 @lru_cache(maxsize=64)
 def _entries(rule: str, name: tables.FunctionName) -> np.ndarray:
-    """Words of a function table that is rounded by another rule."""
+    """Words of a function table rounded by another rule."""
     with np.errstate(all="ignore"):
         values = rounding.rounded16(rule, tables.exact16(name), fp16.IEEE)
         return fp16.bits(fp16.canonical(fp16.narrow(values)))

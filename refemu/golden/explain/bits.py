@@ -14,14 +14,14 @@ from refemu.golden.files import fields
 from refemu.golden.grade import words as other_words
 from refemu.units.ports import Port
 
-Change = Callable[[np.ndarray, Port], Any]  #: words as the device gives them
-ALMOST = 0.6  #: share of the cells of a lane in which a bit must differ to be inverted
-FEW = 8  #: bits of a port of which every two are tried crossed, at most
-CROSSED = 1024  #: cells from which crossed wires are read, at most
+Change = Callable[[np.ndarray, Port], Any]  #: words of the device
+ALMOST = 0.6  #: share of a lane's cells in which an inverted bit differs
+FEW = 8  #: most bits of a port whose pairs are tried crossed
+CROSSED = 1024  #: most cells used to find crossed wires
 
 
 def guesses(table: Table, words: Words) -> Iterator[Guess]:
-    """Changes of the words of single arrays that their differences suggest."""
+    """Changes of single arrays that their differences suggest."""
     for name, port in table.ports.items():
         unlike = table.unlike(name, words[name])
         if unlike.any():
@@ -47,7 +47,7 @@ def _apply(name: str, change: Change, table: Table, words: Words) -> Words:
 
 
 def _single(table: Table, words: Words, name: str, port: Port, unlike: np.ndarray) -> Iterator[Guess]:
-    """Bits that are constant in some lane, or the opposite."""
+    """Bits that are constant or inverted in some lane."""
     got, price = table.got[name], bits_of(2 * port.bits)
     always: dict[int, list[int]] = {0: [], 1: []}
     for bit in range(port.bits):
@@ -86,7 +86,7 @@ def flipped(word: int, codes: np.ndarray, port: Port) -> Any:
 
 
 def _crossed(table: Table, words: Words, name: str, port: Port, unlike: np.ndarray) -> Iterator[Guess]:
-    """Wires that are crossed, read off a matrix of agreement of bits."""
+    """Crossed wires, from a matrix of agreement between bits."""
     if port.bits < 2:
         return
     lanes = np.flatnonzero((unlike != 0).any(axis=0))
@@ -94,7 +94,7 @@ def _crossed(table: Table, words: Words, name: str, port: Port, unlike: np.ndarr
     some = np.flatnonzero(unlike[:, lanes].reshape(-1))[:CROSSED]
     a, b = (_bits(array[some], port.bits) for array in (got, want))
     agree = integers.matmul(a.T, b) + integers.matmul((1 - a).T, 1 - b)
-    agree[np.diag_indices(port.bits)] *= 2  # a wire that may be straight is
+    agree[np.diag_indices(port.bits)] *= 2  # prefer straight wires
     source = np.argmax(agree, axis=1)
     moved = np.flatnonzero(source != np.arange(port.bits))
     if len(moved) and np.array_equal(np.sort(source, kind="stable"), np.arange(port.bits)):
@@ -107,7 +107,7 @@ def _crossed(table: Table, words: Words, name: str, port: Port, unlike: np.ndarr
 
 
 def _few(name: str, port: Port) -> Iterator[Guess]:
-    """All bits inverted, and every two wires of a narrow port crossed, which seldom set bits do not show."""
+    """All bits inverted, and pairs of crossed wires of a narrow port, which rarely set bits do not show."""
     if 1 < port.bits <= FEW:
         every = list(range(port.bits))
         all_ = partial(flipped, (1 << port.bits) - 1)
@@ -133,7 +133,7 @@ def permuted(permutation: list[int], codes: np.ndarray, port: Port) -> Any:
 
 
 def _whole(name: str, port: Port) -> Iterator[Guess]:
-    """Words in another arrangement, or another kind of number."""
+    """Words rearranged, or read as another kind of number."""
     for id, says, change in other_words.changes(port):
         known = {"bytes": "byte_swap", "nibbles": "nibble_swap", "sign_magnitude": "sign"}
         yield guess(name, known.get(id, id), says, change)
@@ -200,7 +200,7 @@ def _infinity(codes: np.ndarray, port: Port) -> Any:
 
 def _subnormal(signed: bool, codes: np.ndarray, port: Port) -> Any:
     infinity = int(_infinity(codes, port))
-    least = codes.dtype.type(infinity & -infinity)  # of the normal numbers: the lowest bit of the exponent
+    least = codes.dtype.type(infinity & -infinity)  # of normal numbers: the lowest bit of the exponent
     zero = codes & _top(codes, port) if signed else np.zeros_like(codes)
     return np.where(_magnitude(codes, port) < least, zero, codes)
 
@@ -226,7 +226,7 @@ def _zero_nan(codes: np.ndarray, port: Port) -> Any:
 
 
 def _narrow(table: Table, name: str, port: Port) -> Iterator[Guess]:
-    """Fewer bits, as many as the device ever used; and numbers that stop at its largest."""
+    """Words with only the bits that the device used, and words clipped at its largest one."""
     got = table.got[name]
     largest = int(got.max())
     bits = largest.bit_length()
@@ -263,7 +263,7 @@ def _stopped(high: int, codes: np.ndarray, port: Port) -> Any:
 
 
 def _added(table: Table, words: Words, name: str, port: Port, unlike: np.ndarray) -> Iterator[Guess]:
-    """A constant: the commonest difference, of all lanes and of the worst one."""
+    """A constant: the most frequent difference, of all lanes and of the worst one."""
     mask = unlike.dtype.type(fields.mask_of(port.bits))
     difference, wrong = (table.got[name] - words[name]) & mask, unlike != 0
     worst = int(np.argmax(np.count_nonzero(wrong, axis=0)))

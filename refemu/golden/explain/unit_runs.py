@@ -1,4 +1,4 @@
-"""Runs of the unit as another device: with other decisions, other arithmetic, or another stimulus."""
+"""Runs of the unit as a different device: with variants of decisions, other arithmetic, or changed stimulus."""
 
 import math
 import time
@@ -16,12 +16,12 @@ from refemu.golden.grade import rounding
 from refemu.units import variant as other
 from refemu.units.variant import Device
 
-PACE_SECONDS = 0.01  #: for the runs that give the pace, about
-TRIES = 64  #: evaluations of one group, at most, where a device cannot take some of its cases
+PACE_SECONDS = 0.01  #: time of the runs that measure the pace, about
+TRIES = 64  #: most evaluations of a group if some of its cases are invalid for a device
 
 
 def device(table: Table, guesses: Sequence[Guess]) -> Device | None:
-    """The unit with the decisions of these guesses; None where there is no such device."""
+    """The unit with the decisions of these guesses; None if there is no such device."""
     chosen = [guess.variant for guess in guesses if guess.variant is not None]
     if not chosen:
         return other.right(table.unit, table.config)
@@ -29,12 +29,12 @@ def device(table: Table, guesses: Sequence[Guess]) -> Device | None:
 
 
 def is_slow(guesses: Sequence[Guess], device: Device) -> bool:
-    """Whether the device has no compiled twin."""
+    """Whether the device has no compiled form."""
     return device.run is not device.unit.run_compiled or any(guess.arithmetic is not None for guess in guesses)
 
 
 def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words, np.ndarray]:
-    """Answers of a device to the rows of a table, and which rows it can take: bool; in others those of the set."""
+    """Answers of a device to the rows of a table, and the valid rows: bool; other rows have the set's answers."""
     answers = {name: array.copy() for name, array in table.want.items()}
     known, first = np.zeros(len(table.rows), np.bool_), 0
     with _arithmetic(guesses), np.errstate(all="ignore"):
@@ -52,9 +52,9 @@ def words(table: Table, guesses: Sequence[Guess], device: Device) -> tuple[Words
 
 
 def pace(table: Table) -> float:
-    """Seconds that the readable unit takes for a case, the least of several runs of one of the longest group.
+    """Seconds of the readable unit for a case of the longest group, the least of several runs.
 
-    One run may hold what happens once or now and then: an import, a collection of garbage.
+    A single run may include rare events such as an import or a garbage collection.
     """
     group = max(table.groups, key=lambda group: group.rows.shape[1]).pick(slice(0, 1))
     right = other.right(table.unit, table.config)
@@ -75,7 +75,7 @@ def _seen(table: Table, number: int, group: Group, guesses: Sequence[Guess]) -> 
 
 
 def _parts(device: Device, inputs: Inputs, cases: int, readable: bool) -> Iterator[tuple[int, int, Any]]:
-    """Results of the cases of a group, halved where the device refuses some."""
+    """Results of the cases of a group, halved while some are invalid for the device."""
     todo, tries = [(0, cases)], 0
     while todo:
         first, stop = todo.pop()
@@ -88,7 +88,7 @@ def _parts(device: Device, inputs: Inputs, cases: int, readable: bool) -> Iterat
                 middle = (first + stop) // 2
                 todo += [(middle, stop), (first, middle)]
             continue
-        except Exception:  # other arithmetic may break anything
+        except Exception:  # changed arithmetic may raise anything
             if readable:
                 continue
             raise

@@ -1,4 +1,4 @@
-"""Changes of whole answers: rows late or early, lanes in another order or dead, ports exchanged."""
+"""Changes of complete answers: rows late or early, lanes reordered or dead, ports exchanged."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,14 +15,14 @@ from refemu.golden.grade import words as other_words
 from refemu.units.ports import Port
 
 LATE = (1, 2, 3, 4, -1, -2)  #: rows late
-FEW = 4  #: bits of an input of which each is tried stuck and inverted, at most; of others the ends
-LANES = 32  #: lanes of an input of which each is tried dead, at most
-NARROW = 8  #: bits of an input that is tried with fewer, at most
-PAIRS = 1 << 25  #: comparisons of lanes with lanes, at most
+FEW = 4  #: most bits of an input that are all tried stuck and inverted; of wider ones, the ends
+LANES = 32  #: most lanes of an input that are all tried dead
+NARROW = 8  #: most bits of an input that is tried with fewer bits
+PAIRS = 1 << 25  #: most comparisons of lanes with lanes
 
 
 def guesses(table: Table, words: Words) -> Iterator[Guess]:
-    """Changes of rows, lanes and ports that could be."""
+    """Possible changes of rows, lanes and ports."""
     wrong = {name: table.unlike(name, words[name]) != 0 for name in table.ports}
     bad = [name for name, cells in wrong.items() if cells.any()]
     yield from _late(table, bad)
@@ -36,7 +36,7 @@ def guesses(table: Table, words: Words) -> Iterator[Guess]:
 
 
 def stimuli(table: Table) -> Iterator[Guess]:
-    """What a device may see of its inputs: late, exchanged, with words or lanes in another order."""
+    """Possible changes of a device's inputs: late, exchanged, with reordered words or lanes."""
     ports = {port.name: port for port in table.unit.ports(table.config).inputs}
     for name, port in ports.items():
         for id, says, change in other_words.changes(port):
@@ -62,7 +62,7 @@ def stimuli(table: Table) -> Iterator[Guess]:
 
 
 def _tampered(name: str, port: Port) -> Iterator[Guess]:
-    """Bits and lanes of an input that a device does not see as they are."""
+    """Changed bits and lanes of an input."""
     seen = partial(_seen_words, name, port)
     top = port.bits - 1
     for bit in range(port.bits) if port.bits <= FEW else (top, 0):
@@ -121,7 +121,7 @@ def _late(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
             for within in (True, False) if event else (False,):
                 what = "the answers are" if len(names) == len(table.ports) else f"{_short(names[0])} is"
                 says = f"{abs(rows)} row{'s' * (abs(rows) > 1)} {'late' if rows > 0 else 'early'}"
-                says += ", a case begins anew" if within else ""
+                says += ", restarting with each case" if within else ""
                 parameters: dict[str, object] = {"rows": rows}
                 if len(names) < len(table.ports):
                     parameters["port"] = _short(names[0])
@@ -131,7 +131,7 @@ def _late(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
 
 
 def _shifted(names: Sequence[str], late: int, within: bool, table: Table, words: Words) -> Words:
-    """Rows without a source stay as they are."""
+    """Shift rows; those without a source are unchanged."""
     source = table.rows - late
     inside = (source >= 0) & (source < table.golden.rows)
     place = np.where(inside, table.place(source), -1)
@@ -170,7 +170,7 @@ def _lanes(table: Table, words: Words, bad: Sequence[str], wrong: Mapping[str, n
 
 
 def _orders(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
-    """Orders of lanes that designs have, in all arrays of one size."""
+    """Usual orders of lanes, in all arrays of one size."""
     for lanes in sorted({table.ports[name].count for name in bad} - {1}):
         names = [name for name, port in table.ports.items() if port.count == lanes]
         for says, order in _usual(lanes):
@@ -178,7 +178,7 @@ def _orders(table: Table, bad: Sequence[str]) -> Iterator[Guess]:
 
 
 def _usual(lanes: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Orders that designs have, and their names: reversed, rotated by one, neighbours exchanged, transposed."""
+    """Usual orders and their names: reversed, rotated by one, neighbours exchanged, transposed."""
     straight = np.arange(lanes)
     orders = {"the lanes are reversed": straight[::-1].copy(), "neighbouring lanes are exchanged": straight ^ 1}
     orders |= {f"the lanes are rotated by {by}": np.roll(straight, -by) for by in (1, -1)}
@@ -194,7 +194,7 @@ def _usual(lanes: int) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str], says: str = "") -> Guess:
-    """Lanes that come from others. says: name of an order that designs have."""
+    """Lanes taken from other lanes. says: name of a usual order."""
     lanes, order = len(source), source.tolist()
     whole = np.array_equal(np.sort(source, kind="stable"), np.arange(lanes))
     price = 1 if says else len(moved) * bits_of(lanes)
@@ -212,7 +212,7 @@ def _moved(source: np.ndarray, moved: np.ndarray, names: Sequence[str], says: st
 
 
 def _sources(table: Table, words: Words, name: str) -> np.ndarray:
-    """Lane of the prediction that each lane of the device agrees with most often, its own among equals."""
+    """Lane of the prediction with which each lane of the device agrees most often, by default its own."""
     got, want = table.got[name], words[name]
     lanes = got.shape[1]
     bad = np.flatnonzero((table.unlike(name, want) != 0).any(axis=1))
@@ -246,14 +246,14 @@ def _ordered(name: str, order: np.ndarray, table: Table, number: int, inputs: In
 
 
 def _low(few: int, codes: np.ndarray, port: Port) -> np.ndarray:
-    """The low bits, at least one, with their sign where the port is signed."""
+    """The low bits, at least one, with a sign if the port is signed."""
     low = codes & codes.dtype.type(fields.mask_of(few))
     sign = codes.dtype.type(1 << (few - 1) if port.signed else 0)
     return np.asarray((low ^ sign) - sign)
 
 
 def _magnitude(codes: np.ndarray, port: Port) -> np.ndarray:
-    """All bits but the sign, as if it were not there."""
+    """All bits except the sign."""
     return np.asarray(codes & codes.dtype.type(fields.mask_of(port.bits - 1)))
 
 
@@ -262,7 +262,7 @@ def _crossed(left: str, right: str, table: Table, number: int, inputs: Inputs) -
 
 
 def _delayed(name: str, table: Table, number: int, inputs: Inputs) -> Inputs:
-    """The input in the row before; in the first row its own."""
+    """The input of the row before; the first row has its own."""
     group: Group = table.groups[number]
     array = inputs[name]
     if table.unit.timing == "event":

@@ -10,7 +10,7 @@ from refemu.golden.grade.fault import Fault
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """Three for every bit of every lane of every output."""
+    """Three faults for every bit of every lane of every output."""
     for name, port in answers.ports.items():
         for lane in range(port.count):
             place = f"{name}, lane {lane}" if port.count > 1 else name

@@ -12,7 +12,7 @@ from refemu.units.variant import right
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """Two for every input."""
+    """Two faults for every input."""
     for port in answers.unit.ports(answers.config).inputs:
         says = f"in.{port.name} is not connected, and reads as 0"
         yield Fault(f"unconnected/in.{port.name}", says, partial(_unconnected, port.name))

@@ -1,4 +1,4 @@
-"""Faults of class `lanes`: neighbours swapped, one lane behind, the last lane dead, lanes reversed."""
+"""Faults of class `lanes`: neighbours swapped, one lane late, the last lane dead, lanes reversed."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,7 +10,7 @@ from refemu.golden.grade.fault import Fault
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """Those of every output with lanes."""
+    """Faults of every output with lanes."""
     for name, port in answers.ports.items():
         if port.count == 1:
             continue
@@ -32,7 +32,7 @@ def _swapped(name: str, lane: int, answers: Answers) -> np.ndarray:
 
 
 def _frozen(name: str, lane: int, answers: Answers) -> np.ndarray:
-    """The first row of a case is right: there the lane takes its first value."""
+    """A lane one row late; in the first row of a case it is right."""
     column = answers.outputs[name][:, lane : lane + 1]
     rows = np.where(answers.before < 0, np.arange(answers.rows), answers.before)
     return answers.differs(name, column[rows], slice(lane, lane + 1))

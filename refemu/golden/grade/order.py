@@ -9,9 +9,9 @@ from refemu.golden.grade.fault import Fault
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """All outputs together, within a case; for a combinational unit in the stream of all rows."""
+    """Faults of all outputs together, within a case, or in a combinational unit's stream of rows."""
     yield Fault("late", "answers come a row late, zeros first", _late)
-    yield Fault("early", "answers come a row early, the last of a case stays", _early)
+    yield Fault("early", "answers come a row early, the last of a case is unchanged", _early)
     yield Fault("swapped", "the answers of every two rows are swapped", _swapped)
 
 
@@ -31,7 +31,7 @@ def _early(answers: Answers) -> np.ndarray:
 
 
 def _swapped(answers: Answers) -> np.ndarray:
-    """The second, fourth, ... row of a case exchanges its answer with the row before it."""
+    """Answers with the second, fourth, ... row of a case exchanged with the row before it."""
     rows, partner = np.arange(answers.rows), np.arange(answers.rows)
     starts = np.maximum.accumulate(np.where(answers.before < 0, rows, 0))
     second = rows[(rows - starts) % 2 == 1]
@@ -40,7 +40,7 @@ def _swapped(answers: Answers) -> np.ndarray:
 
 
 def _moved(answers: Answers, rows: np.ndarray) -> np.ndarray:
-    """Every row answers what row `rows` of it should."""
+    """Answers in which every row has the answer of row `rows[row]`."""
     wrong = np.zeros(answers.rows, np.bool_)
     for name, codes in answers.outputs.items():
         wrong |= answers.differs(name, codes[rows])

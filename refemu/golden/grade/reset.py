@@ -1,4 +1,4 @@
-"""Faults of class `reset`: state that is kept where a case starts."""
+"""Faults of class `reset`: state that is retained when a case starts."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ from refemu.golden.grade.fault import Fault
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """For an event unit: all registers keep their values, at every case or at every second one, and each by itself."""
+    """Faults of an event unit: all registers retained at every or every second case, and each register alone."""
     if answers.unit.timing != "event":
         return
-    yield Fault("kept", "no register is reset where a case starts", device.kept)
+    yield Fault("kept", "no register is reset when a case starts", device.kept)
     names = tuple(stepping.registers(answers))
     if names:
         yield Fault("missed", "every second reset is missed", partial(_missed, names), slices.tried)
     for name in names if len(names) > 1 else ():
-        yield Fault(f"kept/{name}", f"{name} is not reset where a case starts", partial(_kept, name), slices.tried)
+        yield Fault(f"kept/{name}", f"{name} is not reset when a case starts", partial(_kept, name), slices.tried)
 
 
 def _kept(name: str, answers: Answers) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Faults of class `rounding`: the arithmetic below a readable unit rounds, saturates, fuses or adds in another way.
+"""Faults of class `rounding`: the arithmetic of a readable unit rounds, saturates, fuses or adds differently.
 
-One primitive of refemu.arith is exchanged while the readable unit runs. Which of them a unit uses is seen on the first
-cases: a device differs in what the unit does, and in nothing else.
+One primitive of refemu.arith is replaced while the readable unit runs. The first cases show which primitives the unit
+uses, so that a fault changes only computations of the unit.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ from refemu.golden.grade import device, slices
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 
-Change = tuple[Any, str, Callable[..., Any]]  #: module, name of a function, what stands in its place
+Change = tuple[Any, str, Callable[..., Any]]  #: module, name of a function, its replacement
 _round, _require_mode, _reduce, _arithmetic = fp16._round, rounding.require_mode, sums.reduce, dot._arithmetic
 _wrap, _saturate = integers.wrap, integers.saturate
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """Those of the primitives that the unit uses."""
+    """Faults of the primitives that the unit uses."""
     present = used(answers)
     for name, says, changes in library():
         if name.split("/")[0] in present:
@@ -31,7 +31,7 @@ def faults(answers: Answers) -> Iterator[Fault]:
 
 
 def library() -> Iterator[tuple[str, str, list[Change]]]:
-    """Id, what the device does, and the functions that are exchanged; an id starts with the primitive."""
+    """Id, what the device does, and the replaced functions; an id starts with the primitive."""
     for mode in ("truncate", "half_away", "half_up", "half_down", "odd", "flush", "saturate"):
         yield f"fp16/{mode}", f"fp16 results: {mode}", [(fp16, "_round", partial(rounded16, mode))]
     for old in get_args(rounding.Rounding):
@@ -57,7 +57,7 @@ _ORDERS: dict[str, Any] = {
 
 
 def rounded16(rule: str, x: np.ndarray, mode: fp16.Fp16Mode) -> np.ndarray:
-    """float32 or float64 rounded to fp16 values by another rule than to nearest even."""
+    """float32 or float64 rounded to fp16 values by a rule other than nearest even."""
     if mode != fp16.IEEE:
         return _round(x, mode)
     if rule in ("truncate", "flush", "saturate"):
@@ -82,7 +82,7 @@ def _other_mode(old: str, new: Any, mode: Any, thing: str) -> Any:
 
 
 def _reordered(order: Any, old: Any, terms: Any, *rest: Any, **named: Any) -> Any:
-    """Add in another order than is asked for; a tree inside lanes stays what it is."""
+    """Add in an order other than the requested one; a tree inside lanes is unchanged."""
     if isinstance(old, orders.Tree | orders.Halves):
         return _reduce(old, terms, *rest, **named)
     return _reduce(old, list(terms)[::-1], *rest, **named) if order is None else _reduce(order, terms, *rest, **named)
@@ -110,7 +110,7 @@ def _wrong(changes: list[Change], answers: Answers) -> np.ndarray:
         for first, block in slices.parts(answers):
             try:
                 got = device.readable(answers.unit, answers, block)
-            except Exception as error:  # whatever a wrong device does
+            except Exception as error:  # a faulty device may raise anything
                 raise Refused(f"{type(error).__name__}: {error}") from error
             rows = device.unlike(answers, block, got)
             different[first : first + len(rows)] = rows
@@ -155,7 +155,7 @@ def used(answers: Answers) -> set[str]:
 
 @contextmanager
 def exchanged(changes: list[Change]) -> Iterator[None]:
-    """Functions of modules exchanged for others, and put back at the end."""
+    """Replace functions of modules in the block."""
     with ExitStack() as stack:
         for module, name, function in changes:
             stack.callback(setattr, module, name, getattr(module, name))

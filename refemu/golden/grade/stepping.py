@@ -1,4 +1,4 @@
-"""Devices that are the readable unit with a register tampered with after its events, or where a case starts."""
+"""Devices that are the readable unit with a register changed after its events, or when a case starts."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
@@ -16,16 +16,16 @@ from refemu.units.ports import Port, collect
 from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit, Config
 
-Hold = Callable[[Any], Any]  #: State after an event -> State that the device holds
+Hold = Callable[[Any], Any]  #: State after an event -> State of the device
 Start = Callable[[Any, Any], Any]  #: State at reset, last State of the case before -> State in which a case starts
-PROBED = 100  #: events in which a field is looked at
-STEPS = 1 << 15  #: of one operation, at most: a register that is too narrow to count to the end never does
+PROBED = 100  #: events in which a field is examined
+STEPS = 1 << 15  #: most steps of an operation: a register too narrow to count to its end never ends
 
 
 def wrong(answers: Answers, hold: Hold | None = None, start: Start | None = None) -> np.ndarray:
-    """Rows in which such a device differs, in the first part of the stimulus that has some: bool (rows,).
+    """Rows in which such a device differs, in the first part of the stimulus with any: bool (rows,).
 
-    Refused: whatever the device raises in a State that the unit never has.
+    Refused: the device raises an error in a State that the unit never has.
     """
     different = np.zeros(answers.rows, np.bool_)
     last: Any = None
@@ -33,7 +33,7 @@ def wrong(answers: Answers, hold: Hold | None = None, start: Start | None = None
         try:
             states, last = _states(answers, block, hold, start, last)
             got = _block(answers, block, states)
-        except Exception as error:  # whatever a wrong device does
+        except Exception as error:  # a faulty device may raise anything
             raise Refused(f"{type(error).__name__}: {error}") from error
         rows = device.unlike(answers, block, got)
         different[first : first + len(rows)] = rows
@@ -44,9 +44,9 @@ def wrong(answers: Answers, hold: Hold | None = None, start: Start | None = None
 
 @lru_cache(maxsize=64)
 def registers(answers: Answers) -> Mapping[str, bool]:
-    """Fields of the State that outlast an event, seen by changing each after some events; True where one is read.
+    """Fields of the State that outlast an event, found by changing each after some events; True if one is read.
 
-    The others are held until an event writes them, and shown where they are outputs.
+    Other fields keep the change until an event writes them, and show it if they are outputs.
     """
     unit, config = answers.unit, answers.config
     kind: type[Any] = unit.unit_class
@@ -65,7 +65,7 @@ def registers(answers: Answers) -> Mapping[str, bool]:
 
 
 def _role(unit: AnyUnit, config: Config, before: Any, advance: Callable[[Any], Any], name: str) -> str:
-    """Whether the event after `before` reads a field, holds it, or neither."""
+    """Whether the event after `before` reads a field, retains it, or neither."""
     value = getattr(before, name)
     other = _changed(value)
     if other is None:
@@ -84,14 +84,14 @@ def _role(unit: AnyUnit, config: Config, before: Any, advance: Callable[[Any], A
 
 
 def _changed(value: Any) -> Any:
-    """Another value of the same shape; None for a value that cannot be changed."""
+    """A different value of the same shape; None if the value cannot be changed."""
     if isinstance(value, tuple):
         return tuple(_changed(each) for each in value) if value and _changed(value[0]) is not None else None
     return value ^ 1 if isinstance(value, int) else None
 
 
 def _events(answers: Answers) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
-    """States of the right unit, and what makes the next one."""
+    """States of the right unit, and functions that make the next ones."""
     count = 0
     for _, block in slices.parts(answers):
         for machine, operations in _cases(answers, block, None, None, [None]):
@@ -110,7 +110,7 @@ def _events(answers: Answers) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
 
 
 def _states(answers: Answers, block: Block, hold: Hold | None, start: Start | None, last: Any) -> tuple[list[Any], Any]:
-    """The State that ends each row of a block; last: that of the case before, and of the last case."""
+    """The State at the end of each row of a block. last: the final State of the case before."""
     states, kept = [], [last]
     for machine, operations in _cases(answers, block, hold, start, kept):
         for inputs in operations:
@@ -122,7 +122,7 @@ def _states(answers: Answers, block: Block, hold: Hold | None, start: Start | No
                 _tamper(machine, hold)
                 steps += 1
                 if steps >= STEPS:
-                    raise Refused(f"still busy after {STEPS} steps of one operation")
+                    raise Refused(f"still busy after {STEPS} steps of an operation")
             states.append(machine.state)
         kept[0] = machine.state
     return states, kept[0]
@@ -131,7 +131,7 @@ def _states(answers: Answers, block: Block, hold: Hold | None, start: Start | No
 def _cases(
     answers: Answers, block: Block, hold: Hold | None, start: Start | None, kept: list[Any]
 ) -> Iterator[tuple[Any, list[tuple[Any, ...]]]]:
-    """A unit in the State in which a case starts, and the inputs of its operations."""
+    """A unit in the State at the start of a case, and the inputs of its operations."""
     unit, config = answers.unit, answers.config
     ports, inputs = unit.ports(config).inputs, values(answers.unit, answers.config, block)
     columns = [_column(inputs[port.name], port, unit.timing == "event") for port in ports]
@@ -157,7 +157,7 @@ def _tamper(machine: Any, hold: Hold | None) -> None:
 
 
 def _enter(machine: Any, state: Any) -> None:
-    """Give the unit a State, without the checks of `restore` where it does no more than keep it."""
+    """Set the State of a unit, without the checks of `restore` if that only stores it."""
     if type(machine).restore is Stepped.restore:
         machine.state = state
     elif state is not machine.state:

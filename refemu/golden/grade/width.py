@@ -1,7 +1,7 @@
-"""Faults of class `width`: a register that has fewer bits.
+"""Faults of class `width`: a register with fewer bits.
 
 Every port that later events read is narrowed to 0, 1, 2, ... bits after each event. Narrower devices differ from the
-right one earlier, so a width that shows nothing stands for all wider ones: they are not run again.
+right one earlier, so once a width is not detected, wider ones are not run.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from refemu.units.ports import Port
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """One for every width of every register below its own."""
+    """A fault for every smaller width of every register."""
     ports = answers.unit.ports(answers.config)
     kept = {name for name, read in stepping.registers(answers).items() if read}
     for port in (*ports.state, *ports.outputs):
@@ -30,11 +30,11 @@ def faults(answers: Answers) -> Iterator[Fault]:
 
 
 class _Ascending:
-    """The devices of one register, asked for in the order of their widths."""
+    """The devices of one register, run in the order of their widths."""
 
     def __init__(self, port: Port) -> None:
         self.port = port
-        self.silent: dict[int, int] = {}  #: by identity of a stimulus: the least width that shows nothing
+        self.silent: dict[int, int] = {}  #: by identity of a stimulus: the least width that is not detected
 
     def wrong(self, bits: int, answers: Answers) -> np.ndarray:
         if bits >= self.silent.get(id(answers), self.port.bits):
@@ -46,7 +46,7 @@ class _Ascending:
 
 
 def narrowed(port: Port, bits: int) -> Callable[[Any], Any]:
-    """State -> State in which a port holds the low bits of each lane, two's complement where it is signed."""
+    """State -> State with the low bits of each lane of a port, in two's complement if it is signed."""
     mask, sign = (1 << bits) - 1, 1 << max(bits - 1, 0)
 
     def cut(value: int) -> int:

@@ -1,4 +1,4 @@
-"""Faults of class `words`: the bits of a word in another arrangement, or read as another kind of number."""
+"""Faults of class `words`: the bits of a word rearranged, or read as another kind of number."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,11 +11,11 @@ from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.fault import Fault
 from refemu.units.ports import Port
 
-Change = Callable[[np.ndarray, Port], np.ndarray]  #: words as the device gives them
+Change = Callable[[np.ndarray, Port], np.ndarray]  #: words of the device
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """Those that the widths and encodings of the outputs allow."""
+    """Faults that the widths and encodings of the outputs allow."""
     for name, port in answers.ports.items():
         for id, says, change in changes(port):
             yield Fault(f"{id}/{name}", f"{name}: {says}", partial(_changed, name, change))
@@ -31,7 +31,7 @@ def _size(port: Port) -> tuple[int, int]:
 
 
 def changes(port: Port) -> Iterator[tuple[str, str, Change]]:
-    """Id, what the device does and the words it gives, of each mistake that such a port can have."""
+    """Id, description and words of each fault that a port can have."""
     if port.bits > 8 and port.bits % 8 == 0:
         yield "bytes", "its bytes come in the other order", _bytes
     if port.bits % 8 == 0:
@@ -79,7 +79,7 @@ def _unsigned(codes: np.ndarray, port: Port) -> np.ndarray:
 
 
 def _payload(codes: np.ndarray, port: Port) -> np.ndarray:
-    """Words of NaN with their lowest bit set; there is one NaN in sets, and its lowest bit is 0 (D-arith-1)."""
+    """NaN words with their lowest bit set; the one NaN of sets has a lowest bit of 0 (D-arith-1)."""
     return np.where(fields.is_nan(codes, port), codes | codes.dtype.type(1), codes)
 
 

@@ -1,4 +1,4 @@
-"""Guesses of other arithmetic."""
+"""Guesses of changed arithmetic."""
 
 import numpy as np
 import pytest
@@ -15,13 +15,13 @@ def ids(unit: str, config: str) -> set[str]:
     return {guess.id for guess in arithmetic.guesses(made.table(rows, made.outputs(rows)))}
 
 
-def test_only_arithmetic_that_the_unit_uses() -> None:
+def test_guesses_use_the_units_arithmetic() -> None:
     assert ids("fp16_mac", "paper") >= {"rounding", "flush", "saturate"}
     assert ids("ovp_decoder", "int4") == set()
 
 
 @pytest.mark.parametrize(("rule", "id"), [("truncate", "rounding"), ("saturate", "saturate"), ("flush", "flush")])
-def test_a_function_table_that_is_rounded_otherwise_is_named(rule: str, id: str) -> None:
+def test_differently_rounded_function_table_is_named(rule: str, id: str) -> None:
     rows = made.golden("functional", "exp")
     arrays = made.outputs(rows)
     with np.errstate(all="ignore"):

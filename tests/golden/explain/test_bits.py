@@ -1,4 +1,4 @@
-"""Changes of words that are read off the differences."""
+"""Changes of words that are derived from the differences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +38,7 @@ def crossed(y: np.ndarray) -> np.ndarray:
         ("nan", {}, lambda y: np.where(y & U16(0x7FFF) > 0x7C00, U16(0x7FFF), y)),
     ],
 )
-def test_a_change_is_read_off_and_repeats_the_device(id: str, parameters: dict[str, Any], change: Change) -> None:
+def test_derived_change_reproduces_the_device(id: str, parameters: dict[str, Any], change: Change) -> None:
     rows = made.golden("fp16_mac", "paper")
     arrays = made.outputs(rows)
     arrays["out.y"] = change(arrays["out.y"]).astype(np.uint16)
@@ -52,7 +52,7 @@ def test_a_change_is_read_off_and_repeats_the_device(id: str, parameters: dict[s
     assert any({**guess.parameters, **parameters, "port": "y"} == guess.parameters for guess in repeat), named
 
 
-def test_nothing_is_read_off_right_answers() -> None:
+def test_right_answers_suggest_no_change() -> None:
     rows = made.golden("fp16_mac", "paper")
     table = made.table(rows, made.outputs(rows))
     assert list(bits.guesses(table, dict(table.want))) == []

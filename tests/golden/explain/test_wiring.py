@@ -12,7 +12,7 @@ from tests.golden.explain import made
 
 
 def repeating(rows: Golden, arrays: made.Arrays) -> list[Guess]:
-    """Guesses that give the device's answers in all but the first rows."""
+    """Guesses that give the device's answers in all rows except the first ones."""
     table = made.table(rows, arrays)
     kept = []
     for guess in wiring.guesses(table, dict(table.want)):
@@ -28,7 +28,7 @@ def permuted(order: list[int]) -> Callable[[made.Arrays], made.Arrays]:
     return lambda arrays: {name: array[:, order] if array.ndim > 1 else array for name, array in arrays.items()}
 
 
-def test_late_and_early_rows() -> None:
+def test_late_and_early_rows_are_guessed() -> None:
     rows = made.golden("ovp_decoder", "int4")
     for late in (2, -1):
         shifted = {name: np.roll(array, late, axis=0) for name, array in made.outputs(rows).items()}
@@ -36,7 +36,7 @@ def test_late_and_early_rows() -> None:
         assert guess.parameters == {"rows": late}
 
 
-def test_rows_late_inside_cases() -> None:
+def test_late_rows_within_cases_are_guessed() -> None:
     rows = made.golden("olive_mac", "wrap")
     arrays = made.outputs(rows)
     for name, array in made.outputs(rows).items():
@@ -47,13 +47,13 @@ def test_rows_late_inside_cases() -> None:
 
 
 @pytest.mark.parametrize("order", [[7, 6, 5, 4, 3, 2, 1, 0], [1, 0, 3, 2, 5, 4, 7, 6], [0, 1, 2, 4, 3, 5, 6, 7]])
-def test_lanes_in_another_order(order: list[int]) -> None:
+def test_reordered_lanes_are_guessed(order: list[int]) -> None:
     rows = made.golden("bfp_aligner", "paper")
     named = repeating(rows, permuted(order)(made.outputs(rows)))
     assert order in [guess.parameters["permutation"] for guess in named if guess.id == "lane_permutation"]
 
 
-def test_a_lane_that_is_dead_and_one_that_copies_another() -> None:
+def test_dead_and_copied_lanes_are_guessed() -> None:
     rows = made.golden("bfp_aligner", "paper")
     arrays = {name: array for name, array in made.outputs(rows).items() if name == "out.mantissa"}
     dead = {"out.mantissa": arrays["out.mantissa"].copy()}
@@ -64,7 +64,7 @@ def test_a_lane_that_is_dead_and_one_that_copies_another() -> None:
     assert (3,) in [guess.lanes for guess in repeating(rows, copied) if guess.id == "lane"]
 
 
-def test_ports_that_are_exchanged() -> None:
+def test_exchanged_ports_are_guessed() -> None:
     rows = made.golden("orizuru", "n8")
     arrays = made.outputs(rows)
     arrays["out.root_max"], arrays["out.root_min"] = arrays["out.root_min"], arrays["out.root_max"]
@@ -72,7 +72,7 @@ def test_ports_that_are_exchanged() -> None:
     assert named == [{"ports": ["root_max", "root_min"]}]
 
 
-def test_inputs_that_are_seen_otherwise() -> None:
+def test_changed_inputs_are_guessed() -> None:
     rows = made.golden("ovp_decoder", "int4")
     table = made.table(rows, made.outputs(rows))
     inputs = table.groups[0].inputs

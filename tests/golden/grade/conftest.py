@@ -1,4 +1,4 @@
-"""Answers of the fake units' sets."""
+"""Answers of the sets of fake units."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each configuration under other decisions, once, alone and in pairs."""
+"""Variants of decisions: each configuration once, alone and in pairs."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ def with_variants(*variants: Variant) -> Answers:
     return answers_of.of_cases(unit, unit.configs["wrap"], [Cases("edge", "one overflows", inputs)])
 
 
-def test_alternatives_alone() -> None:
+def test_single_variants_are_faults() -> None:
     answers = with_variants(*choices("D-fake-1", "overflow", "wrap", "saturate"))
     faults = plain.by_id(decisions.faults, answers)
 
@@ -34,7 +34,7 @@ def test_alternatives_alone() -> None:
     )
 
 
-def test_pairs_are_of_different_decisions_and_each_configuration_stands_once() -> None:
+def test_pairs_have_different_decisions() -> None:
     def refused(config: Config) -> Config:
         raise Refused("cannot be")
 

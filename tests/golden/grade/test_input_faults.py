@@ -1,4 +1,4 @@
-"""Inputs that are not connected, or late, against the unit run by hand."""
+"""Unconnected and late inputs, compared with runs of the unit."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tests.golden import fakes
 from tests.golden.grade import plain
 
 
-def test_a_meter_with_one_wire_off(meter: Answers) -> None:
+def test_unconnected_input_of_meter(meter: Answers) -> None:
     faults = plain.by_id(input_faults.faults, meter)
     assert set(faults) == {f"{kind}/in.{port}" for kind in ("unconnected", "late") for port in ("add", "clear")}
 
@@ -25,7 +25,7 @@ def test_a_meter_with_one_wire_off(meter: Answers) -> None:
         assert any(wrong)
 
 
-def test_a_late_input_of_a_combinational_unit_is_that_of_the_row_before_in_its_block(blender: Answers) -> None:
+def test_late_input_is_that_of_earlier_row(blender: Answers) -> None:
     fault = plain.by_id(input_faults.faults, blender)["late/in.first"]
     block = blender.blocks[0]
     first, second = block.cases.inputs["first"], block.cases.inputs["second"]

@@ -1,4 +1,4 @@
-"""Lanes, against devices restated lane by lane."""
+"""Lanes, compared with devices written lane by lane."""
 
 from functools import partial
 
@@ -23,7 +23,7 @@ def dead(name: str, lane: int, row: Row) -> None:
     row[name][lane] = 0
 
 
-def test_every_fault_is_that_of_a_device(blender: Answers, meter: Answers) -> None:
+def test_every_fault_equals_a_written_device(blender: Answers, meter: Answers) -> None:
     for answers, name, count in ((blender, "out.both", 2), (meter, "out.wide", 3)):
         faults = plain.by_id(lanes.faults, answers)
         wanted = {f"swapped/{name}/{lane}": plain.each(partial(swapped, name, lane)) for lane in range(count - 1)}
