@@ -278,7 +278,7 @@ def test_unit_object_is_accepted_wherever_a_name_is(tmp_path: Path) -> None:
         assert golden.check(tmp_path).equal and golden.grade_set(tmp_path / "trimmer-b4").passes is not None
         assert "distribution_version" not in golden.load(tmp_path / "trimmer-b4").manifest
         assert golden.variants(unit) == ()
-        with pytest.raises(Refused, match="class model changes sources, and module notebook has no file"):
+        with pytest.raises(Refused, match="class model changes sources, but module notebook has no file"):
             golden.grade_set(tmp_path / "trimmer-b4", classes=["model"])
         units.unregister("trimmer")
         checked, *_ = golden.check(tmp_path).refused

@@ -141,7 +141,7 @@ def use(binaries: Path, folder: Path) -> None:
 
 
 def in_verilog(binaries: Path, folder: Path) -> None:
-    """The Verilog encoder passes its set, which detects its planted bugs; CI must have a simulator."""
+    """The Verilog encoder passes its set, which detects its planted bugs; a simulator must be there in CI."""
     if not shutil.which("iverilog"):
         require(not os.environ.get("CI"), "no Icarus Verilog for the encoder in Verilog: apt-get install iverilog")
         print("-  no Icarus Verilog: the encoder in Verilog is not tested")

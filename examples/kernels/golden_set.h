@@ -1,7 +1,7 @@
 /* A golden set for C: reads the raw arrays of SET/bin, compares answers with them, writes answers for `refemu diff`.
 
    C99, header only. The set's own header (SET/include/<unit>_vec.h) has rows, lanes and types. Every function ends the
-   program with exit code 2 when a file is missing or has not exactly the bytes that the header promises. */
+   program with exit code 2 if a file is missing or its size differs from the header's. */
 #ifndef GOLDEN_SET_H
 #define GOLDEN_SET_H
 #include <stdint.h>
@@ -44,7 +44,7 @@ static void *golden_read(const char *set, const char *name, size_t rows, size_t 
     if (!(file = fopen(path, "rb")))
         golden_stop("cannot be opened; export with `refemu generate --bin`", path);
     if (fread(data, size, rows * lanes, file) != rows * lanes || fgetc(file) != EOF)
-        golden_stop("has not the size that the header says", path);
+        golden_stop("its size differs from the header's", path);
     fclose(file);
     return data;
 }
@@ -53,11 +53,11 @@ static void *golden_read(const char *set, const char *name, size_t rows, size_t 
 #define GOLDEN_READ(set, UNIT, PORT, name) \
     ((UNIT##_##PORT##_TYPE *)golden_read(set, name, UNIT##_ROWS, UNIT##_##PORT##_LANES, sizeof(UNIT##_##PORT##_TYPE)))
 
-/* Room for the answers of a port. */
+/* Memory for the answers of a port. */
 #define GOLDEN_ANSWER(UNIT, PORT) \
     ((UNIT##_##PORT##_TYPE *)golden_memory((size_t)UNIT##_ROWS * UNIT##_##PORT##_LANES, sizeof(UNIT##_##PORT##_TYPE)))
 
-/* One output: what was answered, what the set wants, and which bits of it count. */
+/* One output: the answers, the expected values, and which bits of them count. */
 #define GOLDEN_OUTPUT(set, UNIT, PORT, name, got) \
     { name, got, GOLDEN_READ(set, UNIT, PORT, name), \
       UNIT##_##PORT##_HAS_CARE ? GOLDEN_READ(set, UNIT, PORT, name ".care") : NULL, \
@@ -118,7 +118,7 @@ static void golden_write(const char *path, const struct golden_output *outputs, 
         golden_stop("cannot be written", path);
 }
 
-/* Compares, writes a CSV if `csv` is not NULL, prints the verdict; returns the exit code: 0 equal, 1 different. */
+/* Compares, writes a CSV if `csv` is not NULL, prints PASS or FAIL; returns the exit code: 0 equal, 1 different. */
 static int golden_finish(const struct golden_output *outputs, size_t count, size_t rows, double seconds,
                          const char *csv)
 {

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def unit(arguments: argparse.Namespace) -> int:
-    """Print a unit's ports, parameters and State, and its decisions with the other answers to each; returns 0."""
+    """Print a unit's ports, parameters and State, and its decisions with their variants; returns 0."""
     from refemu import golden, units
     from refemu.golden.pages import state as pages
 
@@ -58,11 +58,11 @@ def unit(arguments: argparse.Namespace) -> int:
     explain_names.print_ports(ports)
     explain_names.print_parameters(parameters, "default")
     explain_names.print_state(state)
-    columns = ["decision", "other answer", "parameters", *(["rows"] if arguments.set else [])]
+    columns = ["decision", "variant", "parameters", *(["rows"] if arguments.set else [])]
     rows = [_row(each, arguments.set) for each in listed]
     print_table(f"decisions of {chosen.name}-{config}", columns, rows, ["rows"])
     for id, reason in chosen.unobservable.items():
-        print(f"{id}: no other answer shows: {reason}")
+        print(f"{id}: no variant can be detected: {reason}")
     if listed or chosen.unobservable:
         first = listed[0].decision if listed else next(iter(chosen.unobservable))
         print(f"why each was decided as it is: refemu explain {first}, and likewise of the others")
@@ -70,7 +70,7 @@ def unit(arguments: argparse.Namespace) -> int:
 
 
 def decision(id: str, path: str | None, as_json: bool) -> int:
-    """Print one decision: its text, its test, where it is taken, other answers and where they show; returns 0.
+    """Print one decision: its text, its test, its code, its variants and the rows that detect them; returns 0.
 
     path: of a set, or None.
     """
@@ -93,19 +93,19 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
         return 0
     pinned = f"\n\nPinned by {entry.test}" if entry.test else ""
     print(f"{entry.id}  {entry.title}\n\n{entry.text}{pinned}")
-    print("\n".join(["Taken in", *(f"  {place.file}:{place.line}  {place.name}".rstrip() for place in taken)]))
+    print("\n".join(["Implemented in", *(f"  {place.file}:{place.line}  {place.name}".rstrip() for place in taken)]))
     if set_by:
         print(f"Set by {', '.join(set_by)}")
     print()
     if entry.variants:
-        sets = [] if entry.origin else ["committed set that tells it", "rows"]  # those of a plug-in are not committed
+        sets = [] if entry.origin else ["committed set that detects it", "rows"]  # those of a plug-in are not committed
         cells = [[each.unit, each.says, each.set, each.rows][: 2 + len(sets)] for each in entry.variants]
-        print_table("other answers", ["unit", "other answer", *sets], cells, ["rows"])
+        print_table("variants", ["unit", "variant", *sets], cells, ["rows"])
     for name, reason in entry.unobservable.items():
-        print(f"{name}: no other answer shows: {reason}")
+        print(f"{name}: no variant can be detected: {reason}")
     if path is not None:
         telling = [_telling(each) for each in choices]
-        print_table(f"rows of {path} that tell", ("other answer", "rows"), telling, ["rows"])
+        print_table(f"rows of {path} that detect it", ("variant", "rows"), telling, ["rows"])
     return 0
 
 

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _places(arguments: argparse.Namespace) -> dict[str, str]:
-    """Where each form goes: where the options say, without any all three into the folder."""
+    """Files of the forms: those of the options, or by default all three in the folder."""
     named = {form: getattr(arguments, form) for form in NAMES if getattr(arguments, form) is not None}
     return named or {form: str(Path(arguments.folder) / name) for form, name in NAMES.items()}
 
@@ -47,7 +47,7 @@ def _print(outcome: Any) -> None:
         )
         for each in outcome.sets
     ]
-    columns = ("set", "outcome", "rows", "differ", "note")
+    columns = ("set", "result", "rows", "differ", "note")
     print_table(f"regression of {outcome.folder}", columns, rows, ("rows", "differ"))
     for log in outcome.logs:
         print(f"{log.path}: {log.outcome}: {log.reason}")

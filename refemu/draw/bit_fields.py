@@ -15,11 +15,11 @@ class Part(NamedTuple):
     name: str
     kind: str  #: of svg.FILLS
     bits: str  #: in binary
-    owner: str = ""  #: of this field and those that follow: what stands above them
+    owner: str = ""  #: text above this field and those that follow
 
 
 def row(drawing: Drawing, label: str, parts: Sequence[Part], note: str = "", narrow: bool = False) -> None:
-    """Draw a word below what is there: a label, its bits, the names of its fields, and a note behind them."""
+    """Append a word to a drawing: a label, its bits, the names of its fields, then a note."""
     count = len("".join(part.bits for part in parts))
     width = min(CELL, (WIDTH - 2 * MARGIN) / max(count, 1)) if not narrow else 14
     if label:

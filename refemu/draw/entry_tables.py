@@ -1,4 +1,4 @@
-"""Tables of numbered entries: eight side by side, below each what belongs to it."""
+"""Tables of numbered entries: eight side by side, in a line for each name."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,18 +7,18 @@ from refemu.draw.svg import MARGIN, WIDTH, Drawing
 ACROSS, ROWS = 8, 4  #: entries side by side, and rows of them that are drawn
 LEFT = 76  #: of the first entry
 HIGH = 19  #: height of a cell
-LETTERS = 6  #: that fit into a cell
+LETTERS = 6  #: letters that fit into a cell
 
 
 def entries(drawing: Drawing, rows: Mapping[str, Sequence[tuple[str, str, str]]], at: int = 0) -> None:
-    """Draw a table below what is there.
+    """Append a table to a drawing.
 
     Parameters
     ----------
     drawing : Drawing
         Drawing.
     rows : mapping of str to sequence of (str, str, str)
-        By name: text, kind and about of every entry. Of more than 32 entries those around `at` are drawn.
+        By name: text, kind and about of every entry. If there are more than 32, those around `at` are drawn.
     at : int
         Number of the entry that the event is about.
     """

@@ -45,7 +45,7 @@ class Drawing:
     """Elements of one drawing, in order."""
 
     def __init__(self, title: str, description: str, width: float = WIDTH) -> None:
-        """title: what it shows, in a few words. description: the same for who cannot see it, with the values."""
+        """title: what it shows, in a few words. description: the same with the values, for those who cannot see it."""
         self.title: str = title
         self.description: str = description
         self.width: float = width
@@ -63,7 +63,7 @@ class Drawing:
         self._grow(y + height)
 
     def text(self, x: float, y: float, text: str, style: str = "", anchor: str = "start") -> None:
-        """A line of text whose letters stand on y. style: of "small", "faint", "bold", separated by blanks."""
+        """A line of text on the baseline y. style: of "small", "faint", "bold", separated by blanks."""
         place = "" if anchor == "start" else f' text-anchor="{anchor}"'
         name = f' class="{style}"' if style else ""
         self._lines.append(f'<text{name} x="{_number(x)}" y="{_number(y)}"{place}>{escape(text)}</text>')
@@ -86,19 +86,19 @@ class Drawing:
         self._grow(max(y1, y2))
 
     def heading(self, text: str) -> None:
-        """A bold line of its own below what is there."""
+        """Append a bold line."""
         self.height += LINE
         self.text(MARGIN, self.height - 5, text, "bold")
 
     def note(self, text: str, style: str = "") -> None:
-        """Text below what is there, folded to the width."""
+        """Append text, folded to the width."""
         size = SMALL if "small" in style else FONT
         for line in wrap(text, int((self.width - 2 * MARGIN) / letters("x", size))) or [""]:
             self.height += LINE
             self.text(MARGIN, self.height - 5, line, style)
 
     def named(self, cells: Sequence[tuple[str, str, str]]) -> None:
-        """Cells side by side below what is there, as (name, text, kind): each with its name above it."""
+        """Append cells side by side, as (name, text, kind): each with its name above it."""
         y, wide = self.height + 8, (self.width - 2 * MARGIN) / len(cells)
         for place, (name, text, kind) in enumerate(cells):
             self.text(MARGIN + place * wide, y + 12, name, "small faint")

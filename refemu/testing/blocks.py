@@ -53,7 +53,7 @@ def _ascending(values: np.ndarray) -> np.ndarray:
 
 @st.composite
 def _grid_values(draw: st.DrawFn, fmt: Ovp, count: int) -> np.ndarray:
-    """float32 in grid units, on and beside the largest normal value, the threshold and the largest outlier."""
+    """float32 in grid units, at and around the largest normal value, the threshold and the largest outlier."""
     outlier = fmt.outlier
     ends = [0.0, float(fmt.normal.largest)] + (
         [fmt.boundary, float(outlier.smallest), float(outlier.largest)] if outlier else []

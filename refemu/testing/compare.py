@@ -18,18 +18,20 @@ from refemu.units.unit import AnyUnit
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """A design that was not equal, for whoever wants to keep it."""
+    """A failed comparison, with all that is needed to save it."""
 
     unit: AnyUnit
     config: str
     inputs: Mapping[str, np.ndarray]
     answers: Mapping[str, np.ndarray]  #: bit patterns by output port
-    any_nan: bool = False  #: whether any NaN was taken for any NaN
+    any_nan: bool = False  #: whether NaNs count as equal
 
 
-last: Failure | None = None  #: of `hold`: after a failed test the smallest that hypothesis found
-tried: list[Failure] = []  #: what `hold` has compared in this test, as far as there is room: evidence for explanations
-ROOM = 4096  #: values of the stimulus that are kept
+last: Failure | None = None  #: latest failure of `hold`; after a failed test the smallest that hypothesis found
+tried: list[
+    Failure
+] = []  #: latest comparisons of `hold` in this test, of at most `ROOM` values: evidence for explanations
+ROOM = 4096  #: values
 
 
 def assert_bits_equal(got: object, want: object, fmt: Element | Ovp | None = None) -> None:
@@ -102,10 +104,10 @@ def hold(
     waive: Sequence[str] = (),
     **answers: ArrayLike,
 ) -> None:
-    """Assert that `answers` are those of a unit, in every bit that a device must give.
+    """Assert that `answers` equal the outputs of a unit in every bit that a device must produce.
 
-    With `pytest --refemu-save DIR` the (shrunk) stimulus of a failed test is kept as a golden set. Hypothesis fails a
-    test whose example takes more than 200 ms, the golden model's time included: large units need
+    `pytest --refemu-save DIR` saves the (shrunk) stimulus of a failed test as a golden set. Hypothesis fails a test
+    whose example takes more than 200 ms, the golden model's time included: large units need
     `@settings(deadline=None)`.
 
     Parameters
@@ -117,11 +119,11 @@ def hold(
     inputs : mapping of str to array_like
         Stimulus by input port, as `refemu.testing.inputs` draws it.
     any_nan : bool
-        Take any NaN for any NaN in words too, which are compared bit by bit; in floats it always is.
+        Accept any NaN for any NaN in integer words too; in arrays of floats that is always so.
     waive : sequence of str
-        What to leave out: rows with a flag of the unit, bits that another answer to a decision changes.
+        What not to compare: rows with a flag of the unit, bits that a variant of a decision changes.
     **answers : array_like
-        By output port, integers or floats as the unit's Result has them; at least one, others are not compared.
+        By output port: integers or floats as in the unit's Result. At least one; other ports are not compared.
 
     Raises
     ------
@@ -165,7 +167,7 @@ def hold(
 
 
 def _keep(attempt: Failure) -> None:
-    """Remember a comparison; the earliest make room."""
+    """Remember a comparison; drop the earliest beyond `ROOM` values."""
     tried.append(attempt)
     held = 0
     for at, each in reversed(list(enumerate(tried))):

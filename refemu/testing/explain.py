@@ -1,4 +1,4 @@
-"""Explanation of a design that `hold` found wrong, from all that it compared in a test."""
+"""Explanation of a failed `hold` from all its comparisons in a test."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from refemu.testing.compare import Failure
 
 
 def lines(failure: Failure, tried: Sequence[Failure]) -> list[str]:
-    """For people; [] where nothing can be said. tried: comparisons of the same test, `failure` among them."""
+    """Lines of text; [] if there is no explanation. tried: comparisons of the same test, `failure` among them."""
     unit, config = failure.unit, failure.config
     held = unit.timing == "event"
     same = [each for each in tried if _key(each) == _key(failure)] or [failure]

@@ -1,4 +1,4 @@
-"""State machines for devices with a memory of their own: any history of calls, compared with the golden model.
+"""State machines for devices with memory: any sequence of calls, compared with the golden model.
 
     class Mine(PageManagerMachine):
         def make(self, shape):
@@ -24,7 +24,7 @@ NAMES = st.integers(0, 5)  #: of sequences: few, so that known and unknown ones 
 
 
 def shapes() -> st.SearchStrategy[Shape]:
-    """Small managers of every policy: pools that run out, tables that overflow."""
+    """Small managers with every policy, whose pools run out and whose tables overflow."""
     return st.builds(
         lambda low, high, **others: Shape(high_tokens=high, low_tokens=None if low is None else low + high, **others),
         pages=st.integers(4, 40),
@@ -44,14 +44,14 @@ def shapes() -> st.SearchStrategy[Shape]:
 class PageManagerMachine(RuleBasedStateMachine):
     """State machine that drives a device and the golden manager with the same calls and compares them.
 
-    A call that one refuses the other must refuse too.
+    A call must be valid for both or raise ValueError in both.
     """
 
     golden: page_manager.PageManager  #: the golden manager
     device: Any  #: what `make` makes: any object with the methods of the golden manager
 
     def make(self, shape: Shape) -> Any:
-        """Make the device: override this. By default it is the golden manager's own twin.
+        """Make the device: override this. By default it is a second golden manager.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class PageManagerMachine(RuleBasedStateMachine):
         self.device = self.make(shape)
 
     def call(self, method: str, *arguments: Any) -> None:
-        """Make the same call of both; one that is refused must be refused by both, and change nothing.
+        """Make the same call of both; an invalid call must raise ValueError in both and change nothing.
 
         Parameters
         ----------
@@ -93,18 +93,18 @@ class PageManagerMachine(RuleBasedStateMachine):
         Raises
         ------
         AssertionError
-            Only one refuses the call, or a refused call changed the device.
+            Only one raises ValueError, or an invalid call changed the device.
         """
         try:
             getattr(self.golden, method)(*arguments)
-        except ValueError as refusal:
+        except ValueError as error:
             before = self.observed()
             try:
                 getattr(self.device, method)(*arguments)
             except ValueError:
-                assert self.observed() == before, f"{method} was refused and changed something"
+                assert self.observed() == before, f"{method} raised ValueError and changed the device"
                 return
-            raise AssertionError(f"{method}{arguments}: the device accepts what is refused: {refusal}") from None
+            raise AssertionError(f"{method}{arguments}: the device accepts an invalid call: {error}") from None
         getattr(self.device, method)(*arguments)
 
     def observed(self) -> tuple[object, ...]:
@@ -123,7 +123,7 @@ class PageManagerMachine(RuleBasedStateMachine):
         )
 
     def runs(self, manager: Any, names: list[int]) -> list[list[int]]:
-        """Pages of every head: the high run, then the low run, as the table shows them.
+        """Pages of every head in the order of the table: the high run, then the low run.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class PageManagerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(not request.running for request in self.requests.values()))
     @rule(data=st.data())
     def prompt_release(self, data: st.DataObject) -> None:
-        """Release prompts; every head keeps any number of tokens up to those of the prompt.
+        """Release prompts; every head retains any number of tokens, at most those of the prompt.
 
         Parameters
         ----------

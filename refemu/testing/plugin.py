@@ -15,13 +15,13 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The option `--refemu-save`."""
     parser.getgroup("refemu").addoption(
-        "--refemu-save", metavar="DIR", help="keep what a failing `hold` found as a golden set of one case"
+        "--refemu-save", metavar="DIR", help="save the counterexample of a failing `hold` as a golden set of one case"
     )
 
 
 @pytest.fixture(scope="session")
 def golden() -> Callable[[str | Path], Any]:
-    """A function that loads a golden set by its directory, with every check of manifest and hashes."""
+    """A function that loads the golden set of a directory and checks its manifest and hashes."""
     from refemu.golden import load
 
     return load
@@ -29,7 +29,7 @@ def golden() -> Callable[[str | Path], Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Forget what an earlier test left."""
+    """Forget the comparisons of earlier tests."""
     compare: Any = sys.modules.get("refemu.testing.compare")
     if compare is not None:
         compare.last = None
@@ -39,7 +39,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> Generator[None, Any, Any]:
-    """Say what the design of a failed test did, and with `--refemu-save` keep the counterexample."""
+    """Explain the design of a failed test, and with `--refemu-save` save the counterexample."""
     report = yield
     compare: Any = sys.modules.get("refemu.testing.compare")
     if report.when != "call" or not report.failed or compare is None or compare.last is None:
@@ -59,7 +59,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") 
 
 @contextlib.contextmanager
 def _reported(report: pytest.TestReport, what: str) -> Generator[None]:
-    """An error here belongs to this test's report: raised in a hook, it would end the session."""
+    """Add an error to this test's report; raised in a hook, it would end the session."""
     try:
         yield
     except Exception as error:

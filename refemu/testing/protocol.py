@@ -1,6 +1,6 @@
-"""The protocol of units: everything that each of refemu's own must hold, as rules for a unit of anybody.
+"""The protocol of units: the rules that refemu's own units follow, for any unit.
 
-A rule takes a unit and the name of one of its ready configurations, and raises AssertionError where it is broken.
+A rule takes a unit and the name of one of its ready configurations, and raises AssertionError if it is broken.
 `unit_rules(UNIT)` lists all for `pytest.mark.parametrize`, `unit_protocol(UNIT)` runs them.
 """
 
@@ -29,14 +29,14 @@ _RULES: list[Check] = []
 
 @dataclasses.dataclass(frozen=True)
 class UnitRule:
-    """A rule of the protocol for one unit in one configuration; call it."""
+    """A rule of the protocol for a unit in a configuration, to be called."""
 
     unit: AnyUnit  #: unit
     config: str  #: ready configuration
-    check: Check  #: function that looks
+    check: Check  #: the rule
 
     def __call__(self) -> None:
-        """Hold the unit against the rule.
+        """Check the unit against the rule.
 
         Raises
         ------
@@ -50,7 +50,7 @@ class UnitRule:
 
 
 def unit_rules(unit: AnyUnit) -> tuple[UnitRule, ...]:
-    """List the rules that a unit must hold, for each of its ready configurations.
+    """List the rules for each of a unit's ready configurations.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ def unit_rules(unit: AnyUnit) -> tuple[UnitRule, ...]:
 
 
 def unit_protocol(unit: AnyUnit) -> None:
-    """Hold a unit against every rule that refemu's own units must hold.
+    """Check a unit against every rule that refemu's own units follow.
 
-    Descriptor, cases, refusals, states and their restoration, and equality of the compiled twin and the readable form.
+    Descriptor, cases, errors, states and their restoration, and equality of the compiled and the readable form.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def rule(check: Check) -> Check:
 
 @rule
 def descriptor_follows_its_rules(unit: AnyUnit, name: str) -> None:
-    """Names, flags and configurations are whole, and its text is its name and meaning."""
+    """Names, flags and configurations are complete; `repr` gives name and meaning."""
     descriptor_rules.require(unit)
     require(unit.timing in ("combinational", "event"), f"timing is {unit.timing!r}")
     require(sorted(flag.bit for flag in unit.flags.values()) == list(range(len(unit.flags))), "flags leave a bit out")
@@ -104,7 +104,7 @@ def descriptor_follows_its_rules(unit: AnyUnit, name: str) -> None:
 
 @rule
 def port_names_are_no_keywords(unit: AnyUnit, name: str) -> None:
-    """Of Verilog, SystemVerilog or C: RTL and kernels use them as they are."""
+    """No port or parameter is a keyword of Verilog, SystemVerilog or C: RTL and kernels use the names unchanged."""
     ports = unit.ports(unit.configs[name])
     keywords.require_names([port.name for port in (*ports.inputs, *ports.outputs)], unit.name)
     keywords.require_names([port.name for port in ports.state], unit.name)
@@ -120,7 +120,7 @@ def state_and_result_are_named_as_the_ports(unit: AnyUnit, name: str) -> None:
     require(not lost, f"the State lacks {sorted(lost)}")
     lost = {port.name for port in ports.outputs + ports.state} | set(unit.counters)
     require(lost <= result, f"the Result lacks {sorted(lost - result)}")
-    require(len({port.name for port in ports.all}) == len(ports.all), "a port name is there twice")
+    require(len({port.name for port in ports.all}) == len(ports.all), "a port name occurs twice")
 
 
 @rule
@@ -137,11 +137,11 @@ def device_and_config_evaluate_back(unit: AnyUnit, name: str) -> None:
 
 @rule
 def cases_fit_their_ports_and_say_why(unit: AnyUnit, name: str) -> None:
-    """Kinds, reasons, decisions, ports, shapes and values of all cases."""
+    """All cases have valid kinds, reasons, decisions, ports, shapes and values."""
     ports = {port.name: port for port in unit.ports(unit.configs[name]).inputs}
     for block in blocks(unit, name):
         require(block.kind in OWN and block.why, f"{block.kind} cases without a reason")
-        require(re.fullmatch(r"(D-[a-z]+-\d+)?", block.decision), f"{block.decision!r} is no id of a decision")
+        require(re.fullmatch(r"(D-[a-z]+-\d+)?", block.decision), f"{block.decision!r} is not an id of a decision")
         require(set(block.inputs) == set(ports), f"{block.why}: ports are {sorted(block.inputs)}")
         for port, array in block.inputs.items():
             low, high = ports[port].limits
@@ -154,7 +154,7 @@ def cases_fit_their_ports_and_say_why(unit: AnyUnit, name: str) -> None:
 
 @rule
 def first_row_detects_a_missing_device(unit: AnyUnit, name: str) -> None:
-    """Stimulus not zero; answer neither zero nor what an all-zero stimulus gives."""
+    """The first row distinguishes the unit from one that is not connected."""
     config, block = unit.configs[name], blocks(unit, name)[0]
     first = {port: array[:1] for port, array in block.inputs.items()}
     lowest = {port.name: max(port.limits[0], 0) for port in unit.ports(config).inputs}
@@ -165,30 +165,30 @@ def first_row_detects_a_missing_device(unit: AnyUnit, name: str) -> None:
     require(any(np.any(array) for array in first.values()), "the first stimulus is zero")
     require(any(np.any(getattr(result, port)) for port in outputs), "the first answer is zero")
     other = any(np.any(getattr(result, port) != getattr(silent, port)) for port in outputs)
-    require(other, "the first answer is that to a stimulus of zeros")
+    require(other, "the first answer equals that to a stimulus of zeros")
 
 
 @rule
 def cases_depend_on_the_seed_alone(unit: AnyUnit, name: str) -> None:
-    """A seed gives the same random cases again, another seed others."""
+    """A seed always gives the same random cases, another seed different ones."""
     config = unit.configs[name]
     first, again, other = ([block.inputs for block in unit.cases(config, "random", seed)] for seed in (0, 0, 1))
     same = all(np.array_equal(a[port], b[port]) for a, b in zip(first, again, strict=True) for port in a)
     require(same, "one seed gives different cases")
     differ = any(not np.array_equal(a[port], b[port]) for a, b in zip(first, other, strict=True) for port in a)
-    require(differ, "two seeds give the same cases, or there are no random ones")
+    require(differ, "two seeds give the same cases, or there are no random cases")
 
 
 @rule
 def random_cases_of_a_range_are_those_of_its_seeds(unit: AnyUnit, name: str) -> None:
-    """A range of seeds gives what each of its seeds draws, in turn."""
+    """A range of seeds gives the cases of each seed in turn."""
     config = unit.configs[name]
     parts = [list(unit.cases(config, "random", seed)) for seed in (3, 4)]
     for number, block in enumerate(unit.cases(config, "random", range(3, 5))):
         for port, array in block.inputs.items():
             joined = np.concatenate([part[number].inputs[port] for part in parts])
             require(
-                np.array_equal(array, joined), f"{block.why}: {port} of seeds 3 and 4 differs from those of a range"
+                np.array_equal(array, joined), f"{block.why}: {port} of seeds 3 and 4 differs from that of the range"
             )
 
 
@@ -211,7 +211,7 @@ def marks_and_masks_are_those_of_the_descriptor(unit: AnyUnit, name: str) -> Non
 
 @rule
 def refused_step_leaves_the_state(unit: AnyUnit, name: str) -> None:
-    """Values outside a port, and those that are no integers, change nothing."""
+    """Values outside a port and values other than integers raise an error and change nothing."""
     config, block = unit.configs[name], blocks(unit, name)[0]
     device: Any = unit.unit_class(**config)
     event = {
@@ -228,7 +228,7 @@ def refused_step_leaves_the_state(unit: AnyUnit, name: str) -> None:
             lanes = (wrong,) * port.count if port.shape else wrong
             with refused(error, rf"{unit.name}[:.] ?{port.name}"):
                 device.step(**{**event, port.name: lanes})
-    require(device.snapshot() == before, "a refused step changed the state")
+    require(device.snapshot() == before, "a step that raised changed the state")
 
 
 def _run_refuses(unit: AnyUnit, name: str, jit: bool) -> None:
@@ -245,13 +245,13 @@ def _run_refuses(unit: AnyUnit, name: str, jit: bool) -> None:
 
 @rule
 def readable_run_refuses_what_does_not_fit_a_port(unit: AnyUnit, name: str) -> None:
-    """A value outside its port, and floats."""
+    """A value outside its port and floats raise an error in `run`."""
     _run_refuses(unit, name, jit=False)
 
 
 @rule
 def compiled_form_rejects_misfits(unit: AnyUnit, name: str) -> None:
-    """As the readable form does, in the same words."""
+    """The compiled form raises the errors of the readable form, in the same words."""
     _run_refuses(unit, name, jit=True)
 
 
@@ -270,7 +270,7 @@ def no_rows_give_no_results_and_count_nothing(unit: AnyUnit, name: str) -> None:
 
 @rule
 def missing_and_unknown_ports_are_refused(unit: AnyUnit, name: str) -> None:
-    """`evaluate` and `trace` name the ports that are needed."""
+    """`evaluate` and `trace` raise an error that names the ports."""
     config = unit.configs[name]
     with refused(Refused, f"{unit.name}: inputs must be .*, got none"):
         unit.evaluate(config, {})
@@ -290,12 +290,15 @@ def trace_shows_what_run_returns(unit: AnyUnit, name: str) -> None:
         shown = [(port.name, getattr(result, port.name)[-1]) for port in ports.outputs]
         shown += [(port.name, stimulus[port.name][-1]) for port in ports.inputs]
         for port, want in shown:
-            require(np.array_equal(np.array(getattr(last, port)), want), f"{block.why}: the trace shows another {port}")
+            require(
+                np.array_equal(np.array(getattr(last, port)), want), f"{block.why}: the trace shows a different {port}"
+            )
         counters = [field.name for field in dataclasses.fields(result) if field.type is int]
         require(counters, "a Result needs at least one counter")
         for counter in counters:
             require(
-                getattr(last, counter) == getattr(result, counter), f"{block.why}: the trace counts other {counter}"
+                getattr(last, counter) == getattr(result, counter),
+                f"{block.why}: the trace counts a different {counter}",
             )
 
 
@@ -309,7 +312,7 @@ def states_are_frozen_comparable_hashable_and_evaluate_back_while_short(unit: An
     names = {**vars(importlib.import_module(unit.run.__module__)), type(states[0]).__qualname__: type(states[0])}
     texts = {repr(state): state for state in states}
     back = all(eval(text, names) == state for text, state in texts.items() if "..." not in text)
-    require(back, "the text of a State evaluates to another")
+    require(back, "the text of a State evaluates to a different one")
     require(all(len(text) <= MOST and len(str(state)) <= MOST for text, state in texts.items()), "a text is too long")
     with refused(dataclasses.FrozenInstanceError, "index"):
         states[0].index = 7
@@ -317,7 +320,7 @@ def states_are_frozen_comparable_hashable_and_evaluate_back_while_short(unit: An
 
 @rule
 def restored_at_any_step_it_gives_the_same_rest(unit: AnyUnit, name: str) -> None:
-    """A device that is restored to any of its States goes on as it did."""
+    """A device restored to any of its States continues as before."""
 
     @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.data())
@@ -335,15 +338,18 @@ def restored_at_any_step_it_gives_the_same_rest(unit: AnyUnit, name: str) -> Non
                 states.append(device.step())
         at = data.draw(st.integers(0, len(steps)))
         device.restore(states[at])
-        require(device.snapshot() == states[at], "a restored device shows another State")
-        require([device.step(**event) for event in steps[at:]] == states[at + 1 :], "it goes on in another way")
+        require(device.snapshot() == states[at], "a restored device shows a different State")
+        require(
+            [device.step(**event) for event in steps[at:]] == states[at + 1 :],
+            "a restored device continues differently",
+        )
 
     any_step()
 
 
 @rule
 def restore_takes_only_its_own_state(unit: AnyUnit, name: str) -> None:
-    """Another object, and a State with a port out of range, are refused and change nothing."""
+    """Restoring another object, or a State with a port out of range, raises an error and changes nothing."""
     device = unit.unit_class(**unit.configs[name])
     port = unit.ports(unit.configs[name]).all[0]
     outside = port.limits[1] + 1
@@ -353,20 +359,20 @@ def restore_takes_only_its_own_state(unit: AnyUnit, name: str) -> None:
         device.restore("state")
     with refused(Refused, f"{unit.name}: {port.name} {outside}"):
         device.restore(bad)
-    require(device.snapshot() == before, "a refused restore changed the state")
+    require(device.snapshot() == before, "a restore that raised changed the state")
 
 
 @rule
 def compiled_form_equals_unit_on_every_case(unit: AnyUnit, name: str) -> None:
-    """Outputs, registers and counters of both forms, in bits."""
+    """Outputs, registers and counters of both forms are equal in every bit."""
     forms = (evaluated(unit, name, jit=jit) for jit in (False, True))
     for block, result, compiled_run in zip(blocks(unit, name), *forms, strict=True):
-        require(result.equals(compiled_run), f"{block.why}: the twin gives other bits")
+        require(result.equals(compiled_run), f"{block.why}: the compiled form gives different bits")
 
 
 @rule
 def compiled_form_equals_unit_on_drawn_inputs(unit: AnyUnit, name: str) -> None:
-    """The same on stimuli that hypothesis draws."""
+    """Both forms agree on stimuli that hypothesis draws."""
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(st.data())
@@ -374,7 +380,7 @@ def compiled_form_equals_unit_on_drawn_inputs(unit: AnyUnit, name: str) -> None:
         stimulus, config = data.draw(drawn(unit, name, most=6)), unit.configs[name]
         before = copy.deepcopy(stimulus)
         same = unit.evaluate(config, stimulus, jit=False).equals(unit.evaluate(config, stimulus))
-        require(same, f"the twin gives other bits on {before}")
+        require(same, f"the compiled form gives different bits on {before}")
         for port, array in stimulus.items():
             require(np.array_equal(array, before[port]), f"the compiled form changes its input {port}")
 
@@ -383,7 +389,7 @@ def compiled_form_equals_unit_on_drawn_inputs(unit: AnyUnit, name: str) -> None:
 
 @rule
 def other_configurations_have_stimuli(unit: AnyUnit, name: str) -> None:
-    """A configuration that the unit takes, though no ready one, has cases that it takes."""
+    """Every valid configuration has valid cases, whether ready or not."""
     if name != next(iter(unit.configs)):
         return
     for text, config in neighbours(unit):

@@ -1,4 +1,4 @@
-"""Material of the protocol of units: a unit's cases, what both forms make of them, drawn inputs, its refusals."""
+"""Material for the protocol of units: cases, results of both forms, drawn inputs, errors."""
 
 import functools
 import re
@@ -14,26 +14,26 @@ from refemu.testing.strategies import inputs
 from refemu.units.stimuli import validated
 from refemu.units.unit import KINDS, AnyUnit, Cases, Config
 
-OWN = KINDS[:-1]  #: kinds of cases that a unit makes itself
-WIDE = 16  #: lanes of a port from which on one row is enough
+OWN = KINDS[:-1]  #: kinds of cases that a unit itself has
+WIDE = 16  #: lanes of a port; with as many, one row is enough
 Stimulus: TypeAlias = Mapping[str, np.ndarray]
 
 
 def require(holds: object, message: str) -> None:
-    """Raise AssertionError where something does not hold."""
+    """Raise AssertionError unless `fact` is true."""
     if not holds:
         raise AssertionError(message)
 
 
 @contextmanager
 def refused(error: type[Exception], pattern: str) -> Iterator[None]:
-    """The block must raise `error` with a message in which `pattern` is found."""
+    """Require that the block raises `error` with a message in which `pattern` is found."""
     try:
         yield
-    except error as refusal:
-        require(re.search(pattern, str(refusal)), f"a refusal must match {pattern!r}, got {str(refusal)!r}")
+    except error as raised:
+        require(re.search(pattern, str(raised)), f"the error must match {pattern!r}, got {str(raised)!r}")
         return
-    raise AssertionError(f"a refusal must be raised that matches {pattern!r}, got none")
+    raise AssertionError(f"{error.__name__} must be raised with {pattern!r}, got none")
 
 
 @functools.cache
@@ -49,7 +49,7 @@ def _answers(unit: "_ById", name: str, jit: bool) -> list[Any]:
 
 
 class _ById:
-    """A unit as a key of caches: descriptors hold mappings, and have no hash."""
+    """A unit as a key of caches; descriptors have mappings, so no hash."""
 
     def __init__(self, unit: AnyUnit) -> None:
         self.unit = unit
@@ -67,12 +67,12 @@ def blocks(unit: AnyUnit, name: str) -> list[Cases]:
 
 
 def evaluated(unit: AnyUnit, name: str, *, jit: bool) -> list[Any]:
-    """What one form makes of every block; evaluated once."""
+    """Results of one form for every block; evaluated once."""
     return _answers(_ById(unit), name, jit)
 
 
 def rows(unit: AnyUnit, stimulus: Stimulus, count: int) -> dict[str, np.ndarray]:
-    """About `count` rows from the start of a block."""
+    """The first rows of a block, about `count`."""
     per_case = next(iter(stimulus.values())).shape[1] if unit.timing == "event" else 1
     return {port: array[: -(-count // per_case)] for port, array in stimulus.items()}
 
@@ -83,7 +83,7 @@ def one_case(unit: AnyUnit, stimulus: Stimulus, case: int) -> dict[str, np.ndarr
 
 
 def drawn(unit: AnyUnit, name: str, most: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
-    """At most `most` rows that the unit takes, of units with wide ports one."""
+    """At most `most` valid rows; one for units with wide ports."""
     wide = any(port.count > WIDE for port in unit.ports(unit.configs[name]).inputs)
     return inputs(unit, name, max_rows=1 if wide else most).map(functools.partial(_near, unit, name))
 
@@ -100,7 +100,7 @@ def _near(unit: AnyUnit, name: str, stimulus: dict[str, np.ndarray]) -> dict[str
 
 
 def neighbours(unit: AnyUnit) -> Iterator[tuple[str, Config]]:
-    """Texts and configurations in which one parameter of the first ready one is another: switches, small numbers."""
+    """Texts and configurations that differ from the first ready one in a parameter: switches, small numbers."""
     for name, value in next(iter(unit.configs.values())).items():
         others: list[Any] = [not value] if isinstance(value, bool) else []
         if type(value) is int:

@@ -1,4 +1,4 @@
-"""A counterexample as a golden set of one case, with the design's answer beside it."""
+"""A counterexample as a golden set of one case, with the design's answer next to it."""
 
 import hashlib
 import re
@@ -18,9 +18,9 @@ READABLE = 120  #: characters of an id that its folder's name shows; a name has 
 
 
 def save(failure: Failure, folder: Path, test: str) -> str:
-    """Write `folder`/<test>/<unit>-<config>/ and `folder`/<test>/dut.npz; returns how to look at them.
+    """Write `folder`/<test>/<unit>-<config>/ and `folder`/<test>/dut.npz; returns the commands that show them.
 
-    test: its id, which `folder_name` makes a name of. Outputs that were not given stay out of both.
+    test: its id, from which `folder_name` makes a name. Outputs that the test did not give are in neither.
     """
     place = folder / folder_name(test)
     unit, config = failure.unit, failure.config
@@ -31,7 +31,7 @@ def save(failure: Failure, folder: Path, test: str) -> str:
     store.replace(place / parameters.set_name(unit, config), sets.render(manifest, arrays))
     first = next(entry["first"] for entry in manifest["cases"] if entry["why"] == case.why)
     answers = {f"out.{port}": arrays[f"out.{port}"].copy() for port in failure.answers}
-    for port, codes in failure.answers.items():  # before them may stand a worked example, taken as answered right
+    for port, codes in failure.answers.items():  # a worked example may come first; its answers count as right
         answers[f"out.{port}"][first : first + len(codes)] = codes
     store.write_files({place / "dut.npz": npz.to_bytes(answers)})
     target = place / parameters.set_name(unit, config)
@@ -43,6 +43,6 @@ def save(failure: Failure, folder: Path, test: str) -> str:
 
 
 def folder_name(test: str) -> str:
-    """A name for an id: what is readable of it, and a digest, so that no two ids share a folder and every one fits."""
+    """A name for an id: its readable characters, and a digest so that no two ids share a folder."""
     readable = re.sub(r"[^A-Za-z0-9]+", "_", test).strip("_")[-READABLE:]
     return f"{readable}-{hashlib.sha256(test.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

@@ -1,8 +1,7 @@
-"""Strategies for ports: arrays of codes that reach every boundary, shrink to few bits, and are drawn fast.
+"""Strategies for ports: arrays of codes that reach every boundary, shrink to few bits and are fast to draw.
 
-An array is drawn as bytes in one go, which costs well below a millisecond for 1,024 codes. The first of these bytes say
-which few positions get special codes, and which are made equal to others, for ties. All shrink to zeros without any of
-these.
+An array is drawn as one string of bytes, well below a millisecond for 1,024 codes. The first bytes say which few
+positions get special codes, and which become equal to others, for ties. All shrink to zeros without either.
 """
 
 import struct
@@ -29,12 +28,12 @@ F32 = SMALL32 + MIDDLE32 + LARGE32
 NAN = {16: 0x7E00, 32: 0x7FC00000}
 INFINITY = {16: 0x7C00, 32: 0x7F800000}
 PATCHES = 4  #: special codes, and copies, in one array
-LARGEST = 4200  #: bytes that are drawn for a row; hypothesis has 8,192 for an example, and wider rows repeat theirs
-PATCH = struct.Struct(f"<B{4 * PATCHES}H")  #: how many of both; for each of all a position and a code, or two positions
+LARGEST = 4200  #: bytes drawn for a row, since hypothesis has 8,192 for an example; wider rows repeat theirs
+PATCH = struct.Struct(f"<B{4 * PATCHES}H")  #: counts of both; a position and a code, or two positions, for each
 
 
 def _patches(raw: bytes) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """What the first bytes say: positions with the number of a special code, positions with those they are equal to."""
+    """The patches in the first bytes: positions and numbers of special codes; positions and those they equal."""
     counts, *numbers = PATCH.unpack_from(raw)
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
     return pairs[: counts % 16 % (PATCHES + 1)], pairs[PATCHES:][: counts // 16 % (PATCHES + 1)]
@@ -72,7 +71,7 @@ def _floats(shape: int | tuple[int, ...], bits: int, special: Sequence[int], nan
         largest = exponent == np.uint64(top)
         mantissa = (words & np.uint64(top ^ ((1 << (bits - 1)) - 1))) != 0
         unwanted = largest & np.where(mantissa, not nan, not infinity)
-        lowest = np.uint64(top & -top)  # clearing the exponent's lowest bit makes a finite number
+        lowest = np.uint64(top & -top)  # of the exponent: cleared, it makes a number finite
         clean = np.where(unwanted, words ^ lowest, words)
         clean = np.where(largest & mantissa & ~unwanted, np.uint64(NAN[bits]), clean)  # one NaN (D-arith-1)
         return clean.astype(f"<u{bits // 8}").view(dtype).reshape(size)
@@ -83,7 +82,7 @@ def _floats(shape: int | tuple[int, ...], bits: int, special: Sequence[int], nan
 def float16s(
     shape: int | tuple[int, ...], *, allow_nan: bool = False, allow_infinity: bool = False
 ) -> st.SearchStrategy[np.ndarray]:
-    """Strategy for float16 arrays: all words, subnormals and both zeros among them, and ties by equal elements.
+    """Strategy for float16 arrays of any words, with subnormals, both zeros, and ties by equal elements.
 
     Parameters
     ----------
@@ -123,7 +122,7 @@ def float32s(
 
 
 def codes(fmt: Element, shape: int | tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
-    """Strategy for codes of an element format, every one of which decodes.
+    """Strategy for valid codes of an element format.
 
     Parameters
     ----------
@@ -167,8 +166,8 @@ def inputs(
 ) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Strategy for the stimulus of a unit, as `Unit.evaluate` takes it.
 
-    Rows of a unit with registers are consecutive events from reset. Values that the unit refuses are replaced. Under
-    hypothesis's default deadline of 200 ms a right device of a large unit may fail: `@settings(deadline=None)`.
+    Rows of a unit with registers are consecutive events from reset. Invalid values are replaced. A correct device of a
+    large unit may exceed hypothesis's default deadline of 200 ms: use `@settings(deadline=None)`.
 
     Parameters
     ----------
@@ -202,7 +201,7 @@ def _legal(unit: AnyUnit, config: Config, drawn: dict[str, np.ndarray]) -> dict[
 
 
 def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
-    """Rows drawn one by one, so that a failing one is what is left when the others are dropped."""
+    """Rows drawn one by one, so that shrinking drops all but the failing one."""
     columns = [_Column(port) for port in ports]
     size = PATCH.size + sum(int(column.size * column.port.count) for column in columns)
     length = min(size, LARGEST)
@@ -211,13 +210,13 @@ def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[
 
 
 def _repeated(size: int, raw: bytes) -> bytes:
-    """Bytes of a row from those that were drawn: what follows the patches, over and over."""
+    """Bytes of a row: those drawn, with the ones after the patches repeated as often as needed."""
     values = raw[PATCH.size :]
     return raw[: PATCH.size] + (values * (1 + size // max(1, len(values))))[: size - PATCH.size]
 
 
 class _Column:
-    """How one port's lanes lie in the bytes of a row."""
+    """A port's lanes in the bytes of a row."""
 
     def __init__(self, port: Port) -> None:
         self.port = port
@@ -239,7 +238,7 @@ class _Column:
         return self.validated(_signed(words, port.bits) if port.signed else words.view(np.int64))
 
     def validated(self, values: np.ndarray) -> np.ndarray:
-        """Finite floats, values between the limits."""
+        """The values made finite and brought within the port's limits."""
         if self.port.kind == "f32":
             values = np.where(values & INFINITY[32] == INFINITY[32], values ^ (1 << 23), values)
         return validated(self.port, values) if self.port.bits < 64 else values
@@ -262,7 +261,7 @@ def _arrays(columns: Sequence[_Column], rows: Sequence[bytes]) -> dict[str, np.n
 
 
 def _patch(column: _Column, lanes: np.ndarray, first: int, all_lanes: int, codes: Any, copies: Any) -> None:
-    """Special values, then equal ones, in the lanes of one row; lanes of other ports are not here."""
+    """Patch one row of a port: first special codes, then equal ones."""
     for at, which in codes:
         if 0 <= at % all_lanes - first < len(lanes):
             code = column.special[which % len(column.special)]

@@ -33,7 +33,7 @@ SIZES = st.sampled_from((2, 16, 32, 34))  #: elements of a vector: one pair, a g
 
 
 def tensors(fmt: Any, size: int) -> st.SearchStrategy[Any]:
-    """`blocks.tensors`, imported when drawn: `blocks` needs the units, and these may be what imports this module."""
+    """`blocks.tensors`, imported when drawn, since `blocks` imports units and a unit may import this module."""
     from refemu.testing import blocks
 
     return blocks.tensors(fmt, size)

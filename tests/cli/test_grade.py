@@ -31,6 +31,8 @@ def test_a_good_set(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
 
     assert "flint_decoder-flint4: 23 rows" in out and "rising" in out
+    columns = ["class", "faults", "detected", "missed", "equivalent", "untested", "coverage"]
+    assert out.splitlines()[1].split() == columns
     assert [line.split() for line in out.splitlines() if line.endswith(" %")] == [
         ["bits", "24", "22", "0", "2", "0", "100.0", "%"],
         ["order", "3", "3", "0", "0", "0", "100.0", "%"],
@@ -38,7 +40,7 @@ def test_a_good_set(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["use", "2", "2", "0", "0", "0", "100.0", "%"],
         ["decisions", "3", "3", "0", "0", "0", "100.0", "%"],
     ]
-    assert "undecided  bits       bit 3 of out.exponent is stuck at 0; none of 10043 other rows tells" in out
+    assert "equivalent  bits       bit 3 of out.exponent is stuck at 0; none of 10043 other rows detects it" in out
 
 
 def test_json_is_the_contract(poor: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,13 +63,13 @@ def test_a_poor_stimulus_names_what_is_missing_and_closes_it(
     command = ["grade", "--unit", "flint_decoder", str(poor), "--class", "bits,order"]
     assert main([*command, "--write-missing", str(tmp_path / "more")]) == 1
     out = capsys.readouterr().out
-    assert "is stuck at 0; " in out and "told by  in.code 0x" in out and "convicts every hole" in out
+    assert "is stuck at 0; " in out and "detected by  in.code 0x" in out and "detects every missed fault" in out
 
     arrays = {name: npz.read(poor.read_bytes(), "poor")[name] for name in ("in.code",)}
     more = golden.load(tmp_path / "more" / "flint_decoder-flint4").arrays
     npz.write(poor, {name: np.concatenate([array, more[name]]) for name, array in arrays.items()})
     assert main([*command, "--write-missing", str(tmp_path / "again")]) == 0
-    assert "there is no hole; nothing was written" in capsys.readouterr().out
+    assert "no fault is missed; nothing was written" in capsys.readouterr().out
     assert not (tmp_path / "again").exists()
 
 
@@ -79,7 +81,7 @@ def test_classes_may_be_repeated(flint: Path, capsys: pytest.CaptureFixture[str]
 def test_decisions_and_flags_are_shown(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(flint), "--class", "decisions"]) == 0
     out = capsys.readouterr().out
-    assert "decisions exercised" in out and "D-olive-16    15" in out
+    assert "rows that detect a variant of a decision" in out and "D-olive-16    15" in out
 
 
 def test_strict_takes_undecided_faults_for_holes(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +96,7 @@ def test_strict_takes_undecided_faults_for_holes(flint: Path, capsys: pytest.Cap
         (["--class", "lane"], "unknown fault class 'lane'; did you mean 'lanes'"),
         (["--all"], "--all goes with --class model"),
         (["--config", "flint4"], "--config goes with --unit"),
-        (["--unit", "olive_pe8"], "inputs of olive_pe8 are missing"),
+        (["--unit", "olive_pe8"], "must have all inputs of olive_pe8"),
         (["--unit", "flint_decodr"], "did you mean 'flint_decoder'"),
         (["--unit", "flint_decoder", "--config", "flint"], "did you mean 'flint4'"),
     ],

@@ -26,4 +26,4 @@ def test_the_folder_is_named_after_the_distribution(
 
 def test_names_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new-unit", "orizuru"]) == 2
-    assert "refemu has a unit orizuru" in capsys.readouterr().err
+    assert "differ from those of refemu's units, got 'orizuru'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What a drawing holds, read back from its SVG."""
+"""Contents of a drawing, read back from its SVG."""
 
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -15,7 +15,7 @@ class Box(NamedTuple):
 
 
 def tree(svg: str) -> ElementTree.Element:
-    """The root; refuses what is no well-formed SVG, or lacks a text alternative."""
+    """The root element, after a check for well-formed SVG with a text alternative."""
     root = ElementTree.fromstring(svg)
     assert root.tag == f"{SVG}svg" and root.get("role") == "img" and root.get("aria-label")
     assert [each.tag for each in root[:2]] == [f"{SVG}title", f"{SVG}desc"]
@@ -29,7 +29,7 @@ def texts(svg: str) -> list[str]:
 
 
 def boxes(svg: str) -> list[Box]:
-    """All boxes but the page, each with the text that stands in it."""
+    """All boxes except the page, each with its text."""
     root = tree(svg)
     words = [
         (float(each.get("x", 0)), float(each.get("y", 0)), each.text or "")
@@ -47,5 +47,5 @@ def boxes(svg: str) -> list[Box]:
 
 
 def about(svg: str, begin: str) -> list[Box]:
-    """Boxes whose text under the pointer begins so."""
+    """Boxes whose text under the pointer has this beginning."""
     return [box for box in boxes(svg) if box.about.startswith(begin)]

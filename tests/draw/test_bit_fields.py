@@ -5,7 +5,7 @@ from refemu.draw.svg import Drawing
 from tests.draw.shapes import boxes, texts
 
 
-def test_every_bit_stands_in_its_field() -> None:
+def test_every_bit_is_in_its_field() -> None:
     drawing = Drawing("t", "d")
     row(drawing, "label", [Part("sign", "sign", "1", "owner"), Part("exponent", "exponent", "010")], "note")
 

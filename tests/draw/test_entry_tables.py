@@ -1,11 +1,11 @@
-"""Tables of numbered entries: eight entries side by side, those around the event's of many."""
+"""Tables of numbered entries: eight side by side; if there are many, those around the event's."""
 
 from refemu.draw.entry_tables import entries
 from refemu.draw.svg import Drawing
 from tests.draw.shapes import about, boxes, texts
 
 
-def test_rows_stand_below_each_other() -> None:
+def test_rows_are_below_each_other() -> None:
     drawing = Drawing("t", "d")
     first = [(str(at), "code", f"first {at}") for at in range(10)]
     entries(drawing, {"first": first, "second": [("x", "hot", "second")] * 9})
@@ -14,7 +14,7 @@ def test_rows_stand_below_each_other() -> None:
     assert len(about(drawing.svg(), "second")) == 9 and texts(drawing.svg())[:8] == [str(at) for at in range(8)]
 
 
-def test_of_many_entries_those_around_the_events_are_drawn() -> None:
+def test_many_entries_show_those_around_event() -> None:
     for at, begin in ((0, 0), (100, 88), (255, 224)):
         drawing = Drawing("t", "d")
         entries(drawing, {"name": [(str(entry), "code", "entry") for entry in range(256)]}, at)
@@ -22,7 +22,7 @@ def test_of_many_entries_those_around_the_events_are_drawn() -> None:
         assert f"entries {begin} to {begin + 31} of 256" in texts(drawing.svg())
 
 
-def test_the_last_of_entries_that_fill_no_row() -> None:
+def test_entries_of_a_partial_row_are_drawn() -> None:
     drawing = Drawing("t", "d")
     entries(drawing, {"name": [(str(entry), "code", "entry") for entry in range(36)]}, 35)
 

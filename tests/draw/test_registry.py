@@ -70,11 +70,11 @@ def test_a_unit_without_a_drawing_has_none() -> None:
 
 
 def own(ports: Ports, state: Any) -> str:
-    """A drawing that a unit brings along."""
+    """A drawing of a unit outside refemu."""
     return f"<svg>{state.event} {len(ports.inputs)}</svg>"
 
 
-def test_a_unit_brings_its_own_drawing() -> None:
+def test_unit_outside_refemu_has_its_own_drawing() -> None:
     unit = dataclasses.replace(orizuru.UNIT, drawing=f"{__name__}:own")
     try:
         assert unit.draw({"n": 8, "k": 2}, orizuru.Orizuru(8, 2).state) == "<svg>reset 1</svg>"
@@ -82,12 +82,12 @@ def test_a_unit_brings_its_own_drawing() -> None:
         dataclasses.replace(orizuru.UNIT)  # the class shows its states by the last descriptor made
 
 
-def test_an_unknown_configuration_is_refused() -> None:
+def test_unknown_configuration_is_rejected() -> None:
     with pytest.raises(Refused, match="n9"):
         draw.state(orizuru.UNIT, "n9", orizuru.Orizuru(8, 2).state)
 
 
-def test_tensors_draw_what_they_hold() -> None:
+def test_tensors_draw_their_first_group() -> None:
     pairs = formats.OVP_INT4.encode(np.array([48.0, 0, 5, -3]))._repr_html_()
     group = formats.BFP8.encode(np.linspace(-1, 1, 64, dtype=np.float16))._repr_html_()
 

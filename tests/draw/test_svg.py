@@ -24,7 +24,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("place", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize("kind", FILLS)
-def test_letters_stand_out_on_every_fill(kind: str, place: int) -> None:
+def test_letters_have_contrast_on_every_fill(kind: str, place: int) -> None:
     """At least 4.5, the limit of WCAG 2.2 for text."""
     assert contrast(INKS["ink"][place], FILLS[kind][place]) >= 4.5
 
@@ -35,7 +35,7 @@ def test_faint_text_and_edges_can_be_seen(place: int) -> None:
     assert contrast(INKS["edge"][place], FILLS["page"][place]) >= 3
 
 
-def test_letters_can_be_read_where_a_drawing_is_400_pixels_wide() -> None:
+def test_letters_are_legible_at_400_pixels_wide() -> None:
     assert min(FONT, SMALL) * 400 / WIDTH >= 8.5
 
 
@@ -51,7 +51,7 @@ def test_words_are_escaped_and_cut() -> None:
     assert max(svg.letters(text, FONT) for text in texts(drawing.svg())) <= WIDTH
 
 
-def test_named_cells_stand_side_by_side_below_what_is_there() -> None:
+def test_named_cells_are_appended_side_by_side() -> None:
     drawing = Drawing("t", "d")
     drawing.heading("heading")
     drawing.named([("sum", "7", "hot"), ("value", "1.5", "plain")])
@@ -61,7 +61,7 @@ def test_named_cells_stand_side_by_side_below_what_is_there() -> None:
     assert texts(drawing.svg()) == ["heading", "sum", "7", "value", "1.5", "sum", "8"]
 
 
-def test_the_page_holds_all_elements() -> None:
+def test_page_is_large_enough_for_all_elements() -> None:
     drawing = Drawing("t", "d")
     drawing.heading("heading")
     drawing.line(0, 0, 100, 200, hot=True)
@@ -73,7 +73,7 @@ def test_the_page_holds_all_elements() -> None:
     assert height > 200 and root.get("viewBox") == f"0 0 {WIDTH} {root.get('height')}"
 
 
-def test_both_palettes_are_inside_and_nothing_else_is_loaded() -> None:
+def test_drawing_has_both_palettes_and_loads_nothing() -> None:
     drawing = Drawing("t", "d")
     drawing.box(0, 0, 9, 9, "hot")
     text = drawing.svg()
@@ -83,7 +83,7 @@ def test_both_palettes_are_inside_and_nothing_else_is_loaded() -> None:
     assert re.findall(r"https?:[^\"]*|url\(|@import|<script|href", text) == ["http://www.w3.org/2000/svg"]
 
 
-def test_elements_are_lines() -> None:
+def test_each_element_is_one_line() -> None:
     """So that the events of a stepper differ in few lines."""
     first, second = Drawing("t", "d"), Drawing("t", "d")
     for drawing, text in ((first, "1"), (second, "2")):

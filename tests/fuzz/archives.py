@@ -1,4 +1,4 @@
-"""Arrays and .npz files that are not what a reader expects."""
+"""Arrays and .npz files that no reader expects."""
 
 import io
 import zipfile
@@ -32,7 +32,7 @@ def saved(rng: Random, arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def with_headers(rng: Random, data: bytes) -> bytes:
-    """The container again, with another name, header or body for some members."""
+    """The container with a different name, header or body for some members."""
     stream = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(stream, "w", rng.choice((0, 8, 12, 14))) as new:
         for number, name in enumerate(old.namelist()):
@@ -45,7 +45,7 @@ def with_headers(rng: Random, data: bytes) -> bytes:
 
 
 def _with_header(rng: Random, body: bytes) -> bytes:
-    """An .npy whose header says something else."""
+    """An .npy whose header does not describe its contents."""
     dtype = rng.choice(("|u1", "<u8", "|O", "<f4", "<U3", "|V8", "<M8[s]", "<c16", "|b1", ">u2", "x" * 70, "|u1000"))
     shape = rng.choice(
         (

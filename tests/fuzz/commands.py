@@ -1,4 +1,4 @@
-"""Words of the command line, right ones and others; nothing here takes long or reaches the network."""
+"""Words of the command line, valid and invalid; none takes long or reaches the network."""
 
 from random import Random
 
@@ -105,7 +105,7 @@ _FILES = ("absent", ".", "/dev/null", "/proc/self/mem", "a" * 300, "~nobody_here
 
 
 def scheme(rng: Random) -> str:
-    """A scheme with some fields of its own or of others."""
+    """A scheme with some fields, its own or those of other schemes."""
     name = rng.choice([*SCHEMES, "fp61", ""])
     parts = []
     for _ in range(rng.randint(0, 4)):
@@ -117,7 +117,7 @@ def scheme(rng: Random) -> str:
 
 
 def step(rng: Random, one: Set) -> list[str]:
-    """`refemu step` with a condition, inputs and a case that may be none."""
+    """`refemu step` with a condition, inputs and a case, perhaps invalid ones."""
     found = ["step", one.unit]
     if rng.random() < 0.7:
         condition = rng.choice(CONDITIONS)
@@ -142,7 +142,7 @@ def _joined(rng: Random, condition: str) -> str:
 
 
 def line(rng: Random, one: Set) -> list[str]:
-    """A command with options of its own and of others."""
+    """A command with options, its own and those of other commands."""
     found = rng.choice(_COMMANDS)(rng, one)
     for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 3))):
         how, at = rng.random(), rng.randint(0, len(found))
@@ -161,7 +161,7 @@ def _possible(word: str) -> str:
 
 
 def _harmless(words: list[str]) -> list[str]:
-    """Without what goes to the network, or is made of all units."""
+    """The words without those that reach the network or run all units."""
     if "generate" in words[:2] and "--unit" not in words:
         words = [*words, "--unit", "concat"]
     return [word for word in words if word not in ("fetch", "--scheduler", "--workers")]

@@ -1,4 +1,4 @@
-"""Damaged and hostile inputs, made from good ones by a seeded generator."""
+"""Damaged and hostile inputs, made from valid ones by a seeded generator."""
 
 import copy
 import json
@@ -89,7 +89,7 @@ WORDS = (
 
 
 def damaged(rng: Random, data: bytes, head: int | None = None) -> bytes:
-    """One to three damages; head: only so many bytes at the front are changed."""
+    """Bytes with one to three damages. head: number of bytes at the beginning that may change."""
     for _ in range(rng.choice(TIMES)):
         data = rng.choice(_DAMAGES)(rng, data, min(head or len(data), len(data)))
     return data
@@ -118,7 +118,7 @@ def _twice(rng: Random, data: bytes, end: int) -> bytes:
 
 
 def _number(rng: Random, data: bytes, end: int) -> bytes:
-    """A length or an offset that lies."""
+    """A wrong length or offset."""
     size = rng.choice((2, 4, 8))
     value = rng.choice((0, 1, 255, 1 << 31, 1 << 32, 1 << 63, (1 << 64) - 1, len(data), rng.getrandbits(64)))
     at = rng.randint(0, end)
@@ -134,7 +134,7 @@ _DAMAGES = (_flipped, _cut, _without, _twice, _number, _noise)
 
 
 def swapped(rng: Random, value: Any) -> Any:
-    """A JSON value with one to three places changed: another type, another number, gone, there twice."""
+    """A JSON value with one to three changes: another type, another number, a missing or a repeated item."""
     value = copy.deepcopy(value)
     for _ in range(rng.choice(TIMES)):
         value = _swapped_once(rng, value)
@@ -174,12 +174,12 @@ def _swapped_once(rng: Random, value: Any) -> Any:
 
 
 def dumped(value: Any) -> str:
-    """JSON text, also of what no library writes."""
+    """JSON text, also of values that no library writes."""
     return json.dumps(value).replace(json.dumps(_NESTED), "[" * DEEP + "]" * DEEP)
 
 
 def retold(rng: Random, text: str, marks: str = " ,\n") -> str:
-    """A text with a word changed, twice, or gone; or its bytes damaged; now and then all its lines in one."""
+    """A text with a word changed, repeated or removed, or with damaged bytes; sometimes all lines joined."""
     for _ in range(rng.choice(TIMES)):
         mark = rng.choice(marks)
         words, how = text.split(mark), rng.random()

@@ -1,4 +1,4 @@
-"""Manifests that follow the schema, and say what cannot be: what only looks behind the schema finds."""
+"""Manifests that follow the schema but contradict themselves, so that only later checks find it."""
 
 import copy
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Manifest = dict[str, Any]
 
 
 def changed(rng: Random, told: Manifest) -> Manifest:
-    """A manifest with one to four claims that its schema allows."""
+    """A manifest with one to four wrong claims that its schema allows."""
     told = copy.deepcopy(told)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         rng.choice(_CLAIMS)(rng, told)
@@ -61,7 +61,7 @@ def _lanes(rng: Random, told: Manifest) -> None:
 
 
 def _array(rng: Random, told: Manifest) -> None:
-    """An array more, fewer, of another role or name."""
+    """One array more or fewer, or with another role or name."""
     entry, arrays = rng.choice(told["arrays"]), told["arrays"]
     how = rng.randrange(4)
     if how == 0:
@@ -75,7 +75,7 @@ def _array(rng: Random, told: Manifest) -> None:
 
 
 def _rows(rng: Random, told: Manifest) -> None:
-    """Cases cut otherwise, and as many rows as that makes."""
+    """Cases of different lengths, and the number of rows that follows."""
     entry = rng.choice(told["cases"])
     entry[rng.choice(("cases", "rows"))] = rng.choice((1, 2, 7, 10**9, 10**18))
     row = 0
@@ -112,7 +112,7 @@ def _seeds(rng: Random, told: Manifest) -> None:
 
 
 def _model(rng: Random, told: Manifest) -> None:
-    """Cases of a model's run, which is one or not."""
+    """Cases from a run of a model, or from something else."""
     entry = {"function": rng.choice(_FUNCTIONS), "seed": 0}
     if rng.random() < 0.3:
         entry["layer"] = rng.choice((0, 10**9, 10**30))  # type: ignore[assignment]
@@ -137,7 +137,7 @@ def _exports(rng: Random, told: Manifest) -> None:
 
 
 def _free(rng: Random, told: Manifest) -> None:
-    """What the schema leaves open."""
+    """Fields whose values the schema does not restrict."""
     told[rng.choice(("config", "source"))] = {"x": rng.choice([value for value in VALUES if type(value) is not float])}
     told["seed"] = rng.choice((0, 1, 1 << 64, 10**4000))
 

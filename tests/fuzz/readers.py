@@ -38,7 +38,7 @@ from tests.models import toy_vocabularies
 
 @dataclass(frozen=True)
 class Job:
-    """What is run on a damaged input."""
+    """Work on a damaged input: words of a command, or a call."""
 
     words: list[str] | None = None
     stdin: bytes = b""
@@ -49,7 +49,7 @@ Reader = Callable[[Random, Samples, Path], Job]
 
 
 def manifest(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A manifest with other values, most often sealed again, or with damaged bytes."""
+    """A manifest with changed values, mostly with a correct digest, or with damaged bytes."""
     one = rng.choice(samples.sets)
     place = _copied(one, folder)
     data = (one.folder / "manifest.json").read_bytes()
@@ -63,7 +63,7 @@ def manifest(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def vectors(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Other arrays than the manifest lists, which is sealed again with their digests; or a damaged container."""
+    """Arrays that the manifest does not list although their digests are right; or a damaged container."""
     one = rng.choice(samples.sets)
     place, arrays, told = _copied(one, folder), dict(one.arrays), json.loads(json.dumps(one.manifest))
     for name in rng.sample(sorted(arrays), 2):
@@ -80,7 +80,7 @@ def vectors(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def answer_npz(rng: Random, samples: Samples, folder: Path) -> Job:
-    """An answer whose container, headers or shapes lie."""
+    """An answer with a wrong container, header or shape."""
     one, how = rng.choice(samples.sets), rng.random()
     data = one.answers["a.npz"]
     if how < 0.4:
@@ -100,22 +100,22 @@ def answer_npz(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def answer_hex(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Words that are none, too few, too long."""
+    """Words that are invalid, too few or too long."""
     return _answer(rng, samples, folder, "gold.mem")
 
 
 def answer_testfloat(rng: Random, samples: Samples, folder: Path) -> Job:
-    """The same of TestFloat's lines."""
+    """An answer in lines of TestFloat, damaged."""
     return _answer(rng, samples, folder, "a.testfloat")
 
 
 def answer_csv(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Headers, columns and cells."""
+    """An answer in CSV with a damaged header, column or cell."""
     return _answer(rng, samples, folder, "a.csv")
 
 
 def answer_jsonl(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Objects of other types, and lines that are no JSON."""
+    """Objects of other types, and lines that are not JSON."""
     one = rng.choice(samples.sets)
     lines = one.answers["a.jsonl"].decode().splitlines()
     at = rng.randrange(len(lines))
@@ -126,7 +126,7 @@ def answer_jsonl(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def piped(rng: Random, samples: Samples, folder: Path) -> Job:
-    """What a broken device sends."""
+    """Lines from a broken device."""
     one = rng.choice(samples.sets)
     data = b"".join(one.piped)
     config = one.folder.name.partition("-")[2]
@@ -135,19 +135,19 @@ def piped(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def scheme(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A scheme's text with other fields and values: parsed, and written again."""
+    """A scheme's text with changed fields and values, parsed and formatted."""
     return Job(call=lambda: schemes.text(schemes.parse(commands.scheme(rng))))
 
 
 def gguf(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A header that lies, mostly; the weights lie behind it."""
+    """A header, usually wrong, and weights after it."""
     path = folder / "m.gguf"
     path.write_bytes(damaged(rng, samples.gguf.read_bytes(), rng.choice((64, 1024, 1 << 14, None))))
     return _model(rng, path)
 
 
 def gguf_vocabulary(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Tokenizers of every kind in a file of no tensors, whose tokens, scores and types lie."""
+    """Tokenizers of every kind in a file of no tensors, with wrong tokens, scores and types."""
     kinds = (toy_vocabularies.write_sentencepiece, toy_vocabularies.write_word_pieces)
     splittings = [lambda path, pre=pre: toy_vocabularies.write_byte_level(path, pre) for pre in SPLITTINGS]
     path = rng.choice([*kinds, *splittings])(folder / "m.gguf")
@@ -162,7 +162,7 @@ def gguf_vocabulary(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def safetensors(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Another header, its length right or not, or damaged bytes."""
+    """A changed header with a right or a wrong length, or damaged bytes."""
     place = _model_copied(rng, samples, folder)
     data = (place / "model.safetensors").read_bytes()
     length = int.from_bytes(data[:8], "little")
@@ -176,33 +176,35 @@ def safetensors(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def config_json(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Sizes that are none."""
+    """Invalid sizes."""
     return _model(rng, _with_json(rng, _model_copied(rng, samples, folder) / "config.json"))
 
 
 def tokenizer_json(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A tokenizer that the library may know or not."""
+    """A tokenizer, known to the library or not."""
     return _model(rng, _with_json(rng, _model_copied(rng, samples, folder) / "tokenizer.json"))
 
 
 def index_json(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Files that are not there, and names that are none."""
+    """Missing files and invalid names."""
     shutil.copytree(samples.shards, folder / "m")
     return _model(rng, _with_json(rng, folder / "m/model.safetensors.index.json"))
 
 
 def texts(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A text, or rated sentences, that are no UTF-8 or of another form."""
+    """A text, or rated sentences, in bytes other than UTF-8 or in a wrong form."""
     path = folder / "t.txt"
     lines = "1\t0.5\ta good film\n2\t-1.25\tan awful film\n"
     path.write_bytes(damaged(rng, lines.encode()) if rng.random() < 0.5 else _encoded(retold(rng, lines, "\t\n ")))
     if rng.random() < 0.1:
-        return Job(["study", "accuracy", "--model", "tiny", "--data", str(path)])  # a decoder: refused once it is read
+        return Job(
+            ["study", "accuracy", "--model", "tiny", "--data", str(path)]
+        )  # a decoder: an error after it is read
     return Job(call=lambda: (accuracy.read if rng.random() < 0.7 else text.read)(path))
 
 
 def ids(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Token ids in text or in an .npy, damaged or of another form."""
+    """Token ids in text or in an .npy, damaged or in a wrong form."""
     listed = np.array([rng.randrange(256) for _ in range(12)], rng.choice((np.int64, np.uint8, np.float64)))
     path = folder / rng.choice(("ids.txt", "ids.npy"))
     if path.suffix == ".npy":
@@ -218,7 +220,7 @@ def ids(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def campaign(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A folder with another request, or with damaged sets, to go on in."""
+    """A campaign to resume whose request differs or whose sets are damaged."""
     place = Path(shutil.copytree(samples.campaign, folder / "c"))
     if rng.random() < 0.7:
         _with_json(rng, place / "campaign.json")
@@ -229,7 +231,7 @@ def campaign(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def regression(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A folder for `refemu report`: a set or its answer, a log of its bench or a campaign's request is damaged."""
+    """A folder for `refemu report` with a damaged set, answer, log of a bench or request of a campaign."""
     one, root = rng.choice(samples.sets), folder / "r"
     root.mkdir()
     _copied(one, root)
@@ -256,12 +258,12 @@ def stepping(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def command_line(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Any words."""
+    """Any words on the command line."""
     return Job(commands.line(rng, rng.choice(samples.sets)), rng.choice((b"", b"00 00\n", b"\xff" * 5000)))
 
 
 def own_json(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A sealed file that refemu wrote for itself: whoever reads it gets what was written, or nothing."""
+    """A damaged file of a cache: a reader gets what was written, or nothing."""
     path, state = folder / "known.json", "of the sources"
     value: Any = rng.choice(({"nll": 6.07, "tokens": [1, 2]}, 2.5, [["a", 1], ["b", 2.5]], []))
     memory, stamp = {"path": str(path), "sha256": "ab", "stamp": [1, 2, 3]}, digests.Stamp(1, 2, 3)
@@ -294,7 +296,7 @@ def own_json(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def prepared(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A prepared model of which a file is damaged, an item's or its own: listed, checked, read and pruned."""
+    """A prepared model with a damaged file: listed, checked, read and pruned."""
     root = cache_folder() / prepared_cache.FOLDER
     shutil.rmtree(root, ignore_errors=True)
     item, weights = root / "toy/blk.0", np.arange(20000, dtype=np.float32)
@@ -320,7 +322,7 @@ def prepared(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def port_map(rng: Random, samples: Samples, folder: Path) -> Job:
-    """A port map with other keys, names and expressions, or damaged bytes."""
+    """A port map with changed keys, names and expressions, or damaged bytes."""
     one = rng.choice(samples.sets)
     unit = units.find(one.unit)
     ports = unit.ports(unit.config(one.folder.name.partition("-")[2]))
@@ -359,7 +361,7 @@ def filelist(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def frames(rng: Random, samples: Samples, folder: Path) -> Job:
-    """Requests of `refemu serve`, each read from a file of its own: every reply is a whole frame, with one line."""
+    """Requests of `refemu serve`, each read from a file: every reply is a complete frame of one line."""
     one = rng.choice(samples.sets)
     served = _served(one.unit, one.folder.name.partition("-")[2])
     rows = rng.randbytes(served.layout_in.bytes * rng.choice((1, 1, 2, 5)))
@@ -384,7 +386,7 @@ def frames(rng: Random, samples: Samples, folder: Path) -> Job:
 
 
 def _require_replies(data: bytes) -> None:
-    """A hello, then whole frames: answers, or sentences of one line."""
+    """Require a hello, then complete frames: answers, or errors of one line."""
     *_, size = server.HELLO.unpack_from(data)
     data = data[server.HELLO.size + size :]
     while data:
@@ -441,7 +443,7 @@ def _copied(one: Set, folder: Path) -> Path:
 
 
 def _sealed(told: Any, rng: Random) -> bytes:
-    """A manifest with a right digest, as far as it has a canonical form."""
+    """A manifest with a right digest, if it has a canonical form."""
     try:
         return manifests.canonical(manifests.sealed(told) if rng.random() < 0.95 else told)
     except (TypeError, ValueError, AttributeError, RecursionError):
@@ -453,7 +455,7 @@ def _encoded(words: str) -> bytes:
 
 
 def _on_set(rng: Random, one: Set, place: Path) -> Job:
-    """Everything that reads a set."""
+    """Run everything that reads a set."""
     case = f"{place}:{rng.choice((0, 0, 1, 3))}"
     return Job(
         rng.choice(
@@ -508,7 +510,7 @@ def _replaced(rng: Random, path: Path) -> None:
 
 
 def _model(rng: Random, path: Path) -> Job:
-    """Everything that is read of a model, without running it; one in twenty is run."""
+    """Read a model completely; run one in twenty."""
     if rng.random() < 0.05:
         return Job(["ppl", "--model", str(path), "--tokens", "4", "--win", "4"])
 

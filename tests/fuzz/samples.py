@@ -1,4 +1,4 @@
-"""Good inputs, small ones, for `readers` to damage."""
+"""Small valid inputs for `readers` to damage."""
 
 import io
 import json
@@ -26,7 +26,7 @@ LLAMA, GPT2, OPT, BERT = "llama", "gpt2", "opt", "bert"
 
 @dataclass(frozen=True)
 class Set:
-    """A golden set as its files, and what a device that is right answers in every form."""
+    """Files of a golden set, and a correct device's answers in every form."""
 
     folder: Path
     unit: str
@@ -38,7 +38,7 @@ class Set:
 
 @dataclass(frozen=True)
 class Samples:
-    """All of them."""
+    """All samples."""
 
     sets: list[Set]
     models: dict[str, Path]  #: folder by kind
@@ -82,7 +82,7 @@ def _words(path: Path) -> list[bytes]:
 
 
 def _model(folder: Path, kind: str) -> Path:
-    """A model folder as Hugging Face lays it out, with a tokenizer."""
+    """A model folder in Hugging Face's layout, with a tokenizer."""
     folder.mkdir(parents=True)
     toy_files.write_safetensors(folder, toy_files.values(toy_files.CONFIG))
     if kind == BERT:
@@ -141,7 +141,7 @@ def _other(folder: Path, kind: str) -> None:
 
 
 def _save(folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Weights of these shapes; what is in them does not matter here."""
+    """Weights of these shapes; the values do not matter here."""
     tensors = {}
     for number, (name, shape) in enumerate(shapes.items()):
         count = int(np.prod(shape))
@@ -150,7 +150,7 @@ def _save(folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
 
 
 def _tokenizer(kind: str) -> str:
-    """Byte-level BPE, or WordPiece as BERT has it."""
+    """Byte-level BPE, or BERT's WordPiece."""
     if kind != BERT:
         vocabulary = {token: at for at, token in enumerate(toy_files.vocabulary())}
         made = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [("t", "h"), ("i", "n")]))
@@ -183,6 +183,6 @@ def _shards(folder: Path) -> Path:
 
 
 def _campaign(folder: Path) -> Path:
-    """A campaign of random cases that is finished."""
+    """A finished campaign of random cases."""
     plan.run(plan.request(64, units_=["concat"]), folder)
     return folder

@@ -1,6 +1,6 @@
-"""What a file claims is held against what it holds before memory or time is spent: measured in processes of their own.
+"""Claims of a file are checked against its contents before memory or time is spent; each runs in its own process.
 
-Memory is measured, not limited to what is right: a limit alone would turn a bomb into a refusal for lack of memory.
+Memory is measured, not limited to the right amount: under a limit, a bomb would end in an error for lack of memory.
 """
 
 import json
@@ -23,9 +23,9 @@ from tests.models import toy_files
 
 PEAK = 600 << 20  #: bytes: start-up, compiling a kernel included, takes half of it
 BOMB = 700 << 20  #: bytes that a small file inflates to
-ADDRESSES = 8 << 30  #: bytes: a claim that is believed must not take the machine down
-TIMEOUT = 300  #: seconds: a hundred times what a refusal takes, and a claim that is believed takes hours
-#: peak of this process alone: ru_maxrss keeps that of the process which started it
+ADDRESSES = 8 << 30  #: bytes, so that a claim that is believed does not exhaust the machine
+TIMEOUT = 300  #: seconds: a hundred times what an error takes; a claim that is believed takes hours
+#: peak of this process alone: ru_maxrss includes that of its parent
 CHILD = f"""
 import re, resource, sys
 from pathlib import Path
@@ -42,7 +42,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> good.Samples:
 
 
 def measured(words: list[str], stdin: Any = subprocess.DEVNULL) -> tuple[int, int, str]:
-    """Exit code, peak of memory in bytes, and everything said."""
+    """Exit code, peak of memory in bytes, and all output."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, *words],
         stdin=stdin,
@@ -78,7 +78,7 @@ def answer_of_another_shape(samples: good.Samples, folder: Path) -> tuple[list[s
 
 
 def answer_of_an_unknown_name(samples: good.Samples, folder: Path) -> tuple[list[str], int, str]:
-    return ["diff", str(samples.sets[0].folder), str(bomb(folder, "out.z.npy"))], 2, "array out.z is no output of"
+    return ["diff", str(samples.sets[0].folder), str(bomb(folder, "out.z.npy"))], 2, "array out.z is not an output of"
 
 
 def vectors_of_another_shape(samples: good.Samples, folder: Path) -> tuple[list[str], int, str]:
@@ -98,7 +98,7 @@ def seeds_beyond_the_rows(samples: good.Samples, folder: Path) -> tuple[list[str
 
 
 def rows_beyond_the_vectors(samples: good.Samples, folder: Path) -> tuple[list[str], int, str]:
-    """Consistent in itself: only the file that holds the rows tells."""
+    """A manifest without contradiction: only the vectors show that rows are missing."""
     golden.generate(folder, units=["fp2half"], configs=["paper"], kinds=["random"])
     path = folder / "fp2half-paper/manifest.json"
     told = json.loads(path.read_text())
@@ -165,7 +165,7 @@ CLAIMS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.__name__)
-def test_a_claim_is_refused_before_it_costs_anything(
+def test_false_claim_fails_without_memory_or_time(
     claim: Callable[[good.Samples, Path], tuple[list[str], int, str]], samples: good.Samples, tmp_path: Path
 ) -> None:
     words, code, message = claim(samples, tmp_path)
@@ -175,8 +175,8 @@ def test_a_claim_is_refused_before_it_costs_anything(
     assert peak < PEAK, f"{peak >> 20} MB"
 
 
-def test_a_line_without_an_end_is_refused_at_once(tmp_path: Path) -> None:
-    """A device that answers for ever: what it sends is not collected."""
+def test_endless_line_fails_without_being_collected(tmp_path: Path) -> None:
+    """The output of a device that never stops is not collected."""
     (tmp_path / "endless").write_bytes(b"f" * (BOMB // 2))
     with (tmp_path / "endless").open("rb") as stream:
         ended, peak, said = measured(["check", "--stdin", "--unit", "concat"], stream)

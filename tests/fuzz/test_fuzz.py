@@ -1,4 +1,4 @@
-"""Whatever a file, an option or a stream holds ends soon, with 0, 1 or 2: 4,000 damaged inputs, 10^5 in slow runs."""
+"""No file, option or stream crashes a command: 4,000 damaged inputs end soon with 0, 1 or 2; 10^5 in slow runs."""
 
 import contextlib
 import functools
@@ -35,7 +35,7 @@ class Hang(BaseException):
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> good.Samples:
-    """The samples; each kind of model was run once, so that its kernels are compiled."""
+    """The samples, after each kind of model has run once, so that its kernels are compiled."""
     made = good.make(tmp_path_factory.mktemp("good"))
     for path in (made.gguf, made.models[good.GPT2], made.models[good.OPT]):
         assert command_line(["ppl", "--model", str(path), "--tokens", "4", "--win", "4"]) == 0
@@ -67,7 +67,7 @@ def limited() -> Iterator[None]:
 
 
 def fault(job: Job) -> str:
-    """What is wrong with the end that a job came to; "" for exit codes 0, 1, 2 and for refusals."""
+    """What is wrong with the end of a job; "" for exit codes 0, 1, 2 and for errors of the input."""
     said, streams, code = io.BytesIO(), (sys.stdin, sys.stdout, sys.stderr), 0
     output = io.TextIOWrapper(said, "utf-8", "backslashreplace", write_through=True)
     sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO(job.stdin)), output, output
@@ -106,14 +106,14 @@ def faults(reader: str, first: int, count: int, samples: good.Samples, folder: P
 
 @pytest.mark.long
 @pytest.mark.parametrize("reader", READERS)
-def test_every_damaged_input_is_answered(reader: str, samples: good.Samples, apart: Path) -> None:
+def test_damaged_inputs_end_with_valid_exit_codes(reader: str, samples: good.Samples, apart: Path) -> None:
     assert list(faults(reader, 0, EACH, samples, apart)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 @pytest.mark.parametrize("reader", READERS)
-def test_every_one_of_very_many_damaged_inputs_is_answered(
+def test_many_damaged_inputs_end_with_valid_exit_codes(
     reader: str, part: int, samples: good.Samples, apart: Path
 ) -> None:
     count = SLOW // 10
@@ -121,8 +121,8 @@ def test_every_one_of_very_many_damaged_inputs_is_answered(
 
 
 @pytest.mark.parametrize("reader", ["command_line", "stepping"])
-def test_the_command_itself_answers_as_the_function_does(reader: str, samples: good.Samples, apart: Path) -> None:
-    """In a process of its own, its output in an encoding that lacks most characters."""
+def test_command_ends_as_the_function_does(reader: str, samples: good.Samples, apart: Path) -> None:
+    """In its own process, with an output encoding that lacks most characters."""
     for number in range(PROCESSES // 2):
         job = READERS[reader](Random(f"{reader} {number}"), samples, apart)
         words = [word.encode("utf-8", "surrogateescape") for word in job.words or ()]
@@ -137,8 +137,8 @@ def test_the_command_itself_answers_as_the_function_does(reader: str, samples: g
         assert done.returncode in (0, 1, 2), (reader, number, done.stderr)
 
 
-def test_the_samples_are_good(samples: good.Samples, apart: Path) -> None:
-    """Undamaged, they are read: or nothing behind a refusal of all would be tried."""
+def test_undamaged_samples_are_read(samples: good.Samples, apart: Path) -> None:
+    """Undamaged samples are read; otherwise no test would get past the first error."""
     from refemu.models import load
 
     for one in samples.sets:

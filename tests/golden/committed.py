@@ -9,5 +9,5 @@ NAMES = sorted(path.parent.name for path in VECTORS.glob("*/manifest.json"))
 
 
 def read(name: str) -> sets.Golden:
-    """One set by its name."""
+    """A committed set by its name."""
     return sets.load(VECTORS / name)

@@ -1,4 +1,4 @@
-"""The fake units in place of the real ones, and sets made of them."""
+"""Fake units in place of the real ones, and their sets."""
 
 import shutil
 from pathlib import Path
@@ -19,14 +19,14 @@ from tests.golden.campaign.campaigns import MODEL, UNITS
 
 @pytest.fixture
 def fake_units(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`units.find` knows the fakes only; `units.names` leaves `inverter` out, which is for single tests."""
+    """`units.find` finds the fakes only; `units.names` omits `inverter`, which is for single tests."""
     monkeypatch.setattr(refemu.units, "find", lambda name: {**fakes.UNITS, "inverter": fakes.INVERTER}[name])
     monkeypatch.setattr(refemu.units, "names", lambda: tuple(fakes.UNITS))
 
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `made` copies."""
+    """The sets that `made` copies."""
     folder = tmp_path_factory.mktemp("sets")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(refemu.units, "find", lambda name: fakes.UNITS[name])
@@ -44,7 +44,7 @@ RUN = model_cases.Source("toy", "0" * 64, "scheme:a=1", {"a": 1}, "1" * 64, 0, 2
 
 
 def taps() -> dict[tuple[str, str], list[Cases]]:
-    """What a run of a model that does not exist taps: two blocks for blender, one without a telling row for meter."""
+    """Taps of a fictitious model run: two blocks for blender, one for meter that cannot lead a set."""
     first = Cases(
         "model", "block 0", {"first": np.array([0, 9]), "second": np.array([0, -2])}, source={"layer": 0}, config="wrap"
     )
@@ -58,7 +58,7 @@ def taps() -> dict[tuple[str, str], list[Cases]]:
 
 @pytest.fixture
 def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cases of kind "model" without a model."""
+    """Cases of kind "model" without running a model."""
     monkeypatch.setattr(model_cases, "source", lambda *arguments, **options: RUN)
     monkeypatch.setattr(
         model_cases, "recorded", lambda entry: model_cases.Source(**{**entry, "token_ids": tuple(entry["token_ids"])})
@@ -69,14 +69,14 @@ def fake_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> plan.RandomRequest:
-    """Three or four shards for each of four configurations and more."""
+    """A request with three or four shards for each of several configurations."""
     monkeypatch.setattr(plan, "ROWS", 1 << 12)
     return plan.request(3 << 12, units_=UNITS)
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, plan.Outcome]:
-    """The campaign of `small`, made in one go by one process."""
+    """The campaign of `small`, made by one process without interruption."""
     folder = tmp_path_factory.mktemp("whole")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "ROWS", 1 << 12)
@@ -85,7 +85,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, plan.Outcome]
 
 @pytest.fixture(scope="session")
 def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, plan.Outcome]:
-    """What `tiny` meets in 40 tokens, 16 at a time, made in one go by one process."""
+    """A campaign of `tiny` on 40 tokens, 16 at a time, made by one process without interruption."""
     folder = tmp_path_factory.mktemp("read")
     return folder, plan.run(plan.model_request(40, **MODEL), folder)
 

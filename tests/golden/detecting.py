@@ -1,4 +1,4 @@
-"""Cases that convict a wrong device, by their ids."""
+"""Ids of the cases that detect a faulty device."""
 
 from collections.abc import Callable
 from functools import cache
@@ -25,7 +25,7 @@ def rows_of(name: str) -> Answers:
 
 @cache
 def drawn(name: str) -> Answers:
-    """Rows that the cases of a set give today, without those of real data."""
+    """Rows of a set's present cases, without those of real data."""
     unit_name, _, config = name.partition("-")
     unit = units.find(unit_name)
     kinds: tuple[Any, ...] = ("paper", "edge", "random")
@@ -34,7 +34,7 @@ def drawn(name: str) -> Answers:
 
 
 def ids(answers: Answers, rows: np.ndarray) -> set[str]:
-    """Ids of the blocks of cases that some of the rows are in."""
+    """Ids of the blocks that have some of the rows."""
     blocks, first, found = answers.blocks, 0, set()
     names = case_ids.of_blocks((block.cases.kind, block.cases.why) for block in blocks)
     for name, block in zip(names, blocks, strict=True):
@@ -46,7 +46,7 @@ def ids(answers: Answers, rows: np.ndarray) -> set[str]:
 
 
 def by(answers: Answers, wrong: Variant | type[Stepped[Any]] | Answer) -> set[str]:
-    """Ids of what convicts a device: another answer, a stepping class, or a function on answers."""
+    """Ids of the blocks that detect a device: a variant, a stepping class, or a function on answers."""
     return ids(answers, device.wrong(answers, device_of(answers, wrong)))
 
 
@@ -62,7 +62,7 @@ def device_of(answers: Answers, wrong: Variant | type[Stepped[Any]] | Answer) ->
 
 
 def misread(answers: Answers, change: Callable[[device.Inputs], device.Inputs]) -> set[str]:
-    """Ids of what convicts a device that sees other inputs."""
+    """Ids of the blocks that detect a device with changed inputs."""
     return ids(answers, device.wrong(answers, other.right(answers.unit, answers.config), change))
 
 

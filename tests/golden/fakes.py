@@ -1,4 +1,4 @@
-"""Small units to make vectors of: `blender` is combinational, `meter` has a register, `inverter` is tiny."""
+"""Small units for vectors: `blender` is combinational, `meter` has a register, `inverter` is tiny."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from refemu.units.unit import Cases, Config, Flag, Unit
 
 @dataclass(frozen=True, eq=False)
 class Blend(stepping.Result):
-    """What `blender` gives."""
+    """Result of `blender`."""
 
     both: np.ndarray
     ratio: np.ndarray
@@ -77,14 +77,14 @@ BLENDER = Unit(
 
 @dataclass(frozen=True, eq=False)
 class Reading(stepping.Result):
-    """What `meter` gives."""
+    """Result of `meter`."""
 
     total: np.ndarray
     wide: np.ndarray
 
 
 def read(add: Any, clear: Any, *, bits: int) -> Reading:
-    """total: a sum modulo 2**bits, cleared by `clear`; wide: three lanes of 40 bits made of it."""
+    """total: a sum modulo 2**bits, cleared by `clear`; wide: three lanes of 40 bits derived from it."""
     adds, clears = np.broadcast_arrays(np.asarray(add, np.int64), np.asarray(clear, np.int64))
     total, register = np.zeros(adds.shape, np.int64), np.zeros(adds.shape[:-1], np.int64)
     for at in range(adds.shape[-1]):
@@ -126,7 +126,7 @@ METER = Unit(
 
 @dataclass(frozen=True, eq=False)
 class Inverted(stepping.Result):
-    """What `inverter` gives."""
+    """Result of `inverter`."""
 
     y: np.ndarray
 

@@ -1,10 +1,10 @@
-"""A process that is killed before and after every file-system call of a command, and the command run again.
+"""Kills a process before and after every file-system call of a command, then reruns the command.
 
     python -m tests.golden.kills COMMAND FOLDER [twice SEED | random SEED]
 
-twice: sampled pairs of such kills, the second while the run after the first one mends. random: fifty kills after
-random times, one after the other in one folder. Each run is a fork, so that nothing is imported twice. Prints JSON: the
-calls met, the files wanted, and what was wrong. A script of its own, since forks need a process of one thread.
+twice: sampled pairs of kills, the second during the rerun after the first. random: fifty kills at random times in one
+folder. Each run is a fork, so that nothing is imported twice. Prints JSON: the calls seen, the expected files, and
+errors. It is a separate script, since forks need a process of one thread.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 class Calls:
-    """Counts the calls that change files below `folder`, and kills the process before (even) or after (odd) one."""
+    """Counts calls that change files below `folder`, and kills the process before (even) or after (odd) one."""
 
     def __init__(self, folder: Path, moment: int = -1) -> None:
         self.folder, self.moment, self.names = os.fspath(folder), moment, list[str]()
@@ -120,18 +120,18 @@ def content(folder: Path) -> dict[str, bytes | None]:
 
 
 def prepared(folder: Path) -> None:
-    """`folder` as it is before the command."""
+    """Restore `folder` to its state before the command."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(beginning(folder), folder)
 
 
 def beginning(folder: Path) -> Path:
-    """Where the state before the command is kept."""
+    """Copy of the folder before the command."""
     return folder.with_name("beginning")
 
 
 def standing(folder: Path, want: dict[str, bytes | None]) -> list[str]:
-    """What is wrong with what a killed command left under proper names: each file and each set is the old or new."""
+    """Errors in files and sets after a kill: each must be the old or the new one."""
     wrong, old = [], content(beginning(folder))
     for name, data in content(folder).items():
         if any(part.startswith(".") for part in Path(name).parts):
@@ -157,7 +157,7 @@ def killed(words: list[str], folder: Path, moment: int) -> int:
 
 
 def mended(words: list[str], folder: Path, want: dict[str, bytes | None]) -> str:
-    """What is wrong with the sets that stand, and after the same command once more; empty if nothing is."""
+    """Errors in the sets after a kill, and after a rerun of the command."""
     wrong = standing(folder, want)
     if wrong:
         return wrong[0]
@@ -181,7 +181,7 @@ def every_moment(words: list[str], folder: Path, calls: list[str], want: dict[st
 
 
 def twice(words: list[str], folder: Path, calls: list[str], want: dict[str, bytes | None], seed: int) -> dict[str, str]:
-    """Kill the command, and the run that mends what the first kill left, at moments drawn from `seed`."""
+    """Kill the command and its rerun at moments drawn from `seed`."""
     draw, wrong = random.Random(seed), {}
     for _ in range(PAIRS):
         first, second = draw.randrange(2 * len(calls)), draw.randrange(2 * len(calls) + 8)
@@ -197,7 +197,7 @@ def twice(words: list[str], folder: Path, calls: list[str], want: dict[str, byte
 def at_random(
     words: list[str], folder: Path, calls: list[str], want: dict[str, bytes | None], seed: int
 ) -> dict[str, str]:
-    """Kill the command after random times, in a folder that keeps what every kill leaves, then run it to its end."""
+    """Kill the command at random times in one folder, then run it to its end."""
     draw, start = random.Random(seed), time.monotonic()
     prepared(folder)
     assert forked(lambda: run(words, folder)) == 0
@@ -221,7 +221,7 @@ def at_random(
 
 
 def console() -> None:
-    """Try one command in the folder given, which is made."""
+    """Test one command in a new folder."""
     name, folder, how = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
     catalog.MODELS["toy"] = ENTRY
     write_wheel(Path(f"{folder}.whl"))

@@ -1,4 +1,4 @@
-"""A mask never hides a bit by accident: every bit that counts, of every row of every committed set, is compared."""
+"""Masks hide no bit by accident: every bit that counts in every row of every committed set is compared."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ WITH_MASKS = [name for name in committed.NAMES if units.find(name.partition("-")
 
 
 def counting(golden: sets.Golden, name: str) -> np.ndarray:
-    """Which elements of an array count: all, but of the aligner's illegal lanes only the mark that they are illegal."""
+    """Elements that count: all, except that the aligner's illegal lanes have only their mark."""
     if golden.manifest["unit"] == "bfp_aligner" and name in ("out.sign", "out.mantissa"):
         return golden.arrays["out.illegal"] == 0
     return np.ones(golden.arrays[name].shape, np.bool_)
@@ -41,13 +41,13 @@ def test_every_flipped_bit_that_counts_differs(name: str) -> None:
         assert found.rows_differ == np.count_nonzero(rows) and found.ports == {array: found.rows_differ}
 
 
-def test_the_aligner_states_masks() -> None:
-    """So that the tests of masks test something."""
+def test_aligner_has_masks() -> None:
+    """Otherwise the tests of masks would test nothing."""
     assert {"bfp_aligner-paper", "bfp_aligner-half_even", "bfp_aligner-hw", "bfp_aligner-exact"} <= set(WITH_MASKS)
 
 
 @pytest.mark.parametrize("name", WITH_MASKS)
-def test_masks_are_0_or_all_ones_unless_the_unit_says_why(name: str) -> None:
+def test_masks_are_uniform_unless_explained(name: str) -> None:
     golden = committed.read(name)
     partial = units.find(golden.manifest["unit"]).partial_care
     listed = [entry for entry in golden.manifest["arrays"] if entry["role"] == "mask"]
@@ -61,8 +61,8 @@ def test_masks_are_0_or_all_ones_unless_the_unit_says_why(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_MASKS)
-def test_the_masks_that_benches_read_are_as_wide(name: str) -> None:
-    """Of care.mem: where a lane counts its field is all ones."""
+def test_masks_in_care_mem_have_full_width(name: str) -> None:
+    """In care.mem, the field of a lane that counts is all ones."""
     golden = committed.read(name)
     layout, text = hexfile.files(golden.manifest, golden.arrays)["care.mem"]
     masks, _ = hexfile.read(text, layout, golden.rows, "care.mem")

@@ -1,4 +1,4 @@
-"""On every way that answers take, a set with output bit r mod B of row r flipped is wrong in exactly those rows."""
+"""In every form of answers, a set with output bit r mod B of row r flipped differs in exactly those rows."""
 
 import io
 import shutil
@@ -62,7 +62,7 @@ def flipped(golden: sets.Golden, step: int) -> tuple[dict[str, np.ndarray], np.n
 
 
 def with_answers(golden: sets.Golden, answers: Arrays) -> sets.Golden:
-    """The set with other answers, and their digests."""
+    """The set with changed answers and their digests."""
     arrays = {**golden.arrays, **answers}
     entries = [{**entry, "sha256": manifest.array_sha256(arrays[entry["name"]])} for entry in golden.manifest["arrays"]]
     return sets.Golden({**golden.manifest, "arrays": entries}, arrays)
@@ -114,7 +114,7 @@ FILES = {
 @pytest.mark.long
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("way", FILES)
-def test_files(way: str, step: int, golden: sets.Golden, tmp_path: Path) -> None:
+def test_flipped_rows_differ_in_files(way: str, step: int, golden: sets.Golden, tmp_path: Path) -> None:
     answers, wrong = flipped(golden, step)
     answer = answer_files.read(FILES[way](golden, answers, tmp_path), golden)
     rows = [one.reshape(golden.rows, -1).any(axis=1) for one in differing(golden, answer).values()]
@@ -125,19 +125,19 @@ def test_files(way: str, step: int, golden: sets.Golden, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("way", FILES)
-def test_the_set_itself_is_right(way: str, golden: sets.Golden, tmp_path: Path) -> None:
+def test_unchanged_set_is_equal(way: str, golden: sets.Golden, tmp_path: Path) -> None:
     assert compare(golden, answer_files.read(FILES[way](golden, outputs(golden), tmp_path), golden)).equal
 
 
 def parts(golden: sets.Golden) -> Iterator[tuple[slice, int]]:
-    """For every row the rows of its case up to it, and its number: of a unit with registers they come before it."""
+    """Every row with the earlier rows of its case, which a unit with registers needs, and its number."""
     for row in range(golden.rows):
         yield slice(golden.case(row), row + 1), row
 
 
 @pytest.mark.long
-def test_hold(golden: sets.Golden) -> None:
-    """Row by row, so that each verdict is about one flipped bit."""
+def test_flipped_rows_differ_in_hold(golden: sets.Golden) -> None:
+    """Rows are checked one by one, so that each result depends on one flipped bit."""
     answers, wrong = flipped(golden, 1)
     unit, event = units.find(golden.manifest["unit"]), golden.manifest["timing"] == "event"
     refused = np.zeros(golden.rows, np.bool_)
@@ -158,14 +158,14 @@ def test_hold(golden: sets.Golden) -> None:
 
 
 def lines(golden: sets.Golden, answers: Arrays) -> list[bytes]:
-    """What a device sends through a pipe."""
+    """A device's lines in a pipe."""
     files = hexfile.files(golden.manifest, {**golden.arrays, **answers})
     asked, answered = (files[name][1].splitlines()[1:-1] for name in ("stim.mem", "gold.mem"))
     return [stimulus + b" " + answer + b"\n" for stimulus, answer in zip(asked, answered, strict=True)]
 
 
 @pytest.mark.long
-def test_pipe(golden: sets.Golden) -> None:
+def test_flipped_rows_differ_in_pipe(golden: sets.Golden) -> None:
     answers, wrong = flipped(golden, 1)
     unit, right, sent = units.find(golden.manifest["unit"]), lines(golden, {}), lines(golden, answers)
     outcome = pipe.check(unit, golden.config, io.BytesIO(b"".join(sent)))
@@ -203,8 +203,8 @@ int main(int argc, char **argv)
 """
 
 
-def test_c(golden: sets.Golden, tmp_path: Path) -> None:
-    """Through golden_set.h: row by row, and as a whole."""
+def test_flipped_rows_differ_in_c(golden: sets.Golden, tmp_path: Path) -> None:
+    """A C program with golden_set.h compares row by row and all rows together."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler")

@@ -1,4 +1,4 @@
-"""What the package offers, and that looking at vectors loads neither numba nor the transformer runtime."""
+"""Public names, and comparisons that load neither numba nor the transformer runtime."""
 
 import subprocess
 import sys
@@ -10,12 +10,12 @@ import pytest
 from refemu import golden, units
 
 
-def test_public_names() -> None:
+def test_public_names_exist() -> None:
     for name in golden.__all__:
         assert getattr(golden, name).__doc__
 
 
-def test_comparing_is_light(tmp_path: Path) -> None:
+def test_comparison_loads_neither_numba_nor_models(tmp_path: Path) -> None:
     golden.generate(tmp_path, units=["flint_decoder"], kinds=["exhaustive"])
     code = f"""
 import sys
@@ -39,10 +39,10 @@ ALL = {name: [*units.find(name).configs] for name in units.names()}
     "configs",
     [
         pytest.param({name: [config] for name, config in FIRST.items()}, id="first"),
-        pytest.param(ALL, id="all", marks=pytest.mark.slow),  # the committed sets hold their bytes already
+        pytest.param(ALL, id="all", marks=pytest.mark.slow),  # the committed sets already fix their bytes
     ],
 )
-def test_every_unit_makes_a_set_with_words_for_simulators(configs: dict[str, list[str]], tmp_path: Path) -> None:
+def test_every_unit_makes_a_set_with_words(configs: dict[str, list[str]], tmp_path: Path) -> None:
     made = [
         one
         for name, some in configs.items()

@@ -1,4 +1,4 @@
-"""Whatever is killed at whatever moment: the sets that stand are whole, and the same command finishes the work."""
+"""A command killed at any moment leaves complete sets, and a rerun finishes the work."""
 
 import json
 import os
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def trials(tmp_path: Path, *words: str) -> Any:
-    """What `kills.py` prints; in a process of one thread, so that it may fork."""
+    """Output of `kills.py`, run in a process of one thread, which may fork."""
     command = [sys.executable, "-m", "tests.golden.kills", words[0], str(tmp_path / "folder"), *words[1:]]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "REFEMU_THREADS": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -33,9 +33,7 @@ def trials(tmp_path: Path, *words: str) -> Any:
         ("fetch", {"open", "rename"}, "models/toy/toy.gguf"),
     ],
 )
-def test_a_kill_at_any_call_is_made_good_by_the_same_command(
-    command: str, met: set[str], files: str, tmp_path: Path
-) -> None:
+def test_command_recovers_from_kill_at_any_call(command: str, met: set[str], files: str, tmp_path: Path) -> None:
     seen = trials(tmp_path, command)
 
     assert met <= set(seen["calls"]) and files in seen["files"]
@@ -46,5 +44,5 @@ def test_a_kill_at_any_call_is_made_good_by_the_same_command(
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["generate", "replace", "export", "export-rtl", "campaign", "fetch"])
 @pytest.mark.parametrize("how", ["twice", "random"])
-def test_two_kills_in_a_row_and_fifty_at_random(command: str, how: str, tmp_path: Path) -> None:
+def test_command_recovers_from_repeated_kills(command: str, how: str, tmp_path: Path) -> None:
     assert trials(tmp_path, command, how, "1")["wrong"] == {}

@@ -1,4 +1,4 @@
-"""Manifests name units, never modules: a file that moves changes no vector."""
+"""Manifests name units, never modules, so moving a file changes no vector."""
 
 import json
 import re
@@ -38,14 +38,14 @@ def makers(manifest: Any) -> set[str]:
     return {entry["function"] for entry in manifest["generator"].values()}
 
 
-def test_committed_manifests_hold_no_module_path() -> None:
+def test_committed_manifests_have_no_module_path() -> None:
     for path in VECTORS.rglob("manifest.json"):
         manifest = json.loads(path.read_text())
         assert module_paths(manifest) == [], path
         assert makers(manifest) <= {f"{manifest['unit']}.cases", model_cases.FUNCTION}, path
 
 
-def test_a_new_set_names_its_unit_and_the_model_run(tmp_path: Path) -> None:
+def test_new_set_names_unit_and_run(tmp_path: Path) -> None:
     seen = set()
     for made in golden.generate(tmp_path, units=["ovp_decoder"], kinds=["paper", "random", "model"], scheme="olive-4"):
         manifest = golden.load(made.path).manifest
@@ -55,14 +55,14 @@ def test_a_new_set_names_its_unit_and_the_model_run(tmp_path: Path) -> None:
     assert seen == {"ovp_decoder.cases", "model.run"}
 
 
-def test_a_saved_set_names_the_library_that_saved_it() -> None:
+def test_saved_set_names_its_library() -> None:
     assert regenerate.SAVED == "testing.hold"
 
 
 @pytest.mark.parametrize(
     "text", ["refemu.units.orizuru:cases", "refemu.models:run", "tests.golden.fakes:meter_cases", "refemu.units.kllm"]
 )
-def test_a_module_path_is_seen_wherever_it_stands(text: str) -> None:
+def test_module_path_is_detected_anywhere(text: str) -> None:
     assert module_paths({"generator": {"edge": {"function": text, "seed": 0}}}) == [text]
     assert module_paths({"cases": [{"why": text}]}) == [text]
     assert module_paths({text: 1}) == [text]

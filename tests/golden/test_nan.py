@@ -1,4 +1,4 @@
-"""D-arith-1: words are compared bit by bit on every way, floats with any NaN for any NaN, and the verdict says so."""
+"""D-arith-1: words are compared bit by bit in every form; NaNs among floats count as equal, with a remark."""
 
 import io
 import json
@@ -22,7 +22,7 @@ from tests.golden import committed
 from tests.golden.test_flipped_rows import FILES, Arrays, lines
 
 SET = committed.VECTORS / "fp16_mac-paper"
-REMARK = "; any NaN was taken for any NaN in "
+REMARK = "; NaNs count as equal in "
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +54,12 @@ def test_words_are_compared_bit_by_bit(way: str, mac: sets.Golden, tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", FILES)
-def test_any_nan_loosens_that_and_nothing_else(way: str, mac: sets.Golden, tmp_path: Path) -> None:
-    """An infinity for a NaN, or a NaN for an infinity, stays a difference."""
+def test_any_nan_accepts_nan_only(way: str, mac: sets.Golden, tmp_path: Path) -> None:
+    """An infinity in place of a NaN still differs, and the reverse."""
     answers, _ = other_nan(mac)
     path = FILES[way](mac, answers, tmp_path)
     found = compare(mac, answer_files.read(path, mac, any_nan=True))
-    registers = ("st.product",) if way in ("csv", "jsonl", "set") else ()  # forms that hold them
+    registers = ("st.product",) if way in ("csv", "jsonl", "set") else ()  # forms with registers
     assert (found.equal, found.any_nan) == (True, ("out.y", *registers))
 
     first = [int(np.argmax(mac.arrays["out.y"] == word)) for word in (0x7E00, 0x7C00)]
@@ -68,14 +68,14 @@ def test_any_nan_loosens_that_and_nothing_else(way: str, mac: sets.Golden, tmp_p
     assert found.rows_differ == 2 and found.first is not None and found.first.row == min(first)
 
 
-def test_floats_take_any_nan_and_the_verdict_says_so(
+def test_floats_accept_any_nan_with_a_remark(
     mac: sets.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers, _ = other_nan(mac)
     np.savez(tmp_path / "floats.npz", **as_floats(answers))
     assert main(["diff", str(SET), str(tmp_path / "floats.npz")]) == 0
     lacking, outcome = capsys.readouterr().out.splitlines()
-    assert lacking == "not compared, the answer lacks them: st.product"
+    assert lacking == "not compared: st.product"
     assert outcome == f"fp16_mac-paper: 3941 rows equal in out.y, out.overflow{REMARK}out.y"
     assert golden.diff(SET, tmp_path / "floats.npz").any_nan == ("out.y",)
 
@@ -87,7 +87,9 @@ def test_floats_take_any_nan_and_the_verdict_says_so(
     assert json.loads(capsys.readouterr().out)["any_nan"] == ["out.y"]
 
 
-def test_diff_on_the_command_line(mac: sets.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diff_command_accepts_any_nan_on_request(
+    mac: sets.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = FILES["npz"](mac, other_nan(mac)[0], tmp_path)
     assert main(["diff", str(SET), str(path)]) == 1
     assert "525 of 3941 rows differ: out.y in 525\n" in capsys.readouterr().out
@@ -96,11 +98,11 @@ def test_diff_on_the_command_line(mac: sets.Golden, tmp_path: Path, capsys: pyte
     assert main(["diff", str(SET), str(path), "--any-nan", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["any_nan"] == ["out.y"]
     assert main(["diff", str(SET), str(path), "--any-nan", "--ports", "overflow"]) == 0
-    assert REMARK not in capsys.readouterr().out  # of what is not compared nothing is said
+    assert REMARK not in capsys.readouterr().out  # no remark about arrays that are not compared
 
 
-def test_explanations_are_tried_with_the_same_nan(mac: sets.Golden) -> None:
-    """A fused device with a NaN of its own is right under D-kllm-3 alone only where any NaN will do."""
+def test_explanation_uses_the_same_nan_rule(mac: sets.Golden) -> None:
+    """D-kllm-3 alone explains a fused device with a different NaN only if any NaN is accepted."""
     fused, _ = other_nan(sets.load(committed.VECTORS / "fp16_mac-fma"))
     strict, loose = (
         compare(mac, answer_files.Answer(fused, {}, names), True) for names in (frozenset(), frozenset({"out.y"}))
@@ -114,7 +116,7 @@ def stream(mac: sets.Golden) -> io.BytesIO:
     return io.BytesIO(b"".join(lines(mac, other_nan(mac)[0])))
 
 
-def test_pipe(mac: sets.Golden) -> None:
+def test_pipe_accepts_any_nan_on_request(mac: sets.Golden) -> None:
     unit = units.find("fp16_mac")
     strict, loose = (pipe.check(unit, "paper", stream(mac), 3941, any_nan) for any_nan in (False, True))
 
@@ -123,7 +125,7 @@ def test_pipe(mac: sets.Golden) -> None:
     assert asdict(loose)["any_nan"] == ("y",)
 
 
-def test_pipe_on_the_command_line(
+def test_pipe_command_accepts_any_nan_on_request(
     mac: sets.Golden, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def check(*words: str) -> tuple[int, str]:
@@ -137,8 +139,8 @@ def test_pipe_on_the_command_line(
     assert "--any-nan goes with --stdin" in capsys.readouterr().err
 
 
-def test_a_pipe_is_held_against_the_words_that_came_back() -> None:
-    """Orizuru's integer keys order NaN by their payload; the stimulus of sets has one NaN only."""
+def test_pipe_is_checked_with_returned_words() -> None:
+    """Orizuru's integer keys order NaNs by their payload; the stimulus of sets has one NaN only."""
     unit = units.find("orizuru")
     config = unit.configs["n16_total_order"]
     x = np.full((1, 16), 0x3C00, np.uint16)
@@ -166,7 +168,7 @@ def held(mac: sets.Golden) -> tuple[dict[str, np.ndarray], np.ndarray]:
     return {name: mac.arrays[f"in.{name}"][rows] for name in ("a", "b", "acc")}, answers["out.y"][rows]
 
 
-def test_hold(mac: sets.Golden) -> None:
+def test_hold_accepts_any_nan_on_request(mac: sets.Golden) -> None:
     stimulus, y = held(mac)
     with pytest.raises(AssertionError, match=r"row 0, y: got 0xfe00 .* want 0x7e00 [^;]*$"):
         hold("fp16_mac", "paper", stimulus, y=y)
@@ -183,7 +185,7 @@ def test_hold(mac: sets.Golden) -> None:
             wrong()
 
 
-def test_a_counterexample_is_replayed_with_the_same_nan(mac: sets.Golden, tmp_path: Path) -> None:
+def test_counterexample_replays_with_the_same_nan_rule(mac: sets.Golden, tmp_path: Path) -> None:
     stimulus, y = held(mac)
     y[5] = 0x7C00
     with pytest.raises(AssertionError):
@@ -197,8 +199,8 @@ def test_a_counterexample_is_replayed_with_the_same_nan(mac: sets.Golden, tmp_pa
     assert found.rows_differ == 1
 
 
-def test_a_set_and_a_pipe_send_one_nan_only() -> None:
-    """Stimulus that is kept or sent has 0x7e00 alone, whatever the cases hold."""
+def test_sets_and_pipes_send_one_nan() -> None:
+    """The only NaN in a set's or pipe's stimulus is 0x7e00, whatever the cases have."""
     words, one = [0xFE01, 0x3C00, 0x7C01, 0xFC00], [0x7E00, 0x3C00, 0x7E00, 0xFC00]
     cases = Cases("edge", "NaN of all kinds", {name: np.array(words) for name in ("a", "b", "acc")})
     unit = replace(units.find("fp16_mac"), cases=lambda config, kind, seed: [cases])
@@ -211,8 +213,8 @@ def test_a_set_and_a_pipe_send_one_nan_only() -> None:
     assert {name: array.tolist() for name, array in sent.items()} == {"a": one, "b": one, "acc": one}
 
 
-def test_signalling_nan_reach_a_unit_with_flags() -> None:
-    """Its sets and pipes keep the bits of every NaN, and each signalling operand raises NV by itself (D-arith-23)."""
+def test_signalling_nans_reach_a_unit_with_flags() -> None:
+    """Its sets and pipes preserve the bits of every NaN, and each signalling operand alone raises NV (D-arith-23)."""
     for name in ("fp16_mac-ieee", "fp16_mac-ieee_separate"):
         arrays = golden.load(Path("vectors") / name).arrays
         words = {port: arrays[f"in.{port}"] for port in ("a", "b", "acc")}

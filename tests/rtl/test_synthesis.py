@@ -1,4 +1,4 @@
-"""Every design of examples/rtl is hardware to yosys, which refuses what is none; stimulus by constraints is solved."""
+"""yosys synthesizes every design of examples/rtl and rejects the others; stimulus by constraints is solved."""
 
 import os
 import shutil
@@ -17,15 +17,15 @@ def needs_yosys() -> pytest.MarkDecorator:
 
 @needs_yosys()
 @pytest.mark.parametrize("name", ["ovp_decoder-int4", "fp16_mac-ieee", "orizuru_clocked-n8", "olive_systolic_4x4"])
-def test_a_design_is_hardware_to_yosys(name: str) -> None:
-    """`make rtl` has them all."""
+def test_yosys_synthesizes_a_design(name: str) -> None:
+    """`make rtl` needs all of these tools."""
     found = synthesis.synthesized(name, *synthesis.designs()[name])
 
     assert found.right and found.cells > 0, found.output
 
 
 @needs_yosys()
-def test_what_is_no_hardware_is_refused_with_its_reason() -> None:
+def test_yosys_rejects_other_designs_with_reason() -> None:
     refused = list(synthesis.refused())
 
     assert len(refused) == len(synthesis.PLANTED) >= 6
@@ -41,7 +41,7 @@ def test_nothing_passes_without_yosys(
     assert "apt-get install yosys" in capsys.readouterr().err
 
 
-def test_every_design_and_core_goes_through_yosys() -> None:
+def test_every_design_and_core_is_synthesized() -> None:
     assert synthesis.designs().keys() == {*DESIGNS, *(core.top for core in cores.CORES)}
 
 

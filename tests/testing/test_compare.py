@@ -1,4 +1,4 @@
-"""Differences are told by index, in hex, in bits and decoded."""
+"""Messages about differences: the index, and both codes in hex, in bits and decoded."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from refemu.arith.checks import Refused
 from refemu.testing import assert_bits_equal, hold
 
 
-def test_equal_bits_pass_also_where_values_do_not_compare() -> None:
+def test_equal_bits_pass_even_for_nan() -> None:
     assert_bits_equal(np.array([np.nan, 1], np.float16), np.array([np.nan, 1], np.float16))
 
 
@@ -21,12 +21,12 @@ def test_equal_bits_pass_also_where_values_do_not_compare() -> None:
         (np.zeros(2), np.zeros(3), r"shape is \(2,\), want \(3,\)"),
     ],
 )
-def test_what_differs_is_said(got: np.ndarray, want: np.ndarray, message: str) -> None:
+def test_difference_is_shown(got: np.ndarray, want: np.ndarray, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         assert_bits_equal(got, want)
 
 
-def test_tensors_field_by_field_and_formats_decoded() -> None:
+def test_tensors_differ_by_field_with_decoded_codes() -> None:
     fmt = formats.OVP_INT4
     with pytest.raises(AssertionError, match="OvpTensor"):
         assert_bits_equal(fmt.encode(np.float32([1, 2])), fmt.encode(np.float32([1, 3])))
@@ -34,7 +34,7 @@ def test_tensors_field_by_field_and_formats_decoded() -> None:
         assert_bits_equal(np.uint8([4]), np.uint8([5]), formats.E2M1_BIAS2)
 
 
-def test_hold_accepts_the_unit_and_names_the_port_and_lane() -> None:
+def test_hold_names_port_and_lane_of_difference() -> None:
     stimulus = {"pair": np.array([0x85]), "bias": np.array([2])}
     hold("ovp_decoder", "int4", stimulus, exponent=[[4, 0]], base_int=[[3, 0]], illegal=[False])
     with pytest.raises(AssertionError, match=r"ovp_decoder-int4: row 0, exponent\[0\]: got 0x5 = 0101 \(5\)  want 0x4"):
@@ -51,13 +51,13 @@ def test_hold_accepts_the_unit_and_names_the_port_and_lane() -> None:
         ),
     ],
 )
-def test_hold_refuses(answers: dict[str, object], message: str) -> None:
+def test_hold_with_invalid_arguments_is_rejected(answers: dict[str, object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         hold("ovp_decoder", "int4", {"pair": np.array([0x85]), "bias": np.array([2])}, **answers)
 
 
-def test_hold_asks_no_more_of_a_device_than_a_set_does() -> None:
-    """Sign and mantissa of the aligner's illegal lanes are open; its legal lanes, and the mark itself, are not."""
+def test_hold_ignores_bits_that_a_set_masks() -> None:
+    """Sign and mantissa of the aligner's illegal lanes do not count; its legal lanes and the mark itself do."""
     x = np.full((2, 8), 0x3C00, np.uint16)
     x[:, 3] = 0x7C00
     stimulus = {"x": x, "emax": np.full((2, 8), 15, np.uint8), "m": np.array([8, 8], np.uint8)}

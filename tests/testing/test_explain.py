@@ -1,4 +1,4 @@
-"""What is said of a design that `hold` found wrong."""
+"""Explanations of a design that failed `hold`."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from refemu.units import variant as other
 
 
 def held(unit: str, config: str, says: str, rounds: int) -> list[str]:
-    """Lines about a device that takes another decision, after some comparisons of the random kind."""
+    """Lines about a device with a variant of a decision, after some comparisons on random inputs."""
     descriptor = units.find(unit)
     (variant,) = (each for each in descriptor.variants if each.says == says)
     device = other.device(descriptor, descriptor.config(config), [variant])
@@ -34,17 +34,17 @@ def held(unit: str, config: str, says: str, rounds: int) -> list[str]:
     return explain.lines(failure, compare.tried)
 
 
-def test_all_comparisons_of_a_test_are_evidence() -> None:
+def test_explanation_uses_all_comparisons_of_a_test() -> None:
     lines = held("ovp_decoder", "int4", "a victim has the bias as its exponent", 40)
-    assert lines[0].startswith("verdict: D-olive-19 explains every wrong row")
+    assert lines[0].startswith("diagnosis: D-olive-19 explains every wrong row")
 
 
-def test_cases_of_a_unit_with_registers() -> None:
+def test_unit_with_registers_is_explained() -> None:
     lines = held("olive_mac", "wrap", "overflow is 'saturate'", 12)
-    assert lines[0].startswith("verdict: D-olive-33 explains")
+    assert lines[0].startswith("diagnosis: D-olive-33 explains")
 
 
-def test_nothing_is_said_of_too_little() -> None:
+def test_too_few_rows_give_no_explanation() -> None:
     compare.tried.clear()
     inputs = {"pair": np.array([0x12], np.uint8), "bias": np.array([0], np.uint8)}
     right = units.find("ovp_decoder").evaluate(units.find("ovp_decoder").config("int4"), inputs)
@@ -54,7 +54,7 @@ def test_nothing_is_said_of_too_little() -> None:
     assert explain.lines(compare.last, compare.tried) == []
 
 
-def test_only_the_latest_comparisons_are_kept() -> None:
+def test_only_latest_comparisons_are_retained() -> None:
     compare.tried.clear()
     inputs = {"pair": np.zeros(3000, np.uint8), "bias": np.zeros(3000, np.uint8)}
     right = units.find("ovp_decoder").evaluate(units.find("ovp_decoder").config("int4"), inputs)

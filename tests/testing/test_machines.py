@@ -1,4 +1,4 @@
-"""A device that loses pages, reads stale ids or accepts what is refused does not pass the machine; a right one does."""
+"""The machine fails a device that loses pages, reads stale ids or accepts invalid calls, and passes a correct one."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ FEW = settings(
 
 
 class Leaking(page_manager.PageManager):
-    """Keeps the last page of what finishes."""
+    """Never frees the last page of a finished sequence."""
 
     def finish(self, sequences: Any) -> Moved:
         moved = super().finish(sequences)
@@ -33,21 +33,21 @@ class Leaking(page_manager.PageManager):
 
 
 class Stale(page_manager.PageManager):
-    """Shows every cell one too far to the right."""
+    """Shows every cell one place too far to the right."""
 
     def cells(self, sequences: Any) -> Any:
         return np.roll(super().cells(sequences), 1, axis=-1)
 
 
 class Careless(page_manager.PageManager):
-    """Finishes sequences that it does not know."""
+    """Finishes unknown sequences."""
 
     def finish(self, sequences: Any) -> Moved:
         return super().finish([name for name in dict.fromkeys(sequences) if name in self.requests.table])
 
 
 class Hasty(page_manager.PageManager):
-    """Empties the entries before it knows all sequences: a refused call has changed something."""
+    """Empties the entries before it checks all sequences, so an invalid call changes the device."""
 
     def finish(self, sequences: Any) -> Moved:
         for name in sequences:
@@ -58,7 +58,7 @@ class Hasty(page_manager.PageManager):
 
 @pytest.mark.long
 @pytest.mark.parametrize("broken", [Leaking, Stale, Careless, Hasty])
-def test_broken_devices_are_found(broken: type[page_manager.PageManager]) -> None:
+def test_faulty_devices_fail(broken: type[page_manager.PageManager]) -> None:
     class Machine(PageManagerMachine):
         def make(self, shape: Shape) -> page_manager.PageManager:
             return broken(**vars(shape))

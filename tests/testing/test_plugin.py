@@ -1,4 +1,4 @@
-"""The plugin as a user meets it: ten lines find a wrong rule, shrink it, and save what `refemu diff` explains."""
+"""The plugin from a user's side: a test of ten lines finds a wrong rule; `refemu diff` explains what it saved."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def pytest_on(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280)
 
 
-def test_a_wrong_rule_is_found_shrunk_saved_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_rule_is_shrunk_saved_and_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "test_mine.py").write_text(TEST.replace("SETS", str(tmp_path / "sets")))
     ran = pytest_on(tmp_path, "--refemu-save", "found", "-k", "encoder")
 
@@ -62,8 +62,8 @@ def test_k(k):
 
 @pytest.mark.long
 @pytest.mark.parametrize("folder", ["found", "/proc/found"])
-def test_every_counterexample_has_a_folder_and_none_ends_the_session(folder: str, tmp_path: Path) -> None:
-    """Ids that differ in signs and spaces only, ids longer than a name may be, a folder that cannot be written."""
+def test_every_counterexample_has_its_own_folder(folder: str, tmp_path: Path) -> None:
+    """Ids that differ in signs and spaces only, ids longer than a file name, a folder without write access."""
     (tmp_path / "test_ids.py").write_text(IDS)
     ran = pytest_on(tmp_path, "--refemu-save", folder)
 
@@ -84,7 +84,7 @@ def test_the_fixture_checks_what_it_loads(tmp_path: Path) -> None:
 
 
 def test_hooks_import_next_to_nothing() -> None:
-    """Every project of the environment pays for them."""
+    """Every pytest run in the environment pays for the hooks."""
     code = (
         "import sys, refemu.testing, refemu.testing.plugin; refemu.testing.register(); "
         "print(sorted({'numpy', 'numba', 'refemu.units', 'refemu.formats', 'hypothesis'} & set(sys.modules)))"

@@ -1,4 +1,4 @@
-"""The protocol of units holds a right unit, and names the rule that a wrong one breaks."""
+"""The protocol of units passes a correct unit, and names the rule that a faulty one breaks."""
 
 import sys
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from tests.plugin_distribution import CLIPPER
 
 @pytest.fixture
 def notebook() -> Iterator[ModuleType]:
-    """A module in no file."""
+    """A module without a file."""
     module = sys.modules["notebook"] = ModuleType("notebook")
     yield module
     del sys.modules["notebook"]
 
 
-def test_a_right_unit_holds(notebook: ModuleType) -> None:
+def test_correct_unit_passes(notebook: ModuleType) -> None:
     exec(CLIPPER, vars(notebook))
     unit = vars(notebook)["UNIT"]
     unit_protocol(unit)
@@ -43,14 +43,14 @@ def test_a_right_unit_holds(notebook: ModuleType) -> None:
         ("self._open(*self.validate_event(value))", "self._open(int(value))", "refused_step_leaves_the_state"),
     ],
 )
-def test_a_wrong_unit_is_named(notebook: ModuleType, piece: str, wrong: str, rule: str) -> None:
+def test_faulty_unit_fails_the_named_rule(notebook: ModuleType, piece: str, wrong: str, rule: str) -> None:
     assert piece in CLIPPER
     exec(CLIPPER.replace(piece, wrong), vars(notebook))
     with pytest.raises(AssertionError, match=f"clipper: {rule}"):
         unit_protocol(vars(notebook)["UNIT"])
 
 
-def test_registers_outside_the_state_are_found(notebook: ModuleType) -> None:
+def test_registers_outside_the_state_fail(notebook: ModuleType) -> None:
     source = CLIPPER.replace(
         "        high = (1",
         "        self.last, value = value, max(value, getattr(self, 'last', -128) // 128)\n        high = (1",
@@ -60,7 +60,7 @@ def test_registers_outside_the_state_are_found(notebook: ModuleType) -> None:
         unit_protocol(vars(notebook)["UNIT"])
 
 
-def test_a_twin_that_differs_is_found(notebook: ModuleType) -> None:
+def test_compiled_form_that_differs_fails(notebook: ModuleType) -> None:
     def wrong(*values: Any, **named: Any) -> Any:
         result: Any = vars(notebook)["UNIT"].run(*values, **named)
         result.clipped[result.clipped == 3] = 2
@@ -69,11 +69,11 @@ def test_a_twin_that_differs_is_found(notebook: ModuleType) -> None:
     exec(CLIPPER.replace('compiled_run="none"', 'compiled_run="notebook:wrong"'), vars(notebook))
     vars(notebook)["wrong"] = wrong
     notebook.__spec__ = sys.__spec__
-    with pytest.raises(AssertionError, match="clipper: compiled_form_equals_unit_on_every_case-b4: every value: the twin gives"):
+    with pytest.raises(AssertionError, match="compiled_form_equals_unit_on_every_case-b4: every value: the compiled form gives"):
         unit_protocol(vars(notebook)["UNIT"])
 
 
-def test_a_twin_that_changes_its_inputs_is_found(notebook: ModuleType) -> None:
+def test_compiled_form_that_changes_inputs_fails(notebook: ModuleType) -> None:
     def wrong(*values: Any, **named: Any) -> Any:
         result: Any = vars(notebook)["UNIT"].run(*values, **named)
         named["value"][...] = 0
@@ -86,5 +86,5 @@ def test_a_twin_that_changes_its_inputs_is_found(notebook: ModuleType) -> None:
         protocol.compiled_form_equals_unit_on_drawn_inputs(vars(notebook)["UNIT"], "b4")
 
 
-def test_it_is_what_refemus_own_units_hold() -> None:
+def test_own_units_are_tested_by_the_protocol() -> None:
     unit_protocol(units.find("concat"))

@@ -1,4 +1,4 @@
-"""What the strategies draw is legal, reaches the boundaries, and shrinks to little."""
+"""Drawn values are valid, reach the boundaries and shrink to few bits."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SEARCH = settings(deadline=None, database=None, phases=[Phase.generate, Phase.sh
 
 
 @pytest.mark.parametrize(("unit", "config"), CONFIGS)
-def test_every_unit_takes_what_is_drawn(unit: str, config: str) -> None:
+def test_drawn_inputs_are_valid_for_every_unit(unit: str, config: str) -> None:
     found = units.find(unit)
 
     @QUICK
@@ -46,7 +46,7 @@ def test_every_unit_takes_what_is_drawn(unit: str, config: str) -> None:
     ],
     ids=repr,
 )
-def test_ports_get_every_end(port: Port) -> None:
+def test_ports_reach_both_limits(port: Port) -> None:
     low, high = port.limits
     for wanted in {low, high} if port.kind not in ("f16", "f32") else {0, 0x7BFF if port.kind == "f16" else 0x7F7FFFFF}:
         found = find(
@@ -59,7 +59,7 @@ def test_ports_get_every_end(port: Port) -> None:
 
 @pytest.mark.parametrize("first", [0, 2000, 5000])
 def test_rows_wider_than_an_example_reach_all_lanes(first: int) -> None:
-    """They repeat what is drawn."""
+    """Wide rows repeat the bytes that were drawn."""
     wide = port_values(Port("p", 16, 7000), 1)
     unshrunk = settings(SEARCH, phases=[Phase.generate])
     found = find(wide, lambda values: bool((values[0, first : first + 2000] == 0xFFFF).any()), settings=unshrunk)
@@ -67,7 +67,7 @@ def test_rows_wider_than_an_example_reach_all_lanes(first: int) -> None:
     assert found.shape == (1, 7000)
 
 
-def test_a_wrong_tie_shrinks_to_one_row_with_one_word() -> None:
+def test_wrong_tie_shrinks_to_one_word() -> None:
     stimulus = find(
         inputs("ovp_encoder", "int4"), lambda s: bool((s["value"].view(np.float32) > 4).any()), settings=SEARCH
     )
@@ -107,7 +107,7 @@ def test_codebooks_encode(codebook: formats.Codebook) -> None:
     assert codebook.kind == "cluster"
 
 
-def test_a_row_of_a_unit_that_is_not_there_is_refused() -> None:
+def test_inputs_with_invalid_arguments_are_rejected() -> None:
     with pytest.raises(Refused, match="max_rows"):
         inputs("ovp_encoder", "int4", min_rows=5, max_rows=2)
     with pytest.raises(Refused, match="did you mean 'int4'"):

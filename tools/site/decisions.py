@@ -42,9 +42,9 @@ def _entry(id: str) -> Iterator[str]:
     ]
     yield table(["unit", "variant", "committed set that detects it best", "rows that differ"], rows)
     for unit, reason in entry.unobservable.items():
-        yield f"{link(unit)}: no variant shows: {linked(reason)}\n"
+        yield f"{link(unit)}: no variant can be detected: {linked(reason)}\n"
     taken = [f"`{place.file}` {code(place.name)}".strip() for place in places.of_decision(id)]
-    yield f"- Made in {'; '.join(taken)}"
+    yield f"- Implemented in {'; '.join(taken)}"
     names = parameters_of_decision(id)
     if names:
         yield f"- Set by {', '.join(link(name) for name in names)}"

@@ -1,4 +1,4 @@
-"""The MXFP4 encoder in Verilog against its golden set, then with each of its planted bugs, which the set must convict.
+"""The MXFP4 encoder in Verilog against its golden set, then with each planted bug, which the set must detect.
 
     python rtl/run.py FOLDER
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DESIGN = HERE / "mx_encoder_e2m1.v"
-#: bug -> text of the design, what stands there instead
+#: bug -> text of the design, and its replacement
 BUGS = {
     "the last lane is left out of the largest": (
         "lane < 32; lane = lane + 1) begin\n      each",
@@ -113,12 +113,12 @@ def main() -> int:
     text = DESIGN.read_text()
     for number, (bug, (old, new)) in enumerate(BUGS.items(), 1):
         if text.count(old) != 1:
-            wrong.append(f"{old!r} stands {text.count(old)} times in the design, not once")
+            wrong.append(f"{old!r} occurs {text.count(old)} times in the design, not once")
             continue
         device = folder / f"bug{number}.v"
         device.write_text(text.replace(old, new))
         detected = not passes(folder, device)
-        print(f"{'convicted' if detected else 'PASSES   '}  {bug}", flush=True)
+        print(f"{'detected' if detected else 'PASSES  '}  {bug}", flush=True)
         wrong += [] if detected else [f"a bug passes: {bug}"]
     for line in wrong:
         print(f"rtl: {line}", file=sys.stderr)
@@ -136,12 +136,12 @@ def passes(folder: Path, device: Path, simulator: str = "icarus") -> bool:
     if "PASS" in ran.stdout:
         return True
     if "FAIL" not in ran.stdout:
-        sys.exit(f"rtl: {device.name} gives no verdict:\n{ran.stdout}")
+        sys.exit(f"rtl: {device.name} prints neither PASS nor FAIL:\n{ran.stdout}")
     return False
 
 
 def synthesized() -> bool:
-    """Whether yosys makes gates of it, without a latch or a complaint of its check."""
+    """Whether yosys synthesizes the design without a latch or a warning."""
     script = f"read_verilog {DESIGN}; synth -top mx_encoder; check -assert; select -assert-none t:$_DLATCH_*"
     ran = run(["yosys", "-q", "-p", script])
     if ran.returncode:

@@ -56,7 +56,7 @@ def test_every_scale_is_gfloats_and_ml_dtypes() -> None:
 
 
 @pytest.mark.parametrize("name", ML_DTYPES)
-def test_values_and_midpoints_are_encoded_as_by_ml_dtypes(name: str) -> None:
+def test_values_and_midpoints_agree_with_ml_dtypes(name: str) -> None:
     """Up to the largest number, beyond which ml_dtypes gives NaN or infinity where there is one (D-mx-4).
 
     Of float32: float64 values next to a midpoint are rounded twice there, over float32 (ml_dtypes #401).
@@ -85,13 +85,13 @@ def test_saturated_encodings_are_gfloats(fmt: Element) -> None:
     assert got == want
 
 
-def test_the_smallest_integer_is_minus_127_here_and_minus_128_in_gfloat() -> None:
+def test_smallest_integer_differs_from_gfloat() -> None:
     """D-mx-5: a difference between libraries."""
     info = theirs.format_info_ocp_int8
     assert gfloat.encode_float(info, gfloat.round_float(info, -3.0, sat=True)) == 0x80
     assert int(ELEMENTS["int8"].encode(-3.0)) == 0x81
 
 
-def test_refemu_finds_them_by_name() -> None:
+def test_refemu_finds_elements_by_name() -> None:
     assert formats.find("OCP_E4M3") is ELEMENTS["e4m3"] and formats.find("refemu-mx/OCP_E8M0") is E8M0
     assert formats.find("ocp-e2m1").describe(0b1101) == "1101 e2m1 = -3"

@@ -31,7 +31,7 @@ def test_only_public_names_are_used() -> None:
         assert [name for name in private(path.read_text()) if name] == [], path
 
 
-def test_a_private_name_is_seen() -> None:
+def test_private_name_is_detected() -> None:
     assert list(private("from refemu.units.derivation import readable")) == ["refemu.units.derivation.readable"]
     assert list(private("from refemu.units import consistent")) == ["refemu.units.descriptor_rules"]
     assert list(private("import refemu.arith.checks")) == ["refemu.arith.checks"]

@@ -68,11 +68,11 @@ def mismatches(element: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("element", ["e2m1", "e4m3"])
-def test_the_values_that_reach_the_product_are_those_of_the_format(element: str) -> None:
+def test_values_of_the_product_are_the_formats(element: str) -> None:
     assert mismatches(element) == (0, 0)
 
 
-def test_values_that_pass_through_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unencoded_values_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemes, "values", lambda *_: lambda x: x)
     weights, inputs = mismatches("e2m1")
 
@@ -100,12 +100,12 @@ def test_every_option_has_an_effect() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["mxfp4", "nvfp4", "mxfp8", "mxint8", "mxfp6"])
-def test_both_backends_and_both_phases_give_the_same_bits(scheme: str) -> None:
+def test_backends_and_phases_give_equal_bits(scheme: str) -> None:
     assert logits(scheme) == logits(scheme, "numpy") == steps(scheme)
 
 
 @pytest.mark.parametrize("text", ["mxfp4+leankv-k8v4", "mxfp8@0+nvfp4+harmonia-kv4"])
-def test_mixes_with_the_caches_of_the_papers(text: str) -> None:
+def test_mix_has_the_cache_of_the_paper(text: str) -> None:
     """The mix has the linear layers of one and the cache of the other, and is written back as it was."""
     run = models.run("tiny", IDS, scheme=text)
     linear = text.rpartition("+")[0].rpartition("+")[2]
@@ -135,7 +135,7 @@ def test_mixes_with_the_caches_of_the_papers(text: str) -> None:
         (lambda: models.run("tiny", IDS, scheme="mxfp4:blocks=16"), "unknown parameter of scheme mxfp4 'blocks'"),
     ],
 )
-def test_refusals(make: Callable[[], object], message: str) -> None:
+def test_invalid_arguments_are_rejected(make: Callable[[], object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         make()
 

@@ -47,7 +47,7 @@ def test_nvfp4_values_are_those_of_fractions(share: str) -> None:
         assert tensor.decode()[number].view(np.uint32).tolist() == want[:80]
 
 
-def test_a_row_has_the_bits_that_it_has_alone_where_it_has_a_factor_of_its_own() -> None:
+def test_row_with_own_factor_is_independent() -> None:
     whole = Nvfp4Format("row").encode(X).decode()
 
     assert all(np.array_equal(Nvfp4Format("row").encode(X[n : n + 1]).decode()[0], whole[n]) for n in range(3))
@@ -56,7 +56,7 @@ def test_a_row_has_the_bits_that_it_has_alone_where_it_has_a_factor_of_its_own()
     )
 
 
-def test_zeros_and_values_that_are_not_finite() -> None:
+def test_zeros_and_nonfinite_values_have_fixed_codes() -> None:
     x = np.zeros((2, 16), np.float32)
     x[1, 3] = np.inf
 
@@ -67,7 +67,7 @@ def test_zeros_and_values_that_are_not_finite() -> None:
     assert np.isfinite(Nvfp4Format("row").encode(tiny).decode()).all()
 
 
-def test_refusals() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(RefusedType, match="a float32 array of at least one axis is needed, got float64 of 1 axes"):
         MxFormat("e2m1").encode(np.zeros(32))
     with pytest.raises(Refused, match=r"must not be empty, got shape \(2, 0\)"):

@@ -1,4 +1,4 @@
-"""Each unit holds refemu's protocol, gives what exact fractions give, and has sets that grade as refemu's own do."""
+"""Each unit follows refemu's protocol, agrees with exact fractions, and has sets with the coverage of refemu's own."""
 
 import re
 from importlib import resources
@@ -20,7 +20,7 @@ DECISIONS = (PACKAGE / "decisions.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_protocol(rule: UnitRule) -> None:
+def test_unit_follows_the_protocol(rule: UnitRule) -> None:
     rule()
 
 
@@ -51,7 +51,7 @@ def test_every_case_is_the_oracles(name: str, config: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "config"), CONFIGS)
-def test_sets_reach_every_gate(name: str, config: str, tmp_path: Path) -> None:
+def test_sets_reach_required_coverage(name: str, config: str, tmp_path: Path) -> None:
     (written,) = golden.generate(tmp_path, units=[f"{name}:{config}"])
     grade = golden.grade_set(written.path)
 
@@ -69,8 +69,8 @@ def test_converting_rounds_once() -> None:
         assert not result.clipped.any() and again.equals(result)
 
 
-def test_every_decision_is_written_taken_and_answered_otherwise() -> None:
-    """Those of tensors and schemes are no unit's, and have parameters or no other answer."""
+def test_every_decision_is_documented_and_has_variants() -> None:
+    """Decisions of tensors and schemes belong to no unit; they have parameters or no variant."""
     written = set(re.findall(r"^### (D-mx-\d+) ", DECISIONS, re.MULTILINE))
     modules = [path for path in PACKAGE.rglob("*.py") if path.stem not in ("cases", "compiled", "variants")]
     taken = {path.stem: set(re.findall(r"D-mx-\d+", path.read_text())) for path in modules}
@@ -83,7 +83,7 @@ def test_every_decision_is_written_taken_and_answered_otherwise() -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_every_other_answer_and_fault_is_told_by_a_row_of_a_set(name: str, tmp_path: Path) -> None:
+def test_every_variant_and_fault_is_detected(name: str, tmp_path: Path) -> None:
     told = set()
     for written in golden.generate(tmp_path, units=[name]):
         choices = golden.variants(name, written.config, written.path)
@@ -95,7 +95,7 @@ def test_every_other_answer_and_fault_is_told_by_a_row_of_a_set(name: str, tmp_p
 @pytest.mark.parametrize(
     ("rule", "scale"), [("floor", 127), ("ceil", 128), ("even", 128), ("nvidia", 128)], ids=lambda each: str(each)
 )
-def test_rules_of_the_scale_differ_where_the_largest_is_beyond_the_elements(rule: Any, scale: int) -> None:
+def test_scale_rules_differ_above_largest_element(rule: Any, scale: int) -> None:
     """7.5 under E2M1, whose largest is 6 (D-mx-1)."""
     x = np.zeros((1, 32), np.float32)
     x[0, 3] = 7.5

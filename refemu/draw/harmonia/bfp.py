@@ -69,7 +69,7 @@ def tensor(shown: BfpTensor) -> str:
 
 
 def aligner(ports: Ports, state: Any) -> str:
-    """Words of fp16 that come, and signs and mantissas that leave the aligner."""
+    """The aligner: fp16 words at its input, signs and mantissas at its output."""
     x, emax, sign, mantissa, illegal = (getattr(state, name) for name in ("x", "emax", "sign", "mantissa", "illegal"))
     drawing = Drawing(
         f"aligner, mantissas of {state.m} bits",

@@ -29,8 +29,8 @@ LEGEND = {
 def converter(ports: Ports, state: Any) -> str:
     """Draw the converter after a clock: the block that is compared, the one that is aligned, what leaves.
 
-    A column of a bank is a group of 32 elements; above it stands the register of its largest exponent. Of the 16 groups
-    of a V block the eight are drawn that the clock is about.
+    A column of a bank is a group of 32 elements, with the register of its largest exponent above it. Of the 16 groups
+    of a V block, the eight of this clock are drawn.
 
     Parameters
     ----------
@@ -60,13 +60,13 @@ def converter(ports: Ports, state: Any) -> str:
 
 
 def _hot(state: Any) -> tuple[int, int]:
-    """Columns of both banks that came or left in this clock, by the order in which they came; -1 for none."""
+    """Columns of both banks that arrived or left in this clock, numbered by arrival; -1 for none."""
     events = state.event.split()
     arrived = "compare" in events or "max" in events
     comparing = len(state.comparing.words) - 1 if arrived else -1
     if state.aligning.position:
         return comparing, _order(state.aligning)[state.aligning.position - 1]
-    moved = "max" in events and not state.comparing.words  # the block went on to the other bank with its last column
+    moved = "max" in events and not state.comparing.words  # the last column moved the block to the other bank
     return comparing, len(state.aligning.words) - 1 if moved else -1
 
 

@@ -97,7 +97,7 @@ def pe_array(ports: Ports, state: Any) -> str:
 
 
 def _columns(drawing: Drawing, state: Any, sums: Sequence[str], out: int) -> None:
-    """A line for each column, so that accumulators have room. out: the column that leaves, or -1."""
+    """A line for each column, so that the accumulators fit. out: the column that leaves, or -1."""
     columns, left = len(state.work), 96
     rows = len(sums) // columns
     width = (WIDTH - left - MARGIN) / rows

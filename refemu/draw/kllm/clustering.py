@@ -11,7 +11,7 @@ from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
 from refemu.draw.values import brief, half, listed
 from refemu.units.ports import Ports
 
-ROOM = 0.08  #: of the line, beyond the first and the last centroid
+ROOM = 0.08  #: share of the line outside the first and the last centroid
 LEGEND = {"code": "centroid", "low": "midpoint below the value", "gone": "midpoint", "hot": "value, and its centroid"}
 
 
@@ -85,7 +85,7 @@ def _line(drawing: Drawing, points: Sequence[float], value: float, passed: Seque
 
 
 def _scale(points: Sequence[float]) -> Callable[[float], float]:
-    """From a value to its place on the line; values beyond the line stand at its ends."""
+    """Map a value to its place on the line; values beyond the line are at its ends."""
     low, high = min(points), max(points)
     span = (high - low) * (1 + 2 * ROOM) or 1.0
     begin = low - (high - low) * ROOM if high > low else low - 0.5
@@ -98,7 +98,7 @@ def _scale(points: Sequence[float]) -> Callable[[float], float]:
 
 
 def _table(drawing: Drawing, state: Any, centroids: Sequence[float], distances: bool, factor: float) -> None:
-    """Centroids, below them what they are chosen by."""
+    """Centroids, each above its distance or its midpoint."""
     compared = state.compared
     rows = {
         "centroid": [

@@ -1,4 +1,4 @@
-"""The index counter: which index every lane has, and how often each came. [kllm §IV-B]"""
+"""The index counter: the index of every lane, and the count of each index. [kllm §IV-B]"""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from refemu.draw.svg import MARGIN, WIDTH, Drawing
 from refemu.draw.values import listed
 from refemu.units.ports import Ports
 
-SMALL_COUNT = 16  #: indices whose one-hot rows are drawn; of more, a table of counts
+SMALL_COUNT = 16  #: most indices with one-hot rows; more are drawn as a table of counts
 ACROSS = 8  #: counters side by side in a table
 
 
@@ -47,7 +47,7 @@ def counters(ports: Ports, state: Any) -> str:
 def _matrix(
     drawing: Drawing, q: tuple[int, ...], valid: tuple[int, ...], sums: tuple[int, ...], count: tuple[int, ...]
 ) -> None:
-    """A row for each lane, a column for each index; below them what came and the registers."""
+    """A row for each lane, a column for each index; below them the counts of this cycle and the registers."""
     left, width = 76, min(48.0, (WIDTH - 76 - MARGIN) / len(count))
     y = drawing.height + 4
     for index in range(len(count)):

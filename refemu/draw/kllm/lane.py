@@ -73,7 +73,7 @@ def _concat(drawing: Drawing, state: Any) -> None:
 
 
 def _histograms(drawing: Drawing, name: str, counts: Sequence[int], size: int, used: int, reads: int) -> None:
-    """A row for each histogram; those beyond `used` hold what is over. reads: entry that the next edge reads."""
+    """A row for each histogram; those beyond `used` have old contents. reads: entry that the next edge reads."""
     across, down = min(size, MOST), min(len(counts) // size, ROWS)
     first = max(reads, 0) // MOST * MOST
     y, wide = drawing.height + 4, (WIDTH - LEFT - MARGIN) / across

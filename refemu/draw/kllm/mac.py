@@ -69,7 +69,7 @@ def parts(word: int) -> list[Part]:
 
 
 def _flags(state: Any) -> str:
-    """What the step says beside y."""
+    """The step's flags and rounding mode."""
     if state.fflags is not None:
         raised = [name for place, name in enumerate(FLAGS) if state.fflags >> place & 1]
         text = f"flags: {' '.join(reversed(raised)) or 'none'}"

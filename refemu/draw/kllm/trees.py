@@ -1,4 +1,4 @@
-"""Orizuru's two trees over one row of leaves, lying on their sides: the max tree left, the min tree right.
+"""Orizuru's two trees over one row of leaves, drawn sideways: the max tree left, the min tree right.
 
 [kllm §IV-C, Fig. 7(a)]
 """
@@ -10,7 +10,7 @@ from refemu.draw.svg import MARGIN, WIDTH, Drawing
 from refemu.draw.values import half, listed
 from refemu.units.ports import Ports
 
-MOST = 64  #: leaves whose trees are drawn whole
+MOST = 64  #: most leaves of completely drawn trees
 HIGH = 24  #: height of a leaf
 VALUE = 66  #: width of a leaf's value
 MASK = 26  #: of a bit of a mask
@@ -96,7 +96,7 @@ def _place(
 def _lines(
     drawing: Drawing, state: Any, tree: int, size: int, middle: float, side: int, step: float, high: float, top: float
 ) -> None:
-    """From every register to its children: thick to the one whose element it passes on."""
+    """Lines from every register to its children, thick to the child whose element it passes on."""
     for node in range(1, size):
         x, y, _ = _place(node, size, middle, side, step, high, top)
         for right in (0, 1):
@@ -129,7 +129,7 @@ def _register(
 
 
 def _ways(drawing: Drawing, state: Any, values: Sequence[str], size: int) -> None:
-    """From both roots down to the best element, register by register."""
+    """The paths from both roots down to the best element, register by register."""
     for tree in (0, 1):
         node = 1
         drawing.heading(f"{('max tree, P', 'min tree, Q')[tree]}: {size} leaves, the way to the best one")

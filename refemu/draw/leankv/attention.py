@@ -16,7 +16,7 @@ ACROSS = 16  #: cells of the entry in a row
 
 
 class Sizes(NamedTuple):
-    """Of a configuration, as its ports tell."""
+    """Sizes of a configuration, from its ports."""
 
     cells: int
     high: int  #: tokens of a high page
@@ -90,7 +90,7 @@ def _pages(drawing: Drawing, state: Any, sizes: Sizes) -> None:
 
 
 def _stage(state: Any) -> tuple[str, Sequence[int]]:
-    """What the bars show: logits until the softmax, then probabilities."""
+    """Values of the bars: logits until the softmax, then probabilities."""
     if state.event in ("reset", "key_page"):
         return "logits", state.logits
     return ("probabilities of a chunk", state.chances) if state.event != "score" else ("p", state.p)

@@ -21,18 +21,18 @@ class Bar(NamedTuple):
 
 
 def rows(drawing: Drawing, bars: Sequence[Bar], most: float, thing: str) -> None:
-    """Draw bars below what is there.
+    """Append bars to a drawing.
 
     Parameters
     ----------
     drawing : Drawing
         Drawing.
     bars : sequence of Bar
-        Bars; of more than 96 the rows with a mark, then the first ones.
+        Bars; if there are more than 96, the rows with a mark, then the first ones.
     most : float
         Value of the highest bar; larger ones are as high.
     thing : str
-        Name of what a bar stands for, where some are left out.
+        Noun for the item of a bar, if some are omitted.
     """
     every = [bars[first : first + ACROSS] for first in range(0, len(bars), ACROSS)]
     marked = [row for row, group in enumerate(every) if any(bar.mark for bar in group)]

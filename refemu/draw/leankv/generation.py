@@ -1,4 +1,4 @@
-"""The generation compressor: what stored tokens are compared by, candidates, the victim. [leankv §4, Algorithm 1]"""
+"""The generation compressor: compared values of stored tokens, candidates, the victim. [leankv §4, Algorithm 1]"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ LEGEND = {
 
 
 def generation_compressor(ports: Ports, state: Any) -> str:
-    """Draw the generation compressor: a bar for every stored slot by section, candidates, and who makes room.
+    """Draw the generation compressor: a bar for every stored slot by section, candidates and the victim.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def generation_compressor(ports: Ports, state: Any) -> str:
 
 
 def _stage(state: Any) -> tuple[str, tuple[int, ...]]:
-    """What the bars show: means until argmin, then what thresholds are compared with."""
+    """Values of the bars: means until argmin, then the values compared with thresholds."""
     return ("mean", state.means) if state.event in ("reset", "mean") else ("share", state.shares)
 
 
@@ -88,11 +88,11 @@ def _decision(state: Any) -> str:
         return "no decision yet; "
     choice = f"{CHOICES[state.choice]}: token {state.n}"
     if state.delta_high:
-        return f"{choice} goes behind the high section, to slot {state.victim}; "
+        return f"{choice} goes after the high section, to slot {state.victim}; "
     where = "is dropped"
     if state.low_slot >= 0:
         grows = state.low_slot == state.n_low
-        where = f"goes to low slot {state.low_slot}{', behind the others' if grows else ', whose token is dropped'}"
+        where = f"goes to low slot {state.low_slot}{', after the others' if grows else ', whose token is dropped'}"
     moved = state.position[state.victim]
     return f"{choice} takes high slot {state.victim}; token {moved}, there so far, {where}"
 

@@ -67,7 +67,7 @@ def compared(state: Any) -> tuple[int, int, int]:
     Returns
     -------
     size, distance, lower : int
-        Of the blocks that are merged, of the elements compared, and the lower of their places.
+        Size of the merged blocks, distance of the compared elements, and the lower of their places.
     """
     places = len(state.keys)
     size, distance, following = state.size, state.distance, state.lower
@@ -90,7 +90,7 @@ def _heading(state: Any) -> str:
 
 
 def _bars(state: Any) -> Iterator[Bar]:
-    """Place by place; pads of the network are no tokens."""
+    """A bar for each place; the pads of the network are not tokens."""
     keys, cls, rank = state.keys, state.cls, 0
     tokens, marked = len(cls), _marked(state)
     border = max(tokens - state.window, 0)
@@ -119,7 +119,7 @@ def _marked(state: Any) -> tuple[int, ...]:
 
 
 def _network(drawing: Drawing, state: Any) -> None:
-    """Stages of the network: those done, the one of this event, those to come."""
+    """Stages of the network: finished, current and future ones."""
     places = len(state.keys)
     levels = range(1, places.bit_length())
     stages = [(1 << level, 1 << step) for level in levels for step in reversed(range(level))]
@@ -138,7 +138,7 @@ def _network(drawing: Drawing, state: Any) -> None:
 
 
 def _pair(drawing: Drawing, state: Any) -> None:
-    """The tokens that were compared, as they stand now."""
+    """The tokens that were compared, in their present order."""
     if state.event != "compare_exchange":
         drawing.note("the network is not at work")
         return
@@ -153,7 +153,7 @@ def _named(state: Any, place: int) -> str:
 
 
 def _sums(drawing: Drawing, state: Any) -> None:
-    """How many of each class, the running sum, and what it is compared with."""
+    """The number of tokens by class, the running sum, and the thresholds."""
     low, high = (single(word) for word in state.thresholds)
     hot = "hot" if state.event == "classify" else "plain"
     drawing.named(

@@ -62,7 +62,7 @@ def prefix_sum(ports: Ports, state: Any) -> str:
 
 
 def _rows(state: Any, now: Sequence[int], counts: Sequence[int]) -> list[Sequence[int]]:
-    """Sums of the levels done; those before the last again from the counts, because the register keeps one level."""
+    """Sums of the finished levels; the earlier ones are recomputed, since the register has only one level."""
     rows: list[Sequence[int]] = [[(counts[0] + state.base) % (1 << BITS), *counts[1:]]]
     for level in range(state.level):
         rows.append(add_level(rows[-1], level)[0])

@@ -31,7 +31,7 @@ def outlier(ports: Ports, state: Any) -> str:
     [olive §4.2, Fig. 7]
     """
     text = bits(state.code, ports.inputs[0].bits)
-    mantissa = abs(state.base_int).bit_length() - 1  # the integer is 1m: its length tells the format's mantissa
+    mantissa = abs(state.base_int).bit_length() - 1  # the integer is 1m: its length gives the format's mantissa
     if state.base_int == 0:
         parts, about = [Part("magnitude 0", "victim", text[1:])], f"magnitude 0: exponent {state.exponent}"
     else:

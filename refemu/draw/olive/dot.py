@@ -26,7 +26,7 @@ LEGEND = {
 
 
 class Operation(NamedTuple):
-    """Registers of a dot product, and how far it is."""
+    """Registers of a dot product, and its stage."""
 
     a: Sequence[tuple[int, int]]  #: exponent and integer
     b: Sequence[tuple[int, int]]
@@ -58,7 +58,7 @@ def operation_of(state: Any, stage: int) -> Operation:
 
 
 def unit(ports: Ports, state: Any) -> str:
-    """Draw the dot product unit: a row for every element, the adder tree beside them, c and d below.
+    """Draw the dot product unit: a row for every element, the adder tree next to them, c and d below.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def unit(ports: Ports, state: Any) -> str:
 
 
 def clocked(ports: Ports, state: Any) -> str:
-    """The dot product unit of olive_edp_clocked, between events as the last one left it."""
+    """The dot product unit of olive_edp_clocked after its last event."""
     idle = state.event not in EVENTS
     stage = EVENTS.index(state.event) if not idle else state.phase if state.operations else -1
     return _drawn(state, stage, -1 if idle else stage, state.c_held)
@@ -195,7 +195,7 @@ def short(value: int, width: float) -> str:
     value : int
         Value.
     width : float
-        Room.
+        Width of the space in the drawing.
 
     Returns
     -------
@@ -206,7 +206,7 @@ def short(value: int, width: float) -> str:
 
 
 def _described(operation: Operation, c: int, state: Any) -> str:
-    """Of the operation under way: what is known so far."""
+    """Description of the current operation so far."""
     if operation.stage < 0:
         return "no operation yet"
     parts = [

@@ -22,7 +22,7 @@ LEGEND = {
 
 
 def pair(fmt: Ovp, word: int) -> str:
-    """Draw a pair word: which bits are whose, and what both elements are.
+    """Draw a pair word: the bits of both elements, and their values.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def tensor(shown: OvpTensor) -> str:
 
 
 def decoder(ports: Ports, state: Any) -> str:
-    """The pair at the decoder, and the exponent-integer pairs that leave it."""
+    """The pair at the decoder's input, and the exponent-integer pairs at its output."""
     fmt = _format(ports.inputs[0].encoding)
     if fmt is None:
         return ""
@@ -129,13 +129,13 @@ def decoder(ports: Ports, state: Any) -> str:
 
 
 def encoder(ports: Ports, state: Any) -> str:
-    """The pair that leaves the encoder."""
+    """The pair at the encoder's output."""
     fmt = _format(ports.outputs[0].encoding)
     return "" if fmt is None else pair(fmt, state.pair)
 
 
 def _format(encoding: str) -> Ovp | None:
-    """The format of a port; None where no ready format has its name."""
+    """The format of a port; None if no ready format has its name."""
     from refemu import formats
 
     try:
@@ -175,6 +175,6 @@ def _outlier(fmt: AbFloat, code: int) -> list[Part]:
 
 
 def _legend(fmt: Ovp, words: list[int]) -> dict[str, str]:
-    """What the colours in these words mean."""
+    """Meanings of the colours in these words."""
     used = {part.kind for word in words for part in _parts(fmt, word)}
     return {kind: meaning for kind, meaning in LEGEND.items() if kind in used}

@@ -10,7 +10,7 @@ MOST = 16  #: rows and columns that are drawn, from the north-west corner
 
 
 class Element(NamedTuple):
-    """What an element shows."""
+    """Contents of an element."""
 
     a: tuple[int, int, int]  #: valid, exponent, integer of the operand that goes east
     b: tuple[int, int, int]  #: of the operand that goes south

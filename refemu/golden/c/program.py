@@ -1,7 +1,7 @@
-"""A C program that holds a function against a golden set, from a unit's descriptor: a stub of the function, the check.
+"""A C program that checks a function against a golden set, generated from a unit's descriptor, with a stub.
 
-The function takes one row: a pointer per port, inputs first, at the lanes of that row. A unit with registers also gets
-`first`: 1 where a case begins, before which its registers are reset.
+The function computes one row from a pointer per port, inputs first, to the lanes of that row. A unit with registers
+also gets `first`: 1 at the first row of a case, before which its registers are reset.
 """
 
 from importlib import resources
@@ -54,9 +54,9 @@ def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
 
 
 def files_to_write(unit: AnyUnit, config: str, folder: Path) -> tuple[dict[Path, bytes], list[Path]]:
-    """What to write for `folder` to have the program of `unit`, and what stays there unlike what would be written.
+    """Files to write into `folder` for `unit`, and existing files that differ and are not replaced.
 
-    Refused: a check of another configuration.
+    Refused: the folder has a check of another configuration.
     """
     texts = {folder / name: data for name, data in files(unit, config).items()}
     sources = (f"{unit.name}.c", f"{unit.name}.h")
@@ -85,5 +85,5 @@ def _text(name: str) -> Template:
 
 
 def _ascii(line: str) -> str:
-    """Comments of C are ASCII, and end where they should."""
+    """Text for a C comment: ASCII, without the end of a comment."""
     return line.replace("§", "section ").replace("*/", "* /").encode("ascii", "replace").decode()

@@ -12,27 +12,27 @@ from refemu.arith.checks import Refused
 from refemu.golden.campaign import shards as campaign_shards
 from refemu.golden.campaign.shards import Done, Failed, Files, Shard
 
-AHEAD = 2  #: shards in flight for every thread of the cluster: enough to keep it busy, few enough to hold
+AHEAD = 2  #: shards in flight for every thread of the cluster: enough to keep it busy, few enough for memory
 TIMEOUT = 10  #: seconds for the scheduler to answer
 PATIENCE = 60  #: seconds without workers while shards are in flight
-STAY = "finished shards stay: the same command goes on from there"
-_LOOK = 1  # seconds between two looks at the cluster while nothing comes
+STAY = "finished shards are saved; run the same command to resume"
+_LOOK = 1  # seconds between two looks at an idle cluster
 
 
 def run(shards: Sequence[Shard], folder: Path, scheduler: str, done: Done, failed: Failed) -> None:
     """Make `shards` below `folder` on the cluster at `scheduler`.
 
-    Dask gives the shards of a lost worker to another one. Refused: no dask here, no answer, no workers, workers with
-    another refemu, a scheduler that goes away, workers that go and do not come back.
+    Dask gives the shards of a lost worker to another one. Refused: no dask, no answer, no workers, workers with another
+    version of refemu, a scheduler or all workers that disappear.
     """
     client = _client(scheduler)
     log = logging.getLogger("distributed.client")
     level = log.level
-    log.setLevel(logging.CRITICAL)  # a scheduler that goes away is told of below, in one line instead of forty
+    log.setLevel(logging.CRITICAL)  # a lost scheduler is reported below, in one line instead of forty
     try:
         _Work(client, scheduler, folder, done, failed).make(list(shards))
-    except (OSError, CancelledError) as error:  # the files' own errors are refusals
-        raise Refused(f"campaign: the scheduler at {scheduler} went away; {STAY}") from error
+    except (OSError, CancelledError) as error:  # errors of files are Refused
+        raise Refused(f"campaign: the scheduler at {scheduler} disappeared; {STAY}") from error
     finally:
         client.close(timeout=TIMEOUT)
         log.setLevel(level)
@@ -44,19 +44,19 @@ def _client(scheduler: str) -> Any:
     except ImportError:
         raise Refused("campaign: a scheduler needs the library distributed; run: pip install distributed") from None
     except ValueError as error:
-        raise Refused(f"campaign: {scheduler} is no address of a Dask scheduler: {error}") from error
+        raise Refused(f"campaign: {scheduler} is not an address of a Dask scheduler: {error}") from error
     except (OSError, TimeoutError) as error:
         raise Refused(
             f"campaign: no Dask scheduler answers at {scheduler} within {TIMEOUT} s: {str(error) or 'it says nothing'}"
         ) from error
-    except Exception as error:  # whatever comes of reading the answer as Dask's: that of a web server asks for exabytes
-        raise Refused(f"campaign: what answers at {scheduler} is no Dask scheduler: {error}") from error
+    except Exception as error:  # of any kind: read as Dask's, the answer of a web server asks for exabytes
+        raise Refused(f"campaign: the server at {scheduler} is not a Dask scheduler: {error}") from error
     try:
         versions = _within(lambda: client.run(_version))
     except TimeoutError:
         client.close(timeout=TIMEOUT)
         raise Refused(f"campaign: a worker at {scheduler} does not answer within {TIMEOUT} s: is it stopped?") from None
-    except Exception as error:  # refemu is missing there, or an import of its fails
+    except Exception as error:  # refemu is missing there, or fails to import
         client.close(timeout=TIMEOUT)
         raise Refused(f"campaign: a worker at {scheduler} does not run refemu {refemu.__version__}: {error}") from error
     unlike = {worker: version for worker, version in versions.items() if version != refemu.__version__}
@@ -79,7 +79,7 @@ def _connected(scheduler: str) -> Any:
 
 
 def _within(call: Callable[[], Any]) -> Any:
-    """What `call` gives. From a thread, for where somebody takes the call and says nothing Dask waits for ever."""
+    """Result of `call`, made in a thread, since Dask waits forever for a silent server."""
     future: Future[Any] = Future()
 
     def answer() -> None:
@@ -110,7 +110,7 @@ class _Work:
         self._silent = 0  # seconds without workers
 
     def make(self, todo: list[Shard]) -> None:
-        """Make `todo`; a shard that fails goes to its end."""
+        """Make `todo`; a failed shard goes to the end of the list."""
         threads: dict[str, int] = self._client.nthreads()
         limit = AHEAD * max(1, sum(threads.values()))
         while todo or self._running:
@@ -133,7 +133,7 @@ class _Work:
                 future.release()
 
     def _fetched(self, future: Any) -> dict[str, Files] | None:
-        """What a worker made; None if it was lost with the worker and is to be made again."""
+        """Files from a worker; None if they were lost with it and must be recomputed."""
         try:
             files: dict[str, Files] = future.result(timeout=PATIENCE)
         except TimeoutError:
@@ -154,7 +154,7 @@ class _Work:
         return [key for key, (future, _) in self._running.items() if future.status != "pending"]
 
     def _require_cluster(self, waited: int) -> None:
-        """Refuse to wait any longer for workers that went away; waited: seconds more."""
+        """Raise Refused after PATIENCE seconds without workers. waited: seconds to add."""
         self._silent = 0 if self._client.nthreads() else self._silent + waited
         if self._silent >= PATIENCE:
             raise Refused(f"campaign: no workers at {self._scheduler} for {PATIENCE} s; {STAY}")

@@ -1,4 +1,4 @@
-"""Folder of a campaign: one request, one version, one process at a time, and no half-written file."""
+"""Folder of a campaign: one request, one version, one process at a time, no partial files."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from refemu.golden.files import manifest, store
 SCHEMA = "refemu.campaign/1"
 REQUEST, LOCK = "campaign.json", ".campaign.lock"
 
-_TEMPORARY = f".{REQUEST}.new"  # what a kill leaves while the request is written down
+_TEMPORARY = f".{REQUEST}.new"  # left by a kill while the request is written
 
 
 @contextmanager
 def held(folder: Path, request: Mapping[str, Any]) -> Iterator[None]:
-    """The folder, locked and known to hold this campaign or nothing; request: as JSON has it.
+    """The folder, locked, with this campaign or empty. request: in the form of JSON.
 
-    Refused: a folder that cannot be written, in which another process works, or that `_claim` refuses.
+    Refused: the folder cannot be written, another process works in it, or `_claim` rejects it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -41,18 +41,18 @@ def held(folder: Path, request: Mapping[str, Any]) -> Iterator[None]:
             sweep(folder)
             yield
         except KeyboardInterrupt:
-            sweep(folder)  # workers were ended wherever they were
+            sweep(folder)  # workers may have been killed at any point
             raise
 
 
 def _claim(folder: Path, request: Mapping[str, Any]) -> None:
-    """Write down the request, or refuse a folder that holds another one, or what is no campaign."""
+    """Write the request. Refused: the folder has another one, or is not a campaign's."""
     stated = {"schema": SCHEMA, "refemu_version": __version__, "request": request}
     path = folder / REQUEST
     others = sorted(entry.name for entry in folder.iterdir() if entry.name not in (LOCK, _TEMPORARY))
     if not path.exists():
         if others:
-            raise Refused(f"{folder}: holds {others[0]} but no {REQUEST}; a campaign needs a folder of its own")
+            raise Refused(f"{folder}: has {others[0]} but no {REQUEST}; give the campaign its own folder")
         store.write_files({path: manifest.canonical(stated)})
         return
     with reading(str(path), "a campaign of refemu"):
@@ -60,30 +60,30 @@ def _claim(folder: Path, request: Mapping[str, Any]) -> None:
 
 
 def _require_same(path: Path, recorded: Any, stated: Mapping[str, Any]) -> None:
-    """Refuse what is written down at `path`, unless it is what is `stated` now."""
+    """Require that the request at `path` equals `stated`."""
     if recorded == json.loads(manifest.canonical(stated)):
         return
     if not isinstance(recorded, dict) or recorded.get("schema") != SCHEMA:
-        raise Refused(f"{path}: is no campaign of refemu that this version knows")
+        raise Refused(f"{path}: is not a campaign that this version of refemu knows")
     if recorded.get("refemu_version") != __version__:
         raise Refused(
             f"{path.parent}: was made by refemu {recorded.get('refemu_version')}, this is {__version__}; "
-            "give the new campaign a folder of its own"
+            "give the new campaign its own folder"
         )
     raise Refused(
-        f"{path.parent}: holds another campaign: {_difference(recorded.get('request'), stated['request'])}; "
-        "give this one a folder of its own"
+        f"{path.parent}: has another campaign: {_difference(recorded.get('request'), stated['request'])}; "
+        "give this one its own folder"
     )
 
 
 def _difference(theirs: Any, ours: Mapping[str, Any]) -> str:
-    """The first word of the request in which the two differ."""
+    """The first field in which two requests differ."""
     if not isinstance(theirs, dict) or theirs.keys() != ours.keys():
         return f"one of {', '.join(sorted(theirs))}" if isinstance(theirs, dict) else str(theirs)
     plain = json.loads(manifest.canonical(ours))
     word = next((name for name in sorted(ours) if theirs[name] != plain[name]), None)
     if word is None:
-        return f"more is said of it than {', '.join(sorted(ours))}"
+        return f"it has more fields than {', '.join(sorted(ours))}"
     return f"its {word} are {_short(theirs[word])}, asked are {_short(plain[word])}"
 
 
@@ -93,7 +93,7 @@ def _short(value: Any) -> str:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a killed worker left under a temporary name, and put back what it had moved away."""
+    """Remove temporary files of killed workers, and restore sets that they had renamed."""
     for path, names, _ in os.walk(folder):
         store.sweep(Path(path))
         names[:] = [name for name in names if not name.startswith(".")]

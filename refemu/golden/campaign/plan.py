@@ -1,7 +1,7 @@
-"""Campaigns: very many cases in shards, by several processes or a Dask cluster, resumed after anything.
+"""Campaigns: millions of cases in shards, made by several processes or a Dask cluster, resumable at any time.
 
-The bytes of a shard follow from the request alone: neither the number of workers nor their order nor an interruption
-shows in them. Finished shards are not made again; `refemu check` checks them as any set.
+The bytes of a shard depend on the request alone, not on the number of workers, their order or an interruption. Finished
+shards are not repeated; `refemu check` checks them like any set.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from refemu.golden.make import model_cases
 from refemu.golden.make.model_cases import Progress
 from refemu.units.unit import AnyUnit
 
-ROWS = 1 << 16  #: of a shard of random cases, about: as many seeds as come up to them
-BYTES = 1 << 25  #: of such a shard with wide ports, about
+ROWS = 1 << 16  #: rows of a shard of random cases, about; it has as many seeds as needed
+BYTES = 1 << 25  #: bytes of such a shard with wide ports, about
 WINDOW = 64  #: tokens of a shard of a model's cases, unless the request says otherwise
 ATTEMPTS = 2  #: at a shard
-SHARDS = 1 << 20  #: of a campaign of random cases, at most: the list alone takes 100 MB, and a million folders are many
+SHARDS = 1 << 20  #: most shards of a campaign of random cases: their list takes 100 MB, and each is a folder
 
 
 class Request(Protocol):
-    """All that a campaign's bytes depend on."""
+    """Everything that a campaign's bytes depend on."""
 
     @property
     def units(self) -> Mapping[str, int]:
@@ -39,10 +39,10 @@ class Request(Protocol):
 
     @property
     def named(self) -> Sequence[str]:
-        """Units that must have cases by the end, since somebody asked for them by name."""
+        """Units requested by name, which must have cases in the end."""
 
     def stated(self) -> Mapping[str, Any]:
-        """As the campaign's folder has it."""
+        """The request in the campaign's folder."""
 
     def shards(self) -> Sequence[Shard]:
         """Every shard, in the order of names."""
@@ -58,11 +58,11 @@ class RandomRequest:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """None: `request` looks before anything is made."""
+        """None: `request` checks this before anything is made."""
         return ()
 
     def stated(self) -> Mapping[str, Any]:
-        """As the campaign's folder has it."""
+        """The request in the campaign's folder."""
         return asdict(self)
 
     def shards(self) -> list[RandomShard]:
@@ -77,7 +77,7 @@ class RandomRequest:
         if len(first) > SHARDS:
             raise Refused(
                 f"campaign: {self.rows} rows are more than {SHARDS} shards; ask for fewer rows or units, or "
-                "for parts in folders of their own, each from another seed on"
+                "for several campaigns, each with its own folder and first seed"
             )
         return first
 
@@ -95,14 +95,14 @@ class ModelRequest:
     """Request for values at the ports of units while a model reads a text, window by window, from an empty cache."""
 
     weights: str  #: what `models.load` takes
-    runs: tuple[model_cases.Source, ...] = field(repr=False)  #: all tokens, one a scheme
+    runs: tuple[model_cases.Source, ...] = field(repr=False)  #: all tokens, one run per scheme
     window: int
     layers: tuple[int, ...]
     units: Mapping[str, int]  #: name -> version
-    named: tuple[str, ...] = field(default=(), compare=False)  #: units that must have cases by the end
+    named: tuple[str, ...] = field(default=(), compare=False)  #: units that must have cases in the end
 
     def stated(self) -> Mapping[str, Any]:
-        """As the campaign's folder has it: not the tokens, which follow from model and text."""
+        """The request in the campaign's folder, without the tokens, which follow from model and text."""
         first = self.runs[0]
         return {
             "model": first.model,
@@ -133,16 +133,16 @@ class Outcome:
     """Summary of a finished campaign."""
 
     shards: int
-    made: int  #: this time; the others were there
+    made: int  #: shards made by this run; the others existed
     rows: int
     bytes: int
-    sha256: str  #: over names and digests of all sets
+    sha256: str  #: digest of the names and digests of all sets
 
 
 def request(rows: int, *, units_: Sequence[str | AnyUnit] | None = None, seed: int = 0) -> RandomRequest:
-    """A campaign of at least `rows` random rows for every configuration of `units_`, by default of all that have any.
+    """A campaign of at least `rows` random rows for every configuration of `units_`, by default all with random cases.
 
-    Refused: units of `units_` that have no random cases.
+    Refused: units of `units_` without random cases.
     """
     require_int(rows, 1, 1 << 48, "campaign", "rows")
     require_int(seed, 0, 1 << 40, "campaign", "seed")
@@ -169,11 +169,11 @@ def model_request(
     units_: Sequence[str] | None = None,
     token_ids: Sequence[int] | None = None,
 ) -> ModelRequest:
-    """A campaign of what units meet while `model` reads the first `tokens` tokens of `text`, `window` at a time.
+    """A campaign of values at units while `model` reads the first `tokens` tokens of `text`, `window` at a time.
 
     schemes: by default olive-4. text: by default the shipped one. layers: blocks, by default all. units_: by default
-    all that the schemes tap. token_ids: instead of a text. Refused: an encoder, blocks that the model has not, a text
-    that is too short, a window beyond the context, a unit that no scheme taps.
+    all that the schemes tap. token_ids: instead of a text. Refused: an encoder, missing blocks, too short a text, a
+    window beyond the context, a unit that no scheme taps.
     """
     from refemu.models.encoder.config import EncoderConfig
 
@@ -186,7 +186,7 @@ def model_request(
     names_ = schemes or [model_cases.DEFAULT_SCHEME]
     runs = tuple(_whole_run(weights, scheme, text, tokens, token_ids) for scheme in names_)
     if len({slug(run.scheme) for run in runs}) < len(runs):
-        raise Refused(f"campaign: a scheme is there twice: {', '.join(run.scheme for run in runs)}")
+        raise Refused(f"campaign: a scheme occurs twice: {', '.join(run.scheme for run in runs)}")
     chosen = range(loaded.config.blocks) if layers is None else sorted(set(layers))
     for layer in chosen:
         require_int(layer, 0, loaded.config.blocks - 1, f"campaign: {loaded.name}", "layer")
@@ -216,7 +216,7 @@ def _whole_run(
 ) -> model_cases.Source:
     run = model_cases.source(weights, scheme, text, tokens, whole=True, token_ids=token_ids)
     if run.tokens < tokens:
-        raise Refused(f"campaign: the text has {run.tokens} tokens, {tokens} are asked for")
+        raise Refused(f"campaign: tokens must be at most {run.tokens}, the text's, got {tokens}")
     return run
 
 
@@ -249,12 +249,11 @@ def run(
     progress: Progress | None = None,
     notice: Callable[[str], None] = lambda text: None,
 ) -> Outcome:
-    """Make the shards that are not there yet, `workers` at a time, or on the Dask cluster at `scheduler`.
+    """Make the missing shards, `workers` at a time, or on the Dask cluster at `scheduler`.
 
-    progress: called as progress(what, done, total). notice: told of a shard that failed and is tried once more.
-    Refused: a folder that holds anything else, another campaign or one of another version, or in which one runs now; a
-    shard that fails twice; a scheduler that does not answer; units named in the request that had no cases in the end.
-    Finished shards stay.
+    progress: called as progress(what, done, total). notice: called when a shard failed and is tried once more.
+    Refused: a folder with anything but this campaign, or in which a campaign runs now; a shard that fails twice; a
+    scheduler that does not answer; units named in the request without cases in the end. Finished shards are saved.
     """
     selftest.check()
     require_int(workers, 1, 1024, "campaign", "workers")
@@ -276,17 +275,17 @@ def run(
 
 
 def _require_installed(wanted: Request) -> None:
-    """Refuse units that other processes do not know."""
+    """Reject units that other processes do not know."""
     for name in wanted.units:
         if name in units.called():
             raise Refused(
-                f"campaign: unit {name} is registered in this process only, and workers are others; run it with one "
+                f"campaign: unit {name} is registered in this process only, not in workers; run it with one "
                 "worker, or install the distribution that brings it"
             )
 
 
 class _Counter:
-    """Shards that are finished, and those that failed once."""
+    """Finished shards, and shards that failed once."""
 
     def __init__(self, total: int, done: int, progress: Progress | None, notice: Callable[[str], None]) -> None:
         self.total, self.done, self._progress, self._notice = total, done, progress, notice
@@ -299,13 +298,13 @@ class _Counter:
         self._tell()
 
     def fail(self, shard: Shard, error: BaseException | str) -> None:
-        """Tell of the first failure of a shard; its second ends the campaign."""
+        """Report the first failure of a shard; the second ends the campaign."""
         self._failures[shard.name] = self._failures.get(shard.name, 0) + 1
         reason = str(error) or type(error).__name__
         if self._failures[shard.name] == ATTEMPTS:
             raise Refused(
                 f"campaign: shard {shard.name} failed twice: {reason}; {self.done} of {self.total} shards "
-                "are finished and stay: the same command goes on from there"
+                "are finished; fix the cause, then run the same command to resume"
             )
         self._notice(f"shard {shard.name} failed: {reason}; it is tried once more")
 
@@ -327,7 +326,7 @@ def _outcome(shards: Sequence[Shard], folder: Path, count: int, named: Sequence[
     if without:
         raise Refused(
             f"campaign: units: each must have cases, got none for {', '.join(sorted(without))}: no ready "
-            "configuration fits what the model brings to their ports; the sets of the others stay"
+            "configuration fits the model's values at their ports; the other sets are saved"
         )
     if not rows:
         raise Refused("campaign: none of the units has cases of this kind")

@@ -18,11 +18,11 @@ from refemu.golden.campaign.shards import Done, Failed, Shard
 
 LOST = "a worker died while it was in flight (killed, or out of memory)"
 AHEAD = 2  #: shards in flight for every worker, so that none waits for this process
-SERVER = "refemu.golden.campaign.server"  #: what the server that workers are forked from imports
+SERVER = "refemu.golden.campaign.server"  #: imported by the server that workers are forked from
 
 
 def alone(shards: Sequence[Shard], folder: Path, done: Done, failed: Failed) -> None:
-    """Make the shards one after the other; `failed` raises when one of them is not to be tried again."""
+    """Make the shards one after the other; `failed` raises if a shard must not be tried again."""
     todo = list(shards)[::-1]
     while todo:
         shard = todo.pop()
@@ -38,8 +38,8 @@ def alone(shards: Sequence[Shard], folder: Path, done: Done, failed: Failed) -> 
 def pool(shards: Sequence[Shard], folder: Path, workers: int, done: Done, failed: Failed) -> None:
     """Make the shards with `workers` processes.
 
-    When a worker dies all shards in flight are suspect. Each is then made once more by a worker of its own, so that
-    the guilty one is known, and the others go on.
+    When a worker dies, any shard in flight may be the cause. A new worker then repeats each of them alone, which shows
+    the cause, and the others continue.
     """
     todo = list(shards)[::-1]
     while todo:
@@ -47,13 +47,13 @@ def pool(shards: Sequence[Shard], folder: Path, workers: int, done: Done, failed
         for shard in suspects:
             failed(shard, LOST)
         for shard in suspects:
-            campaign_folder.sweep(folder)  # with the dead one the others ended, wherever they were
+            campaign_folder.sweep(folder)  # the other workers ended with the dead one, at any point
             if _until_broken([shard], folder, 1, done, failed):
                 failed(shard, LOST)
 
 
 def _until_broken(todo: list[Shard], folder: Path, workers: int, done: Done, failed: Failed) -> list[Shard]:
-    """Make `todo`, last first, until all are made or a worker dies; returns those that were in flight then."""
+    """Make `todo`, last first, until all are made or a worker dies; returns the shards in flight then."""
     with _executor(workers) as executor:
         running: dict[Future[str], Shard] = {}
         while todo or running:
@@ -79,7 +79,7 @@ def _until_broken(todo: list[Shard], folder: Path, workers: int, done: Done, fai
 
 @contextmanager
 def _executor(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool that Ctrl-C ends at once, in the middle of shards that may take minutes."""
+    """A pool that Ctrl-C ends at once, even during shards of minutes."""
     others = multiprocessing.active_children()
     with ProcessPoolExecutor(workers, _context(), _end_with_parent) as executor:
         try:
@@ -92,7 +92,7 @@ def _executor(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _unfinished(running: dict["Future[str]", Shard], done: Done) -> list[Shard]:
-    """Of the shards in flight when a worker died, those that were not made before."""
+    """The unfinished shards among those in flight when a worker died."""
     left = []
     for future, shard in running.items():
         if future.exception() is None:
@@ -103,7 +103,7 @@ def _unfinished(running: dict["Future[str]", Shard], done: Done) -> list[Shard]:
 
 
 def _end_with_parent() -> None:
-    """In a worker: end when this campaign is killed. Without, workers wait for ever for shards that nobody sends."""
+    """In a worker: end when the campaign is killed; otherwise workers would wait forever for shards."""
 
     def wait_and_end() -> None:
         if (parent := multiprocessing.parent_process()) is not None:
@@ -114,24 +114,24 @@ def _end_with_parent() -> None:
 
 
 def _context() -> BaseContext:
-    """Workers are forked from a server that has imported everything once; without fork, as on Windows, started anew.
+    """Fork workers from a server that has imported everything; on systems without fork, start them.
 
-    Never from this process: it may have threads, whose locks a fork would copy.
+    Workers are never forked from this process: it may have threads, whose locks a fork would copy.
     """
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
-    from multiprocessing import forkserver  # here: Windows has no such module
+    from multiprocessing import forkserver  # imported here, since Windows lacks it
 
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([SERVER])
-    with _heard_later(), _on_interrupt(signal.SIG_IGN):  # it and all workers are deaf: this process ends them
+    with _heard_later(), _on_interrupt(signal.SIG_IGN):  # ignored by the server and all workers: this process ends them
         forkserver.ensure_running()
     return context
 
 
 @contextmanager
 def _heard_later() -> Iterator[None]:
-    """Ctrl-C waits for the end: a worker that is half started finds nobody and says so with a traceback."""
+    """Delay Ctrl-C to the end of the block, since a worker that is still starting would print a traceback."""
     heard: list[int] = []
     with _on_interrupt(lambda number, frame: heard.append(number)) as before:
         yield
@@ -141,7 +141,7 @@ def _heard_later() -> Iterator[None]:
 
 @contextmanager
 def _on_interrupt(handler: Any) -> Iterator[Any]:
-    """Another handler for a while; yields the one before. Only the main thread has one."""
+    """Replace the handler in the block and yield the former one, in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield None
         return

@@ -1,6 +1,6 @@
-"""Imported once by the server that the workers of a campaign are forked from, so that none of them repeats it.
+"""Imports of the server that the workers of a campaign are forked from, so that none of them repeats them.
 
-Beside the imports it makes a few rows with a compiled twin, because numba reads its own tables at the first such call.
+It also computes a few rows in compiled form, since numba reads its own tables at the first such call.
 """
 
 from refemu.arith import jit

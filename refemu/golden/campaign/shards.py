@@ -1,4 +1,4 @@
-"""Shards: the parts that a campaign makes at once. Their bytes follow from their description alone.
+"""Shards: the units of work of a campaign. Their bytes depend on their description alone.
 
 A shard of random cases is one golden set; a shard of a model's cases is a folder of them, one for each unit,
 configuration and block, and a list of their digests, which is written last.
@@ -37,14 +37,14 @@ class Shard(Protocol):
         """Every set: its folder inside that of the campaign, and its files."""
 
     def listed(self, folder: Path) -> Mapping[str, str] | None:
-        """Folder of every set -> its digest, as far as the shard states it (else ""); None if it is not there."""
+        """Folder of every set -> its digest, "" if the shard does not state it; None if the shard is missing."""
 
     def holds(self, manifest: Mapping[str, Any]) -> bool:
-        """Whether a set that lies where one of this shard should lie is of this shard."""
+        """Whether a set in the place of one of this shard belongs to this shard."""
 
 
 Done: TypeAlias = Callable[[Shard], None]
-Failed: TypeAlias = Callable[[Shard, BaseException | str], None]  #: raises when a shard is not to be tried again
+Failed: TypeAlias = Callable[[Shard, BaseException | str], None]  #: raises if a shard must not be tried again
 
 
 @dataclass(frozen=True, order=True)
@@ -62,7 +62,7 @@ class RandomShard:
         return f"{parameters.set_name(units.find(self.unit), self.config)}/random-{self.seed:08d}"
 
     def render(self) -> Iterator[tuple[str, Files]]:
-        """The one set."""
+        """The shard's only set."""
         unit = units.find(self.unit)
         blocks = generate.random_cases(unit, self.config, self.seed, self.seeds)
         entry = {"function": generate.function_of(unit), "seed": self.seed, "seeds": self.seeds}
@@ -72,18 +72,18 @@ class RandomShard:
         yield self.name, sets.render(manifest, arrays)
 
     def listed(self, folder: Path) -> Mapping[str, str] | None:
-        """The one set, whose digest only its manifest has."""
+        """The shard's only set; only its manifest has its digest."""
         return {self.name: ""}
 
     def holds(self, manifest: Mapping[str, Any]) -> bool:
-        """By the seeds."""
+        """Whether the set has the seeds of this shard."""
         entry = manifest["generator"].get("random", {})
         return (entry.get("seed"), entry.get("seeds", 1)) == (self.seed, self.seeds)
 
 
 @dataclass(frozen=True)
 class ModelShard:
-    """Everything that crosses the ports of some units in some blocks while a model reads some tokens of a text."""
+    """All values at the ports of some units in some blocks while a model reads some tokens of a text."""
 
     weights: str  #: what `models.load` takes
     run: model_cases.Source  #: the tokens, read from an empty cache, under one scheme
@@ -96,11 +96,11 @@ class ModelShard:
         return f"{slug(self.run.scheme)}/tokens-{self.run.first_token:08d}"
 
     def render(self) -> Iterator[tuple[str, Files]]:
-        """The sets of each block; a unit that meets nothing in a block has none there."""
+        """The sets of each block; a unit without operations in a block has none there."""
         loaded = _loaded(self.weights)
         if loaded.sha256 != self.run.weights_sha256:
             raise Refused(
-                f"{self.weights}: has sha256 {loaded.sha256}, the campaign began with {self.run.weights_sha256}"
+                f"{self.weights}: has sha256 {loaded.sha256}, the campaign's weights have {self.run.weights_sha256}"
             )
         blocks, source = model_cases.crossed(self.run, self.units, max(self.layers)), model_cases.described(self.run)
         for layer in self.layers:
@@ -119,13 +119,13 @@ class ModelShard:
         return listed if all(_SET.fullmatch(name) for name in entries) else None
 
     def holds(self, manifest: Mapping[str, Any]) -> bool:
-        """By the run; the block is in the name of the set, whose digest is listed."""
+        """Whether the set has the run of this shard; its name has the block, and its digest is listed."""
         return bool(manifest["source"] == manifests.plain(self.run))
 
 
 @cache
 def _loaded(weights: str) -> Any:
-    """A worker opens a model once."""
+    """Open a model once per worker."""
     return model_cases.load(weights)
 
 
@@ -135,7 +135,7 @@ def slug(scheme: str) -> str:
 
 
 def keep(shard: Shard, rendered: Iterable[tuple[str, Files]], folder: Path) -> None:
-    """Write the sets of a shard below `folder`, each whole or not at all, and last the list, if it has several."""
+    """Write the sets of a shard below `folder`, each completely or not at all, and last the list if it has several."""
     digests = {}
     for name, files in rendered:
         _make_room(folder / name)
@@ -148,7 +148,7 @@ def keep(shard: Shard, rendered: Iterable[tuple[str, Files]], folder: Path) -> N
 
 
 def _make_room(place: Path) -> None:
-    """Remove a set that is not whole: `store.replace` leaves one without a manifest alone, as it may be anybody's."""
+    """Remove an incomplete set, since `store.replace` never touches one without a manifest."""
     if place.is_dir() and not place.is_symlink() and {sets.MANIFEST, sets.VECTORS}.issuperset(store.names(place)):
         shutil.rmtree(place)
 
@@ -160,7 +160,7 @@ def make(shard: Shard, out: str) -> str:
 
 
 def finished(shard: Shard, folder: Path) -> bool:
-    """Whether the shard is there, whole: the list, if it has one, every manifest and every hash in it."""
+    """Whether the shard is complete: its list, if it has one, every manifest and every hash."""
     listed = shard.listed(folder)
     return listed is not None and all(_whole(shard, folder / name, digest) for name, digest in listed.items())
 

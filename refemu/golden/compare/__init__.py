@@ -1,1 +1,1 @@
-"""Comparing answers of a device with golden vectors."""
+"""Comparison of a device's answers with golden vectors."""

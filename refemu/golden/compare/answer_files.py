@@ -1,5 +1,7 @@
-"""A device's answer: an .npz with the set's `out.*` names, another set's directory, or text: like `gold.mem`, or one of
-the forms of exchange.py."""
+"""A device's answer: an .npz with the set's `out.*` names, a directory of another set, or text.
+
+Text is like `gold.mem`, or one of the forms of exchange.py.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,18 +18,18 @@ from refemu.golden.files.sets import Golden
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Arrays by the set's names, as bit patterns; `unknown` has the bits that a simulator printed as x or z."""
+    """Arrays as bit patterns, by the set's names; `unknown` has the bits that a simulator printed as x or z."""
 
     arrays: Mapping[str, np.ndarray]
     unknown: Mapping[str, np.ndarray]
-    any_nan: frozenset[str] = frozenset()  #: arrays in which any NaN is as good as another (D-arith-1)
+    any_nan: frozenset[str] = frozenset()  #: arrays in which NaNs count as equal (D-arith-1)
 
     def differing(
         self, golden: Golden, name: str, want: np.ndarray | None = None, rows: slice = slice(None)
     ) -> np.ndarray:
-        """The bits of one array that count and differ from those of the set, or are x; of some rows.
+        """The bits of some rows of an array that count and differ from the set's, or are x.
 
-        want: what to hold the answer against instead, of these rows.
+        want: compared instead of the set's rows.
         """
         mask, unknown = golden.arrays.get(f"{name}.care"), self.unknown.get(name)
         return masks.differing(
@@ -43,10 +45,9 @@ class Answer:
 def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None, any_nan: bool = False) -> Answer:
     """The answer in file or directory `path` to the stimulus of `golden`.
 
-    ports: the outputs that count, by default all; the others may be absent and are dropped. any_nan: whether any NaN
-    is as good as another also where the answer has words; where it has floats it always is. Refused: what is no such
-    file, arrays that `golden` has not, a wrong shape, codes of more bits than the port has, files without some output
-    that counts. Registers (`st.*`) may be left out.
+    ports: the outputs that count, by default all; other arrays are dropped. any_nan: whether NaNs count as equal in
+    integer words too; in floats they always do. Refused: the file has another form, arrays that `golden` lacks, a
+    wrong shape, codes of too many bits, or not every output that counts. Registers (`st.*`) may be missing.
     """
     with reading(str(path), "a readable answer"):
         answers = _read(Path(path), golden, [f"out.{port}" for port in _known(ports, golden)])
@@ -62,7 +63,7 @@ def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None, a
 
 
 def _known(ports: Sequence[str] | None, golden: Golden) -> Sequence[str]:
-    """`ports`, each of which is an output of the set; None stands for all of them."""
+    """`ports`, after a check that each is an output of the set; None means all."""
     outputs = {sets.port_of(entry).name: entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"}
     for port in ports or ():
         lookup(f"output of {golden.name}", port, outputs)
@@ -78,7 +79,7 @@ def _read(place: Path, golden: Golden, needed: Sequence[str]) -> Answer:
     if data.startswith(b"PK") or place.suffix == ".npz":
         return _from_archive(npz.Archive(data, str(place)), golden, needed, str(place))
     if data.startswith(b"\x93NUMPY"):
-        raise Refused(f"{place}: is one .npy; save the arrays by name with np.savez")
+        raise Refused(f"{place}: is a single .npy; save the arrays by name with np.savez")
     form = exchange.recognised(data, place.suffix)
     if form:
         return _from_arrays(exchange.read(data, form, golden, str(place)), golden, str(place), needed)
@@ -87,7 +88,7 @@ def _read(place: Path, golden: Golden, needed: Sequence[str]) -> Answer:
 
 
 def _from_archive(archive: npz.Archive, golden: Golden, needed: Sequence[str], thing: str) -> Answer:
-    """Names and shapes first: what the set has not is not inflated."""
+    """Read an archive, names and shapes first, so that no array is inflated that the set lacks."""
     wanted = _wanted(golden)
     _require_names(archive.names, golden, thing, needed)
     for name in archive.names:
@@ -102,7 +103,7 @@ def _wanted(golden: Golden) -> dict[str, Mapping[str, Any]]:
 def _other_set(other: Golden, golden: Golden, needed: Sequence[str]) -> Answer:
     for name in golden.arrays:
         if name.startswith("in.") and not _equal(other.arrays.get(name), golden.arrays[name]):
-            raise Refused(f"{other.name}: its stimulus {name} is not that of {golden.name}: nothing can be compared")
+            raise Refused(f"{other.name}: its stimulus {name} differs from {golden.name}'s, nothing was compared")
     answers = {
         name: array
         for name, array in other.arrays.items()
@@ -129,12 +130,12 @@ def _require_names(arrays: Collection[str], golden: Golden, thing: str, needed: 
     wanted = _wanted(golden)
     foreign = [name for name in arrays if name not in wanted]
     if foreign:
-        raise Refused(f"{thing}: array {foreign[0]} is no output of {golden.name}; known: {', '.join(wanted)}")
+        raise Refused(f"{thing}: array {foreign[0]} is not an output of {golden.name}; known: {', '.join(wanted)}")
     if not any(name.startswith("out.") for name in arrays):
-        raise Refused(f"{thing}: holds no out.* array: nothing was compared")
+        raise Refused(f"{thing}: has no out.* array, nothing was compared")
     missing = [name for name in needed if name not in arrays]
-    if missing:  # an answer without a port would pass however wrong that port is
-        raise Refused(f"{thing}: lacks {', '.join(missing)}; an answer holds every out.* array of {golden.name}")
+    if missing:  # otherwise an answer without a port would pass
+        raise Refused(f"{thing}: lacks {', '.join(missing)}; give every out.* array of {golden.name}, or --ports")
 
 
 def _require_shape(shape: Sequence[int], entry: Mapping[str, Any], thing: str) -> None:
@@ -143,10 +144,10 @@ def _require_shape(shape: Sequence[int], entry: Mapping[str, Any], thing: str) -
 
 
 def _codes(array: np.ndarray, entry: Mapping[str, Any], thing: str) -> np.ndarray:
-    """The port's bit patterns: also signed integers, bools and floats are understood, in any width that holds them."""
+    """The port's bit patterns, from integers, bools or floats of any width that holds them."""
     _require_shape(array.shape, entry, thing)
     port = sets.port_of(entry)
-    if array.dtype.kind == "u" and port.signed:  # already masked to the port's width, as the set has it
+    if array.dtype.kind == "u" and port.signed:  # already masked to the port's width
         if (over := array.astype(np.uint64) > np.uint64(fields.mask_of(port.bits))).any():
             raise Refused(f"{thing}: row {int(np.argwhere(over)[0][0])} holds more than {port.bits} bits")
         return array.astype(fields.dtype_of(port.bits))

@@ -1,4 +1,4 @@
-"""Two versions of a set, case by case: which were added, removed, renamed or changed, and in what."""
+"""Two versions of a set, case by case: added, removed, renamed and changed cases, and what changed."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class CaseChanges:
 
     old: str  #: name of the old set
     new: str  #: name of the new set
-    equal: int  #: cases that both have, alike in everything
+    equal: int  #: cases that are the same in both
     added: tuple[str, ...]  #: ids of cases that only the new one has
     removed: tuple[str, ...]  #: ids of cases that only the old one has
     renamed: Mapping[str, str]  #: old id -> new id of cases of the same stimulus
@@ -49,7 +49,7 @@ def diff_cases(old: str | Path, new: str | Path) -> CaseChanges:
     """
     before, after = sets.load(old), sets.load(new)
     if before.manifest["unit"] != after.manifest["unit"]:
-        raise Refused(f"{new}: holds cases of {after.manifest['unit']}, {old} those of {before.manifest['unit']}")
+        raise Refused(f"{new}: has cases of {after.manifest['unit']}, {old} of {before.manifest['unit']}")
     was, now = _cases(before), _cases(after)
     both = [id for id in was if id in now]
     changed = {id: parts for id in both if (parts := _differing(was[id], now[id]))}
@@ -68,7 +68,7 @@ def diff_cases(old: str | Path, new: str | Path) -> CaseChanges:
 
 
 def _cases(golden: Golden) -> dict[str, dict[str, Any]]:
-    """By id: digest of the stimulus, then whatever a case holds, port by port."""
+    """Digest of the stimulus, then all else of a case, port by port; by id."""
     table = {}
     for id, entry, rows in case_ids.of_cases(golden.manifest):
         parts: dict[str, Any] = {"why": entry["why"], "decision": entry.get("decision", ""), "rows": entry["rows"]}

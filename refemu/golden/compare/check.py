@@ -1,6 +1,6 @@
 """Check of sets against the present refemu: every file regenerated and compared byte for byte.
 
-A reader does not notice every change of a container, so the bytes are compared; the arrays only say where it hurts.
+The bytes are compared, since a reader does not notice every change of a container; arrays only locate a change.
 """
 
 import json
@@ -45,7 +45,7 @@ class Checked:
     name: str  #: name of the set
     rows: int  #: rows of the set
     files: int  #: files of the set
-    how: str  #: "regenerated", "hashes only" (`note` says why) or, damaged or refused, "not regenerated"
+    how: str  #: "regenerated", "hashes only" (`note` says why), or "not regenerated" if damaged or unreadable
     note: str  #: reason for checking hashes only
     findings: tuple[Finding, ...]  #: differences
     refused: str = ""  #: why the set could not be checked, such as a unit that is not installed; else empty
@@ -76,9 +76,9 @@ class Report:
 def check(path: str | Path, progress: Progress | None = None) -> Report:
     """Regenerate every set at or below a folder and compare all files; any changed bit is a finding.
 
-    Sets with cases of a model whose weights are absent are checked by their hashes, their answers regenerated from the
-    stimulus on file. A set that cannot be checked does not keep the others from it: its manifest is none of refemu's or
-    follows an unknown schema, its unit is unknown, or the unit's compiled twin differs from its readable form.
+    Sets with cases of a model whose weights are absent are checked by their hashes, and their answers from the
+    stimulus on file. The other sets are checked even if one cannot be: its manifest is not refemu's or follows an
+    unknown schema, its unit is unknown, or the unit's compiled form differs from its readable form.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def check(path: str | Path, progress: Progress | None = None) -> Report:
 
 
 def find(path: Path) -> list[Path]:
-    """Folders of sets at or below `path`, sorted; names that begin with a dot are not entered. Refused: none at all."""
+    """Folders of sets at or below `path`, sorted, without names that begin with a dot. Refused: there is none."""
     if path.name == sets.MANIFEST:
         path = path.parent
     if not path.exists():
@@ -148,7 +148,7 @@ def _check_set(folder: Path, progress: Progress | None) -> Checked:
 
 
 def _is_plugged(files: Mapping[str, bytes]) -> bool:
-    """Whether the unit of a set is of another distribution, whose code may raise anything."""
+    """Whether the unit of a set belongs to another distribution, whose code may raise anything."""
     try:
         return "/" in json.loads(files[sets.MANIFEST])["unit"]
     except (KeyError, TypeError, ValueError):
@@ -161,9 +161,9 @@ def check_files(
     progress: Progress | None = None,
     regenerate: Callable[..., dict[str, bytes]] | None = None,
 ) -> Checked:
-    """Check one set given as its files. regenerate: by default that of generator_remake, else what stands in for it."""
+    """Check the files of one set. regenerate: replaces `regenerate.files`."""
     if sets.MANIFEST not in files:
-        return _unread(folder, files, "is missing; without it nothing says what the vectors are")
+        return _unread(folder, files, "is missing, so nothing describes the vectors")
     try:
         manifest = manifests.parse(files[sets.MANIFEST], f"{folder}/{sets.MANIFEST}")
         _require_release(manifest)
@@ -187,11 +187,11 @@ def check_files(
 
 
 class _Unreadable(Refused):
-    """The vectors of a set that is checked by its hashes are not those of its manifest."""
+    """Vectors do not match the manifest of a set that is checked by its hashes."""
 
 
 def _from_stimulus(manifest: Mapping[str, Any], vectors: bytes) -> dict[str, bytes]:
-    """Every file of a set, its model cases taken from its own vectors, which the manifest's hashes hold."""
+    """Every file of a set, with model cases from its own vectors, whose hashes are in the manifest."""
     try:
         golden = sets.Golden(manifest, sets.arrays_of(manifest, vectors, sets.VECTORS))
     except Refused as error:
@@ -204,14 +204,14 @@ def _unread(folder: str, files: Mapping[str, bytes], what: str) -> Checked:
 
 
 def _require_release(manifest: Mapping[str, Any]) -> None:
-    """The one field outside the digest: only releases that exist may stand there."""
+    """Require an existing release in the one field outside the digest."""
     if manifest["refemu_version"] not in manifests.RELEASES:
         known = ", ".join(manifests.RELEASES)
         raise manifests.Damaged(f"refemu_version is {manifest['refemu_version']}, refemu {__version__} knows {known}")
 
 
 def _require_bytes(manifest: Mapping[str, Any], size: int) -> None:
-    """Of a set of many seeds: more rows than the vectors have bytes for are not drawn to find that out."""
+    """Reject more rows than the vectors have bytes for, before the seeds of a set are drawn."""
     if "seeds" not in manifest["generator"].get("random", {}):
         return
     needed = 0
@@ -224,10 +224,10 @@ def _require_bytes(manifest: Mapping[str, Any], size: int) -> None:
 def _differences(
     manifest: Mapping[str, Any], files: Mapping[str, bytes], wanted: Mapping[str, bytes]
 ) -> Iterator[tuple[str, str]]:
-    """File and what is wrong with it, for every file that is not as regenerated."""
+    """Yield every file that differs from the regenerated one, and how."""
     for name in sorted(set(files) | set(wanted)):
         if name not in wanted:
-            yield name, "is no file of this set"
+            yield name, "is not a file of this set"
         elif name not in files:
             yield name, "is missing"
         else:
@@ -304,4 +304,4 @@ def _archive_difference(got: npz.Archive, want: npz.Archive) -> str:
             index = first_index(unequal)
             lane = f", lane {index[1]}" if len(index) > 1 else ""
             return f"{name}, row {index[0]}{lane}: got {int(ours[index]):#x}, must be {int(other[index]):#x}"
-    return "its arrays read back equal, the container does not"
+    return "its arrays are equal, its container is not"

@@ -1,4 +1,4 @@
-"""A code for people: hex, bits split into fields, and its value in the port's format."""
+"""A code in hex, in bits split into fields, and as a value in the port's format."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ def _hex_with_x(code: int, bits: int, unknown: int) -> str:
 
 
 def _described(code: int, port: Port) -> str:
-    """The value of a number, or what the port's format says of a code."""
+    """The value of a number, or the description of a code by the port's format."""
     if port.kind in _FLOAT:
         return str(np.array(code, fields.dtype_of(port.bits)).view(_FLOAT[port.kind]))
     fmt = None if port.kind in ("uint", "int") else formats.constants().get(port.kind.upper())
@@ -46,12 +46,12 @@ def _described(code: int, port: Port) -> str:
         return str(fields.decode(np.array(code, fields.dtype_of(port.bits)), port).item())
     try:
         return fmt.describe(code)
-    except Refused as refusal:  # a code that the format does not have
+    except Refused as refusal:  # a code that the format lacks
         return str(refusal)
 
 
 def _split(bits: str, port: Port, described: str) -> str:
-    """Bits with spaces between the fields: of a float, of a format that says them first, else nibbles."""
+    """Bits with spaces between the fields of a float or of a format that shows them, else between nibbles."""
     if port.kind in _SPLIT:
         sign, exponent, _ = _SPLIT[port.kind]
         return f"{bits[:sign]} {bits[sign : sign + exponent]} {bits[sign + exponent :]}"

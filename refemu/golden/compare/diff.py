@@ -1,4 +1,4 @@
-"""A device's answer against a set: the first difference, decoded, and how many there are."""
+"""A device's answer compared with a set: the first difference, decoded, and the number of differences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,19 +18,19 @@ from refemu.golden.files.sets import Golden
 
 @dataclass(frozen=True)
 class Mismatch:
-    """First difference: lowest row, then ports in the order of the set, then lanes."""
+    """The first difference by row, then by port in the order of the set, then by lane."""
 
     array: str  #: `out.<port>` or `st.<register>`
     port: str  #: name of the port
     case: int  #: number of its first row, as `refemu step --case` takes it
-    id: str  #: of the case, "edge/ties/3", which `refemu step --case` takes too
+    id: str  #: id of the case, "edge/ties/3", which `refemu step --case` takes too
     row: int  #: row of the set
     lane: int  #: lane of the port
-    lanes: int  #: that the port has
+    lanes: int  #: number of lanes of the port
     kind: str  #: kind of the case
     why: str  #: reason of the case
-    decision: str  #: id behind the expected answer, or ""
-    flags: tuple[str, ...]  #: of the row
+    decision: str  #: id of the decision that the expected answer follows, or ""
+    flags: tuple[str, ...]  #: flags of the row
     stimulus: Mapping[str, tuple[Value, ...]]  #: input port -> its lanes in this row
     got: Value  #: answer of the device
     want: Value  #: answer of the set
@@ -46,18 +46,18 @@ class Difference:
     rows: int  #: compared
     compared: tuple[str, ...]  #: arrays that were compared
     not_compared: tuple[str, ...]  #: arrays of the set that the answer lacks
-    any_nan: tuple[str, ...]  #: arrays in which any NaN was taken for any NaN: floats, and with `any_nan` words too
+    any_nan: tuple[str, ...]  #: arrays in which NaNs count as equal: floats, and with `any_nan` words too
     rows_differ: int  #: rows that differ
     ports: Mapping[str, int]  #: array -> rows in which it differs, only those with any
     flags: Mapping[str, int]  #: flag -> differing rows that carry it; "" for rows without any
     first: Mismatch | None  #: first difference, None where there is none
     where: Where = field(default_factory=Where)  #: where it differs
-    diagnosis: Diagnosis | None = None  #: with `explain`, of a device that differs: what it did
-    waived: tuple[str, ...] = ()  #: names of flags, decisions and cases of which rows or bits were left out
-    rows_waived: int = 0  #: rows that were left out
-    bits_masked: int = 0  #: bits that were left out of the other rows
-    detected: int = 0  #: with waivers: quick faults that the set detects without them
-    undetected: tuple[str, ...] = ()  #: ids of those that it detects no longer
+    diagnosis: Diagnosis | None = None  #: with `explain`, what a device that differs did
+    waived: tuple[str, ...] = ()  #: flags, decisions and cases whose rows or bits were not compared
+    rows_waived: int = 0  #: rows that were not compared
+    bits_masked: int = 0  #: bits of other rows that were not compared
+    detected: int = 0  #: quick faults that the set detects without the waivers; 0 if there are none
+    undetected: tuple[str, ...] = ()  #: ids of those that it misses under the waivers
 
     @property
     def equal(self) -> bool:
@@ -66,12 +66,12 @@ class Difference:
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:
-        """Mistakes of which the device is made, the likeliest first; () where nothing explains the difference."""
+        """Changes that explain the device, the likeliest first; () if nothing does."""
         return self.diagnosis.explanations if self.diagnosis else ()
 
     @property
     def remark(self) -> str:
-        """Remark `all 12 are TIE`, where one flag is on every differing row; else ""."""
+        """Remark `all 12 are TIE` if every differing row has one flag, else ""."""
         all_ = [name for name, count in self.flags.items() if name and count == self.rows_differ]
         return f"all {self.rows_differ} are {' and '.join(all_)}" if all_ and self.rows_differ > 0 else ""
 
@@ -85,7 +85,7 @@ def diff(
     waive: Sequence[str] = (),
     force: bool = False,
 ) -> Difference:
-    """Compare a device's answer with a set, in every bit that is to be compared.
+    """Compare a device's answer with a set in every bit that counts.
 
     Parameters
     ----------
@@ -94,25 +94,25 @@ def diff(
     dut_path : str or Path
         An .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`.
     explain : bool
-        Look for what the device did: other decisions, structural mistakes, and compositions of them.
+        Look for what the device did: variants of decisions, structural changes, and compositions of them.
     ports : sequence of str, optional
         Outputs that count; by default all.
     any_nan : bool
-        Take any NaN for any NaN in words too, which are compared bit by bit; in arrays of floats it always is.
+        Accept any NaN for any NaN in integer words too; in arrays of floats that is always so.
     waive : sequence of str
-        What to leave out: rows with a flag, bits that another answer to a decision changes, rows of a case.
+        What not to compare: rows with a flag, bits that a variant of a decision changes, rows of a case.
     force : bool
         Allow a flag to leave out more than a tenth of the rows.
 
     Returns
     -------
     Difference
-        First difference, and how many there are.
+        First difference, and the number of differences.
 
     Raises
     ------
     Refused
-        A file cannot be read, nothing can be compared, or a waiver names no row, or too many.
+        A file cannot be read, nothing can be compared, or a waiver matches no row or too many.
     """
     golden = sets.load(golden_path)
     answer = answer_files.read(dut_path, golden, ports, any_nan)
@@ -133,12 +133,12 @@ def diff(
 
 
 def compare(golden: Golden, answer: answer_files.Answer, explain_: bool = False) -> Difference:
-    """As `diff`, of what was read."""
+    """Compare a set with an answer that was read; see `diff`."""
     entries = {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
     compared = [name for name in entries if name in answer.arrays]
     wrong = differing(golden, answer)
     if not any(_cared(golden, name) for name in compared):
-        raise Refused(f"{golden.name}: nothing was compared: no array of the answer has a bit that counts")
+        raise Refused(f"{golden.name}: nothing was compared, since no array of the answer has a bit that counts")
     rows = {name: mask.reshape(golden.rows, -1).any(axis=1) for name, mask in wrong.items()}
     any_row = np.any(list(rows.values()), axis=0)
     flags = _flag_counts(golden, any_row)
@@ -161,7 +161,7 @@ def compare(golden: Golden, answer: answer_files.Answer, explain_: bool = False)
 
 
 def differing(golden: Golden, answer: answer_files.Answer) -> dict[str, np.ndarray]:
-    """Mask of the elements in which a bit that counts differs, or is x: bool by array, in the order of the set."""
+    """Masks of the elements in which a bit that counts differs or is x: bool by array, in the order of the set."""
     names = [entry["name"] for entry in golden.manifest["arrays"] if entry["name"] in answer.arrays]
     return {name: answer.differing(golden, name) != 0 for name in names}
 

@@ -1,4 +1,4 @@
-"""A difference in words: the lines of `refemu diff` for people, its JSON for tools."""
+"""A difference as text and as JSON, for `refemu diff`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ SHOWN = 6  #: faults that are named
 
 
 def document(difference: Difference) -> dict[str, Any]:
-    """The contract of `diff --json`: what it compared, where it differs, and with --explain what the device did."""
+    """The JSON of `diff --json`: what was compared, where it differs, and with --explain what the device did."""
     plain = {
         field.name: getattr(difference, field.name)
         for field in dataclasses.fields(difference)
@@ -34,12 +34,12 @@ def document(difference: Difference) -> dict[str, Any]:
 
 
 def lines(difference: Difference, full: bool = False) -> list[str]:
-    """What a person with a waveform open wants to know, the place first. full: every lane of the first wrong row."""
+    """Lines for a reader with a waveform open, the place first. full: every lane of the first wrong row."""
     first = difference.first
     rows = difference.rows - difference.rows_waived
     end = masks.remark(difference.any_nan)
     end += waivers.remark(difference.waived, difference.rows, rows, difference.bits_masked)
-    lacking = [f"not compared, the answer lacks them: {', '.join(difference.not_compared)}"]
+    lacking = [f"not compared: {', '.join(difference.not_compared)}"]
     start = lacking if difference.not_compared else []
     if first is None:
         equal = f"{difference.set}: {rows} rows equal in {', '.join(difference.compared)}{end}"
@@ -55,7 +55,7 @@ def lines(difference: Difference, full: bool = False) -> list[str]:
 
 
 def coverage(words: Sequence[str], detected: int, undetected: Sequence[str]) -> list[str]:
-    """What the rest of the set still detects; [] without waivers."""
+    """Faults that the set detects under the waiver; [] without waivers."""
     if not words:
         return []
     lost = f"; no longer {', '.join(undetected[:SHOWN])}" if undetected else ""
@@ -75,7 +75,7 @@ def _place(name: str, first: Mismatch, full: bool) -> list[str]:
 
 
 def lanes_of(lanes: Sequence[Value], first: Mismatch, full: bool = False) -> str:
-    """The lanes of an input; of a wide one the lane concerned, or the first of them."""
+    """The lanes of an input; of a wide one, the lane that differs or the first ones."""
     if full or len(lanes) <= WIDE:
         return "  ".join(map(value, lanes))
     if len(lanes) == first.lanes:

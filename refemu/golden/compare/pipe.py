@@ -32,18 +32,18 @@ COMMENT = b"//"
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a stream."""
+    """Result for a stream."""
 
     rows: int
     rows_differ: int
-    first: dict[str, Any] | None  #: of the first difference: line, stimulus, port, lane, got, want
-    any_nan: tuple[str, ...] = ()  #: ports at which any NaN was taken for any NaN
-    lost: str = ""  #: how it shows that not every row that was sent came back; "" if all did
-    explained: Explained | None = None  #: what the device did, seen on the first lines that differ and those around
+    first: dict[str, Any] | None  #: line, stimulus, port, lane, got and want of the first difference
+    any_nan: tuple[str, ...] = ()  #: ports at which NaNs count as equal
+    lost: str = ""  #: evidence that rows were lost; "" if every row came back
+    explained: Explained | None = None  #: what the device did, from the first lines that differ and their neighbours
 
     @property
     def passed(self) -> bool:
-        """Whether every row that was sent came back with the right answer."""
+        """Whether every row came back with the right answer."""
         return self.rows_differ == 0 and not self.lost
 
 
@@ -68,10 +68,10 @@ def check(
     any_nan: bool = False,
     explain: bool = False,
 ) -> Outcome:
-    """Hold every line of `stream` against the unit in every bit that counts, and their number against the rows sent.
+    """Check every line of `stream` against the unit in every bit that counts, and the number of lines.
 
-    rows: how many were sent, where no end line comes back. any_nan: whether any NaN is taken for any NaN. explain:
-    whether to say what a wrong device did. Refused: lines of another form, and where there is none.
+    rows: number of rows sent, if no end line comes back. any_nan: whether NaNs count as equal. explain: whether to say
+    what a faulty device did. Refused: a line is in another form, or there is none.
     """
     floats = [port.name for port in unit.ports(unit.config(config)).outputs if fields.holds_floats(port)]
     loose = tuple(floats) if any_nan else ()
@@ -89,7 +89,7 @@ def check(
             explained = _explained(unit, config, lines, total, loose)
         total, differ, first = total + outcome.rows, differ + outcome.rows_differ, first or outcome.first
     if total == 0:
-        raise Refused("check: nothing came through standard input: nothing was compared")
+        raise Refused("check: standard input is empty, nothing was compared; pipe the device's answers into it")
     return Outcome(total, differ, first, loose, ledger.lost(), explained)
 
 
@@ -117,7 +117,7 @@ def _words(unit: AnyUnit, config: Config, cases: Cases) -> dict[str, np.ndarray]
 
 
 def _chunks(unit: AnyUnit, config: Config, stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Answers, many at once, of a unit with registers always whole cases; and each comment as a chunk of its own."""
+    """Answers in chunks, of whole cases if the unit has registers; each comment is its own chunk."""
     digits, answer = (-(-hexfile.width(layout) // 4) for layout in _layouts(unit, config))
     enough = max(1, min(CHUNK, CHUNK_BYTES // (digits + answer)))
     kept: list[bytes] = []
@@ -130,7 +130,7 @@ def _chunks(unit: AnyUnit, config: Config, stream: BinaryIO) -> Iterator[list[by
         if len(kept) >= LONGEST * enough:
             raise Refused(
                 f"check: a case has at most {LONGEST * enough} rows; bit `first`, the top one of the "
-                "stimulus word, was 0 in all lines since one began"
+                "stimulus word, was 0 in all lines since the last one began"
             )
         if comment:
             yield [line]
@@ -154,7 +154,7 @@ def _begins(line: bytes, digits: int, unit: AnyUnit, config: Config) -> bool:
     try:
         return bool(int(line.split()[0][:digits], 16) >> top & 1)
     except ValueError:
-        return True  # refused when the chunk is read
+        return True  # an error once the chunk is read
 
 
 def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int, any_nan: Sequence[str]) -> Outcome:
@@ -189,7 +189,7 @@ def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int
 def _read(
     unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Stimulus, answers, and bits of answers that are x or z."""
+    """Stimulus, answers, and the x and z bits of answers."""
     words = [line.split() for line in lines]
     for number, pair in enumerate(words):
         if len(pair) != 2:
@@ -225,7 +225,7 @@ def _inputs(
 def _explained(
     unit: AnyUnit, config: str, lines: Sequence[bytes], before: int, any_nan: Sequence[str]
 ) -> Explained | None:
-    """What a device did that is wrong in some of these lines."""
+    """What a device did that differs in some of these lines."""
     asked, answers, unknown = _read(unit, unit.config(config), lines, before)
     parts = []
     for start, cases, rows in _runs(unit, asked):
@@ -238,7 +238,7 @@ def _explained(
 
 
 def _runs(unit: AnyUnit, asked: dict[str, np.ndarray]) -> Iterator[tuple[int, int, int]]:
-    """First row, number of cases and rows of each, for every run of equally long cases."""
+    """First row, number of cases and rows of a case, for every run of cases of one length."""
     total = len(next(iter(asked.values())))
     if unit.timing != "event":
         yield 0, total, 1

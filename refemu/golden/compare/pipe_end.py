@@ -1,7 +1,7 @@
-"""The end line of a stream of stimulus, and rows that an answer to it may lack.
+"""The end line of a stimulus stream, and the rows that its answer may lack.
 
 A line is `// end rows=N sha256=D`: the number of stimulus words before it, and the digest of these words, each with a
-newline. A device passes it through; a stream that ends without it, as that of a device that died, is no pass.
+newline. A device passes it through. A stream without an end line, such as that of a crashed device, does not pass.
 """
 
 import hashlib
@@ -14,15 +14,15 @@ _LINE = re.compile(rb"// end rows=(\d{1,19}) sha256=([0-9a-f]{64})")
 
 
 def end_line(rows: int, sha256: str) -> bytes:
-    """The line behind `rows` stimulus words."""
+    """The line after `rows` stimulus words."""
     return f"// end rows={rows} sha256={sha256}\n".encode()
 
 
 class Ledger:
-    """Counts answers and holds them against the end lines, of which each speaks of the answers since the one before."""
+    """Counts answers and checks them against end lines, each of which covers the answers since the one before."""
 
     def __init__(self, rows: int | None = None) -> None:
-        """rows: answers to all end lines together, known from elsewhere; then no end line has to come."""
+        """rows: the total number of answers, which makes an end line optional."""
         self._rows = rows
         self._lost = ""
         self._total = 0
@@ -39,11 +39,11 @@ class Ledger:
         self._total += len(answers)
 
     def end(self, line: bytes) -> None:
-        """Hold the answers since the last end line against the end line `line`. Refused: a line of another form."""
+        """Check the answers since the last end line against end line `line`. Refused: a line in another form."""
         read = _LINE.fullmatch(line.strip())
         if not read:
             raise Refused(
-                "check: a line that begins with // must be the end line as `generate --stdout` sent it, "
+                "check: a line that begins with // must be the end line of `generate --stdout`, "
                 f"`// end rows=N sha256=D`, got {line.strip()[:80]!r}"
             )
         sent, sha256 = int(read[1]), read[2].decode()
@@ -51,8 +51,8 @@ class Ledger:
             self._keep(f"{sent} rows were sent, {self._open} answers came back")
         elif sha256 != self._words.hexdigest():
             self._keep(
-                f"{sent} rows were sent and as many answers came back, but their stimulus words are not those "
-                "that were sent, or not in their order"
+                f"{sent} rows were sent and as many answers came back, but their stimulus words differ from those "
+                "sent, or are in a different order"
             )
         self._begin()
 

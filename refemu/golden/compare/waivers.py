@@ -1,8 +1,8 @@
-"""Bits that a comparison leaves out on request: the rows of a flag or of a case, or what a decision changes.
+"""Waivers: bits that a comparison leaves out, such as rows of a flag or case, or what a decision changes.
 
-A decision leaves out, row by row, the bits in which a device with another answer to it differs from the unit; with
-several decisions also those in which a device with another answer to each of them differs. Where no such device is
-known, it leaves out the rows of the cases that name it. The result says how much was left out, and by which words.
+A decision leaves out, row by row, the bits that its variants change. Several decisions also leave out the bits that a
+device with a variant of each changes. A decision without variants leaves out the rows of the cases that name it. The
+result says how much was left out, and by which words.
 """
 
 import dataclasses
@@ -24,16 +24,16 @@ from refemu.units.unit import AnyUnit, Config
 
 Left: TypeAlias = dict[str, np.ndarray]  #: array -> bits that are left out, of its shape
 
-SHARE = 10  #: a flag leaves out at most one row in so many, unless it is forced
-FAST: tuple[FaultClass, ...] = ("bits", "lanes", "order", "words")  #: faults that need no other device
+SHARE = 10  #: a flag leaves out at most one row in ten, unless forced
+FAST: tuple[FaultClass, ...] = ("bits", "lanes", "order", "words")  #: faults made from the answers alone
 
 
 def bits(golden: Golden, words: Sequence[str], force: bool = False) -> Left:
     """Bits that `words` leave out, by output and register.
 
-    words: names of row flags, ids of decisions, ids of cases or of blocks of cases. Refused: a word that is none of
-    them or leaves nothing out, words that leave nothing to compare, and, unless `force`, a flag or decision that leaves
-    out more than a tenth of the rows.
+    words: names of row flags, ids of decisions, ids of cases or of blocks of cases. Refused: a word is unknown or
+    matches nothing, words leave nothing to compare, or, unless `force`, a flag or decision leaves out more than a
+    tenth of the rows.
     """
     left = {name: np.zeros_like(golden.arrays[name]) for name in _compared(golden)}
     changing: list[str] = []
@@ -56,18 +56,18 @@ def bits(golden: Golden, words: Sequence[str], force: bool = False) -> Left:
 
 
 def without(golden: Golden, left: Left) -> Golden:
-    """The set with masks that leave these bits out."""
+    """The set with masks without these bits."""
     masks = {f"{name}.care": care(golden, name) & ~array for name, array in left.items()}
     return dataclasses.replace(golden, arrays={**golden.arrays, **masks})
 
 
 def counts(golden: Golden, left: Left) -> tuple[int, int]:
-    """Rows in which some bit of these arrays is compared, and bits of these rows that are not because of the waiver."""
+    """Rows with a compared bit in these arrays, and waived bits of these rows."""
     return _counts((care(golden, name), array) for name, array in left.items())
 
 
 def coverage(golden: Golden, left: Left) -> tuple[int, list[str]]:
-    """How many faults of FAST the set detects, and the ids of those that it detects no longer."""
+    """Number of faults of FAST that the set detects, and ids of those that it misses under the waiver."""
     before, after = answers.of_set(golden), answers.of_set(without(golden, left))
     detected = [fault for name in FAST for fault in LIBRARY[name](before) if fault.wrong(before).any()]
     return len(detected), [fault.id for fault in detected if not fault.wrong(after).any()]
@@ -76,7 +76,7 @@ def coverage(golden: Golden, left: Left) -> tuple[int, list[str]]:
 def of_result(
     unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], result: Any, words: Sequence[str]
 ) -> Left:
-    """Bits of a Result's outputs that are left out, by port; words name flags and decisions."""
+    """Waived bits of a Result's outputs, by port; words name flags and decisions."""
     ports = unit.ports(config).outputs
     codes = {port.name: fields.encode(getattr(result, port.name), port, unit.name) for port in ports}
     left = {name: np.zeros_like(array) for name, array in codes.items()}
@@ -101,7 +101,7 @@ def of_result(
 def remark_of_result(
     words: Sequence[str], ports: Mapping[str, Port], care: Mapping[str, np.ndarray], left: Left
 ) -> str:
-    """As `remark`, of outputs of a Result. care: masks by array, as masks.of_result has them."""
+    """The remark for outputs of a Result; see `remark`. care: masks by array, from `masks.of_result`."""
     pairs = []
     for name, array in left.items():
         mask = care.get(f"out.{name}", np.full_like(array, fields.mask_of(ports[name].bits)))
@@ -111,12 +111,12 @@ def remark_of_result(
 
 
 def remark(words: Sequence[str], rows: int, compared: int, masked: int) -> str:
-    """The end of a verdict with waivers; "" without."""
+    """The end of a result line with waivers; "" without."""
     return f"; waived by {', '.join(words)}: compared {compared} of {rows} rows, {masked} bits masked" if words else ""
 
 
 def _counts(pairs: Any) -> tuple[int, int]:
-    """Rows with a bit that is compared, and bits of these rows that are left out; of (bits that count, left out)."""
+    """Rows with a compared bit, and waived bits of these rows, from pairs (bits that count, waived bits)."""
     both = [(mask.reshape(len(mask), -1), (mask & array).reshape(len(mask), -1)) for mask, array in pairs]
     compared = np.any([(mask != out).any(axis=1) for mask, out in both], axis=0)
     return int(np.count_nonzero(compared)), sum(
@@ -166,7 +166,7 @@ def _others(golden: Golden, word: str) -> np.ndarray:
 
 
 def _changes(golden: Golden, words: Sequence[str], left: Left) -> bool:
-    """Add what devices with other answers to these decisions change; False where nothing is known to change."""
+    """Add the bits that variants of these decisions change; False if none are known."""
     held = answers.of_set(golden)
     cited = {entry["decision"] for entry in golden.manifest["cases"] if "decision" in entry}
     known = {each.decision for each in held.unit.variants} | cited
@@ -188,7 +188,7 @@ def _changes(golden: Golden, words: Sequence[str], left: Left) -> bool:
 
 
 def _devices(unit: AnyUnit, config: Config, words: Sequence[str]) -> Iterator[other.Device]:
-    """Devices that took other answers to some of these decisions, in every combination."""
+    """Devices with variants of some of these decisions, in every combination."""
     choices = [[each for each in unit.variants if each.decision == word] for word in words]
     for chosen in itertools.product(*([None, *some] for some in choices)):
         different = [each for each in chosen if each is not None]

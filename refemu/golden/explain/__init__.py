@@ -1,1 +1,1 @@
-"""Explanations of a wrong answer: other decisions and structural mistakes, each held against every row."""
+"""Explanations of a wrong answer: variants of decisions and structural changes, each compared with every row."""

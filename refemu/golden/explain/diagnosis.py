@@ -1,4 +1,4 @@
-"""Verdict on a wrong device: few explanations of what it did, each counted over all rows, or none."""
+"""Diagnosis of a faulty device: a few explanations, each counted over all rows, or none."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,30 +19,30 @@ from refemu.golden.explain.table import Table
 from refemu.golden.faults.fault import Fault, Kind
 from refemu.golden.files.sets import Golden
 
-MOST = 5  #: explanations of which a verdict tells
-PIECE = 1 << 22  #: values that are held against the set at a time
-PACE = 0.15  #: seconds that a readable device takes for all rows of the sample, about
-TICK = 1e-6  #: seconds that a case takes at least: clocks are coarse
-CASES = 16  #: that a sample has at least, where there are so many
-SLOW = 1 << 9  #: the same of a device that has no compiled twin
-SECONDS = 8.0  #: for the rows beyond the sample, of the best story; the verdict says how many it reached
-OTHERS = 0.3  #: of any other
+MOST = 5  #: most explanations of a diagnosis
+PIECE = 1 << 22  #: values compared with the set at a time
+PACE = 0.15  #: seconds of a readable device for all rows of the sample, about
+TICK = 1e-6  #: least seconds of a case, since clocks are coarse
+CASES = 16  #: least cases of a sample, if there are as many
+SLOW = 1 << 9  #: the same for a device without a compiled form
+SECONDS = 8.0  #: for the best story on rows beyond the sample; the diagnosis says how many it reached
+OTHERS = 0.3  #: seconds for any other story
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One of the mistakes of which a device is made, and the rows that speak for it."""
+    """One of the changes that describe a device, and the rows that support it."""
 
-    kind: Kind  #: other answer to a decision, or a structural mistake
-    id: str  #: of the decision, or name of the structural class
+    kind: Kind  #: variant of a decision, or structural change
+    id: str  #: id of the decision, or name of the structural class
     detail: str  #: "right if ..."
-    parameters: Mapping[str, Any]  #: what is needed to repeat it
+    parameters: Mapping[str, Any]  #: parameters that reproduce it
     rows_explained: int  #: wrong rows that become right
-    rows_distinguishing: int  #: rows that tell it from the answers of the set
-    refused_rows: int  #: rows that such a device cannot take
-    lanes: tuple[int, ...]  #: lanes that are concerned; () for all
-    equivalent: tuple[str, ...]  #: ids that no row tells from this one
-    together: tuple[str, ...]  #: the other ids of the same composition
+    rows_distinguishing: int  #: rows in which it differs from the answers of the set
+    refused_rows: int  #: rows that are invalid for such a device
+    lanes: tuple[int, ...]  #: lanes concerned; () for all
+    equivalent: tuple[str, ...]  #: ids that no row distinguishes from this one
+    together: tuple[str, ...]  #: the other ids of the composition
 
     def plain(self) -> dict[str, Any]:
         """Item of `explanations` in the JSON of `refemu diff`.
@@ -59,15 +59,15 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Outcome of a search for what a device did."""
+    """Result of a search for an explanation."""
 
-    hypotheses: int = 0  #: number that were tried
-    rows: int = 0  #: rows on which they were tried
-    verified: int = 0  #: rows that the explanations were held against
-    stories: tuple[tuple[Explanation, ...], ...] = ()  #: best first; several parts of one that is composed
-    rivals: tuple[Story, ...] = field(default=(), repr=False)  #: of the best, those that no row tells apart
-    possible: tuple[str, ...] = ()  #: without stories: single guesses that fit, but too few rows differ to say so
-    refusal: str = ""  #: why the unit does not take the stimulus of the set, so that nothing could be tried
+    hypotheses: int = 0  #: number of hypotheses tried
+    rows: int = 0  #: rows of the trials
+    verified: int = 0  #: rows on which the explanations were verified
+    stories: tuple[tuple[Explanation, ...], ...] = ()  #: best first; a composition has several parts
+    rivals: tuple[Story, ...] = field(default=(), repr=False)  #: stories that no row distinguishes from the best
+    possible: tuple[str, ...] = ()  #: without stories, single guesses that fit although too few rows differ
+    refusal: str = ""  #: why the stimulus is invalid for the unit, so that nothing was tried
 
     @property
     def explanations(self) -> tuple[Explanation, ...]:
@@ -77,7 +77,7 @@ class Diagnosis:
 
 @dataclass(eq=False)
 class _Counted:
-    """A story held against rows, piece by piece."""
+    """A story compared with rows, piece by piece."""
 
     scored: Scored
     rows: int = 0
@@ -91,7 +91,7 @@ class _Counted:
     put_right: int = 0
 
     def add(self, table: Table, wrong: np.ndarray, scored: Scored | None = None) -> None:
-        """Count the rows of a table. wrong: bool, those of them that differ from the set; scored: if that is known."""
+        """Count the rows of a table. wrong: bool, rows that differ from the set; scored: the score, if known."""
         prediction = scored.prediction if scored else Search(table).predicted(self.scored.story)
         rated = scored.score if scored else score(table, prediction)
         reached = np.ones(len(wrong), np.bool_) if prediction.reached is None else prediction.reached
@@ -109,28 +109,28 @@ class _Counted:
         self.put_right += rated.put_right
 
     def is_fast(self, table: Table) -> bool:
-        """Whether every run of the unit is one of its compiled twin."""
+        """Whether every run of the unit uses its compiled form."""
         runs = [guess for guess in self.scored.story.guesses if guess.runs]
         device = unit_runs.device(table, runs)
         return device is None or not unit_runs.is_slow(runs, device)
 
     @property
     def share(self) -> float:
-        """Share of the wrong rows that come out right, of those that were looked at."""
+        """Share of the examined wrong rows that become right."""
         return self.explained / max(1, self.wrong)
 
     @property
     def holds(self) -> bool:
-        """Whether it may be printed: it explains most wrong rows, also where each case counts once.
+        """Whether it may be printed: it explains most wrong rows, even if each case counts once.
 
-        The rows of a case depend on each other: what fits one long case by chance fits hundreds of rows.
+        Rows of a case depend on each other: a story that fits one long case by chance fits hundreds of rows.
         """
         enough = self.explained >= max(1.0, RIGHT * self.wrong) and self.cases_explained >= RIGHT * self.cases_wrong
         return enough and self.put_right >= CHANGED * self.changed
 
 
 def diagnosis(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray) -> Diagnosis:
-    """What the device did. wrong: bool per row of the set, those in which the device differs; at least one."""
+    """Explain a device. wrong: bool per row of the set, True if the device differs; at least one."""
     try:
         table = _table(golden, answer, wrong)
     except (Refused, RefusedType) as refusal:
@@ -155,21 +155,21 @@ def diagnosis(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray) ->
 
 
 def _table(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray) -> Table:
-    """Sample on which also readable devices end in time."""
+    """Sample on which even readable devices end in time."""
     table = tables.sample(golden, answer, wrong)
     limit = max(CASES, int(PACE / max(unit_runs.pace(table), TICK)))
     return table if len(table.cases) <= limit else tables.sample(golden, answer, wrong, limit)
 
 
 def _possible(ranked: Sequence[Scored]) -> tuple[str, ...]:
-    """What each single guess says that puts all rows of the sample right, decisions first."""
+    """Details of every single guess that corrects all rows of the sample, decisions first."""
     fitting = [scored for scored in ranked if scored.score.perfect and len(scored.story.guesses) == 1]
     ordered = sorted(fitting, key=lambda scored: scored.story.order)
     return tuple(dict.fromkeys(f"right if {scored.story.guesses[0].says}" for scored in ordered))
 
 
 def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
-    """Stories of equal prediction, of as few guesses as the first of them, decisions first."""
+    """Stories with equal predictions and as few guesses as the first, decisions first."""
     groups: dict[tuple[bytes, ...], list[Scored]] = {}
     for scored in ranked[: 8 * FINALISTS]:
         groups.setdefault(fingerprint(table, scored.prediction), []).append(scored)
@@ -184,7 +184,7 @@ def _groups(table: Table, ranked: Sequence[Scored]) -> list[list[Scored]]:
 def _count(
     counted: Sequence[_Counted], golden: Golden, answer: answer_files.Answer, wrong: np.ndarray, table: Table
 ) -> int:
-    """Hold the stories against all rows, as many as the time allows; returns how many the best one reached."""
+    """Verify the stories on as many rows as time allows; returns the number that the best one reached."""
     if not counted or len(table.rows) == golden.rows:
         for each in counted:
             each.add(table, wrong[table.rows], each.scored)

@@ -1,32 +1,32 @@
-"""Verdicts for people, a few lines each."""
+"""Explanations as a few lines of text each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from refemu.golden.explain.diagnosis import Diagnosis, Explanation
 from refemu.golden.explain.histograms import Where
 
-MOST = 4  #: places of which a line tells
+MOST = 4  #: most places in a line
 
 
 def lines(diagnosis: Diagnosis, where: Where, rows: int, wrong: int) -> Iterator[str]:
-    """The verdict, then a line for each explanation, or where the differences lie. rows, wrong: of the set."""
+    """The diagnosis, then a line for each explanation, or the places of differences. rows, wrong: of the set."""
     if diagnosis.refusal:
-        yield f"verdict: nothing tried, the unit does not take the stimulus of the set: {diagnosis.refusal}"
+        yield f"diagnosis: none, since the stimulus of the set is invalid for the unit: {diagnosis.refusal}"
         yield from _where(where, rows)
         return
     searched = f"{diagnosis.hypotheses} hypotheses on {diagnosis.rows} rows"
     if not diagnosis.stories:
-        yield f"verdict: no explanation among {searched}"
+        yield f"diagnosis: no explanation among {searched}"
         if diagnosis.possible:
-            yield f"  too few rows differ to say more than what would fit, {len(diagnosis.possible)} in all:"
+            yield f"  too few rows differ to choose; {len(diagnosis.possible)} hypotheses fit:"
             yield from (f"  - {guess}" for guess in diagnosis.possible[:MOST])
         yield from _where(where, rows)
         return
     best = diagnosis.stories[0]
     share = "every wrong row" if best[0].rows_explained == wrong else f"{best[0].rows_explained} of {wrong} wrong rows"
     names = " and ".join(part.id for part in best)
-    beyond = "" if diagnosis.verified == rows else f", held against {diagnosis.verified} of {rows} rows"
-    yield f"verdict: {names} explains {share} ({searched}{beyond})"
+    beyond = "" if diagnosis.verified == rows else f", verified on {diagnosis.verified} of {rows} rows"
+    yield f"diagnosis: {names} explains {share} ({searched}{beyond})"
     for number, story in enumerate(diagnosis.stories, 1):
         yield f"  {number}. {_story(story, wrong)}"
     if best[0].rows_explained < wrong:
@@ -39,10 +39,10 @@ def _story(story: Sequence[Explanation], wrong: int) -> str:
         part.detail.removeprefix("right if ") if place else part.detail for place, part in enumerate(story)
     )
     lanes = " and ".join(f"{part.id} in {_lanes(part.lanes)} only" for part in story if part.lanes)
-    counts = f"puts {first.rows_explained} of {wrong} wrong rows right; {first.rows_distinguishing} rows tell it"
-    refused = f"; it cannot take {first.refused_rows} rows" if first.refused_rows else ""
+    counts = f"explains {first.rows_explained} of {wrong} wrong rows; {first.rows_distinguishing} rows show it"
+    refused = f"; {first.refused_rows} rows are invalid for it" if first.refused_rows else ""
     same = sorted({id for part in story for id in part.equivalent})
-    apart = f"; no row tells it from {', '.join(same)}" if same else ""
+    apart = f"; no row distinguishes it from {', '.join(same)}" if same else ""
     return f"{says}{f' ({lanes})' if lanes else ''}: {counts}{refused}{apart}"
 
 
@@ -52,7 +52,7 @@ def _lanes(lanes: Sequence[int]) -> str:
 
 
 def _where(where: Where, rows: int) -> Iterator[str]:
-    """Where the differences lie, as far as it says something."""
+    """Places of the differences, if there are few."""
     for port, count in where.ports.items():
         parts = [f"{port}: {count} rows"]
         if len(where.lanes[port]) <= MOST and max(where.lanes[port]) > 0:

@@ -1,4 +1,4 @@
-"""Rows that tell apart what a set does not: explanations that give the same answers to all of its rows."""
+"""Rows that distinguish explanations with equal answers to all rows of a set."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -23,14 +23,14 @@ from refemu.golden.make.regenerate import MISSING
 from refemu.units import parameters
 from refemu.units.unit import AnyUnit, Cases
 
-ROWS = 2_000  #: random rows in which such rows are looked for, at least
+ROWS = 2_000  #: least number of random rows to search
 
 
 def write(path: str | Path, diagnosis: Diagnosis, folder: Path) -> Path | None:
     """Write a set of cases in which the best explanations differ into `folder`/<unit>-<config>/.
 
-    None where there is no second explanation, or no legal row that is known tells. path: directory of the set that was
-    compared. Refused: a folder of that name that refemu did not make.
+    None if there is no second explanation, or no known legal row distinguishes them. path: directory of the compared
+    set. Refused: refemu did not write the folder of that name.
     """
     if len(diagnosis.rivals) < 2:
         return None
@@ -50,7 +50,7 @@ def write(path: str | Path, diagnosis: Diagnosis, folder: Path) -> Path | None:
 
 
 def _pool(unit: AnyUnit, golden: Golden) -> Table:
-    """Legal rows of the unit, as a table that a right device answered."""
+    """Legal rows of the unit, as a table answered by a right device."""
     blocks = Pool(unit, golden.config, golden.manifest["seed"], ROWS).answers.blocks
     cases = [Cases("model", block.cases.why, block.cases.inputs) for block in blocks]
     generator = {"model": {"function": MISSING, "seed": 0}}

@@ -40,7 +40,7 @@ class Story:
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a device answers if a story is true."""
+    """Answers of a device if a story is true."""
 
     story: Story
     words: Words

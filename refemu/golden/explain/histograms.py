@@ -12,7 +12,7 @@ from refemu.golden.files.sets import Golden
 
 @dataclass(frozen=True)
 class Where:
-    """Places in which a device differs: rows by port, kind and flag, words by lane and bit of each port."""
+    """Places where a device differs: rows by port, kind and flag, words by lane and bit of each port."""
 
     ports: Mapping[str, int] = field(default_factory=dict)  #: output -> rows
     lanes: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  #: output -> lane -> words
@@ -22,7 +22,7 @@ class Where:
 
 
 def where(golden: Golden, answer: answer_files.Answer, rows: np.ndarray, flags: Mapping[str, int]) -> Where:
-    """Histograms over all rows. rows: bool, those that differ; flags: as `Difference.flags`."""
+    """Histograms over all rows. rows: bool, True if different; flags: from `Difference.flags`."""
     ports, lanes, bits = {}, {}, {}
     for name in answer.arrays:
         port = sets.port_of(golden.array(name))

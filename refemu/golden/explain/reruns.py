@@ -1,4 +1,4 @@
-"""Guesses for which the unit runs: alternatives of its decisions, parameters of ready configurations."""
+"""Guesses that run the unit: variants of its decisions, parameters of ready configurations."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -32,12 +32,12 @@ def decisions(table: Table) -> Iterator[Fault]:
 
 
 def text(value: Any) -> str:
-    """A value of a parameter for people."""
+    """A parameter's value as text."""
     return repr(value.value if isinstance(value, Enum) else value)
 
 
 def parameters(config: Config, variant: Variant) -> Mapping[str, Any]:
-    """Parameters that an alternative sets; of one that changes the device itself what it says."""
+    """Parameters of a variant, or its description if it changes the device itself."""
     try:
         changed = variant.apply(config)
     except Refused:
@@ -48,7 +48,7 @@ def parameters(config: Config, variant: Variant) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number or word as it is; an object as a command line has it."""
+    """A number or word unchanged; an object as text for a command line."""
     value = value.value if isinstance(value, Enum) else value
     return value if isinstance(value, int | float | str | bool | type(None)) else config_text.write(value)
 
@@ -63,7 +63,7 @@ def _candidates(table: Table, parameter: str, current: Any) -> list[Any]:
 
 
 def _off_by_one(current: Any) -> list[int]:
-    """An integer parameter one less and one more: a size, a count or a place that is off by one."""
+    """An integer parameter off by one: a size, a count or a place."""
     return [current - 1, current + 1] if isinstance(current, int) and not isinstance(current, bool) else []
 
 

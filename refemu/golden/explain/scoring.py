@@ -1,4 +1,4 @@
-"""Worth of a prediction: bits for every cell that is still wrong, and bits for the search."""
+"""Score of a prediction: bits for every cell that is still wrong, and bits for the search."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from refemu.golden.explain.guess import Prediction
 from refemu.golden.explain.table import Table
 from refemu.golden.faults.fault import Words, bits_of
 
-GAIN = 12  #: bits that a story saves, at least, after the price of the search
-CHANGED = 0.9  #: share of the cells it changes that come out right, at least
-RIGHT = 0.6  #: share of the wrong rows that become wholly right, at least: each side of a condition explains a half
-LOOKED_AT = 1 << 13  #: lanes of an array that `crooked` looks at, about
+GAIN = 12  #: least bits that a story saves, after the price of the search
+CHANGED = 0.9  #: least share of the changed cells that become right
+RIGHT = 0.6  #: least share of the wrong rows that become right: each side of a condition explains a half
+LOOKED_AT = 1 << 13  #: lanes of an array that `crooked` examines, about
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A prediction held against the answers of the device, over the rows of a table."""
+    """A prediction compared with the device's answers, over the rows of a table."""
 
     cost: int  #: bits of the cells that are still wrong
     wrong: dict[str, np.ndarray]  #: cells that are still wrong: bool (rows, lanes) by array
@@ -60,7 +60,7 @@ def score(table: Table, prediction: Prediction) -> Score:
 
 
 def crooked(table: Table, words: Words) -> int:
-    """Wrong bits of a sample of rows that are not wrong in most rows: 0 where all that is left is inverted bits."""
+    """Wrong bits in a sample of rows, except those wrong in most rows: 0 if only inverted bits remain."""
     count = 0
     for name, port in table.ports.items():
         step = max(1, len(table.rows) * port.count // LOOKED_AT)
@@ -80,7 +80,7 @@ def cells(table: Table) -> int:
 
 
 def lanes_better(table: Table, new: Words, old: Words) -> dict[int, np.ndarray]:
-    """By number of lanes: the change in wrong cells of each lane, where `new` stands in place of `old`."""
+    """By number of lanes: the change in wrong cells of each lane if `new` replaces `old`."""
     change: dict[int, np.ndarray] = {}
     for name, port in table.ports.items():
         if port.count == 1 or new[name] is old[name]:

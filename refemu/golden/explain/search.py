@@ -1,4 +1,4 @@
-"""A beam search: guesses, alone and composed up to three, scored over the rows of a table."""
+"""A beam search: single guesses and compositions of up to three, scored over the rows of a table."""
 
 import math
 import time
@@ -16,15 +16,15 @@ from refemu.golden.faults import library
 from refemu.golden.faults.fault import Fault, Words, bits_of, short
 
 DEPTH, WIDTH = 3, 4
-CLOSE = 2  #: stories that put no cell right, but the bits of most cells in order, and so may lead on
-SECONDS = 30.0  #: of processor time, after which no device without a twin is begun
-FINALISTS = 8  #: stories that are held against all rows
-PROMISING = 12  #: slow devices that are tried on the whole sample after the screen
+CLOSE = 2  #: stories to extend although they correct no cell, since most cells have the same wrong bits
+SECONDS = 30.0  #: of processor time; afterwards no device without a compiled form starts
+FINALISTS = 8  #: stories that are verified on all rows
+PROMISING = 12  #: slow devices that run on the full sample after the screen
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """A prediction and what it is worth."""
+    """A prediction and its score."""
 
     prediction: Prediction
     score: Score
@@ -32,28 +32,30 @@ class Scored:
 
     @property
     def total(self) -> int:
-        """Bits in all: less is better."""
+        """Total bits; fewer are better."""
         return self.score.cost + self.price
 
     @property
     def story(self) -> Story:
-        """What it predicts from."""
+        """The story of the prediction."""
         return self.prediction.story
 
 
 @dataclass(eq=False)
 class Search:
-    """Search on one table. `tried`: number of hypotheses so far."""
+    """A search on one table. `tried`: number of hypotheses so far."""
 
     table: Table
     tried: int = 0
-    until: float = field(default_factory=lambda: time.process_time() + SECONDS)  #: for devices without a twin
-    scored: list[Scored] = field(default_factory=list)  #: everything that is worth more than nothing
-    single: list[Scored] = field(default_factory=list)  #: every guess alone
+    until: float = field(
+        default_factory=lambda: time.process_time() + SECONDS
+    )  #: limit for devices without a compiled form
+    scored: list[Scored] = field(default_factory=list)  #: every prediction that saves bits
+    single: list[Scored] = field(default_factory=list)  #: every single guess
     _run: dict[object, tuple[Words, np.ndarray]] = field(default_factory=dict)  #: answers of devices that ran
 
     def run(self) -> list[Scored]:
-        """The best stories first, those of equal predictions side by side."""
+        """Stories, the best first, grouped by equal predictions."""
         none = self.predicted(Story())
         beam = [Scored(none, score(self.table, none), 0)]
         nothing = beam[0]
@@ -72,7 +74,7 @@ class Search:
         return sorted(self.scored, key=_rank)
 
     def alike(self, scored: Scored) -> Iterator[Scored]:
-        """Stories of several guesses that predict the same, one of them in place of one that is alike alone."""
+        """Equivalent stories, each with one guess replaced by a guess with the same prediction."""
         same = fingerprint(self.table, scored.prediction)
         for guess in scored.story.guesses:
             for other in self._like(guess):
@@ -91,7 +93,7 @@ class Search:
         return [each.story.guesses[0] for each in near if fingerprint(self.table, each.prediction) == key]
 
     def _grown(self, start: Scored, best: bool) -> Iterator[Scored]:
-        """The story of `start` with each further guess; with other arithmetic only of the best story so far."""
+        """The story of `start` with each further guess; changed arithmetic only extends the best story so far."""
         words = start.prediction.words
         options = [guess for guess in library.suspected(self.table, words) if not _again(start.story, guess)]
         fast, slow = self._devices(start)
@@ -109,7 +111,7 @@ class Search:
         yield from (scored for scored in grown if scored is not None)
 
     def _close(self, scored: Sequence[Scored], nothing: Scored) -> list[Scored]:
-        """Stories behind which most cells are still wrong, but in the same bits."""
+        """Stories after which most cells are still wrong, but in the same bits."""
         before = crooked(self.table, nothing.prediction.words)
         after = [
             (crooked(self.table, each.prediction.words), each.story.order, place) for place, each in enumerate(scored)
@@ -175,7 +177,7 @@ class Search:
         gains: list[tuple[int, int, Fault]] = []
         for guess in guesses:
             if time.process_time() > self.until:
-                break  # what was found so far is said
+                break  # report what was found so far
             prediction = search.predicted(start.story.with_(guess))
             after = score(few, prediction)
             better = [change.min() < 0 for change in lanes_better(few, prediction.words, base.words).values()]
@@ -206,7 +208,7 @@ class Search:
         return Scored(prediction, score(self.table, prediction), price + prediction.story.price)
 
     def _lane(self, start: Scored, price: int) -> Scored | None:
-        """Whatever is still wrong in one lane of one array, of which no word is predicted."""
+        """A guess that all remaining differences are in one lane of one array, without a prediction."""
         bad = [name for name, wrong in start.score.wrong.items() if wrong.any()]
         if len(bad) != 1 or self.table.ports[bad[0]].count == 1:
             return None
@@ -221,12 +223,12 @@ class Search:
         story = Story((*start.story.guesses, guess))
         prediction = replace(start.prediction, story=story, excused=excused)
         rated = score(self.table, prediction)
-        saved = (count - 1) * (wrong.shape[1].bit_length() - 1)  # by chance they would lie in any lane
+        saved = (count - 1) * (wrong.shape[1].bit_length() - 1)  # by chance they would be in any lane
         cost = start.score.cost - saved
         return Scored(prediction, replace(rated, cost=cost), price)
 
     def predicted(self, story: Story) -> Prediction:
-        """What a device answers of which a story is true."""
+        """Answers of a device if a story is true."""
         words, known = dict(self.table.want), np.ones(len(self.table.rows), np.bool_)
         runs: list[Fault] = []
         reached: np.ndarray | None = None
@@ -261,7 +263,7 @@ class Search:
 
 
 def _is_closer(after: int, before: int) -> bool:
-    """Whether far fewer bits are out of order than before."""
+    """Whether far fewer wrong bits remain than before."""
     return 2 * after < before
 
 
@@ -272,7 +274,7 @@ def _again(story: Story, guess: Fault) -> bool:
 
 
 def _choice(some: int, count: int) -> int:
-    """Bits that name some of so many lanes."""
+    """Bits that select lanes."""
     return bits_of(count) + bits_of(math.comb(count, some))
 
 
@@ -281,7 +283,7 @@ def _rank(scored: Scored) -> tuple[int, int, int]:
 
 
 def _distinct(table: Table, ranked: Sequence[Scored]) -> list[Scored]:
-    """The first of each prediction."""
+    """The first scored story of each prediction."""
     seen: set[tuple[bytes, ...]] = set()
     kept = []
     for scored in ranked:
@@ -293,6 +295,6 @@ def _distinct(table: Table, ranked: Sequence[Scored]) -> list[Scored]:
 
 
 def fingerprint(table: Table, prediction: Prediction) -> tuple[bytes, ...]:
-    """Equal where two predictions are, in all bits that count."""
+    """A key that is equal for predictions with equal bits that count."""
     parts = [table.changed(name, words).tobytes() for name, words in prediction.words.items()]
     return (*parts, *(array.tobytes() for array in prediction.excused.values()))

@@ -1,4 +1,4 @@
-"""Explanations of answers that belong to no set: rows that a test or a pipe has held against a unit."""
+"""Explanations of answers without a set: rows that a test or a pipe compared with a unit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,21 +15,21 @@ from refemu.golden.make import build
 from refemu.golden.make.regenerate import SAVED
 from refemu.units.unit import AnyUnit, Cases
 
-WHY = "held against a device"  #: reason of the cases
+WHY = "compared with a device"  #: reason of the cases
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Cases of one length that a device answered."""
+    """Cases of one length with a device's answers."""
 
-    inputs: Mapping[str, np.ndarray]  #: by port, as `Cases` have them
+    inputs: Mapping[str, np.ndarray]  #: by port, in the form of `Cases`
     answers: Mapping[str, np.ndarray]  #: bit patterns by output port
     unknown: Mapping[str, np.ndarray] = field(default_factory=dict)  #: bits that were x or z, by output port
 
 
 @dataclass(frozen=True)
 class Explained:
-    """What a device did, and on how many rows that was seen."""
+    """What a device did, and the number of rows that show it."""
 
     diagnosis: Diagnosis
     where: Where
@@ -45,9 +45,9 @@ class Explained:
 def explained(
     unit: AnyUnit, config: str, parts: Sequence[Answered], any_nan: frozenset[str] = frozenset()
 ) -> Explained | None:
-    """What a device did; None where it is right. Every part has the same outputs.
+    """What a device did; None if it is right. Every part has the same outputs.
 
-    any_nan: outputs at which any NaN is as good as another.
+    any_nan: outputs at which NaNs count as equal.
     """
     cases = [Cases("model", WHY, part.inputs) for part in parts]
     generator = {"model": {"function": SAVED, "seed": 0}}

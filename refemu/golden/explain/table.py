@@ -1,4 +1,4 @@
-"""The rows of a set on which explanations are tried: stimulus, what is wanted, and what the device answered."""
+"""The rows of a set for explanations: stimulus, expected answers, and the device's answers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ NEIGHBOURS = 3  #: rows of a unit without registers that are kept together, so t
 class Group:
     """Cases of one length."""
 
-    rows: np.ndarray  #: of the set: (cases, rows of each)
-    inputs: Mapping[str, np.ndarray]  #: by port, as the unit takes them
+    rows: np.ndarray  #: rows of the set: (cases, rows of a case)
+    inputs: Mapping[str, np.ndarray]  #: inputs of the unit, by port
 
     def pick(self, cases: slice) -> "Group":
         """Some of the cases."""
@@ -38,7 +38,7 @@ class Table:
 
     golden: Golden
     answer: answer_files.Answer
-    cases: np.ndarray  #: first row of every case that is here, ascending
+    cases: np.ndarray  #: first row of every case of the table, ascending
 
     @cached_property
     def unit(self) -> AnyUnit:
@@ -53,7 +53,7 @@ class Table:
 
     @cached_property
     def ports(self) -> dict[str, Port]:
-        """Arrays that the device answered."""
+        """Arrays of the device's answer."""
         names = [entry["name"] for entry in self.golden.manifest["arrays"]]
         return {name: sets.port_of(self.golden.array(name)) for name in names if name in self.answer.arrays}
 
@@ -65,11 +65,11 @@ class Table:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Row of the set of each row here."""
+        """Row of the set for each row of the table."""
         return np.concatenate([group.rows.reshape(-1) for group in self.groups])
 
     def place(self, rows: np.ndarray) -> np.ndarray:
-        """Row here of each of these rows of the set; -1 where it is not here."""
+        """Row of the table for each of these rows of the set; -1 if missing."""
         at = np.minimum(np.searchsorted(self.rows, rows, sorter=self._order), len(self.rows) - 1)
         place = self._order[at]
         return np.where(self.rows[place] == rows, place, -1)
@@ -112,11 +112,11 @@ class Table:
         return {name: self._flat(bits, self.ports[name]) for name, bits in self.answer.unknown.items()}
 
     def unlike(self, name: str, words: np.ndarray) -> np.ndarray:
-        """Bits that count in which the device does not give `words`: of their shape, 0 where it does."""
+        """Bits that count in which the device differs from `words`, in their shape; 0 if equal."""
         return self._differing(name, words, self.got[name], self._unknown.get(name))
 
     def changed(self, name: str, words: np.ndarray) -> np.ndarray:
-        """Bits that count in which `words` are not the answers of the set."""
+        """Bits that count in which `words` differ from the answers of the set."""
         return self._differing(name, self.want[name], words, None)
 
     def _differing(self, name: str, want: np.ndarray, got: np.ndarray, unknown: np.ndarray | None) -> np.ndarray:
@@ -133,7 +133,7 @@ class Table:
         return self.cases[np.searchsorted(self.cases, rows, side="right") - 1]
 
     def by_case(self, rows: np.ndarray) -> np.ndarray:
-        """Number of marked rows in each case. rows: bool per row here."""
+        """Number of marked rows in each case. rows: bool per row of the table."""
         cases = np.searchsorted(self.cases, self.first(self.rows[rows]))
         return np.bincount(cases, minlength=len(self.cases))
 
@@ -147,9 +147,9 @@ def whole(golden: Golden, answer: answer_files.Answer) -> Table:
 
 
 def sample(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray, limit: int | None = None) -> Table:
-    """At most so many cases as a search takes, wrong ones first, spread over the set.
+    """A sample of cases for a search, wrong ones first, spread over the set.
 
-    wrong: bool per row of the set; limit: cases, at most.
+    wrong: bool per row of the set. limit: most cases.
     """
     starts = _starts(golden)
     runs = np.add.reduceat(wrong, starts) > 0
@@ -166,7 +166,7 @@ def sample(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray, limit
 
 
 def screen(table: Table, wrong: np.ndarray) -> Table:
-    """A few cases of a table for devices that are slow: wrong ones first. wrong: bool per row of the table."""
+    """A few cases of a table for slow devices, wrong ones first. wrong: bool per row of the table."""
     starts = table.cases
     by_case = np.zeros(len(starts), np.bool_)
     by_case[np.searchsorted(starts, table.first(table.rows[wrong]))] = True
@@ -179,7 +179,7 @@ def screen(table: Table, wrong: np.ndarray) -> Table:
 
 
 def pieces(table: Table, values: int) -> Iterator[Table]:
-    """The cases of a table in parts with about so many values of stimulus and answers."""
+    """The cases of a table in parts of about `values` values of stimulus and answers."""
     each = max(1, (_values(table.golden) + _answers(table.golden)) * _length(table))
     count = max(1, values // each)
     for start in range(0, len(table.cases), count):
@@ -212,20 +212,20 @@ def _group(table: Table, cases: np.ndarray, length: int) -> Group:
 
 
 def _spread(cases: np.ndarray, count: int) -> np.ndarray:
-    """At most so many of the cases, evenly."""
+    """At most `most` of the cases, evenly spaced."""
     if count <= 0:
         return cases[:0]
     return cases if len(cases) <= count else cases[np.linspace(0, len(cases) - 1, count).astype(np.int64)]
 
 
 def _share(golden: Golden) -> float:
-    """Share of the rows that a sample holds."""
+    """Share of the rows in a sample."""
     rows, answers, values = golden.rows, _answers(golden), _values(golden)
     return min(1.0, ROWS / rows, CELLS / (rows * answers), VALUES / (rows * values))
 
 
 def _length(table: Table) -> int:
-    """Rows of a case, on average; the stimulus of the table is not decoded for it."""
+    """Average rows of a case, without decoding the stimulus."""
     return int(-(-_lengths(table.golden, table.cases).sum(dtype=np.int64) // len(table.cases)))
 
 

@@ -1,4 +1,4 @@
-"""Runs of the unit as another device: with other decisions, other arithmetic, or another stimulus."""
+"""Runs of the unit as a different device: with variants of decisions, other arithmetic, or changed stimulus."""
 
 import math
 import time
@@ -125,9 +125,9 @@ def _tampered(
 
 
 def pace(table: Table) -> float:
-    """Seconds that the readable unit takes for a case, the least of several runs of one of the longest group.
+    """Seconds of the readable unit for a case of the longest group, the least of several runs.
 
-    One run may hold what happens once or now and then: an import, a collection of garbage.
+    A single run may include rare events such as an import or a garbage collection.
     """
     group = max(table.groups, key=lambda group: group.rows.shape[1]).pick(slice(0, 1))
     right = other.right(table.unit, table.config)
@@ -151,7 +151,7 @@ def _seen(group: Group, guesses: Sequence[Fault]) -> Inputs:
 
 
 def _parts(device: Device, inputs: Inputs, cases: int, readable: bool) -> Iterator[tuple[int, int, Any]]:
-    """Results of the cases of a group, halved where the device refuses some."""
+    """Results of the cases of a group, halved while some are invalid for the device."""
     todo, tries = [(0, cases)], 0
     while todo:
         first, stop = todo.pop()
@@ -164,7 +164,7 @@ def _parts(device: Device, inputs: Inputs, cases: int, readable: bool) -> Iterat
                 middle = (first + stop) // 2
                 todo += [(middle, stop), (first, middle)]
             continue
-        except Exception:  # other arithmetic may break anything
+        except Exception:  # changed arithmetic may raise anything
             if readable:
                 continue
             raise

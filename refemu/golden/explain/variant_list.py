@@ -1,4 +1,4 @@
-"""The other answers to the decisions of a unit, and how many rows of a set tell each from the unit's own."""
+"""Variants of a unit's decisions, and the number of rows of a set that detect each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ from refemu.units.unit import AnyUnit
 
 @dataclass(frozen=True)
 class Choice:
-    """Another answer to a decision."""
+    """A variant of a decision."""
 
     decision: str  #: id
-    says: str  #: what a device with it does
-    parameters: Mapping[str, Any]  #: that it sets; `device` where it is another device
-    rows: int | None  #: rows of the set that tell it; None without a set, or where no such device exists
+    says: str  #: what a device with the variant does
+    parameters: Mapping[str, Any]  #: parameters that it sets; `device` if it is another device
+    rows: int | None  #: rows of the set that detect it; None without a set or such a device
 
 
 def variants(unit: str | AnyUnit, config: str | None = None, path: str | Path | None = None) -> tuple[Choice, ...]:
-    """List the other answers to the decisions of a unit, those that `diff --explain` tries.
+    """List the variants of a unit's decisions that `diff --explain` tries.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ def variants(unit: str | AnyUnit, config: str | None = None, path: str | Path | 
     config : str, optional
         Configuration; by default the first ready one.
     path : str or Path, optional
-        Directory of a golden set of that unit and configuration, whose telling rows are counted.
+        Directory of a golden set of that unit and configuration, whose detecting rows are counted.
 
     Returns
     -------
     tuple of Choice
-        Those that a device in this configuration can have, in the order of the unit's alternatives.
+        Variants that a device in this configuration can have, in the unit's order.
 
     Raises
     ------
     Refused
-        Unknown unit or configuration, or a set of another.
+        Unknown unit or configuration, or a set of another one.
     """
     descriptor, name = units.choose(unit, config)
     rows = None if path is None else answers.of_set(_required(sets.load(path), descriptor.key, name))
@@ -56,7 +56,7 @@ def variants(unit: str | AnyUnit, config: str | None = None, path: str | Path | 
         values = parameters(descriptor.config(name), each)
         same = "device" in values and each.unit_class is None and each.answer is None
         if same or other.device(descriptor, descriptor.config(name), [each]) is None:
-            continue  # this is the configuration's own answer, or one that it cannot have
+            continue  # the configuration's own answer, or an impossible one
         choices.append(
             Choice(each.decision, each.says, values, None if rows is None else _rows_that_differ(rows, each))
         )
@@ -65,12 +65,12 @@ def variants(unit: str | AnyUnit, config: str | None = None, path: str | Path | 
 
 def _required(golden: Golden, unit: str, config: str) -> Golden:
     if (golden.manifest["unit"], golden.config) != (unit, config):
-        raise Refused(f"{golden.name}: is no set of {unit} in configuration {config}")
+        raise Refused(f"{golden.name}: is not a set of {unit} in configuration {config}")
     return golden
 
 
 def _rows_that_differ(rows: answers.Answers, variant: other.Variant) -> int | None:
-    """Rows in which a device with the other answer differs; None where there is no such device."""
+    """Rows in which a device with the variant differs; None if there is no such device."""
     wrong = other.device(rows.unit, rows.config, [variant])
     if wrong is None:
         return None

@@ -1,7 +1,7 @@
-"""Faults of class `rounding`: the arithmetic below a readable unit rounds, saturates, fuses or adds in another way.
+"""Faults of class `rounding`: the arithmetic of a readable unit rounds, saturates, fuses or adds differently.
 
-One primitive of refemu.arith is exchanged while the readable unit runs. Which of them a unit uses is seen on the first
-cases: a device differs in what the unit does, and in nothing else.
+One primitive of refemu.arith is replaced while the readable unit runs. The first cases show which primitives the unit
+uses, so that a fault changes only computations of the unit.
 """
 
 import sys
@@ -23,7 +23,7 @@ _NAMES = {"order": "order", "fused": "fused", "separate": "fused", "wrap": "satu
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """Those of the primitives that the unit uses."""
+    """Faults of the primitives that the unit uses."""
     present = used(answers)
     for id, says, changes in library():
         first, mode = id.split("/")[:2]
@@ -69,7 +69,7 @@ _ORDERS: dict[str, Any] = {
 
 
 def rounded16(rule: str, x: np.ndarray, mode: fp16.Fp16Mode) -> np.ndarray:
-    """float32 or float64 rounded to fp16 values by another rule than to nearest even."""
+    """float32 or float64 rounded to fp16 values by a rule other than nearest even."""
     if mode != fp16.IEEE:
         return _round(x, mode)
     if rule in ("truncate", "flush", "saturate"):
@@ -94,7 +94,7 @@ def _other_mode(old: str, new: Any, mode: Any, thing: str) -> Any:
 
 
 def _reordered(order: Any, old: Any, terms: Any, *rest: Any, **named: Any) -> Any:
-    """Add in another order than is asked for; a tree inside lanes stays what it is."""
+    """Add in an order other than the requested one; a tree inside lanes is unchanged."""
     if isinstance(old, orders.Tree | orders.Halves):
         return _reduce(old, terms, *rest, **named)
     return _reduce(old, list(terms)[::-1], *rest, **named) if order is None else _reduce(order, terms, *rest, **named)

@@ -1,4 +1,4 @@
-"""Ids of cases that stay when others come and go: `edge/ties-of-either-sign/3`, and the case that an id names."""
+"""Ids of cases, stable when other cases are added or removed: `edge/ties-of-either-sign/3`."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,13 +7,13 @@ from typing import Any
 from refemu.arith.checks import Refused, lookup
 from refemu.arith.reader_errors import DIGITS
 
-WORDS = 6  #: of a reason that go into an id
+WORDS = 6  #: words of a reason in an id
 _ASIDE = re.compile(r"\[[^\]]*\]|\([^)]*\)|'s\b")  #: citations, parentheses
 _CLAUSE = re.compile(r"[,.;:]\s")
 
 
 def of_blocks(blocks: Iterable[tuple[str, str]]) -> list[str]:
-    """Ids of blocks of cases from kinds and reasons: the first words of a reason, numbered where two are alike."""
+    """Ids of blocks of cases from kinds and reasons: the first words of a reason, with numbers if two are equal."""
     ids: list[str] = []
     for kind, why in blocks:
         plain = f"{kind}/{_words(why)}"
@@ -42,7 +42,7 @@ def of_cases(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
 
 
 def row_of(manifest: Mapping[str, Any], id: str) -> int:
-    """First row of the case that `id` names: its id, or the number of its first row.
+    """First row of the case named by `id`: its id, or the number of its first row.
 
     Refused: no such case, with the nearest.
     """

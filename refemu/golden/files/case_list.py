@@ -1,4 +1,4 @@
-"""Paper and edge cases of a set as text, beside its arrays: what a review of a changed set reads."""
+"""Paper and edge cases of a set as text, for the review of a changed set."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -9,8 +9,8 @@ import numpy as np
 from refemu.golden.files import case_ids
 
 KINDS = ("paper", "edge")
-ROWS, WIDE = 2, 64  #: of a block that are written out, of one of WIDE words a row and more the first; then a digest
-WORDS = 3  #: of a port that are written out; of a wider one the first, and a digest of all
+ROWS, WIDE = 2, 64  #: rows of a block before a digest, one if a row has WIDE words or more
+WORDS = 3  #: words of a port; a wider one has these and a digest of all
 
 
 def render(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:

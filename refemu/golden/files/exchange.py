@@ -1,9 +1,9 @@
-"""Sets in the text forms of other harnesses, and devices' answers from them: TestFloat lines, CSV, JSON lines.
+"""Sets and devices' answers in text forms of other harnesses: TestFloat lines, CSV, JSON lines.
 
 `testfloat`: one row a line, hex words separated by spaces: stimulus, expected outputs, flags; lanes in order.
 `csv`: a header, one column per port and lane (`out.exponent.1`), decimal. `jsonl`: one object per row.
-All values are unsigned bit patterns. An answer needs the columns of the outputs only; a stimulus that it repeats must
-be that of the set.
+All values are unsigned bit patterns. An answer needs only the columns of the outputs; if it repeats the stimulus, that
+must be the set's.
 """
 
 import csv
@@ -24,7 +24,7 @@ _ROLES = {"stimulus": "in", "expected": "out", "state": "st"}
 
 
 class Column(NamedTuple):
-    """One lane of one array."""
+    """One lane of an array."""
 
     array: str  #: `out.exponent`
     lane: int  #: -1 where the array has one lane
@@ -47,7 +47,7 @@ def columns(golden: Golden, roles: Sequence[str] = tuple(_ROLES)) -> list[Column
 
 
 def export(golden: Golden, form: str) -> Iterator[str]:
-    """The lines of a set, each with its newline. form: one of FORMS."""
+    """The lines of a set with their newlines. form: one of FORMS."""
     return {"testfloat": _testfloat, "csv": _csv, "jsonl": _jsonl}[form](golden)
 
 
@@ -100,7 +100,7 @@ def _cases(golden: Golden) -> list[int]:
 
 
 def recognised(data: bytes, suffix: str) -> str:
-    """The form of an answer, "" if it is none of FORMS. suffix: of its file, such as ".csv"."""
+    """The form of an answer, "" if not in FORMS. suffix: of its file, such as ".csv"."""
     if suffix in (".csv", ".jsonl"):
         return suffix[1:]
     first = data.partition(b"\n")[0].strip()
@@ -108,20 +108,20 @@ def recognised(data: bytes, suffix: str) -> str:
 
 
 def read(data: bytes, form: str, golden: Golden, thing: str) -> dict[str, np.ndarray]:
-    """Arrays `out.*` (and `st.*`, where they are there) of an answer, by the set's names.
+    """Arrays `out.*` (and `st.*`, if present) of an answer, by the set's names.
 
-    Refused: lines that cannot be read, another number of rows, a stimulus that is not the set's, values beyond a port.
+    Refused: unreadable lines, a wrong number of rows, a different stimulus, or values beyond a port.
     """
     parse: Mapping[str, Callable[..., list[dict[str, int]]]]
     parse = {"testfloat": _read_testfloat, "csv": _read_csv, "jsonl": _read_jsonl}
     try:
         text = data.decode("ascii")
     except UnicodeDecodeError:
-        raise Refused(f"{thing}: is no ASCII text of form {form}") from None
+        raise Refused(f"{thing}: is not ASCII text of form {form}") from None
     with reading(thing, f"a text of form {form}"):
         rows = parse[form](text, golden, thing)
     if len(rows) != golden.rows:
-        raise Refused(f"{thing}: {len(rows)} rows, the set has {golden.rows}")
+        raise Refused(f"{thing}: has {len(rows)} rows, {golden.name} has {golden.rows}")
     every = columns(golden)
     present = [column for column in every if rows and column.name in rows[0]]
     arrays = {column.array for column in present}
@@ -151,11 +151,11 @@ def _column(column: Column, rows: Sequence[Mapping[str, int]], thing: str) -> np
 
 
 def _checked(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str) -> dict[str, np.ndarray]:
-    """The answers among `arrays`, after a look at the stimulus."""
+    """The answers among `arrays`, after a check of the stimulus."""
     for name, array in arrays.items():
         if name.startswith("in.") and not np.array_equal(array, golden.arrays[name]):
             unlike = (array != golden.arrays[name]).reshape(golden.rows, -1).any(axis=1)
-            raise Refused(f"{thing}: its stimulus {name} is not that of {golden.name} from row {int(unlike.argmax())}")
+            raise Refused(f"{thing}: its stimulus {name} differs from {golden.name}'s from row {int(unlike.argmax())}")
     return {name: array for name, array in arrays.items() if not name.startswith("in.")}
 
 
@@ -189,7 +189,7 @@ def _read_jsonl(text: str, golden: Golden, thing: str) -> list[dict[str, int]]:
             row = json.loads(line)
             groups = {group: dict(row[group]) for group in _ROLES.values() if group in row}
         except (ValueError, TypeError):
-            raise Refused(f"{thing}: row {number} is no JSON object with in, out, st: {line[:60]}") from None
+            raise Refused(f"{thing}: row {number} must be a JSON object with in, out, st, got {line[:60]}") from None
         rows.append(dict(_lanes(groups, number, thing)))
     return rows
 
@@ -207,4 +207,4 @@ def _integer(word: str, base: int, number: int, thing: str) -> int:
     try:
         return integer(word, base)
     except ValueError:
-        raise Refused(f"{thing}: row {number} holds {word[:60]!r}, which is no number") from None
+        raise Refused(f"{thing}: row {number} has {word[:60]!r}, which is not a number") from None

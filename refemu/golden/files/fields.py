@@ -1,6 +1,6 @@
 """Conversion between values at a port and the unsigned bit patterns of vectors.
 
-Files and pipes have an axis of lanes where there are several: `encode` drops the axis of one lane, `decode` adds it.
+Files and pipes have an axis of lanes only if there are several: `encode` drops the axis of one lane, `decode` adds it.
 """
 
 from typing import Any
@@ -28,11 +28,11 @@ def mask_of(bits: int) -> int:
 
 
 def encode(values: Any, port: Port, thing: str) -> np.ndarray:
-    """Bit patterns of `values` at `port`, in the port's dtype; of the same shape, without the axis of one lane.
+    """Bit patterns of `values` at `port`, in the port's dtype and the same shape without an axis of one lane.
 
-    values: integers or bools in the port's range, or for encodings f16 and f32 floats of just that type. The bits of a
-    NaN among floats are nobody's promise, so it becomes the canonical one; integers keep theirs (D-arith-1).
-    thing: what the messages start with. Refused: a value that does not fit, with its index.
+    values: integers or bools in the port's range, or for encodings f16 and f32 floats of exactly that type. The
+    bits of a NaN among floats depend on the processor, so it becomes the canonical one; integers are unchanged
+    (D-arith-1). thing: what the messages start with. Refused: a value that does not fit, with its index.
     """
     array = np.asarray(values)
     if port.lanes == 1:
@@ -54,7 +54,7 @@ def encode(values: Any, port: Port, thing: str) -> np.ndarray:
 
 
 def narrow(values: Any, port: Port) -> np.ndarray:
-    """Integers that fit `port` in the dtype of its values; anything else as it is, for `encode` to say what is wrong.
+    """Integers that fit `port`, in the dtype of its values; anything else unchanged, so that `encode` raises the error.
 
     values: an array of any shape and dtype. Returns the same shape.
     """
@@ -79,7 +79,7 @@ def _float_bits(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
 
 
 def holds_floats(port: Port) -> bool:
-    """Whether the words of a port are floats, so that some of them are NaN."""
+    """Whether the words of a port are floats, and so may be NaN."""
     return port.kind in _FLOATS
 
 
@@ -97,18 +97,18 @@ def is_nan(codes: np.ndarray, port: Port) -> np.ndarray:
 
 
 def canonical(codes: np.ndarray, port: Port) -> np.ndarray:
-    """`codes` with one NaN only: payload and sign of a NaN are the processor's, not the unit's (D-arith-1)."""
+    """`codes` with one NaN: its payload and sign depend on the processor, not on the unit (D-arith-1)."""
     strange = is_nan(codes, port)
     return np.where(strange, codes.dtype.type(_FLOATS[port.kind][2]), codes) if strange.any() else codes
 
 
 def stimulus(codes: np.ndarray, port: Port) -> np.ndarray:
-    """`codes` as sets and pipes send them: with one NaN, unless the unit tells one from another (D-arith-1)."""
+    """`codes` as sets and pipes send them: with one NaN, unless the unit distinguishes NaNs (D-arith-1)."""
     return codes if port.payload else canonical(codes, port)
 
 
 def decode(codes: np.ndarray, port: Port) -> np.ndarray:
-    """Values of bit patterns as the unit takes them: int64 for signed ports, else the unsigned codes themselves."""
+    """Values of bit patterns for a unit: int64 for signed ports, else the unsigned codes."""
     if port.lanes == 1:
         codes = codes[..., None]
     if not port.signed:

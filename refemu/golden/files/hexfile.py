@@ -1,6 +1,6 @@
 """Words for `$readmemh`: one per row, most significant digit first, and a sentinel of all ones at the end.
 
-The sentinel tells a bench that the file was found and is whole: `$readmemh` fails on neither.
+The sentinel shows a testbench that the file was found and is complete: `$readmemh` reports neither.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,7 +57,7 @@ def files(
 
 
 def care(entries: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """One mask per array of `entries`, all ones where the set has none; {} if it has none at all."""
+    """A mask for each array of `entries`, by default all ones; {} if the set has no masks."""
     if not any(f"{entry['name']}.care" in arrays for entry in entries):
         return {}
     return {
@@ -111,9 +111,9 @@ def _text(packed: np.ndarray, digits: int) -> bytes:
 def read(
     data: bytes, layout_: Sequence[Mapping[str, Any]], rows: int, thing: str
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Arrays by name from text in the form of `gold.mem`, and where a digit was x or z: name -> bits unknown.
+    """Arrays by name from text in the form of `gold.mem`, and by name the bits whose digits were x or z.
 
-    rows: words expected; the sentinel may follow. Refused: another number of words or digits, digits that are none.
+    rows: words expected; the sentinel may follow. Refused: a wrong number of words or digits, or an invalid digit.
     """
     digits, bits = -(-width(layout_) // 4), width(layout_)
     matrix = _digit_matrix(data, digits, thing)
@@ -126,7 +126,9 @@ def read(
                 f"got {bytes(matrix[rows]).decode('ascii', 'backslashreplace')}"
             )
     elif len(matrix) != rows:
-        raise Refused(f"{thing}: {len(matrix)} words, {rows} and one sentinel are needed: short or wrong file")
+        raise Refused(
+            f"{thing}: must have {rows} words and one sentinel, got {len(matrix)} words; the file is truncated or wrong"
+        )
     unknown = np.isin(matrix[:rows], np.frombuffer(b"xXzZ", np.uint8))
     known = np.where(unknown, ord("0"), matrix[:rows])
     values = _value(known)
@@ -153,7 +155,7 @@ def _digit_matrix(data: bytes, digits: int, thing: str) -> np.ndarray:
         word = line.partition(b"//")[0].strip().replace(b"_", b"")
         if word and len(word) != digits:
             shown = word[:40].decode("ascii", "backslashreplace")
-            raise Refused(f"{thing}: line {number} has {len(word)} digits, a word has {digits}: {shown}")
+            raise Refused(f"{thing}: line {number} must have {digits} digits, got {len(word)}: {shown}")
         if word:
             blocks.append(word)
     return np.frombuffer(b"".join(blocks), np.uint8).reshape(-1, digits)
@@ -167,7 +169,7 @@ def _require_digits(values: np.ndarray, matrix: np.ndarray, thing: str) -> None:
     bad = values > 15
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise Refused(f"{thing}: word {row} holds {chr(int(matrix[row, column]))!r}, which is no hex digit")
+        raise Refused(f"{thing}: word {row} has {chr(int(matrix[row, column]))!r}, which is not a hex digit")
 
 
 def _packed(nibbles: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Headers with counts, widths, offsets and parameters, for C (`<unit>_vec.h`) and SystemVerilog (`<unit>_vec.svh`).
 
-The first line of the `.svh` has the name and the digest of the set for benches to read as they run.
+The first line of the `.svh` has the name and digest of the set, which testbenches read when they run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _PREFIX = {"stimulus": "", "expected": "", "state": "ST_"}
 
 
 def files(manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """Both headers: file name -> content. They follow from the sealed manifest alone."""
+    """Both headers, from the sealed manifest alone: file name -> content."""
     unit = unit_name(manifest)
     return {f"{unit}_vec.h": _text(_c_lines(manifest)), f"{unit}_vec.svh": _text(_verilog_lines(manifest))}
 
@@ -94,7 +94,7 @@ def _upper(name: str) -> str:
 
 
 def _parameters(config: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """The unit's parameters: integers as they are, strings quoted, lists one by one."""
+    """The unit's parameters: integers unchanged, strings quoted, lists item by item."""
     for name, value in sorted(config.items()):
         label = f"{prefix}{name}".upper()
         if isinstance(value, Mapping):

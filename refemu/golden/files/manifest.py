@@ -1,6 +1,6 @@
-"""The manifest: canonical JSON, its hashes, and a reader that names every fault.
+"""The manifest: canonical JSON, its hashes, and a reader that names every error.
 
-Numbers are integers; a real number travels as its `float.hex()` string, so that no reader rounds it.
+Numbers are integers; a real number is a `float.hex()` string, so that no reader rounds it.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ _FLOAT_BITS = {"f16": 16, "f32": 32}
 
 
 class Damaged(Refused):
-    """A manifest of refemu that is not what was written: `check` reports it as a difference."""
+    """A manifest of refemu that was changed; `check` reports it as a difference."""
 
 
 def canonical(manifest: Mapping[str, Any]) -> bytes:
@@ -49,12 +49,12 @@ def sha256(data: bytes | memoryview) -> str:
 
 
 def array_sha256(array: np.ndarray) -> str:
-    """Digest of the C-order little-endian bytes of `array`; dtype and shape are checked apart."""
+    """Digest of the C-order little-endian bytes of `array`; dtype and shape are checked separately."""
     return sha256(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
 
 
 def self_sha256(manifest: Mapping[str, Any]) -> str:
-    """Digest of the canonical manifest without its own digest and without the versions that made it."""
+    """Digest of the canonical manifest without that digest and the versions that made it."""
     return sha256(canonical({name: value for name, value in manifest.items() if name not in _UNHASHED}))
 
 
@@ -64,7 +64,7 @@ def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """`value` in the types a manifest has: integers, strings, booleans, lists, objects with string keys.
+    """`value` in the types of a manifest: integers, strings, booleans, lists, objects with string keys.
 
     Floats become `float.hex()`, enums their value, dataclasses objects, None the string "none".
     """
@@ -86,25 +86,25 @@ def plain(value: Any) -> Any:
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [plain(item) for item in value]
-    raise RefusedType(f"manifest: a value of type {type(value).__name__} has no form in JSON: {value!r}")
+    raise RefusedType(f"manifest: a value of type {type(value).__name__} cannot be written as JSON, got {value!r}")
 
 
 def parse(data: bytes, thing: str) -> dict[str, Any]:
     """The manifest in `data`; thing: what the messages start with.
 
-    Raises Damaged where a manifest of refemu was changed (not JSON, not canonical, a wrong digest), and Refused where
-    it is none, or follows another schema.
+    Raises Damaged if a manifest of refemu was changed (not JSON, not canonical, a wrong digest), and Refused if it is
+    not refemu's or follows another schema.
     """
     try:
         return _parse(data, thing)
     except Damaged as error:
         if is_ours(data):
             raise
-        raise Refused(f"{error}; this is no manifest of refemu") from error
+        raise Refused(f"{error}; this is not a manifest of refemu") from error
 
 
 def is_ours(data: bytes) -> bool:
-    """Whether `data` looks like a manifest of refemu, be it damaged."""
+    """Whether `data` looks like a manifest of refemu, even if damaged."""
     return any(mark in data for mark in _MARKS)
 
 
@@ -126,7 +126,7 @@ def _parsed(data: bytes, thing: str) -> dict[str, Any]:
         raise Damaged(f"{thing}: a manifest is an object, got {type(manifest).__name__}")
     _require_schema(manifest, thing)
     if canonical(manifest) != data:
-        raise Damaged(f"{thing}: not in canonical form (sorted keys, ASCII, indent 1): it was edited by something else")
+        raise Damaged(f"{thing}: not in canonical form (sorted keys, ASCII, indent 1): something else edited it")
     if manifest.get("self_sha256") != (want := self_sha256(manifest)):
         raise Damaged(f"{thing}: self_sha256 is {manifest.get('self_sha256')}, the content has {want}")
     return validated(manifest, thing)
@@ -154,7 +154,7 @@ def _one_bit_apart(a: str, b: str) -> bool:
 
 
 def validated(manifest: dict[str, Any], thing: str) -> dict[str, Any]:
-    """`manifest` if it follows the schema and its cases cover its rows; else Damaged."""
+    """`manifest`, after a check that it follows the schema and its cases cover its rows; else raises Damaged."""
     import fastjsonschema
 
     try:
@@ -176,7 +176,7 @@ def _validator() -> Callable[[Any], Any]:
 
 
 def unit_name(manifest: Mapping[str, Any]) -> str:
-    """Name of a set's unit as files have it: of a plug-in's unit without its distribution."""
+    """Name of a set's unit in files: for a plug-in's unit, without its distribution."""
     return str(manifest["unit"]).rpartition("/")[2]
 
 
@@ -193,7 +193,7 @@ def _require_rows(manifest: dict[str, Any], thing: str) -> None:
     if ("/" in manifest["unit"]) != ("distribution_version" in manifest):
         raise Damaged(f"{thing}: distribution_version belongs to a unit of a distribution, got unit {manifest['unit']}")
     if rows < max(1, manifest["min_rows"]):
-        raise Damaged(f"{thing}: {rows} rows, at least {max(1, manifest['min_rows'])} are needed")
+        raise Damaged(f"{thing}: must have at least {max(1, manifest['min_rows'])} rows, got {rows}")
     for entry in manifest["cases"]:
         if entry["first"] != row:
             raise Damaged(f"{thing}: cases must follow each other: row {row} is next, got first {entry['first']}")
@@ -208,7 +208,7 @@ def _require_rows(manifest: dict[str, Any], thing: str) -> None:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return entries
 
 
@@ -217,7 +217,7 @@ def _no_float(text: str) -> Any:
 
 
 def array_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the faults in the arrays of a manifest that follows the schema."""
+    """Yield the errors in the arrays of a manifest that follows the schema."""
     entries = {entry["name"]: entry for entry in manifest["arrays"]}
     if len(entries) < len(manifest["arrays"]):
         yield "an array is listed twice"
@@ -231,7 +231,7 @@ def array_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
 def _faults_of(entry: Mapping[str, Any], entries: Mapping[str, Any], rows: int) -> Iterator[str]:
     role, bits, lanes = entry["role"], entry["bits"], entry["lanes"]
     if not re.fullmatch(_ARRAY_NAMES[role], entry["name"]):
-        yield f"is no name of an array of role {role}"
+        yield f"is not a name for an array of role {role}"
     shape = [rows, lanes] if lanes > 1 else [rows]
     if entry["shape"] != shape:
         yield f"shape must be {shape} for {rows} rows and {lanes} lanes, got {entry['shape']}"
@@ -245,4 +245,4 @@ def _faults_of(entry: Mapping[str, Any], entries: Mapping[str, Any], rows: int) 
     if role == "mask":
         masked = entries.get(entry["name"].removesuffix(".care"))
         if masked is None or (masked["bits"], masked["lanes"]) != (bits, lanes):
-            yield "is no mask of an array with as many bits and lanes"
+            yield "is not the mask of an array with as many bits and lanes"

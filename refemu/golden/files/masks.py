@@ -1,6 +1,6 @@
 """Masks of the bits that count, and the one comparison of bits under a mask.
 
-A mask is 0 or all ones of its port. A unit that leaves some bits of a port open says which and why in `partial_care`.
+A mask is 0 or all ones of its port. A unit may leave single bits of a port open; `partial_care` says which and why.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ from refemu.units.unit import AnyUnit, Config
 
 
 def of_result(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Masks that `unit` states for a Result: array name -> bit patterns, of the shape of that array in the Result.
+    """Masks of `unit` for a Result: array name -> bit patterns in the shape of that array in the Result.
 
-    Refused: masks of no output, of another shape, and partial ones without a reason.
+    Refused: a mask of an unknown output, of another shape, or a partial one without a reason.
     """
     if unit.care is None:
         return {}
@@ -38,7 +38,7 @@ def of_result(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], r
 
 
 def widened(mask: Any, port: Port, partial: str, thing: str) -> np.ndarray:
-    """A mask in the dtype of the port's bit patterns: True becomes all ones of the port, integers stay as they are.
+    """A mask in the dtype of the port's bit patterns: True becomes all ones of the port, integers are unchanged.
 
     partial: why bits of one lane are left open one by one, "" if they never are. thing: what the messages start with.
     """
@@ -53,12 +53,13 @@ def widened(mask: Any, port: Port, partial: str, thing: str) -> np.ndarray:
 
 
 def require_whole(mask: np.ndarray, bits: int, partial: str, thing: str) -> None:
-    """Refuse a mask that is neither 0 nor `bits` ones somewhere, unless `partial` says why."""
+    """Require masks of 0 or `bits` ones, unless `partial` is a reason."""
     some = (mask != 0) & (mask != mask.dtype.type(fields.mask_of(bits)))
     if some.any() and not partial:
         index = first_index(some)
         raise Refused(
-            f"{thing}: must be 0 or all {bits} ones unless a reason is stated, got {int(mask[index]):#x}{at(index)}"
+            f"{thing}: must be 0 or all {bits} ones unless `partial_care` has a reason, "
+            f"got {int(mask[index]):#x}{at(index)}"
         )
 
 
@@ -70,10 +71,10 @@ def differing(
     unknown: np.ndarray | None = None,
     any_nan: bool = False,
 ) -> np.ndarray:
-    """The bits that count in which `got` differs from `want`: bit patterns of their shape, 0 where nothing is wrong.
+    """The bits that count in which `got` differs from `want`: bit patterns in their shape, 0 if equal.
 
-    mask: bits that count, by default all. unknown: bits of `got` that are x or z, which are never right. any_nan:
-    whether at a port of floats any NaN is as good as another (D-arith-1).
+    mask: bits that count, by default all. unknown: bits of `got` that are x or z, which always differ. any_nan:
+    whether NaNs count as equal at a port of floats (D-arith-1).
     """
     if any_nan:
         want, got = fields.canonical(want, port), fields.canonical(got, port)
@@ -84,6 +85,6 @@ def differing(
 
 
 def remark(names: Iterable[str]) -> str:
-    """The end of a verdict in which any NaN was taken for any NaN in these arrays or ports; "" if there are none."""
+    """The end of a result line if NaNs counted as equal in these arrays or ports, else ""."""
     listed = ", ".join(names)
-    return f"; any NaN was taken for any NaN in {listed}" if listed else ""
+    return f"; NaNs count as equal in {listed}" if listed else ""

@@ -1,7 +1,7 @@
-"""The .npz of a set: a writer whose bytes depend on the arrays only, and a reader that trusts nothing.
+"""The .npz of a set: a writer whose bytes depend on the arrays alone, and a reader that checks everything.
 
-Stored: zlib's output depends on its build. Sets in git are deflated by hand (`deflated`), to a fourth of their size;
-readers take both, and `check` compares the arrays of such a file.
+Members are stored, since zlib's output depends on its build. Sets in git are deflated by hand (`deflated`), to a
+fourth of their size; readers take both, and `check` compares the arrays of a deflated file.
 """
 
 import io
@@ -15,8 +15,8 @@ from refemu.arith.archive import NAME, Archive, Header
 from refemu.arith.checks import Refused
 
 __all__ = ["NAME", "Archive", "Header", "deflated", "read", "stored", "to_bytes", "write"]
-_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can hold: sets carry no dates
-_UNIX, _RW_R_R = 3, 0o100644 << 16  # "created by" and mode, else taken from the machine
+_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip: sets have none
+_UNIX, _RW_R_R = 3, 0o100644 << 16  # "created by" and mode, by default the machine's
 
 
 def to_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
@@ -33,9 +33,9 @@ def deflated(data: bytes, thing: str) -> bytes:
 
 
 def stored(data: bytes, like: bytes, thing: str) -> bytes:
-    """What `to_bytes` gives for the arrays of an .npz whose members are all deflated; any other file as it is.
+    """`to_bytes` of the arrays of an .npz whose members are all deflated; any other file unchanged.
 
-    like: an .npz of arrays that these should be. Nothing is inflated before every header is as there.
+    like: an .npz of the expected arrays. Nothing is inflated unless every header equals the one in `like`.
     """
     try:
         archive, wanted = Archive(data, thing), Archive(like, thing)

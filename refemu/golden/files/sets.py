@@ -1,4 +1,4 @@
-"""A set of golden vectors in memory: manifest and arrays, from and to the files of its directory."""
+"""A set of golden vectors in memory: manifest and arrays, read from and written to its directory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MANIFEST, VECTORS, LISTING = "manifest.json", "vectors.npz", "cases.txt"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Golden:
-    """Set of golden vectors that was checked."""
+    """Set of golden vectors, checked."""
 
     manifest: Mapping[str, Any]  #: contents of manifest.json
     arrays: Mapping[str, np.ndarray]  #: by name, unsigned integers, read-only
@@ -98,7 +98,7 @@ class Golden:
         return int(row - (row - entry["first"]) % entry["rows"])
 
     def case_id(self, row: int) -> str:
-        """Id of the case that holds a row, which stays when other cases come and go.
+        """Id of the case that holds a row, stable when other cases are added or removed.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Golden:
 
 
 def load(path: str | Path) -> Golden:
-    """Load a set, with every check of its manifest and hashes. Nothing is ever unpickled.
+    """Load a set and check its manifest and hashes. Nothing is unpickled.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def load(path: str | Path) -> Golden:
     Raises
     ------
     Refused
-        There is no manifest, its schema is unknown, it was changed, or the vectors are not exactly the arrays it lists.
+        The manifest is missing, changed or of an unknown schema, or the vectors are not exactly the arrays it lists.
     """
     folder = Path(path)
     folder = folder.parent if folder.name == MANIFEST else folder
@@ -152,7 +152,7 @@ def load(path: str | Path) -> Golden:
 
 
 def arrays_of(manifest: Mapping[str, Any], data: bytes, thing: str) -> dict[str, np.ndarray]:
-    """The arrays in the bytes of an .npz, in the manifest's order, if they are exactly those of `manifest`."""
+    """The arrays in the bytes of an .npz, which must be exactly those of `manifest`, in its order."""
     archive = npz.Archive(data, thing)
     listed = {entry["name"]: entry for entry in manifest["arrays"]}
     for word, names in (
@@ -188,9 +188,9 @@ def _require_as_listed(array: np.ndarray, entry: Mapping[str, Any], thing: str) 
 def render(
     manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray], hex: bool = False, bin: bool = False
 ) -> dict[str, bytes]:
-    """Every file of a set, path inside its directory -> content; the manifest gets its exports and its digest.
+    """Every file of a set: path in its directory -> content. The manifest gets its exports and its digest.
 
-    manifest, arrays: as `build.build` returns them. hex, bin: whether to export `hex/`, `bin/`; with either, headers.
+    manifest, arrays: from `build.build`. hex, bin: whether to export `hex/` or `bin/`, both with headers.
     """
     files: dict[str, bytes] = {VECTORS: npz.to_bytes(arrays)}
     if any(entry["kind"] in case_list.KINDS for entry in manifest["cases"]):
@@ -227,12 +227,12 @@ def _raw(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:
 
 
 def _with_first(manifest: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`arrays`, and for a unit with registers `first`, as on top of the words of `stim.mem`."""
+    """`arrays`, and for a unit with registers `first`, the top bit of the words of `stim.mem`."""
     return {**arrays, **({"first": hexfile.case_starts(manifest)} if manifest["timing"] == "event" else {})}
 
 
 def port_of(entry: Mapping[str, Any]) -> Port:
-    """The port that an item of the manifest's `arrays` describes, as files have it: one lane is a scalar."""
+    """The port of an item of the manifest's `arrays`; one lane is a scalar, as in files."""
     return Port(
         entry["name"].partition(".")[2] or entry["name"],
         entry["bits"],
@@ -274,10 +274,10 @@ def case_inputs(golden: Golden, case: int, unit: AnyUnit) -> tuple[str, dict[str
     Raises
     ------
     Refused
-        Another unit, or a row that begins no case.
+        Another unit, or a row that is not the first of a case.
     """
     if golden.manifest["unit"] != unit.key:
-        raise Refused(f"{golden.name}: holds cases of {golden.manifest['unit']}, not of {unit.key}")
+        raise Refused(f"{golden.name}: must be a set of {unit.key}, got one of {golden.manifest['unit']}")
     if golden.case(case) != case:
         raise Refused(f"{golden.name}: row {case} is inside case {golden.case(case)}; give {golden.case(case)}")
     rows = golden.entry(case)["rows"]

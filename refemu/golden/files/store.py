@@ -1,4 +1,4 @@
-"""Directories of sets on disk: replaced as a whole or not at all, and never anything that refemu did not write."""
+"""Directories of sets on disk: replaced completely or not at all, and only if refemu wrote them."""
 
 import contextlib
 import os
@@ -16,13 +16,13 @@ _OURS = re.compile(
     r"|include/[a-z0-9_]+_vec\.s?v?h"
 )
 _SET = r"[A-Za-z0-9_.-]+"  # the folder of a set, or of a shard of a campaign
-_LEFT = re.compile(rf"\.{_SET}\.(new|gone)-[a-z0-9_]+")  # a set in the making, a set on its way out
-_REPLACED = re.compile(rf"\.({_SET})\.old")  # a set that a run moved away to put the new one there
-_ADVICE = "nothing was changed. Choose another folder, or move that away"
+_LEFT = re.compile(rf"\.{_SET}\.(new|gone)-[a-z0-9_]+")  # a set being written or deleted
+_REPLACED = re.compile(rf"\.({_SET})\.old")  # a set that a run renamed to make way for the new one
+_ADVICE = "nothing was changed; choose another folder, or move that file away"
 
 
 def names(folder: Path) -> list[str]:
-    """Every file below `folder`, as a path inside it with `/`, sorted; folders that are empty end in `/`."""
+    """Paths of all files in `folder` with `/`, sorted; empty folders end in `/`."""
     names = []
     for path in sorted(folder.rglob("*")):
         if not path.is_dir() or path.is_symlink():
@@ -33,27 +33,27 @@ def names(folder: Path) -> list[str]:
 
 
 def read(folder: Path) -> dict[str, bytes]:
-    """All files of the set in `folder`: name -> content; an empty folder is an empty content under `name/`."""
+    """All files of the set in `folder`: name -> content; an empty folder is `name/` with empty content."""
     return {name: b"" if name.endswith("/") else (folder / name).read_bytes() for name in names(folder)}
 
 
 def require_replaceable(folder: Path) -> None:
-    """Refuse to replace what refemu did not make: a file, a link, a folder with anything but the files of a set."""
+    """Require a folder that refemu may replace: absent, empty, or with the files of a set only."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise Refused(f"{folder}: is not a directory; a set needs one of its own")
+        raise Refused(f"{folder}: is not a directory; choose a directory for the set")
     present = names(folder) if folder.exists() else []
     foreign = [name for name in present if not _OURS.fullmatch(name) or (folder / name).is_symlink()]
     if foreign:
-        raise Refused(f"{folder}: holds {foreign[0]}, which refemu did not make; {_ADVICE}")
+        raise Refused(f"{folder}: has {foreign[0]}, which refemu did not write; {_ADVICE}")
     if present and not (MANIFEST in present and manifest.is_ours((folder / MANIFEST).read_bytes())):
-        raise Refused(f"{folder}: holds {present[0]} but no manifest of refemu; {_ADVICE}")
+        raise Refused(f"{folder}: has {present[0]} but no manifest of refemu; {_ADVICE}")
 
 
 def replace(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Make `folder` hold exactly `files`: written beside it under another name, then renamed.
+    """Replace the contents of `folder` by `files`: written next to it under another name, then renamed.
 
-    A failure or an interrupt before the end leaves the old set. Refused: a folder that `require_replaceable` refuses,
-    and what the file system refuses (no space, no permission), with what to do.
+    A failure or an interrupt before the end leaves the old set. Refused: a folder that `require_replaceable` rejects,
+    or an error of the file system, with advice.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -72,9 +72,9 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write single files, each as `scratch.write_file` does: whole, or what was there before.
+    """Write single files with `scratch.write_file`: each completely, or the old one is unchanged.
 
-    Refused: a folder, before anything is written, and what the file system refuses, with the path.
+    Refused: a folder, before anything is written, or an error of the file system, with the path.
     """
     for path in files:
         if path.is_dir():
@@ -94,7 +94,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         with path.open("wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())  # a full disk speaks up here, not after the old set is gone
+            os.fsync(stream.fileno())  # a full disk raises here, before the old set is gone
 
 
 def _umask() -> int:
@@ -104,7 +104,7 @@ def _umask() -> int:
 
 
 def _swap(fresh: Path, folder: Path) -> None:
-    """Put `fresh` where `folder` is. Between the two renames the old set has only its other name; see `recover`."""
+    """Put `fresh` in the place of `folder`. Between two renames the old set has only its other name; see `recover`."""
     with scratch.alone(folder.parent):
         if not folder.exists():
             fresh.rename(folder)
@@ -116,7 +116,7 @@ def _swap(fresh: Path, folder: Path) -> None:
         except BaseException:
             old.rename(folder)
             raise
-        with contextlib.suppress(OSError):  # the new set stands; a later run drops the old one
+        with contextlib.suppress(OSError):  # the new set is in place; a later run drops the old one
             _drop(old, folder)
 
 
@@ -129,9 +129,9 @@ def _drop(old: Path, folder: Path) -> None:
 
 
 def recover(folder: Path) -> None:
-    """Put an old set back that a killed run left under its other name, or drop it where the new one stands.
+    """Restore an old set that a killed run left under its other name, or drop it if the new one exists.
 
-    Refused: other things under that name.
+    Refused: something else has that name.
     """
     old = _old(folder)
     if not (old.is_dir() or old.is_symlink()):
@@ -144,7 +144,7 @@ def recover(folder: Path) -> None:
 
 
 def sweep(parent: Path) -> None:
-    """Delete or put back what killed runs left in `parent` under temporary names: sets in the making, sets replaced."""
+    """Delete or restore what killed runs left in `parent` under temporary names: new sets and replaced sets."""
     scratch.sweep(parent, _LEFT, _is_ours)
     if not _replaced(parent):
         return
@@ -154,14 +154,14 @@ def sweep(parent: Path) -> None:
 
 
 def _replaced(parent: Path) -> list[str]:
-    """Names of the sets in `parent` of which an old one lies under its other name."""
+    """Names of the sets in `parent` whose old version has its other name."""
     places = sorted(parent.iterdir()) if parent.is_dir() else []
     named = [(place, _REPLACED.fullmatch(place.name)) for place in places]
     return [match[1] for place, match in named if match and place.is_dir() and _is_ours(place)]
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether `folder` holds nothing but files of sets, perhaps not all of them, and no link."""
+    """Whether `folder` has only files of sets, not necessarily all of them, and no link."""
     return not folder.is_symlink() and all(name.endswith("/") or _is_of_a_set(folder, name) for name in names(folder))
 
 

@@ -1,9 +1,9 @@
-"""Waveforms: the states of a stepped unit as a Value Change Dump (IEEE 1364), the same bytes for the same states.
+"""Waveforms: the states of a stepped unit as a Value Change Dump (IEEE 1364); equal states give equal bytes.
 
-A port or register is one vector like the RTL's, `x[127:0]` with lane 0 lowest. A unit with registers has `clk` and two
-time units per event: at the first `clk` falls and the inputs change, at the second it rises and everything else
-changes. Of a unit without registers one time unit is one event. Names of events are numbers in the dump, for string
-variables are lost by some readers; the table beside it translates them (`View > Data Format > Translate Filter File`
+A port or register is one vector as in the RTL, `x[127:0]` with lane 0 lowest. A unit with registers has `clk` and two
+time units per event: at the first, `clk` falls and the inputs change; at the second, it rises and everything else
+changes. A unit without registers has one time unit per event. Names of events are numbers in the dump, since some
+readers lose string variables; a table next to the dump translates them (`View > Data Format > Translate Filter File`
 of GTKWave).
 """
 
@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from refemu.units.ports import Port, Ports
 from refemu.units.value_text import values_of
 
-EVENT = Port("event", 8, meaning="number of the event's name; see the table beside the dump")
+EVENT = Port("event", 8, meaning="number of the event's name; see the table next to the dump")
 CLOCK = Port("clk", 1, meaning="rises once per event")
 COUNTER_BITS = 64
 
 
 class Signal(NamedTuple):
-    """A variable of the dump: the port it shows, whether that is an input, and `wire` or `reg`."""
+    """A variable of the dump: its port, whether that is an input, and `wire` or `reg`."""
 
     port: Port
     early: bool = False
@@ -28,7 +28,7 @@ class Signal(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Of all lanes."""
+        """Bits of all lanes."""
         return self.port.bits * self.port.count
 
     def declared(self, at: int) -> str:
@@ -64,7 +64,7 @@ def _signals(ports: Ports, state: Any) -> Iterator[Signal]:
 
 
 def _changes(signals: Sequence[Signal], names: Sequence[str], states: Sequence[Any], clocked: bool) -> Iterator[str]:
-    """Every time and what changed at it; before a variable's first change it is unknown."""
+    """Every time and its changes; a variable is unknown before its first change."""
     shown: list[int | None] = [None] * len(signals)
     for event, state in enumerate(states):
         for edge in range(1 + clocked):

@@ -1,1 +1,1 @@
-"""Grades of stimuli: which wrong devices a set of golden vectors convicts, and which it lets pass."""
+"""Fault coverage of stimuli: the injected faults that a set of golden vectors detects and misses."""

@@ -1,4 +1,4 @@
-"""The cases that a stimulus lacks: few of the pool that convict every hole."""
+"""The cases that a stimulus lacks: a few of the pool that detect every missed fault."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +16,9 @@ from refemu.units.unit import Cases
 
 
 def write(grading: Grading, folder: Path) -> Path | None:
-    """Write a set of the cases that convict every hole into `folder`/<unit>-<config>/; None where there is no hole.
+    """Write cases that detect every missed fault into `folder`/<unit>-<config>/; None if no fault is missed.
 
-    Refused: a folder of that name that refemu did not make.
+    Refused: refemu did not write the folder of that name.
     """
     if not grading.telling:
         return None
@@ -33,12 +33,12 @@ def write(grading: Grading, folder: Path) -> Path | None:
 
 
 def cover(tells: np.ndarray) -> list[int]:
-    """Few columns of bool (faults, cases) that hold a True of every row: always the one that adds most, lowest first.
+    """A few columns of bool (faults, cases) with a True in every row: greedy, the lowest of equals first.
 
-    Refused: a row without any.
+    Refused: a row without a True.
     """
     if not tells.any(axis=1).all():
-        raise Refused("cover: every fault must be told by some case")
+        raise Refused("cover: some case must detect every fault, got none for one")
     left, chosen = tells, []
     while len(left):
         case = int(np.argmax(np.count_nonzero(left, axis=0)))
@@ -48,7 +48,7 @@ def cover(tells: np.ndarray) -> list[int]:
 
 
 def _by_case(telling: Sequence[np.ndarray], cases: np.ndarray) -> np.ndarray:
-    """Whether some row of a case tells: bool (faults, cases)."""
+    """Whether some row of a case detects a fault: bool (faults, cases)."""
     starts = np.flatnonzero(np.diff(cases, prepend=-1))
     return np.array([np.logical_or.reduceat(rows, starts) for rows in telling])
 
@@ -61,4 +61,4 @@ def _cases(answers: Answers, chosen: Sequence[int], name: str) -> Iterator[Cases
         first += count
         if some.size:
             inputs: Mapping[str, np.ndarray] = values(answers.unit, answers.config, block.pick(some))
-            yield Cases("model", f"convicts what {name} lets pass; from: {block.cases.why}", inputs)
+            yield Cases("model", f"detects what {name} misses; from: {block.cases.why}", inputs)

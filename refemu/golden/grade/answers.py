@@ -1,4 +1,4 @@
-"""The rows of a set as a bench holds them against a device: answers, the bits that count, where cases begin."""
+"""The rows of a set as a testbench compares them with a device: answers, the bits that count, starts of cases."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from refemu.units.unit import AnyUnit, Cases, Config
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Answers of a unit in one configuration to blocks of cases. Arrays of all rows have shape (rows, lanes)."""
+    """Answers of a unit in a configuration to blocks of cases. Arrays of all rows have shape (rows, lanes)."""
 
     unit: AnyUnit
     config: Config
     blocks: Sequence[Block]  #: not empty
-    spare: bool = False  #: of a pool: some cases of every block say more than all of the first
+    spare: bool = False  #: of a pool: a few cases of every block detect more than all cases of the first
 
     @cached_property
     def ports(self) -> dict[str, Port]:
@@ -30,7 +30,7 @@ class Answers:
 
     @cached_property
     def registers(self) -> dict[str, Port]:
-        """Registers that the rows hold, by name."""
+        """Registers in the rows, by name."""
         ports = {f"st.{port.name}": port for port in self.unit.ports(self.config).state}
         return {name: port for name, port in ports.items() if all(name in block.arrays for block in self.blocks)}
 
@@ -58,7 +58,7 @@ class Answers:
 
     @cached_property
     def cases(self) -> np.ndarray:
-        """Number of the case of each row; a combinational unit sees one stream, in which every row is a case."""
+        """Number of each row's case; a combinational unit sees one stream, in which every row is a case."""
         numbers, first = [], 0
         for block in self.blocks:
             cases, rows = block.shape
@@ -68,7 +68,7 @@ class Answers:
 
     @cached_property
     def before(self) -> np.ndarray:
-        """The row before each in its case, in the stream of a combinational unit; -1 for none."""
+        """The row before each row in its case, or in a combinational unit's stream; -1 for none."""
         rows = np.arange(self.rows) - 1
         if self.unit.timing == "event":
             rows[1:][self.cases[1:] != self.cases[:-1]] = -1
@@ -91,11 +91,11 @@ class Answers:
         return rows
 
     def differs(self, name: str, got: np.ndarray, lanes: slice = slice(None)) -> np.ndarray:
-        """Rows in which `got`, (rows, those lanes) of an output, is not the answer in a bit that counts: bool."""
+        """Rows in which `got`, (rows, those lanes) of an output, differs from the answer in a bit that counts: bool."""
         return np.asarray((((self.outputs[name][:, lanes] ^ got) & self.care[name][:, lanes]) != 0).any(axis=1))
 
     def stimulus(self, row: int) -> dict[str, list[str]]:
-        """Words at every input from the start of the row's case to the row, in hex, lane 0 first."""
+        """Words at every input from the start of a row's case up to the row, in hex, lane 0 first."""
         for block in self.blocks:
             cases, rows = block.shape
             if row < cases * rows:
@@ -134,12 +134,12 @@ def of_set(golden: sets.Golden) -> Answers:
 
 
 def of_cases(unit: AnyUnit, config: Config, cases: Iterable[Cases], *, spare: bool = False) -> Answers:
-    """Rows computed by the compiled twin."""
+    """Rows computed by the compiled form."""
     return Answers(unit, config, [evaluate(unit, config, each, compiled_from=1) for each in cases], spare)
 
 
 def values(unit: AnyUnit, config: Config, block: Block) -> dict[str, np.ndarray]:
-    """Stimulus of a block as its unit takes it: (cases, rows) and lanes, (cases,) where it has no events."""
+    """Stimulus of a block for its unit: (cases, rows) and lanes, or (cases,) without events."""
     decoded = {port.name: fields.decode(block.arrays[f"in.{port.name}"], port) for port in unit.ports(config).inputs}
     return decoded if unit.timing == "event" else {name: array[:, 0] for name, array in decoded.items()}
 

@@ -1,6 +1,6 @@
-"""Faults of class `decisions`: the other answers to each decision that the unit names, alone and two together.
+"""Faults of class `decisions`: the variants of each decision that the unit names, alone and in pairs.
 
-Two together where the device is compiled, that is where both change parameters: readable devices take too long.
+Only pairs of compiled devices, that is of variants that change parameters: readable devices take too long.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from refemu.units.variant import Device
 
 
 def faults(answers: Answers) -> Iterator[Fault]:
-    """Each device once, those left out that cannot be, or that are the set's own configuration."""
+    """Each device once, without impossible ones and the set's own configuration."""
     offered = answers.unit.variants
     pairs = (pair for pair in combinations(offered, 2) if pair[0].decision != pair[1].decision)
     seen = set()
@@ -36,7 +36,7 @@ def faults(answers: Answers) -> Iterator[Fault]:
 
 
 def _wrong(other: Device, answers: Answers) -> np.ndarray:
-    """Rows that differ; of a device that runs readably those of the first part of the stimulus that has some."""
+    """Rows that differ; for a readable device, those in the first part of the stimulus with any."""
     if _is_compiled(other):
         return device.wrong(answers, other)
     different, refusal, taken = np.zeros(answers.rows, np.bool_), None, False

@@ -1,4 +1,4 @@
-"""Devices that run: the unit under another configuration, or with other inputs than the bench drives."""
+"""Devices that run: the unit in another configuration, or with inputs other than the testbench's."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -73,13 +73,13 @@ def _parts(
 
 
 def readable(unit: AnyUnit, answers: Answers, block: Block) -> Block:
-    """What the readable form of `unit` answers to the stimulus of a block of `answers`."""
+    """Answers of the readable form of `unit` to the stimulus of a block of `answers`."""
     cases = Cases(block.cases.kind, block.cases.why, values(answers.unit, answers.config, block))
     return evaluate(unit, answers.config, cases, compiled_from=sys.maxsize)
 
 
 def kept(answers: Answers) -> np.ndarray:
-    """Rows in which a device differs that keeps its state over case starts, in the order of the set: bool (rows,)."""
+    """Rows in which a device without resets between cases differs, in the order of the set: bool (rows,)."""
     blocks = [values(answers.unit, answers.config, block) for block in answers.blocks]
     joined = {
         name: np.concatenate([inputs[name].reshape(1, -1, *inputs[name].shape[2:]) for inputs in blocks], axis=1)
@@ -99,7 +99,7 @@ def kept(answers: Answers) -> np.ndarray:
 
 
 def unlike(answers: Answers, block: Block, got: Block) -> np.ndarray:
-    """Rows of a block in which a bit that counts of some output is not the answer: bool (cases * rows,)."""
+    """Rows of a block in which an output differs from the answer in a bit that counts: bool (cases * rows,)."""
     different = np.zeros(block.shape[0] * block.shape[1], np.bool_)
     for name, port in answers.ports.items():
         bits = (block.arrays[name] ^ got.arrays[name]) & block.mask(name, port.bits)

@@ -1,4 +1,4 @@
-"""Grades of sets and of stimuli of one's own, from their files, and sets of the rows that they lack."""
+"""Fault coverage of sets and of users' stimuli, from their files, and sets of the rows that they lack."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -29,7 +29,7 @@ def grade_set(
     missing: str | Path | None = None,
     every: bool = False,
 ) -> Grade:
-    """Grade a golden set by the wrong devices that it convicts.
+    """Measure the fault coverage of a golden set.
 
     Parameters
     ----------
@@ -38,16 +38,16 @@ def grade_set(
     classes : sequence of str, optional
         Fault classes; by default all.
     pool : int
-        Random rows beside the set that tell a hole from a fault that nothing may show, at least.
+        Least number of random rows outside the set that distinguish missed from equivalent faults.
     missing : str or Path, optional
-        Folder for a set of the cases that convict every hole, `missing`/<unit>-<config>/.
+        Folder for a set of cases that detect every missed fault, `missing`/<unit>-<config>/.
     every : bool
-        Of class `model` all mutants, not a sample of 300.
+        Try all mutants of class `model`, not a sample of 300.
 
     Returns
     -------
     Grade
-        Counts by class, and every fault that the set lets pass.
+        Counts by class, and every fault that the set does not detect.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def grade_stimulus(
     missing: str | Path | None = None,
     every: bool = False,
 ) -> Grade:
-    """Grade a stimulus of one's own: is it good enough, and what does it miss?
+    """Measure the fault coverage of a user's stimulus.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ def grade_stimulus(
     Returns
     -------
     Grade
-        Counts by class, and every fault that the stimulus lets pass.
+        Counts by class, and every fault that the stimulus does not detect.
 
     Raises
     ------
     Refused
-        The file is damaged, lacks an input, has no rows, or holds values that the unit does not take.
+        The file is damaged, lacks an input, has no rows, or has invalid values.
     """
     descriptor, name = units.choose(unit, config)
     chosen = descriptor.config(name)
@@ -124,7 +124,7 @@ def _cases(unit: AnyUnit, config: Config, arrays: Mapping[str, np.ndarray], thin
     missing = [f"in.{port.name}" for port in ports if f"in.{port.name}" not in arrays]
     if missing:
         got = ", ".join(sorted(name for name in arrays if name.startswith("in."))) or "none"
-        raise Refused(f"{thing}: inputs of {unit.name} are missing: {', '.join(missing)}; it has {got}")
+        raise Refused(f"{thing}: must have all inputs of {unit.name}, got {got}; add {', '.join(missing)}")
     inputs = {port.name: _values(arrays[f"in.{port.name}"], port, thing) for port in ports}
     rows = len(inputs[ports[0].name])
     for port in ports:
@@ -143,7 +143,7 @@ def _cases(unit: AnyUnit, config: Config, arrays: Mapping[str, np.ndarray], thin
 
 
 def _values(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
-    """Values of a port from its values, or from its bit patterns where it is signed and they are unsigned."""
+    """Values of a port from values, or from bit patterns if they are unsigned and the port is signed."""
     lanes = (port.count,) if port.count > 1 else ()
     if array.shape[1:] != lanes:
         raise Refused(f"{thing}: in.{port.name} must have shape (rows{', lanes' * bool(lanes)}), got {array.shape}")

@@ -1,4 +1,4 @@
-"""Grade of a stimulus: faults counted by class and verdict, and every one that it lets pass."""
+"""Grade of a stimulus: faults counted by class and result, and every fault that it does not detect."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Literal, TypeAlias
 
 from refemu.golden.faults.fault import FaultClass
 
-GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: share convicted of a class that passes, where not all must be
+GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: least coverage of a class, if not 1
 
 Outcome: TypeAlias = Literal["missed", "undecided", "raised"]  #: of a fault that is not convicted
 
 
 @dataclass(frozen=True)
 class Survivor:
-    """A fault that no row of the stimulus convicts."""
+    """A fault that no row of the stimulus detects."""
 
     klass: FaultClass  #: class of the fault
     id: str  #: stable
@@ -25,17 +25,17 @@ class Survivor:
 
 @dataclass(frozen=True)
 class Counts:
-    """Faults of one class by verdict."""
+    """Numbers of faults of one class by result."""
 
     faults: int  #: tried
-    detected: int  #: of them, seen by some row
-    missed: int  #: not seen, though another legal row shows them
-    undecided: int  #: shown by no row that was tried
-    raised: int  #: their device takes no case
+    detected: int  #: detected by some row
+    missed: int  #: missed: only another legal row detects them
+    undecided: int  #: equivalent or unknown: no row tried detects them
+    raised: int  #: untested: no case is valid for their device
 
     @property
     def grade(self) -> float | None:
-        """Share convicted of what is known to be wrong, 0 to 1; None where nothing is."""
+        """Coverage: detected among detected and missed faults, 0 to 1; None if there are none."""
         known = self.detected + self.missed
         return self.detected / known if known else None
 
@@ -47,18 +47,18 @@ class Grade:
     set: str  #: name of the set, or of the file
     unit: str  #: name of the unit
     config: str  #: name of the configuration
-    rows: int  #: of the stimulus
-    pool: int  #: rows that decided between holes and undecided faults; 0 if none was needed
+    rows: int  #: rows of the stimulus
+    pool: int  #: other rows that distinguish missed from equivalent faults; 0 if none was needed
     classes: Mapping[FaultClass, Counts]  #: in the order of the library
-    survivors: Sequence[Survivor]  #: faults that are not convicted, class by class
+    survivors: Sequence[Survivor]  #: faults that are not detected, class by class
     #: by output and register: bits of all lanes; seen 0, 1, rising, falling where they count
     toggle: Mapping[str, Mapping[str, int]]
-    decisions: Mapping[str, int]  #: by decision with alternatives: rows that tell some of them, at least
-    flags: Mapping[str, int]  #: rows with each flag, and with every two of them, "a+b"
+    decisions: Mapping[str, int]  #: by decision with variants: least number of rows that detect some of them
+    flags: Mapping[str, int]  #: rows with each flag, and with each pair of flags, "a+b"
 
     @property
     def passes(self) -> bool:
-        """Whether every class reaches its gate: no hole, or the share of GATES."""
+        """Whether every class meets its threshold: no missed fault, or the coverage of GATES."""
         return all(
             not counts.missed or (klass in GATES and (counts.grade or 0) >= GATES[klass])
             for klass, counts in self.classes.items()

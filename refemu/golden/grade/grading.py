@@ -1,8 +1,8 @@
-"""The grading of a stimulus: every fault of the library is tried on it, and what passes on the rows of the pool.
+"""Fault simulation: every fault of the library is tried on the stimulus, and undetected faults on the rows of a pool.
 
-A fault is convicted if some bit that counts differs in some row. Of the others, one is a hole if a row of the pool
-tells it: edge, exhaustive and random cases that are legal and not of the set. Where none of these rows tells, the fault
-is undecided: perhaps no stimulus can. A device that takes no case of the stimulus is counted apart, as raised.
+A fault is detected if a bit that counts differs in some row. Otherwise it is missed if a row of the pool detects it:
+legal edge, exhaustive and random cases outside the set. If no row of the pool does, it is equivalent or unknown. A
+fault is untested if no case of the stimulus is valid for its device.
 """
 
 import sys
@@ -25,23 +25,23 @@ LIBRARY: Mapping[FaultClass, Faults] = {**STRUCTURE, "decisions": decisions.faul
 
 
 class Grading:
-    """A stimulus, and the rows of a pool that tell what it lets pass."""
+    """A stimulus, and a pool of rows for the faults that it does not detect."""
 
     def __init__(
         self, name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None = None, every: bool = False
     ) -> None:
         """Try every fault of `classes`, by default of QUICK.
 
-        name: of the set, for people. every: all mutants of class model, not a sample. Refused: an unknown class.
+        name: of the set. every: try all mutants of class model, not a sample. Refused: an unknown class.
         """
         self.stimulus, self.pool = stimulus, pool
         self._library: dict[FaultClass, Faults] = dict(LIBRARY)
         if every:
             self._library["model"] = partial(model.faults, sample=sys.maxsize)
-        self._decisions: dict[str, np.ndarray] = {}  #: bool per row: tells some alternative of the decision
-        self.telling: list[np.ndarray] = []  #: of every hole, bool per row of the pool
+        self._decisions: dict[str, np.ndarray] = {}  #: bool per row: detects some variant of the decision
+        self.telling: list[np.ndarray] = []  #: for every missed fault, bool per row of the pool
         chosen = [_known(each) for each in classes] if classes else QUICK
-        with np.errstate(all="ignore"):  # a wrong device may divide by 0
+        with np.errstate(all="ignore"):  # a faulty device may divide by 0
             graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
         self.grade = Grade(
             name,
@@ -64,7 +64,7 @@ class Grading:
         return Counts(len(tried), len(tried) - len(of), missed, undecided, raised), survivors
 
     def _tried(self, klass: FaultClass, fault: Fault) -> Survivor | None:
-        """None for a fault that is convicted."""
+        """The record of an undetected fault, None if it is detected."""
         try:
             detecting = fault.wrong(self.stimulus)
             if fault.decision:
@@ -77,11 +77,11 @@ class Grading:
         try:
             wrong = fault.wrong(others)
         except (Refused, RefusedType) as error:
-            reason = f"the device takes none of {fault.tried(others)} other rows: {error}"
+            reason = f"all {fault.tried(others)} other rows are invalid for the device: {error}"
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
         telling = np.flatnonzero(wrong)
         if not telling.size:
-            reason = f"none of {fault.tried(others)} other rows tells"
+            reason = f"none of {fault.tried(others)} other rows detects it"
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
         self.telling.append(wrong)
         reason = f"{telling.size} of {fault.tried(others)} other rows tell"
@@ -89,14 +89,14 @@ class Grading:
 
 
 def _known(name: str) -> FaultClass:
-    """A class by its name; refused with the nearest one."""
+    """A class by its name. Refused: an unknown one, with the nearest."""
     return lookup("fault class", name, {str(each): each for each in CLASSES})
 
 
 def toggles(answers: Answers) -> dict[str, dict[str, int]]:
-    """By output and register: how many of its bits (of all lanes) are seen 0, 1, rising and falling where they count.
+    """By output and register: the number of bits (of all lanes) seen 0, 1, rising and falling where they count.
 
-    Registers that the rows do not hold, as those of old sets, are left out.
+    Registers that the rows lack, as in old sets, are omitted.
     """
     table = {}
     follows = answers.before >= 0
@@ -123,7 +123,7 @@ def _seen(answers: Answers) -> Iterator[tuple[str, Port, np.ndarray, np.ndarray]
 
 
 def flags(answers: Answers) -> dict[str, int]:
-    """Rows with each flag of the unit, and with every two of them in one row, "a+b"."""
+    """Rows with each flag of the unit, and with each pair of flags, "a+b"."""
     words = np.concatenate([block.flags.reshape(-1) for block in answers.blocks])
     rows = {name: (words >> flag.bit & 1) == 1 for name, flag in answers.unit.flags.items()}
     table = {name: int(np.count_nonzero(there)) for name, there in rows.items()}

@@ -1,4 +1,4 @@
-"""The smallest subset found of a unit's cases that convicts all that the whole convicts: for gate-level simulation."""
+"""The smallest subset found of a unit's cases with the coverage of all: for gate-level simulation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,27 +23,27 @@ from refemu.units.unit import KINDS, AnyUnit, Cases, Config, Kind
 
 @dataclass(frozen=True)
 class Minimal:
-    """Set of few rows that convict as much as many."""
+    """Set of few rows with the coverage of many."""
 
-    name: str  #: of the set
+    name: str  #: name of the set
     path: str  #: its directory
-    rows_of_all: int  #: of the cases to choose from
-    rows: int  #: of the set
+    rows_of_all: int  #: rows of the cases to choose from
+    rows: int  #: rows of the set
 
 
 def generate_minimal(
     out: str | Path, units: Sequence[str | AnyUnit], kinds: Sequence[Kind] | None = None, seed: int = 0
 ) -> list[Minimal]:
-    """Write the smallest subset found of a unit's cases that convicts every wrong device that all of them convict.
+    """Write the smallest subset found of a unit's cases that detects every fault that all of them detect.
 
     Parameters
     ----------
     out : str or Path
         Folder of the sets, `out`/<unit>-<configuration>/.
     units : sequence of str or Unit
-        Units, in all their ready configurations or in one, as for `generate`.
+        Units in all their ready configurations or in one, as for `generate`.
     kinds : sequence of str, optional
-        Kinds of cases to choose from; by default all that no model makes.
+        Kinds of cases to choose from; by default all except "model".
     seed : int
         Seed of the random cases.
 
@@ -55,7 +55,7 @@ def generate_minimal(
     Raises
     ------
     Refused
-        A name is unknown, cases of a model are asked for, or a folder holds files that refemu did not make.
+        A name is unknown, cases of a model are requested, or a folder has files that refemu did not write.
     """
     wanted = list(kinds or KINDS[:-1])
     for kind in wanted:
@@ -85,10 +85,10 @@ def _count(unit: AnyUnit, cases: Sequence[Cases]) -> int:
 
 
 def subset(unit: AnyUnit, config: Config, cases: Sequence[Cases]) -> list[Cases]:
-    """Few of `cases` with the same grade in every quick class.
+    """A few of `cases` with the same coverage in every quick class.
 
-    A greedy cover of the faults by cases; then, as faults of order and reset need neighbours, the cases and their
-    predecessors that tell what the cover lost, until nothing is lost.
+    A greedy cover of the faults by cases. Since faults of order and reset need neighbours, cases and their predecessors
+    are then added that detect what the cover lost, until nothing is lost.
     """
     whole = answers_of.of_cases(unit, config, cases)
     tells = {fault: by_case for fault in _faults(whole) if (by_case := _by_case(fault, whole)).any()}
@@ -111,7 +111,7 @@ def _faults(answers: Answers) -> list[Fault]:
 
 
 def _by_case(fault: Fault, answers: Answers) -> np.ndarray:
-    """Whether some row of a case tells: bool (cases,)."""
+    """Whether some row of a case detects the fault: bool (cases,)."""
     starts = np.flatnonzero(np.diff(answers.cases, prepend=-1))
     try:
         return np.asarray(np.logical_or.reduceat(fault.wrong(answers), starts))
@@ -127,7 +127,7 @@ def _is_detected(fault: Fault, answers: Answers) -> bool:
 
 
 def _neighbours(telling: np.ndarray, chosen: set[int], count: int) -> set[int]:
-    """The first telling case that is not chosen together with its predecessor, and that; else the next of all cases."""
+    """The first detecting case not yet chosen with its predecessor, and that predecessor; else the next case."""
     pairs = ({case, max(case - 1, 0)} for case in telling.tolist())
     spare = {next((case for case in range(count) if case not in chosen), 0)}
     return next((pair for pair in pairs if not pair <= chosen), spare)

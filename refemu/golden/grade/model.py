@@ -1,8 +1,8 @@
 """Faults of class `model`: the readable unit with one operator, constant, comparison, branch or statement changed.
 
-The unit's own modules are changed in memory, one place at a time, and imported anew in place of the right ones; files
-stay as they are. A change on a line that the stimulus does not reach is not run. A mutant that raises, or takes many
-times as long as the unit, is counted as raised.
+The unit's own modules are changed in memory, one place at a time, and imported in place of the right ones; files are
+unchanged. A change on a line that the stimulus does not reach is not run. A mutant that raises, or takes many times as
+long as the unit, is untested.
 """
 
 import ast
@@ -24,13 +24,13 @@ from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.units.unit import AnyUnit, Kind
 
 OWN: tuple[Kind, ...] = ("paper", "edge", "random")
-SAMPLE = 300  #: mutants of a unit, at most
+SAMPLE = 300  #: most mutants of a unit
 
 
 def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
     """Mutants of the unit's readable modules: all, or a seeded sample, in the order of the sources.
 
-    Only where cases of the unit's own come by: what draws, refuses or composes otherwise makes no bit of a set.
+    Only in code that the unit's own cases reach: code that draws, validates or composes changes no bit of a set.
     """
     reached = _executed(_own_cases(answers)).lines | _executed(answers).lines
     places = [
@@ -47,7 +47,7 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
 
 
 def _places(unit: AnyUnit, source: str) -> list[Mutation]:
-    """Changes of what computes: not of the descriptor, nor of functions that tell flags, masks, ports, legal inputs."""
+    """Changes of computing code: not of the descriptor, nor of functions for flags, masks, ports and valid inputs."""
     aside = {getattr(part, "__name__", "") for part in (unit.ports, unit.mark, unit.care, unit.legal)}
     passed: set[int] = set()
     for node in ast.parse(source).body:
@@ -60,7 +60,7 @@ def _places(unit: AnyUnit, source: str) -> list[Mutation]:
 
 
 def _drawn(label: str, count: int, sample: int) -> list[int]:
-    """Numbers below `count` in order: those with the smallest words of the sequence `label`."""
+    """Ascending numbers below `count`: those with the smallest words of the sequence `label`."""
     if count <= sample:
         return list(range(count))
     words = prng.words(prng.stream(f"grade/model/{label}", 0), 0, count)
@@ -72,7 +72,7 @@ def _line(text: str) -> str:
 
 
 def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
-    """Rows that differ in the first part of the stimulus that has some."""
+    """Rows that differ, in the first part of the stimulus with any."""
     source, different = path.read_text(), np.zeros(answers.rows, np.bool_)
     right = _executed(answers)
     if not _reached(path, mutation, right.lines):
@@ -87,7 +87,7 @@ def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
                 different[first : first + len(rows)] = rows
                 if rows.any():
                     break
-    except Exception as error:  # whatever a wrong program does
+    except Exception as error:  # a mutant may raise anything
         raise Refused(f"{type(error).__name__}: {error}") from error
     return different
 
@@ -97,14 +97,14 @@ def _tried(answers: Answers) -> int:
 
 
 def _own_cases(answers: Answers) -> Answers:
-    """Cases of every kind that no model makes."""
+    """Cases of every kind except "model"."""
     unit, config = answers.unit, answers.config
     return answers_of.of_cases(unit, config, [case for kind in OWN for case in unit.stimuli(config, kind, 0)])
 
 
 @lru_cache(maxsize=4)
 def _executed(answers: Answers) -> Executed:
-    """A trace of the unit imported anew: what functions of its modules remember would hide their lines."""
+    """A trace of the unit, imported again since caches of its functions would hide their lines."""
     files = reimport.sources(answers.unit)
     code = compile(files[0].read_text(), str(files[0]), "exec")
     with reimport.mutated(answers.unit, files[0], code) as unit:
@@ -112,6 +112,6 @@ def _executed(answers: Answers) -> Executed:
 
 
 def _reached(path: Path, mutation: Mutation, lines: Lines) -> bool:
-    """Whether the statement of a change was run, or runs at every import."""
+    """Whether the statement of a change ran, or runs at every import."""
     statement = statements(path).get(mutation.line)
     return statement is None or any((str(path), line) in lines for line in statement)

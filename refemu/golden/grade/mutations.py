@@ -1,4 +1,4 @@
-"""Small changes of a Python source, by its syntax tree: where a wrong operator, constant or branch could stand."""
+"""Small changes of a Python source, by its syntax tree: wrong operators, constants, branches and others."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -25,13 +25,13 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitXor: ast.BitOr,
 }
 OTHER = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "all": "any", "any": "all"}
-#: no result depends on these: types, messages, what an import brings
+#: no result depends on these: types, messages, imports
 PASSED_OVER = (ast.JoinedStr, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A piece of a source and what stands there instead. start, end: offsets in its UTF-8 bytes."""
+    """A piece of a source and its replacement. start, end: offsets in its UTF-8 bytes."""
 
     kind: str
     line: int
@@ -47,7 +47,7 @@ class Mutation:
 
 
 def mutations(source: str) -> list[Mutation]:
-    """Every change of this module that a source has a place for, in order."""
+    """Every possible change of a source, in order."""
     text = source.encode()
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -137,7 +137,7 @@ def _statement(node: ast.AST) -> Change:
 
 
 def _default(node: ast.AST) -> Change:
-    """Another default of a parameter. Strings name choices that stand elsewhere, so they are left."""
+    """Another default of a parameter, except strings, which name choices defined elsewhere."""
     if isinstance(node, ast.arguments):
         for value in (*node.defaults, *node.kw_defaults):
             known: Any = value.value if isinstance(value, ast.Constant) else ""

@@ -1,4 +1,4 @@
-"""Legal rows of a unit beside those of a set: what they tell and the set does not is a hole of the set."""
+"""Legal rows of a unit outside a set: a fault that only they detect is one that the set misses."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,22 +8,22 @@ from refemu.golden.grade.answers import Answers
 from refemu.golden.make.generate import random_cases
 from refemu.units.unit import AnyUnit, Cases, Kind
 
-ROWS = 10_000  #: random rows, at least
+ROWS = 10_000  #: least number of random rows
 _KINDS: tuple[Kind, ...] = ("paper", "edge", "exhaustive")
 
 
 @dataclass(eq=False)
 class Pool:
-    """Legal rows of a unit in one configuration, computed when the first fault needs them."""
+    """Legal rows of a unit in a configuration, computed when a fault first needs them."""
 
     unit: AnyUnit
     config: str  #: name of a ready configuration
-    seed: int  #: of the random cases of the set; the pool's follow
+    seed: int  #: seed of the set's random cases; the pool has the next ones
     least: int = ROWS  #: random rows
 
     @cached_property
     def answers(self) -> Answers:
-        """Cases of every kind that no model makes, and random ones until there are enough rows."""
+        """Cases of every kind except "model", and random ones until there are enough rows."""
         config = self.unit.config(self.config)
         cases = [block for kind in _KINDS for block in self.unit.stimuli(config, kind, 0)]
         each = 0
@@ -35,7 +35,7 @@ class Pool:
 
     @property
     def rows(self) -> int:
-        """Rows so far: none until a fault needed them."""
+        """Number of rows so far, 0 until a fault needs them."""
         return self.answers.rows if "answers" in self.__dict__ else 0
 
 

@@ -1,7 +1,7 @@
 """Runs of the readable unit over a stimulus: the lines that it reaches, and the time of each part.
 
-A change on a line that no row reaches shows in no row, and a mutant that takes many times as long as the unit does not
-end. Only the unit's own sources are traced.
+No row detects a change on a line that no row reaches. A mutant that takes many times as long as the unit counts as
+endless. Only the unit's own sources are traced.
 """
 
 import ast
@@ -19,8 +19,8 @@ from refemu.golden.grade import slices
 from refemu.golden.grade.answers import Answers
 from refemu.golden.make.rows import Block
 
-LEAST, TIMES = 1.0, 5.0  #: a mutant may take LEAST seconds for a part, or TIMES what the traced unit took
-SPARE = 1 << 12  #: values of a pool that every mutant is tried on, about: most that come so far are equivalent
+LEAST, TIMES = 1.0, 5.0  #: limit of a mutant's time for a part: LEAST seconds, or TIMES that of the traced unit
+SPARE = 1 << 12  #: values of a pool for every mutant, about: most mutants that reach it are equivalent
 Lines = frozenset[tuple[str, int]]  #: file and line
 
 
@@ -29,11 +29,11 @@ class Executed:
     """A run of the right unit over the parts of a stimulus."""
 
     lines: Lines
-    seconds: tuple[float, ...]  #: that a mutant may take, by part
+    seconds: tuple[float, ...]  #: time limit of a mutant, by part
 
 
 def most(answers: Answers) -> int:
-    """Values that a mutant is tried on."""
+    """Number of values for a mutant."""
     return SPARE if answers.spare else slices.MOST
 
 
@@ -68,9 +68,9 @@ def _traced(files: set[str], lines: set[tuple[str, int]]) -> Iterator[None]:
 
 @cache
 def statements(path: Path) -> dict[int, range]:
-    """By line of a function's body: the lines of its statement, of a compound one those before its blocks.
+    """By line of a function's body: the lines of its statement; for a compound one, those before its blocks.
 
-    Lines that an import runs (modules, classes, defaults) are not among them.
+    Lines that an import runs (modules, classes, defaults) are omitted.
     """
     ranges: dict[int, range] = {}
     for function in ast.walk(ast.parse(path.read_text())):

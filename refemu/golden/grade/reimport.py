@@ -1,4 +1,4 @@
-"""A unit imported anew with other code in one of its modules; files stay as they are."""
+"""A unit imported again with other code in one of its modules; files are unchanged."""
 
 import importlib
 import importlib.abc
@@ -14,11 +14,11 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.units.unit import AnyUnit
 
-OTHER = ("__init__", "cases", "compiled", "variants")  #: modules of a block's package that its readable form is not
+OTHER = ("__init__", "cases", "compiled", "variants")  #: modules of a block's package outside its readable form
 
 
 def sources(unit: AnyUnit) -> list[Path]:
-    """Files of the modules of a readable unit: one, or those of its package."""
+    """Files of a readable unit's modules: one, or those of its package."""
     file = _file(units.module(unit))
     files = file.parent.glob("*.py") if file.name == "__init__.py" else [file]
     return sorted(each for each in files if each.stem not in OTHER)
@@ -27,18 +27,20 @@ def sources(unit: AnyUnit) -> list[Path]:
 def _file(home: ModuleType) -> Path:
     """The source of a module. Refused: it has none, as in a notebook."""
     if getattr(home, "__file__", None) is None:
-        raise Refused(f"grade: class model changes sources, and module {home.__name__} has no file")
+        raise Refused(
+            f"grade: class model changes sources, but module {home.__name__} has no file; leave out class model"
+        )
     return Path(str(home.__file__))
 
 
 @contextmanager
 def mutated(unit: AnyUnit, path: Path, code: CodeType) -> Iterator[AnyUnit]:
-    """The descriptor of a unit one of whose modules has other code. The modules of everyone else are as before."""
+    """The descriptor of a unit with other code in one of its modules. All other modules are unchanged."""
     home = units.module(unit)
     attribute = next(name for name, value in vars(home).items() if value is unit)
     name = home.__name__ if path == _file(home) else f"{home.__name__}.{path.stem}"
     loaded = {key: module for key, module in sys.modules.items() if f"{key}.".startswith(f"{home.__name__}.")}
-    above, _, last = home.__name__.rpartition(".")  # of a module in no package there is none above
+    above, _, last = home.__name__.rpartition(".")  # a module outside a package has no parent
     finder = _Finder(name, path, code)
     for key in loaded:
         del sys.modules[key]
@@ -55,7 +57,7 @@ def mutated(unit: AnyUnit, path: Path, code: CodeType) -> Iterator[AnyUnit]:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds one module, and runs given code as its contents."""
+    """A finder of one module that runs given code as its contents."""
 
     def __init__(self, name: str, path: Path, code: CodeType) -> None:
         self.name, self.path, self.code = name, path, code
@@ -63,7 +65,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of that module, None of any other."""
+        """The spec of that module, None for any other."""
         if fullname != self.name:
             return None
         package = self.path.name == "__init__.py"

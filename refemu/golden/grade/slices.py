@@ -7,13 +7,13 @@ import numpy as np
 from refemu.golden.grade.answers import Answers
 from refemu.golden.make.rows import Block
 
-FIRST, GROWTH = 8, 8  #: cases of the first part, and how much the next are larger
+FIRST, GROWTH = 8, 8  #: cases of the first part, and the growth of each next part
 MOST = 1 << 15  #: values of a stimulus that are tried, about
-WIDE = 256  #: values that a case counts as, at most
+WIDE = 256  #: most values that a case counts as
 
 
 def parts(answers: Answers, most: int | None = None) -> Iterator[tuple[int, Block]]:
-    """First row and cases of parts of the stimulus, small ones first, until there are `most` values.
+    """First row and cases of parts of the stimulus, small ones first, up to `most` values.
 
     The blocks of a pool share them evenly.
     """
@@ -54,7 +54,7 @@ def tried(answers: Answers, most: int | None = None) -> int:
 
 
 def _values(block: Block) -> int:
-    """Values of the stimulus of one case, at least 1; of a wide one WIDE: sets have few of them, and each may count."""
+    """Values of the stimulus of a case, from 1 to WIDE: sets have few wide cases, and each may matter."""
     count = 0
     for array in block.cases.inputs.values():
         count += array[0].size if len(array) else 0

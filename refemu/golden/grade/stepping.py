@@ -1,4 +1,4 @@
-"""Devices that are the readable unit with a register tampered with after its events, or where a case starts."""
+"""Devices that are the readable unit with a register changed after its events, or when a case starts."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
@@ -18,10 +18,10 @@ from refemu.units.ports import Port, collect
 from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit, Config
 
-Hold = Callable[[Any], Any]  #: State after an event -> State that the device holds
+Hold = Callable[[Any], Any]  #: State after an event -> State of the device
 Start = Callable[[Any, Any], Any]  #: State at reset, last State of the case before -> State in which a case starts
-PROBED = 100  #: events in which a field is looked at
-STEPS = 1 << 15  #: of one operation, at most: a register that is too narrow to count to the end never does
+PROBED = 100  #: events in which a field is examined
+STEPS = 1 << 15  #: most steps of an operation: a register too narrow to count to its end never ends
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Tampered:
 def wrong(answers: Answers, tampering: Tampering) -> np.ndarray:
     """Rows in which such a device differs, in the first part of the stimulus that has some: bool (rows,).
 
-    Refused: whatever the device raises in a State that the unit never has.
+    Refused: the device raises an error in a State that the unit never has.
     """
     device_ = Tampered(answers.unit, answers.config, tampering)
 
@@ -114,7 +114,7 @@ def names(unit: AnyUnit, config: Config) -> tuple[str, ...]:
 def registers(answers: Answers, probed: int = PROBED) -> Mapping[str, bool]:
     """Fields of the State that outlast an event, seen by changing each after some events; True where one is read.
 
-    The others are held until an event writes them, and shown where they are outputs.
+    Other fields keep the change until an event writes them, and show it if they are outputs.
     """
     unit, config = answers.unit, answers.config
     seen: dict[str, set[str]] = {name: set() for name in names(unit, config)}
@@ -126,7 +126,7 @@ def registers(answers: Answers, probed: int = PROBED) -> Mapping[str, bool]:
 
 
 def _role(unit: AnyUnit, config: Config, before: Any, advance: Callable[[Any], Any], name: str) -> str:
-    """Whether the event after `before` reads a field, holds it, or neither."""
+    """Whether the event after `before` reads a field, retains it, or neither."""
     value = getattr(before, name)
     other = _changed(value)
     if other is None:
@@ -145,7 +145,7 @@ def _role(unit: AnyUnit, config: Config, before: Any, advance: Callable[[Any], A
 
 
 def _changed(value: Any) -> Any:
-    """Another value of the same shape; None for a value that cannot be changed."""
+    """A different value of the same shape; None if the value cannot be changed."""
     if isinstance(value, tuple):
         return tuple(_changed(each) for each in value) if value and _changed(value[0]) is not None else None
     return value ^ 1 if isinstance(value, int) else None
@@ -175,7 +175,7 @@ def _column(array: np.ndarray, port: Port, events: bool) -> list[list[Any]]:
 
 
 def _enter(machine: Any, state: Any) -> None:
-    """Give the unit a State, without the checks of `restore` where it does no more than keep it."""
+    """Set the State of a unit, without the checks of `restore` if that only stores it."""
     if type(machine).restore is Stepped.restore:
         machine.state = state
     elif state is not machine.state:

@@ -1,4 +1,4 @@
-"""A limit on the time of a block that runs wrong programs: what they do instead of ending is not known."""
+"""A time limit for a block that runs mutants, which may never end."""
 
 import gc
 import signal
@@ -8,11 +8,11 @@ from types import FrameType, TracebackType
 
 from refemu.arith.checks import Refused
 
-AGAIN = 0.02  #: seconds between interrupts: a wrong program may catch one, and a finalizer loses it
+AGAIN = 0.02  #: seconds between interrupts: a mutant may catch one, and a finalizer may lose it
 
 
 class StoppedAfter:
-    """A block of the main thread that raises Refused where it takes longer than some seconds."""
+    """A block of the main thread that raises Refused after some seconds."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -39,12 +39,12 @@ class StoppedAfter:
         if self.late.is_set():
             if not _ending(frame):
                 raise KeyboardInterrupt
-        elif callable(self.before):  # a process in the background of a shell ignores the signal
+        elif callable(self.before):  # a shell's background process ignores the signal
             self.before(number, frame)
 
 
 def _ending(frame: FrameType | None) -> bool:
-    """Whether a frame leaves the block, or stands in a callback of the garbage collector, whose exceptions are lost."""
+    """Whether a frame leaves the block, or is in a callback of the garbage collector, which loses exceptions."""
     aside = {StoppedAfter.__exit__.__code__, *(getattr(each, "__code__", None) for each in gc.callbacks)}
     while frame is not None and frame.f_code not in aside:
         frame = frame.f_back

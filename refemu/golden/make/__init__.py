@@ -1,1 +1,1 @@
-"""Making sets of golden vectors, and making them again from their manifests."""
+"""Generation of sets of golden vectors, and regeneration from their manifests."""

@@ -34,12 +34,11 @@ def build(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest (without exports and digest) and arrays of `unit` in its ready configuration `config`.
 
-    generator: kind -> function and seed, as the manifest has it. source: the run behind the cases of kind "model".
-    version: the release to be named as the last that changed the set, and made_by: that of the distribution that a
-    plug-in's unit comes from, by default the one that is installed. compiled_from: as for `rows.evaluate`. lead:
-    whether a case that tells a working device from an absent one comes first; else rows are in the order of the cases.
-    Refused: no cases, ports that are keywords or not unique, values that do not fit their port, cases of which none can
-    lead, and a unit that is not refemu's own whose twin differs from its readable form.
+    generator: kind -> function and seed, for the manifest. source: the run that the cases of kind "model" come from.
+    version: the last release that changed the set. made_by: version of the distribution of a plug-in's unit, by default
+    the installed one. compiled_from: see `rows.evaluate`. lead: whether a case that detects an absent device comes first;
+    otherwise rows are in the order of the cases. Refused: no cases, ports that are keywords or not unique, values that
+    do not fit their port, no case that can lead, or a unit outside refemu whose forms differ.
     """
     ports = unit.ports(unit.config(config))
     _require_names(unit, ports)
@@ -63,7 +62,7 @@ def build(
 
 
 def _joined(ports: Ports, blocks: Sequence[Block]) -> dict[str, np.ndarray]:
-    """All rows of all blocks; a mask that one block has is all ones in the others."""
+    """All rows of all blocks; a mask that only one block has is all ones in the others."""
     arrays = {}
     for column in columns(ports):
         arrays[column.name] = stacked([block.arrays[column.name] for block in blocks])
@@ -95,8 +94,8 @@ def _described(unit: AnyUnit, config: str, blocks: Sequence[Block], arrays: Mapp
 
 
 def expanded(value: Any) -> Any:
-    """A parameter with everything that is behind it: a format is spelled out, also where it stands by name."""
-    if isinstance(value, str) and value in formats.__all__:  # constants are public by their names
+    """A parameter with all its contents: a format is written in full, even if given by name."""
+    if isinstance(value, str) and value in formats.__all__:  # the name of a constant
         ready: dict[str, Any] = {**formats.constants(), **formats.blocks()}
         if value in ready:
             return {"name": value, **expanded(ready[value])}

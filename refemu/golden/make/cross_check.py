@@ -1,4 +1,4 @@
-"""Both forms of a unit side by side, before a set is made of what one of them answers."""
+"""Comparison of a unit's forms, before one of them makes a set."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from refemu.golden.files import fields
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Cases, Config
 
-ROWS = 256  #: rows of every block that both forms run, about; those of refemu's own units are held in its tests
+ROWS = 256  #: rows of every block that both forms run, about; tests compare the forms of refemu's own units
 
 
 def require_equal(unit: AnyUnit, config: Config, blocks: Sequence[Cases]) -> None:
-    """Refuse a unit whose compiled twin gives other bits than its readable form, with the first that differs."""
+    """Require equal bits from both forms of a unit. Refused: the first difference."""
     ports = unit.ports(config)
     for block in blocks:
         inputs = _first(unit, block)
@@ -23,7 +23,9 @@ def require_equal(unit: AnyUnit, config: Config, blocks: Sequence[Cases]) -> Non
         for counter in unit.counters:
             want, got = getattr(readable, counter), getattr(compiled_run, counter)
             if want != got:
-                raise Refused(f"{unit.name}: the twin must equal the readable form, {counter} is {got}, not {want}")
+                raise Refused(
+                    f"{unit.name}: {counter} must be {want}, that of the readable form, got {got} in the compiled form"
+                )
 
 
 def _first(unit: AnyUnit, block: Cases) -> dict[str, np.ndarray]:
@@ -36,13 +38,13 @@ def _first(unit: AnyUnit, block: Cases) -> dict[str, np.ndarray]:
 def _require_port(unit: AnyUnit, block: Cases, port: Port, want: np.ndarray, got: np.ndarray) -> None:
     if got.dtype != want.dtype or got.shape != want.shape:
         raise Refused(
-            f"{unit.name}: the twin must equal the readable form, {port.name} is {got.dtype} {got.shape}, not "
-            f"{want.dtype} {want.shape}"
+            f"{unit.name}: {port.name} must be {want.dtype} {want.shape}, that of the readable form, "
+            f"got {got.dtype} {got.shape} in the compiled form"
         )
     words = [fields.encode(values, port, f"{unit.name}: {port.name}") for values in (got, want)]
     if different := np.argwhere(words[0] != words[1]).tolist():
         index = tuple(different[0])
         raise Refused(
-            f"{unit.name}: the twin must equal the readable form, got {port.name} {int(words[0][index]):#x}, not "
-            f"{int(words[1][index]):#x}, at index {index} of {block.kind} cases ({block.why})"
+            f"{unit.name}: {port.name} must be {int(words[1][index]):#x}, that of the readable form, "
+            f"got {int(words[0][index]):#x} in the compiled form at index {index} of {block.kind} cases ({block.why})"
         )

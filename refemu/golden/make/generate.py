@@ -1,4 +1,4 @@
-"""Sets of golden vectors: from units, kinds and a model to directories. From a manifest again: generator_remake.py."""
+"""Sets of golden vectors: from units, kinds and a model to directories. regenerate.py starts from a manifest."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from refemu.units import parameters
 from refemu.units.unit import KINDS, AnyUnit, Cases, Config, Kind
 
 Target = tuple[AnyUnit, str, Any]  #: unit, name of a configuration, where its set goes
-PART = 1 << 19  #: values of random cases that are drawn at once, about: 4 MB until they are narrow
+PART = 1 << 19  #: values of random cases drawn at once, about: 4 MB before they get their port's dtype
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Summary:
     rows: int  #: rows of every array
     cases: int  #: number of cases
     kinds: Mapping[Kind, int]  #: kind -> rows
-    bytes: int  #: of all its files
+    bytes: int  #: bytes of all its files
     self_sha256: str  #: digest of the manifest
     refemu_version: str  #: the version that last changed the set
-    left_out: Sequence[str] = ()  #: cases of the ready configurations that do not fit this one, and why
-    #: operations of a model at this unit with parameters that no set of the request has, and how to ask for them; the
-    #: first Summary of a request also has those at units that got no set, and says which units the model does not reach
+    left_out: Sequence[str] = ()  #: cases of the ready configurations that do not fit this one, with reasons
+    #: operations of a model at this unit with parameters that no set of the request has, and how to request them; the
+    #: first Summary also has operations at units without a set, and names units that the model does not reach
     elsewhere: Sequence[str] = ()
 
 
@@ -60,21 +60,21 @@ def generate(
 ) -> list[Summary]:
     """Write one set per unit and configuration into `out`/<unit>-<configuration>/.
 
-    Each directory is replaced as a whole, or, when anything goes wrong, left as it was.
+    Each directory is replaced completely; after an error it is unchanged.
 
     Parameters
     ----------
     out : str or Path
         Folder of the sets.
     units : sequence of str or Unit, optional
-        Units, in all their ready configurations or in one: "orizuru", "orizuru:n8", "orizuru:n=4096,k=21". By default
-        all of refemu itself.
+        Units in all their ready configurations or in one: "orizuru", "orizuru:n8", "orizuru:n=4096,k=21". By default
+        all units of refemu.
     configs, kinds : sequence of str, optional
         Names; by default all.
     model : str, optional
         Model that cases of kind "model" are tapped from; by default `tiny`.
     scheme : str or sequence of str, optional
-        Schemes; each unit is tapped under the one that has it. By default `olive-4`.
+        Schemes; each unit is tapped under the scheme that uses it. By default `olive-4`.
     text : str, optional
         The text itself, not a path; by default the shipped one.
     tokens : int, optional
@@ -96,7 +96,7 @@ def generate(
     Raises
     ------
     Refused
-        A name is unknown, a folder holds files that refemu did not make, two schemes tap one unit in one configuration,
+        A name is unknown, a folder has files that refemu did not write, two schemes tap a unit in one configuration,
         or one of `units` has no case of these kinds.
     """
     selftest.check()
@@ -134,14 +134,14 @@ def _kinds(kinds: Sequence[Kind] | None) -> list[Kind]:
 def _tapped(
     runs: Sequence[Source], names: Sequence[str], progress: Progress | None
 ) -> dict[tuple[str, str], tuple[Source, Sequence[Cases]]]:
-    """The model cases of every unit and configuration, with the run that they come from."""
+    """The model cases of every unit and configuration, with their run."""
     tapped: dict[tuple[str, str], tuple[Source, Sequence[Cases]]] = {}
     for run in runs:
         for key, cases in model_cases.tapped(run, progress, names).items():
             if key in tapped:
                 raise Refused(
                     f"generate: schemes {tapped[key][0].scheme} and {run.scheme} both tap {'-'.join(key)}; "
-                    "give each a folder of its own"
+                    "give each scheme its own folder"
                 )
             tapped[key] = run, cases
     return tapped
@@ -173,7 +173,7 @@ def _written(
 def _elsewhere(
     targets: Sequence[Target], taps: Mapping[tuple[str, str], tuple[Source, Sequence[Cases]]]
 ) -> dict[str, list[str]]:
-    """By unit: operations of a model whose parameters no set of the request has, and how to ask for them."""
+    """By unit: operations of a model with parameters that no set of the request has, and how to request them."""
     wanted = {(unit.key, config) for unit, config, _ in targets}
     lines: dict[str, list[str]] = {}
     for (unit, config), (run, cases) in taps.items():
@@ -184,7 +184,7 @@ def _elsewhere(
 
 
 def _unreached(runs: Sequence[Source], asked: Sequence[AnyUnit], taps: Collection[tuple[str, str]]) -> list[str]:
-    """A line for every unit that a scheme taps and to which a run brought nothing."""
+    """A line for every unit that a scheme taps and a run does not reach."""
     reached = {unit for unit, _ in taps}
     return [
         f"no case of {unit}: {run.tokens} tokens of {run.model} under scheme {run.scheme} bring nothing to its ports"
@@ -195,7 +195,7 @@ def _unreached(runs: Sequence[Source], asked: Sequence[AnyUnit], taps: Collectio
 
 
 def _told(written: Sequence[Summary], elsewhere: Mapping[str, list[str]], unreached: Sequence[str]) -> list[Summary]:
-    """The summaries with what the request does not get: at the first set of a unit, or of all."""
+    """Add lines about missing cases to the summary of a unit's first set, or to the first of all."""
     first = {summary.unit: summary.name for summary in reversed(written)}
     lines: dict[str, list[str]] = {}
     for unit, some in elsewhere.items():
@@ -212,9 +212,9 @@ def collect(
     tapped: Sequence[Cases],
     left_out: Callable[[str], object] | None = None,
 ) -> tuple[list[Cases], dict[str, Any]]:
-    """The cases of the wanted kinds in their order, and for the manifest what makes each kind that has any.
+    """The cases of the wanted kinds in their order, and the generator of each kind for the manifest.
 
-    left_out: called with the reason of cases of the ready configurations that this one does not take.
+    left_out: called with the reason why cases of the ready configurations do not fit this one.
     """
     blocks: list[Cases] = []
     generator: dict[str, Any] = {}
@@ -233,7 +233,7 @@ def function_of(unit: AnyUnit) -> str:
 
 
 def random_cases(unit: AnyUnit, config: str, seed: int, seeds: int) -> list[Cases]:
-    """The random cases of consecutive seeds, cases of one reason in one block, integers in the dtypes of the ports."""
+    """The random cases of consecutive seeds: a block for each reason, integers in the dtypes of the ports."""
     values = int(
         integers.total(
             [
@@ -297,7 +297,7 @@ def _write(
 
 
 def _kept_versions(folder: Path, sealed: Mapping[str, Any]) -> dict[str, str]:
-    """The releases that last changed the set, where all else is as recorded there."""
+    """The releases that last changed the set, from its recorded manifest if all else is equal."""
     path = folder / sets.MANIFEST
     try:
         old = manifests.parse(path.read_bytes(), str(path)) if path.is_file() else {}
@@ -330,9 +330,9 @@ def require_cases(
     taps: Collection[tuple[str, str]],
     runs: Sequence[Source],
 ) -> None:
-    """Refuse units of which no target has a case, with a line for each that says why.
+    """Require a case for each unit. Refused: a line for each unit without one, with the reason.
 
-    taps: pairs of unit and configuration to whose ports a model's run brought something. runs: the runs of models.
+    taps: pairs of unit and configuration that a model's run reached. runs: the runs of models.
     """
     served = {
         unit.key for unit, config, _ in targets if (unit.key, config) in taps or _has_cases(unit, config, kinds, seed)
@@ -353,12 +353,12 @@ def require_cases(
 
 
 def _has_cases(unit: AnyUnit, config: str, kinds: Sequence[Kind], seed: int) -> bool:
-    """Whether there is a case that comes from no model; only the first is made."""
+    """Whether there is a case of a kind other than "model"; only the first is made."""
     return any(True for kind in kinds if kind != "model" for _ in unit.stimuli(unit.config(config), kind, seed))
 
 
 def _no_configuration(unit: AnyUnit) -> str:
-    return f"none of its configurations is asked for: {', '.join(unit.configs)}"
+    return f"none of its configurations is requested: {', '.join(unit.configs)}"
 
 
 def _why(unit: AnyUnit, kinds: Sequence[Kind], runs: Sequence[Source], taps: Collection[tuple[str, str]]) -> str:

@@ -1,10 +1,13 @@
-"""Selection of the cases of a model's run that a set keeps.
+"""Selection of cases from a model's run for a set.
 
-Kept are three blocks: the first, the last, and the one whose linear inputs peak highest, where a massive activation
-sits. Of a tensor's rows, which stand token by token, windows of at most WINDOW rows: of token 0, whose activations are
-unlike all others', and of the token with the most rows that carry a flag (for pairs: that hold an outlier), the window
-with the most of them; and the window that holds the largest magnitude. Of cases that say how large they are, such as
-dot products, the largest of each block. What lists neither is kept whole.
+A set has cases of three blocks: the first, the last, and the one with the largest linear input, a massive activation.
+Of a tensor's rows, which are listed token by token, it has windows of at most WINDOW rows:
+
+- of token 0, whose activations are unlike all others', the window with the most flagged rows (pairs with an outlier);
+- of the token with the most flagged rows, the window with the most of them;
+- the window with the largest magnitude.
+
+Of cases with a size, such as dot products, it has the largest of each block. All other cases are complete.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +18,11 @@ import numpy as np
 from refemu import units
 from refemu.units.unit import Cases
 
-WINDOW = 128  #: rows of a token that are kept
+WINDOW = 128  #: chosen rows of a token
 
 
 def chosen_layers(peaks: Mapping[int, float]) -> dict[int, str]:
-    """Block -> why it is kept; peaks: largest magnitude of its linear inputs. The first of equal peaks counts."""
+    """Chosen block -> reason. peaks: largest magnitude of a block's linear inputs; the first of equal peaks counts."""
     blocks = sorted(layer for layer in peaks if layer >= 0)
     highest = max(blocks, key=lambda layer: peaks[layer])
     reasons = ((blocks[0], "the first"), (blocks[-1], "the last"), (highest, "its linear inputs peak highest"))
@@ -27,9 +30,9 @@ def chosen_layers(peaks: Mapping[int, float]) -> dict[int, str]:
 
 
 def largest(cases: Sequence[tuple[int, str, Cases]]) -> Iterator[tuple[int, str, Cases]]:
-    """The cases without those that are smaller than another of their block, unit, configuration and reason.
+    """The largest case of each block, unit, configuration and reason; cases without a size are unchanged.
 
-    A case whose source has `largest` says by it how large it is; the first of equals stays.
+    The source of a case may have `largest`, its size; the first of equal cases is chosen.
     """
     most: dict[tuple[int, str, str, str], Cases] = {}
     for layer, unit, case in cases:
@@ -44,7 +47,7 @@ def largest(cases: Sequence[tuple[int, str, Cases]]) -> Iterator[tuple[int, str,
 
 
 def windows(unit: str, case: Cases) -> Iterator[Cases]:
-    """The kept rows of a case that lists tokens; any other case as it is."""
+    """The chosen rows of a case that lists tokens; any other case unchanged."""
     if "pairs_per_token" not in case.source:
         yield case
         return
@@ -62,7 +65,7 @@ def windows(unit: str, case: Cases) -> Iterator[Cases]:
 
 
 def _starts(unit: str, case: Cases) -> dict[int, list[str]]:
-    """First row of every kept window, and why it is kept."""
+    """First row of every chosen window, and the reasons."""
     size = case.source["pairs_per_token"]
     flagged = _flagged(unit, case).reshape(-1, size)
     most = int(np.argmax(np.count_nonzero(flagged, axis=1)))
@@ -77,7 +80,7 @@ def _starts(unit: str, case: Cases) -> dict[int, list[str]]:
 
 
 def _flagged(unit: str, case: Cases) -> np.ndarray:
-    """Whether each row carries a flag. By the compiled twin: these are all rows, not only those that are kept."""
+    """Whether each row carries a flag, in compiled form, since these are all rows."""
     descriptor = units.find(unit)
     config, inputs = descriptor.config(case.config), dict(case.inputs)
     rows = np.zeros(len(next(iter(inputs.values()))), np.bool_)

@@ -1,6 +1,6 @@
 """Cases of kind "model": values at the ports of the units while a model reads a text.
 
-A set keeps a part of it: model_cases_kept.py. A campaign keeps everything: `crossed`.
+A set has a selection of them: model_cases_kept.py. A campaign has all: `crossed`.
 """
 
 import contextlib
@@ -17,21 +17,21 @@ from refemu.golden.make.model_case_choice import chosen_layers, largest, windows
 from refemu.units.unit import Cases
 
 FUNCTION = "model.run"  #: what makes these cases, as a manifest says
-_TOKENS = 1 << 31  # of every vocabulary, at most
-REMEMBERED = 8  #: runs: a folder of sets holds one for each scheme
+_TOKENS = 1 << 31  # largest size of a vocabulary
+REMEMBERED = 8  #: runs in memory: a folder of sets needs one for each scheme
 DEFAULT_MODEL, DEFAULT_SCHEME, DEFAULT_TOKENS = "tiny", "olive-4", 64
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 Tapped = Mapping[tuple[str, str], Sequence[Cases]]  #: (unit, configuration) -> cases
 
-_runs: dict[tuple[Any, ...], Tapped] = {}  # one run serves all sets of a folder that a scheme taps
-_loaded: dict[tuple[str, str], Any] = {}  # by name and sha256: the name of a weight file leads to no model, or another
-_prepared: dict[tuple[str, str, str], Any] = {}  # the last model under a scheme that `crossed` ran
+_runs: dict[tuple[Any, ...], Tapped] = {}  # one run serves all sets of a folder under a scheme
+_loaded: dict[tuple[str, str], Any] = {}  # by name and sha256, since a weight file is not found by its model's name
+_prepared: dict[tuple[str, str, str], Any] = {}  # the last model that `crossed` prepared
 _crossed: dict[tuple[Any, ...], "dict[int, Tapped]"] = {}  # its last run, which serves every block
 
 
 class Absent(Refused):
-    """The weights behind a set are not here, or are others."""
+    """The weights of a set are missing, or differ."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Source:
 
     model: str
     weights_sha256: str
-    scheme: str  #: as `schemes.parse` takes it
+    scheme: str  #: text for `schemes.parse`
     scheme_config: Mapping[str, Any]  #: every parameter
-    text_sha256: str  #: of the text, or of token ids that took its place, as little-endian int64
+    text_sha256: str  #: digest of the text, or of token ids given instead, as little-endian int64
     first_token: int
     tokens: int
     token_ids: tuple[int, ...]
@@ -56,9 +56,9 @@ def source(
     whole: bool = False,
     token_ids: Sequence[int] | None = None,
 ) -> Source:
-    """What to run: names with their defaults filled in, and the first tokens of `text` (the shipped one if None).
+    """The run to make: names with defaults filled in, and the first tokens of `text` (the shipped one if None).
 
-    whole: also more tokens than the context holds, for a run in windows. token_ids: instead of a text, as they are.
+    whole: allow more tokens than the context has, for a run in windows. token_ids: used unchanged instead of a text.
     """
     from refemu.models import schemes
     from refemu.models import text as texts
@@ -71,14 +71,14 @@ def source(
     read = texts.default() if text is None and token_ids is None else text or ""
     count = tokens or DEFAULT_TOKENS
     count = count if whole else min(count, loaded.config.context)
-    encodes = isinstance(loaded.config, EncoderConfig)  # an encoder reads a text in its frame
+    encodes = isinstance(loaded.config, EncoderConfig)  # an encoder adds its special tokens
     if token_ids is not None:
         chosen = _listed(loaded, token_ids)[:count]
     else:
         chosen = loaded.tokenizer.sentence(read, count) if encodes else loaded.tokenizer.encode(read)[:count]
     ids = tuple(int(token) for token in chosen)
     if not ids:
-        raise Refused("generate: the text holds no token")
+        raise Refused("generate: the text must have a token, got none")
     return Source(
         loaded.name,
         loaded.sha256,
@@ -92,7 +92,7 @@ def source(
 
 
 def _listed(loaded: Any, token_ids: Sequence[int]) -> list[int]:
-    """Token ids of the vocabulary. Refused: others, with the index."""
+    """Token ids, all in the vocabulary. Refused: any other, with its index."""
     for index, token in enumerate(token_ids):
         if not 0 <= token < loaded.config.vocab:
             raise Refused(f"generate: token_ids must be in [0, {loaded.config.vocab}), got {token} at index {index}")
@@ -100,7 +100,7 @@ def _listed(loaded: Any, token_ids: Sequence[int]) -> list[int]:
 
 
 def load(model: str) -> Any:
-    """The model `models.load` finds, which runs of it then find by name and sha256."""
+    """The model found by `models.load`, registered for its runs by name and sha256."""
     from refemu import models
 
     loaded = models.load(model)
@@ -114,10 +114,10 @@ def described(source_: Source) -> dict[str, Any]:
 
 
 def recorded(entry: Mapping[str, Any]) -> Source:
-    """The Source in a manifest, what follows from the scheme and the tokens derived anew.
+    """The Source in a manifest, with fields derived again from the scheme and the tokens.
 
-    Raises Absent where this refemu cannot repeat that run: weights that are not here, or that came from a file of the
-    user's. Refused: a source that is none.
+    Raises Absent if this refemu cannot repeat the run: the weights are missing, or came from a user's file. Refused: an
+    invalid source.
     """
     from refemu.models import schemes
     from refemu.models.fetch import catalog
@@ -134,27 +134,27 @@ def recorded(entry: Mapping[str, Any]) -> Source:
         raise Refused(f"source of model cases: token_ids must be integers in [0, {_TOKENS}), got {ids!r:.60}")
     run = Source(**{**entry, "token_ids": tuple(ids)})
     if run.model not in catalog.MODELS:
-        raise Absent(f"{run.model} is no model of `refemu models list`: the set came from a weight file")
+        raise Absent(f"{run.model} is not a model of `refemu models list`: the set came from a weight file")
     try:
         loaded = load(run.model)
     except Refused as error:
         raise Absent(str(error)) from error
     if loaded.sha256 != run.weights_sha256:
-        raise Absent(f"weights of {run.model} have sha256 {loaded.sha256}, the set was made from {run.weights_sha256}")
+        raise Absent(f"weights of {run.model} have sha256 {loaded.sha256}, those of the set have {run.weights_sha256}")
     config = manifest.plain(schemes.parameters(schemes.parse(run.scheme)))
     return replace(run, scheme_config=config, tokens=len(run.token_ids))
 
 
 def forget() -> None:
-    """Drop the runs that are remembered: a check does not trust what was computed for something else."""
+    """Drop the runs in memory: a check must not trust earlier computations."""
     for remembered in (_runs, _loaded, _prepared, _crossed):
         remembered.clear()
 
 
 def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[str] | None = None) -> Tapped:
-    """The kept cases of a run, for every unit and configuration that the scheme taps. The last runs are remembered.
+    """The selected cases of a run, for every unit and configuration that the scheme taps; the last runs are cached.
 
-    units_: the units that are wanted, by default all. The model runs only if the scheme taps one of them.
+    units_: the wanted units, by default all. The model runs only if the scheme taps one of them.
     """
     wanted = tapped_units(source_, units_)
     key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted
@@ -167,9 +167,9 @@ def tapped(source_: Source, progress: Progress | None = None, units_: Iterable[s
 
 
 def crossed(source_: Source, units_: Iterable[str] | None = None, last: int | None = None) -> Mapping[int, Tapped]:
-    """All cases of a run of a decoder, block by block. The last run and the last prepared model are remembered.
+    """All cases of a decoder's run, block by block; the last run and the last prepared model are cached.
 
-    units_: the units that are wanted, by default all that the scheme taps. last: the last block that is wanted.
+    units_: the wanted units, by default all that the scheme taps. last: the last wanted block.
     """
     wanted = tapped_units(source_, units_)
     key = source_.model, source_.weights_sha256, source_.scheme, source_.token_ids, wanted, last
@@ -180,15 +180,15 @@ def crossed(source_: Source, units_: Iterable[str] | None = None, last: int | No
 
 
 def tapped_units(source_: Source, units_: Iterable[str] | None = None) -> frozenset[str]:
-    """The units that the scheme of a run taps, of `units_` or of all."""
-    from refemu.models import schemes  # here: who only compares vectors should not load the runtime
+    """The units that the scheme of a run taps, among `units_` or all."""
+    from refemu.models import schemes  # imported here, since comparisons should not load the runtime
 
     known = schemes.taps(schemes.parse(source_.scheme))
     return frozenset(known if units_ is None else set(known).intersection(units_))
 
 
 def _ready(source_: Source) -> Any:
-    """The prepared model of `crossed`: a campaign runs one over and over."""
+    """The prepared model of `crossed`, cached since a campaign runs it many times."""
     from refemu import models
 
     key = source_.model, source_.weights_sha256, source_.scheme
@@ -218,17 +218,17 @@ def _run(
     prompt = len(ids) - len(ids) // 2 if phases else len(ids)
     with contextlib.suppress(_Enough):
         session.append(ids[:prompt])
-        if prompt < len(ids):  # the other half one by one
+        if prompt < len(ids):  # the second half token by token
             session.append(ids[prompt:])
     return collector
 
 
 class _Enough(Exception):
-    """The last block that is wanted is behind the run."""
+    """The run is past the last wanted block."""
 
 
 class _Tap:
-    """A tap of some units that keeps what it is told."""
+    """A tap of some units that records their cases."""
 
     def __init__(self, units_: frozenset[str]) -> None:
         self.units = units_
@@ -239,13 +239,13 @@ class _Tap:
 
 
 class _Collector:
-    """Keeps the peak of the linear inputs of each block, and what the taps deliver.
+    """Records the peak of the linear inputs of each block, and the cases of the taps.
 
-    `watched` is the prepared model with a look at the input before each linear layer.
+    `watched` is the prepared model with a probe of the input of each linear layer.
     """
 
     def __init__(self, prepared: Any, wanted: frozenset[str], last: int | None = None) -> None:
-        """last: the run ends behind this block."""
+        """last: the run ends after this block."""
         self._linear, self._last = prepared.linear, last
         self.watched = copy.copy(prepared)
         self.watched.linear = self._look
@@ -253,14 +253,14 @@ class _Collector:
         self.tap = _Tap(wanted)
 
     def _look(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Any:
-        """As the scheme computes it, after a look at the input."""
+        """The scheme's linear layer, after a record of its input."""
         if self._last is not None and not 0 <= layer <= self._last:  # a later block, or the output matrix
             raise _Enough
         self._peaks[layer] = max(self._peaks.get(layer, 0.0), float(np.abs(x).max()))
         return self._linear(layer, names, x, watch)
 
     def kept(self) -> Tapped:
-        """The cases of the chosen blocks, in the order in which they crossed the ports."""
+        """The cases of the chosen blocks, in the order of their operations."""
         chosen = chosen_layers(self._peaks)
         blocks: dict[tuple[str, str], list[Cases]] = {}
         for layer, unit, case in largest([entry for entry in self.tap.cases if entry[0] in chosen]):
@@ -270,7 +270,7 @@ class _Collector:
         return blocks
 
     def all(self) -> dict[int, Tapped]:
-        """Every case of every block, in the order in which they crossed the ports."""
+        """Every case of every block, in the order of their operations."""
         blocks: dict[int, dict[tuple[str, str], list[Cases]]] = {}
         for layer, unit, case in self.tap.cases:
             block = replace(case, why=f"{case.source['tensor']} (block {layer}): {case.why}")

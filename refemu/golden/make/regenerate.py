@@ -13,20 +13,20 @@ from refemu.golden.make.generate import collect, function_of, random_cases
 from refemu.golden.make.model_cases import Progress, Source
 from refemu.units.unit import KINDS, AnyUnit, Cases
 
-SAVED = "testing.hold"  #: in place of what makes cases: a test saved them, nothing makes them again
-MISSING = "grade.missing"  #: likewise: a grading chose them
-MINIMAL = "grade.minimal"  #: likewise: few that have the grade of all
+SAVED = "testing.hold"  #: in place of a generator's function: a test saved the cases, nothing regenerates them
+MISSING = "grade.missing"  #: likewise: chosen to detect faults that a set misses
+MINIMAL = "grade.minimal"  #: likewise: a few cases with the coverage of all
 _KEPT = {
-    SAVED: "a test saved these cases; their answers were computed anew",
-    MISSING: "a grading chose these cases; their answers were computed anew",
-    MINIMAL: "a grading chose these cases; their answers were computed anew",
+    SAVED: "a test saved these cases; only their answers were recomputed",
+    MISSING: "`refemu grade` chose these cases; only their answers were recomputed",
+    MINIMAL: "`refemu grade` chose these cases; only their answers were recomputed",
 }
 
 
 def regenerate(manifest: Mapping[str, Any], progress: Progress | None = None) -> dict[str, bytes]:
-    """Every file of the set that `manifest` describes, made anew from unit, configuration, kinds, seed and model run.
+    """Every file of the set that `manifest` describes, from its unit, configuration, kinds, seed and model run.
 
-    Raises model_cases.Absent where that run cannot be repeated here. Refused: an unknown unit or configuration.
+    Raises model_cases.Absent if that run cannot be repeated here. Refused: an unknown unit or configuration.
     """
     if kept := _kept(manifest):
         raise model_cases.Absent(_KEPT[kept])
@@ -41,19 +41,19 @@ def _taps(run: Source, layer: int | None, progress: Progress | None) -> model_ca
 
 
 def _layer(manifest: Mapping[str, Any]) -> int | None:
-    """The block of a set that a campaign made of a model's run."""
+    """The block of a campaign's set from a model's run."""
     layer: int | None = manifest["generator"].get("model", {}).get("layer")
     return layer
 
 
 def _kept(manifest: Mapping[str, Any]) -> str:
-    """What stands in place of a function that makes the cases, "" where one does."""
+    """Name in place of a generator's function; "" if the cases have a generator."""
     function = str(manifest["generator"].get("model", {}).get("function", ""))
     return function if function in _KEPT else ""
 
 
 def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping[str, Any]) -> dict[str, bytes]:
-    """As `regenerate`, with the cases of kind "model" and the run behind them given."""
+    """Regenerate a set from given cases of kind "model" and their run."""
     unit, config = units.find(manifest["unit"]), manifests.config(manifest)
     unit.config(config)
     kinds = [kind for kind in KINDS if kind in manifest["generator"]]
@@ -78,7 +78,7 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
 
 
 def _shard(unit: AnyUnit, config: str, manifest: Mapping[str, Any]) -> dict[str, bytes]:
-    """A set of several seeds, as a campaign makes them."""
+    """A campaign's set of several seeds."""
     entry = manifest["generator"]["random"]
     _require_seeds(unit, config, entry, manifest["rows"])
     blocks = random_cases(unit, config, entry["seed"], entry["seeds"])
@@ -97,7 +97,7 @@ def _shard(unit: AnyUnit, config: str, manifest: Mapping[str, Any]) -> dict[str,
 
 
 def _require_seeds(unit: AnyUnit, config: str, entry: Mapping[str, Any], rows: int) -> None:
-    """Raise Damaged where the seeds give more rows than the set has: one of them is drawn, and no other yet."""
+    """Raise Damaged if the seeds give more rows than the set has; only one of them is drawn."""
     each = 0
     for block in random_cases(unit, config, entry["seed"], 1):
         shape = next(iter(block.inputs.values())).shape
@@ -116,9 +116,9 @@ def block_set(
     source: Mapping[str, Any],
     exports: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
-    """Every file of a set of all cases of one block of a model's run, as a campaign makes it.
+    """Every file of a campaign's set: all cases of one block of a model's run.
 
-    exports: a manifest whose version and exports it shall have.
+    exports: a manifest that gives the version and the exports.
     """
     asked = exports or {"refemu_version": manifests.RELEASES[-1], "hex": {}, "bin": {}}
     generator = {"model": {"function": model_cases.FUNCTION, "seed": 0, "layer": layer}}
@@ -129,7 +129,7 @@ def block_set(
 
 
 def model_blocks(golden: sets.Golden) -> list[Cases]:
-    """The cases of kind "model" as they stand in a set: their stimulus, and what the manifest says of them."""
+    """The cases of kind "model" in a set: their stimulus from the arrays, all else from the manifest."""
     unit, blocks = units.find(golden.manifest["unit"]), []
     for entry in golden.manifest["cases"]:
         if entry["kind"] == "model":

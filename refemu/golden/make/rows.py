@@ -1,9 +1,10 @@
 """Evaluation of cases: stimulus, answers, flags and masks of every row as bit patterns.
 
-The answers come from the readable unit, and above a stated size from its compiled twin, which is equal to it.
+The answers come from the readable unit, or from its compiled form if there are many rows; both are equal.
 
-Row 0 tells a working device from an absent one: a two-state simulator that loads nothing sees zeros in and zeros
-expected, and passes. So the first stimulus is not zero, and its answer is neither zero nor what zeros give.
+Row 0 distinguishes a working device from an absent one. A two-state simulator that loads nothing reads zeros as
+stimulus and as expected values, so it would pass. The first stimulus is therefore not zero, and its answer differs from
+zero and from the answer to zeros.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,9 @@ from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases, Config, Kind
 from refemu.units.variant import Device
 
-COMPILED_FROM = 32768  #: rows of a block from which the twin computes it: below, compiling costs more than it saves
-FLAG_BITS = 8  #: of the flags of a row
-#: where a first row is taken from if the wanted kinds have none
+COMPILED_FROM = 32768  #: rows of a block that are worth compiling: smaller blocks use the readable form
+FLAG_BITS = 8  #: bits of a row's flags
+#: kinds that give the first row if the wanted kinds cannot
 _SPARE_KINDS: tuple[Kind, ...] = ("paper", "edge", "random")
 
 
@@ -35,7 +36,7 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Cases that share a reason, evaluated: rows of all columns, each (cases, rows) and lanes."""
+    """Evaluated cases that share a reason: rows of all columns, each (cases, rows) and lanes."""
 
     cases: Cases
     arrays: Mapping[str, np.ndarray]
@@ -48,7 +49,7 @@ class Block:
         return self.flags.shape[0], self.flags.shape[1]
 
     def mask(self, name: str, bits: int) -> np.ndarray:
-        """The mask of an array, all ones of its `bits` bits where the unit states none."""
+        """The mask of an array, by default all ones of its `bits` bits."""
         full = np.array(fields.mask_of(bits), self.arrays[name].dtype)
         return self.care.get(name, np.broadcast_to(full, self.arrays[name].shape))
 
@@ -79,9 +80,9 @@ def evaluate(
 ) -> Block:
     """The rows of one block of cases: stimulus, answers, flags and masks as bit patterns.
 
-    device: with other decisions, that gives the answers in place of the unit; `config` is then its configuration.
-    compiled_from: rows from which the compiled twin computes the answers; who has many blocks compiles it at once.
-    keep_nan: whether a NaN of the stimulus keeps its bits; in sets most ports have one NaN only (D-arith-1).
+    device: gives the answers in place of the unit, with variants of decisions; `config` is then its configuration.
+    compiled_from: rows from which the compiled form computes the answers; 0 for a caller with many blocks.
+    keep_nan: whether a NaN of the stimulus retains its bits; in sets most ports have one NaN only (D-arith-1).
     """
     ports = unit.ports(config)
     thing = f"{unit.name}: {cases.kind} cases ({cases.why})"
@@ -119,7 +120,7 @@ def _common_shape(stimulus: Mapping[str, np.ndarray], thing: str) -> tuple[int, 
 
 
 def _rows(unit: AnyUnit, array: np.ndarray, port: Port) -> np.ndarray:
-    """(cases, rows) and lanes; a case of a combinational unit is one row."""
+    """Values as (cases, rows) and lanes; a case of a combinational unit is one row."""
     rows = array if unit.timing == "event" else array[:, None]
     lanes = (port.count,) if port.count > 1 else ()
     if rows.ndim != 2 + len(lanes) or rows.shape[2:] != lanes:
@@ -137,7 +138,7 @@ def _unrowed(unit: AnyUnit, array: np.ndarray) -> np.ndarray:
 def _flags(
     unit: AnyUnit, config: Config, cases: Cases, inputs: Mapping[str, np.ndarray], result: Any, shape: tuple[int, int]
 ) -> np.ndarray:
-    """u1 per row; a decision behind the whole block sets UNSPECIFIED where the unit has that flag."""
+    """u1 per row; a block whose cases follow from a decision is UNSPECIFIED if the unit has that flag."""
     marks = dict(unit.mark(config, inputs, result)) if unit.mark else {}
     if cases.decision and "UNSPECIFIED" in unit.flags:
         marks["UNSPECIFIED"] = np.ones(shape, np.bool_)
@@ -149,13 +150,13 @@ def _flags(
 
 
 def led(unit: AnyUnit, config: Config, blocks: list[Block], compiled_from: int = COMPILED_FROM) -> list[Block]:
-    """`blocks` with a telling row 0.
+    """`blocks` with a row 0 that detects an absent device.
 
-    The first block that has a telling case comes first, rotated to it; if none has, one such case of another kind goes
-    before them all. compiled_from: as for `evaluate`. Refused: no blocks, and a unit without any telling case.
+    The first block with such a case comes first, rotated to it; if there is none, a case of another kind precedes all
+    blocks. compiled_from: see `evaluate`. Refused: no blocks, or no such case.
     """
     if not blocks:
-        raise Refused(f"{unit.name}: no cases of the wanted kinds")
+        raise Refused(f"{unit.name}: must have cases of the wanted kinds, got none")
     silent = _silence(unit, config, blocks[0], compiled_from)
     for position, block in enumerate(blocks):
         if (telling := _telling(block, silent)).size:
@@ -166,7 +167,7 @@ def led(unit: AnyUnit, config: Config, blocks: list[Block], compiled_from: int =
 
 
 def _silence(unit: AnyUnit, config: Config, block: Block, compiled_from: int) -> dict[str, np.ndarray]:
-    """Outputs of one row of zeros; {} if the unit refuses zeros."""
+    """Outputs of one row of zeros; {} if zeros are invalid."""
     zeros = {
         name: np.zeros(
             (1,) + (1,) * (unit.timing == "event") + np.shape(array)[1 + (unit.timing == "event") :], np.uint8
@@ -181,7 +182,7 @@ def _silence(unit: AnyUnit, config: Config, block: Block, compiled_from: int) ->
 
 
 def _telling(block: Block, silent: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Cases whose first row has a stimulus and an answer that are not zero, the answer not that to zeros."""
+    """Cases whose first row detects an absent device: neither zero nor answered as zeros are."""
     first = {name: array[:, 0].reshape(block.shape[0], -1) for name, array in block.arrays.items()}
     out = [name for name in first if name.startswith("out.")]
     stimulus = np.any([first[name].any(axis=1) for name in first if name.startswith("in.")], axis=0)
@@ -198,4 +199,4 @@ def _spare(unit: AnyUnit, config: Config, silent: Mapping[str, np.ndarray]) -> B
                 why = f"{cases.why}; here because a set must not begin with a row that an empty simulation passes"
                 spare = Cases(cases.kind, why, cases.inputs, cases.decision)
                 return Block(spare, block.arrays, block.flags, block.care).pick(telling[:1])
-    raise Refused(f"{unit.name}: no case tells a working device from an absent one")
+    raise Refused(f"{unit.name}: no case distinguishes a working device from an absent one")

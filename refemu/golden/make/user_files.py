@@ -1,4 +1,4 @@
-"""Files that a person fills in beside a golden set: what is there stays, and nothing of another set is mixed in."""
+"""Files to fill in next to a golden set: existing ones are not replaced, and sets are not mixed."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -10,17 +10,17 @@ from refemu.arith.checks import Refused
 def missing(
     texts: Mapping[Path, bytes], name: str, users: Collection[str], common: Collection[str] = ()
 ) -> tuple[dict[Path, bytes], list[Path]]:
-    """What of `texts` to write, and what stays there unlike what would be written. name: of the set.
+    """The `texts` to write, and existing files that differ and are not replaced. name: of the set.
 
-    users: names of files that are the user's to change. common: of those that are alike for all sets. Refused: another
-    file that is there and does not name the set, for it would run another.
+    users: names of files that a user edits. common: names of files that are equal for all sets. Refused: any other
+    existing file that does not name the set, since it would run another one.
     """
     there = [path for path in texts if path.exists() and path.name not in users]
     for path in there:
         if path.name not in common and not mentions(name, path):
             raise Refused(
-                f"{path}: is not of the bench of {name}: nothing was changed. Choose another folder, or move "
-                "the bench that is there away"
+                f"{path}: belongs to another set than {name}; nothing was changed. Choose another folder, or move "
+                "the existing bench away"
             )
     return (
         {path: data for path, data in texts.items() if not path.exists()},

@@ -1,1 +1,1 @@
-"""Pages of docs/ that commands show, to which texts/ links, and what else is known of the words in them."""
+"""Pages of docs/ that commands print, linked from texts/, and the words that they explain."""

@@ -1,6 +1,6 @@
-"""Decisions as docs/decisions-*.md states them: the text, the test that pins it, variants and sets that show them.
+"""Decisions of docs/decisions-*.md: text, test, variants, and the rows that detect these.
 
-A plug-in has its own in the same form, in a file decisions.md of its package.
+A plug-in has its decisions in the same form in a file decisions.md of its package.
 """
 
 import difflib
@@ -24,12 +24,12 @@ _REASON = re.compile(r"^(D-[a-z]+-\d+): (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Other:
-    """Another answer to a decision, and where it is told."""
+    """A variant of a decision, and the rows that detect it."""
 
     unit: str  #: name of a unit that takes the decision
-    says: str  #: what a device with the other answer does
-    set: str  #: committed set in which most rows tell it
-    rows: int  #: rows of it that do
+    says: str  #: what a device with the variant does
+    set: str  #: committed set in which most rows detect it
+    rows: int  #: number of those rows
 
 
 @dataclass(frozen=True)
@@ -39,27 +39,29 @@ class Decision:
     id: str  #: "D-olive-19"
     title: str
     text: str  #: Markdown
-    test: str  #: that fails when the decision changes: "tests/....py::test_..."
-    variants: tuple[Other, ...]  #: of every unit
-    unobservable: dict[str, str]  #: unit -> why no other answer shows there
-    origin: str = ""  #: distribution that the decision is of; "" = refemu's own
+    test: str  #: test that fails if the decision changes: "tests/....py::test_..."
+    variants: tuple[Other, ...]  #: variants in every unit
+    unobservable: dict[str, str]  #: unit -> why no variant can be detected there
+    origin: str = ""  #: distribution of the decision; "" = refemu's own
 
     @property
     def key(self) -> str:
-        """The word that finds it whatever else is installed: "D-olive-19", of a plug-in "distribution/id"."""
+        """The unique name: "D-olive-19"; for a plug-in "distribution/id"."""
         return f"{self.origin}/{self.id}" if self.origin else self.id
 
 
 def find(id: str) -> Decision:
-    """A decision by its id, of a plug-in also "distribution/id".
+    """A decision by its id, or for a plug-in also "distribution/id".
 
-    Refused: an unknown one, with the nearest; one that several distributions have.
+    Refused: an unknown id, with the nearest; an id of several distributions.
     """
     if id in every():
         return every()[id]
     same = [each for each in plugged() if id in (each.id, each.key)]
     if len(same) > 1:
-        raise Refused(f"decision {id!r}: several distributions have one: {', '.join(each.key for each in same)}")
+        raise Refused(
+            f"decision {id!r}: several distributions have it, give one of {', '.join(each.key for each in same)}"
+        )
     if same:
         return same[0]
     near = difflib.get_close_matches(id, [*every(), *(each.id for each in plugged())], n=1)
@@ -75,7 +77,7 @@ def every() -> dict[str, Decision]:
 
 
 def of_unit(key: str, id: str) -> Decision | None:
-    """What an id means to a unit, of its distribution or of refemu; None where nothing is written on it.
+    """The decision with an id, from a unit's distribution or refemu; None if it has no entry.
 
     key: of the unit, "orizuru", "refemu-mx/mx_encoder".
     """
@@ -85,12 +87,12 @@ def of_unit(key: str, id: str) -> Decision | None:
 
 
 def is_known(id: str) -> bool:
-    """Whether `find` finds it, or names several."""
+    """Whether `find` finds one or several decisions."""
     return id in every() or any(id in (each.id, each.key) for each in plugged())
 
 
 def plugged() -> tuple[Decision, ...]:
-    """Those of installed distributions, in the order of their pages."""
+    """Decisions of installed distributions, in the order of their pages."""
     return tuple(each for name, folders in plugins.packages().items() for each in _of_distribution(name, folders))
 
 

@@ -1,4 +1,4 @@
-"""Terms of the field and of refemu, as docs/glossary.md explains them."""
+"""Terms of the field and of refemu, from docs/glossary.md."""
 
 import re
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ class Term:
     """An entry of docs/glossary.md."""
 
     name: str
-    also: tuple[str, ...]  #: other words for it
+    also: tuple[str, ...]  #: synonyms
     text: str  #: Markdown
-    see: tuple[str, ...]  #: other words that `refemu explain` takes
+    see: tuple[str, ...]  #: related words of `refemu explain`
 
 
 @cache
@@ -29,7 +29,7 @@ def every() -> dict[str, Term]:
 
 @cache
 def by_word() -> dict[str, Term]:
-    """Every term by its names in lower case, others than the first included."""
+    """Every term by its names and synonyms in lower case."""
     return {word.lower(): term for term in every().values() for word in (term.name, *term.also)}
 
 

@@ -1,4 +1,4 @@
-"""Caches by name that follow what the name stands for: a plug-in may register another thing under the same name."""
+"""Caches by name that notice when a plug-in registers another object under the same name."""
 
 import functools
 from collections.abc import Callable
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 def following(find: Callable[[str], Any]) -> Callable[[Callable[[str, Any], T]], Callable[[str], T]]:
-    """Cache a function of a name and of the thing that `find` gives for it, as long as it gives that very thing."""
+    """Cache a function of a name and its object, while `find` returns the same object."""
 
     def decorate(function: Callable[[str, Any], T]) -> Callable[[str], T]:
-        known: dict[str, tuple[Any, T]] = {}  # the thing is kept, so that no other can have its identity
+        known: dict[str, tuple[Any, T]] = {}  # holds the object, so that no other gets its identity
 
         @functools.wraps(function)
         def of_name(name: str) -> T:

@@ -1,4 +1,4 @@
-"""Texts of docs/ that the package carries, by name."""
+"""Texts of docs/ in the package, by name."""
 
 from functools import cache
 from importlib import resources

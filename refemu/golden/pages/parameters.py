@@ -1,7 +1,6 @@
 """Parameters of schemes, units and formats, and ports of units: meaning, values, default, decisions.
 
-Nothing of it is written for these pages: values and defaults are those of the classes, meanings their comments,
-docstrings and ports.
+All of it comes from the code: values and defaults from classes, meanings from comments, docstrings and ports.
 """
 
 import dataclasses
@@ -26,7 +25,7 @@ from refemu.units.unit import AnyUnit
 
 ID = re.compile(r"D-[a-z]+-\d+")
 OPEN = {int: "an integer", float: "a number", str: "a word"}  #: values that cannot be listed
-SEVERAL = {"an integer": "integers", "a number": "numbers", "a word": "words"}  #: of these in a tuple
+SEVERAL = {"an integer": "integers", "a number": "numbers", "a word": "words"}  #: plurals, for tuples
 
 
 @dataclass(frozen=True)
@@ -35,22 +34,22 @@ class Parameter:
 
     of: str  #: "harmonia-kv4", "orizuru", "OVP_INT4"
     name: str
-    choices: tuple[str, ...]  #: values, as a command line takes them
-    open: tuple[str, ...]  #: what else it takes: "an integer", "a word", "Ovp"
-    default: str  #: of this scheme or format; "" = the unit needs one
+    choices: tuple[str, ...]  #: values on a command line
+    open: tuple[str, ...]  #: other valid values: "an integer", "a word", "Ovp"
+    default: str  #: default of this scheme or format; "" = required
     meaning: str
-    decisions: tuple[str, ...]  #: that the meaning names
-    ready: Mapping[str, str]  #: of a unit: values in the ready configurations that set it
+    decisions: tuple[str, ...]  #: decisions that the meaning names
+    ready: Mapping[str, str]  #: for a unit: values in the ready configurations that set it
 
     @property
     def values(self) -> str:
-        """What it takes, for people; `none` stands last."""
+        """Valid values as text, `none` last."""
         return ", ".join(sorted((*self.choices, *self.open), key="none".__eq__))
 
 
 @dataclass(frozen=True)
 class PortOf:
-    """A port or register of a unit in its first configuration that has it."""
+    """A port or register of a unit, from its first configuration that has it."""
 
     of: str
     config: str
@@ -66,7 +65,7 @@ def of_scheme(name: str, scheme: Scheme) -> dict[str, Parameter]:
 
 @following(formats.find)
 def of_format(name: str, fmt: Any) -> dict[str, Parameter]:
-    """Parameters of a ready format by name; none of a plug-in's that is no dataclass."""
+    """Parameters of a ready format by name; none for a plug-in's format that is not a dataclass."""
     return _of_object(name, fmt) if dataclasses.is_dataclass(fmt) else {}
 
 
@@ -117,7 +116,7 @@ def _parameter(of: str, name: str, kind: Any, default: str, meaning: str, ready:
 
 
 def _values(kind: Any) -> Iterator[tuple[str, bool]]:
-    """What an annotation admits: a word, and whether it is the value itself."""
+    """Values that an annotation allows: a word, and whether it is the value itself."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         yield from ((_written(value), True) for value in arguments)
@@ -137,7 +136,7 @@ def _values(kind: Any) -> Iterator[tuple[str, bool]]:
 
 
 def _written(value: Any) -> str:
-    """A value as a command line takes it; a name where it has no text."""
+    """A value for a command line; its name if it has no text."""
     try:
         return config_text.write(value)
     except ValueError:

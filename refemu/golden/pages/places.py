@@ -1,4 +1,4 @@
-"""Places that take a decision: functions marked with `@decides`, fields and other code that names its id."""
+"""Places that implement a decision: functions marked with `@decides`, fields, other code that names its id."""
 
 import ast
 import re
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import refemu
 
-LEFT_OUT = ("refemu/golden/pages/", "refemu/cli/")  #: talk about decisions and take none
-#: places that matter where no other one names an id: other answers, and stimuli that show it
+LEFT_OUT = ("refemu/golden/pages/", "refemu/cli/")  #: mention decisions and implement none
+#: places that matter only if no other names an id: variants, and stimuli
 LATER = ("/variants", "/cases.py")
 
 
@@ -20,12 +20,12 @@ class Place:
 
     file: str  #: "refemu/units/olive/ovp_decoder/ovp_decoder.py"
     line: int
-    name: str  #: "OvpDecoder.is_illegal", "HarmoniaConfig.prefill_window"; "" = at the head of the module
+    name: str  #: "OvpDecoder.is_illegal", "HarmoniaConfig.prefill_window"; "" = the module's docstring
 
 
 @cache
 def of_decision(id: str, folders: tuple[Path, ...] = ()) -> tuple[Place, ...]:
-    """Find the places that take a decision.
+    """Find the places that implement a decision.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def of_decision(id: str, folders: tuple[Path, ...] = ()) -> tuple[Place, ...]:
     Returns
     -------
     tuple of Place
-        By file and line. Where a file has functions or fields that name the id, its other mentions are left out; where
+        By file and line. In a file with functions or fields that name the id, other mentions are left out; if
         `@decides` marks functions of units, so are all other places in units.
     """
     word = re.compile(rf"{re.escape(id)}(?!\d)")

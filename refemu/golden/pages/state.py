@@ -1,4 +1,4 @@
-"""Fields of a unit's State beside its ports: the event, counters, what else a debugger shows; by their comments."""
+"""Fields of a unit's State other than ports: the event, counters and internal values, with their comments."""
 
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
@@ -14,25 +14,25 @@ Total = Literal["sum", "largest", ""]
 _ORDER: tuple[Kind, ...] = get_args(Kind)
 _ROWS = {
     "combinational": "a row is one call, whose outputs follow from its inputs alone; {shows}",
-    "event": "a row is one step, and registers keep their values from step to step, so the rows of a case are "
+    "event": "a row is one step, and registers retain their values between steps, so the rows of a case are "
     "consecutive steps from reset; {shows}",
 }
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a State that is no port."""
+    """A field of a State other than a port."""
 
     of: str  #: unit
     name: str
     kind: Kind  #: "inner": registers of sub-units, and values that an event leaves for the next
-    total: Total  #: of a counter: what a Result holds for several devices
+    total: Total  #: for a counter: how a Result combines several devices
     meaning: str
 
 
 @following(units.find)
 def of_unit(name: str, unit: AnyUnit) -> dict[str, Field]:
-    """Fields of a unit's State that are no ports in some ready configuration, by name: event, counters, others."""
+    """Fields of a unit's State that are not ports in some ready configuration, by name: event, counters, others."""
     device = unit.unit_class(**next(iter(unit.configs.values())))
     meanings = comments.of_class(type(device.state))  # type: ignore[arg-type]  # a class is hashable
     ports = set.intersection(*({port.name for port in sides.all} for sides in unit.ready_ports))
@@ -47,12 +47,12 @@ def of_unit(name: str, unit: AnyUnit) -> dict[str, Field]:
 
 
 def of_config(unit: AnyUnit, config: Config) -> list[Field]:
-    """Fields of a unit's State that are no ports in one configuration."""
+    """Fields of a unit's State that are not ports in one configuration."""
     ports = {port.name for port in unit.ports(config).all}
     return [field for field in of_unit(unit.key).values() if field.name not in ports]
 
 
 def timing(unit: AnyUnit) -> str:
-    """What a row of a unit's sets is, in words."""
+    """Description of a row of a unit's sets."""
     shows = f"`refemu step {unit.key}` shows the events inside it"
     return f"{unit.timing}: {_ROWS[unit.timing].format(shows=shows)}"

@@ -1,6 +1,6 @@
-"""Words that name something: decisions, units, schemes, formats, their parameters, ports and fields, terms.
+"""Topics that words name: decisions, units, schemes, formats, their parameters, ports and fields, terms.
 
-refemu's own go before those of plug-ins.
+refemu's own topics precede those of plug-ins.
 """
 
 import difflib
@@ -16,12 +16,12 @@ from refemu.models.schemes import SCHEMES
 
 Kind = Literal["decision", "unit", "scheme", "format", "parameter", "port", "field", "term"]
 
-SHOWN = 3  #: members of units that a refusal suggests
+SHOWN = 3  #: members of units that an error suggests
 
 
 @dataclass(frozen=True)
 class Topic:
-    """Kind and name of what a word names."""
+    """A topic: its kind and name."""
 
     kind: Kind
     of: str  #: "D-olive-19", "orizuru", "harmonia-kv4", "OVP_INT4", "victim"
@@ -29,7 +29,7 @@ class Topic:
 
 
 def find(word: str) -> Topic:
-    """Find what a word names; letters of either case, `-` for `_` in names of formats.
+    """Find the topic of a word, in upper or lower case, with `-` for `_` in names of formats.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def find(word: str) -> Topic:
     Raises
     ------
     Refused
-        An unknown word; the refusal shows the nearest known one.
+        An unknown word; the error shows the nearest known one.
     """
     known = _named(word)
     if known is not None:
@@ -60,12 +60,12 @@ def find(word: str) -> Topic:
 
 
 def is_known(word: str) -> bool:
-    """Whether a word, or what stands before its last point, names something."""
+    """Whether a word, or its part before the last point, names a topic."""
     return _named(word) is not None or _named(word.rpartition(".")[0]) is not None
 
 
 def members(owner: str) -> list[str]:
-    """Names of the parameters, ports and fields of a unit, a scheme or a format; none of another word."""
+    """Names of the parameters, ports and fields of a unit, a scheme or a format; none for any other word."""
     known = _named(owner)
     return list(_members(known)) if known else []
 
@@ -93,7 +93,7 @@ def _named(word: str) -> Topic | None:
 
 
 def _plugged(word: str) -> Topic | None:
-    """The same for plug-ins; what is of a distribution is found by "distribution/name" too."""
+    """Topics of plug-ins, also by "distribution/name"."""
     if decisions.is_known(word):
         return Topic("decision", word)
     head, slash, bare = word.rpartition("/")
@@ -110,7 +110,7 @@ def _plugged(word: str) -> Topic | None:
 
 
 def _members(owner: Topic) -> dict[str, Kind]:
-    """Members of a unit, a scheme or a format; a parameter goes before a port of its name, both before a field."""
+    """Members of a unit, a scheme or a format; a parameter precedes a port of its name, both precede a field."""
     if owner.kind == "unit":
         ports: dict[str, Kind] = dict.fromkeys(parameters.ports(owner.of), "port")
         known: dict[str, Kind] = {**ports, **dict.fromkeys(parameters.of_unit(owner.of), "parameter")}
@@ -122,7 +122,7 @@ def _members(owner: Topic) -> dict[str, Kind]:
 
 
 def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
-    """A refusal with the word that belongs to the key nearest to `wrong`."""
+    """An error with the word whose key is nearest to `wrong`."""
     by_lower = {each.lower(): meant for each, meant in known.items()}
     begun = [each for each in by_lower if len(wrong) > 2 and each.startswith(wrong.lower())]
     near = begun or difflib.get_close_matches(wrong.lower(), by_lower, n=1)
@@ -138,7 +138,7 @@ def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
 
 
 def _in_units(name: str) -> list[str]:
-    """Members of that name of refemu's units: "orizuru.comparisons_live". It takes a second: every unit is imported."""
+    """Members of refemu's units with a name: "orizuru.comparisons_live". Imports every unit, which takes a second."""
     return [f"{unit}.{name}" for unit in units.names() if name in _members(Topic("unit", unit))]
 
 
@@ -150,7 +150,7 @@ def parameter(topic: Topic) -> parameters.Parameter:
 
 
 def owner_key(topic: Topic) -> str:
-    """What has the member that a topic names, with its distribution: "orizuru", "refemu-mx/mxfp4"."""
+    """The owner of a topic's member, with its distribution: "orizuru", "refemu-mx/mxfp4"."""
     short: dict[plugins.Kind, Collection[str]] = {
         "unit": units.plugged(),
         "scheme": schemes.plugged(),
@@ -163,6 +163,6 @@ def owner_key(topic: Topic) -> str:
 
 
 def port(topic: Topic) -> parameters.PortOf | None:
-    """The port that a topic names, or that is named as the parameter that it names; None where there is none."""
+    """The port of a topic, or the port with the name of the topic's parameter; None if there is none."""
     owner = _named(topic.of)
     return parameters.ports(topic.of).get(topic.member) if owner and owner.kind == "unit" else None

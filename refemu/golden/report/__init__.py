@@ -1,1 +1,1 @@
-"""Reports of regressions: a folder of sets and of what devices answered, judged and shown as JSON, JUnit XML, HTML."""
+"""Reports of regressions: results of a folder of sets and answers, as JSON, JUnit XML and HTML."""

@@ -1,4 +1,4 @@
-"""Campaigns of a regression: which of the sets that a request promises are there."""
+"""Campaigns of a regression, and their missing shards."""
 
 import itertools
 import json
@@ -18,21 +18,21 @@ from refemu.golden.report import places
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign, as its folder and its request tell."""
+    """A campaign, from its folder and its request."""
 
-    path: str  #: inside the folder of the regression
-    shards: int  #: that the request promises; 0 where it cannot be read
-    missing: tuple[str, ...]  #: shards that are not there, in order
-    reason: str  #: why it is not whole; "" if it is
+    path: str  #: path in the folder of the regression
+    shards: int  #: number of shards of the request; 0 if it is unreadable
+    missing: tuple[str, ...]  #: missing shards, in order
+    reason: str  #: why it is incomplete; "" if complete
 
     @property
     def whole(self) -> bool:
-        """Whether every shard is there."""
+        """Whether every shard exists."""
         return not self.reason
 
 
 def read(folder: Path, path: str) -> Campaign:
-    """The campaign in `folder`. path: how it is named."""
+    """The campaign in `folder`. path: its name in the report."""
     try:
         with reading(path, "a campaign that this refemu knows"):
             stated = json.loads((folder / folders.REQUEST).read_bytes())
@@ -40,7 +40,7 @@ def read(folder: Path, path: str) -> Campaign:
                 raise Refused(f"{path}: is of schema {stated['schema']}, refemu {stated['refemu_version']}")
             expected = list(itertools.islice(_shards(stated["request"]), SHARDS + 1))
             if len(expected) > SHARDS:
-                raise Refused(f"{path}: promises more than {SHARDS} shards")
+                raise Refused(f"{path}: a campaign must have at most {SHARDS} shards, its request has more")
             missing = tuple(name for name, kept in expected if not _is_there(folder / name, kept))
     except (Refused, OSError) as refusal:
         return Campaign(path, 0, (), str(refusal))
@@ -49,7 +49,7 @@ def read(folder: Path, path: str) -> Campaign:
 
 
 def _shards(request: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Folder of every shard, and whether it holds several sets and their list."""
+    """Folder of every shard, and whether it has several sets and their list."""
     if "tokens" not in request:
         yield from ((shard.name, False) for shard in RandomRequest(**request).shards())
         return

@@ -1,4 +1,4 @@
-"""Commands that run a part of a regression again."""
+"""Commands that reproduce a part of a regression."""
 
 import re
 import shlex
@@ -15,33 +15,33 @@ _TEST = re.compile(r"counterexample of (\S.*)")
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and what it is for."""
+    """A command and its purpose."""
 
     run: str  #: for a shell
     why: str  #: what it shows
 
 
 def of_answer(folder: Path, answer: Path, ports: tuple[str, ...] | None) -> Command:
-    """How to compare an answer again. folder: of the set. ports: that were compared; None for all."""
+    """Commands that compare an answer. folder: of the set. ports: compared ports; None for all."""
     some = ["--ports", ",".join(ports)] if ports else []
     return _command("the difference, and what the device did", "refemu", "diff", folder, answer, "--explain", *some)
 
 
 def of_case(folder: Path, golden: Golden, first: Mismatch) -> Command:
-    """How to step through the case of a difference. folder: of the set."""
+    """Commands that step through the case of a difference. folder: of the set."""
     case = f"{folder}:{first.id}"
     return _command("the case event by event", "refemu", "step", golden.manifest["unit"], "--case", case)
 
 
 def of_bench(bench: Path, folder: Path) -> Iterator[Command]:
-    """How to run a bench again. folder: of the set."""
+    """Commands that run a testbench. folder: of the set."""
     vectors = [] if folder.parent == bench else [f"VEC={folder.resolve()}"]
     yield _command("every row that differs", "make", "-C", bench, "ARGS=+ALL", *vectors)
     yield _command("all answers, and what the device did", "make", "-C", bench, "diff", *vectors)
 
 
 def of_set(golden: Golden, again: str = "again") -> Iterator[Command]:
-    """How to make a set again, or to run the test that saved it. again: folder for the set."""
+    """Commands that regenerate a set, or run the test that saved it. again: folder for the set."""
     if places.is_counterexample(golden):
         for case in golden.manifest["cases"]:
             if test := _TEST.fullmatch(case["why"]):
@@ -49,7 +49,7 @@ def of_set(golden: Golden, again: str = "again") -> Iterator[Command]:
         return
     generator = golden.manifest["generator"]
     if "model" in generator:
-        return  # which run of which model it is, the manifest says
+        return  # the manifest describes the run of the model
     name, random = f"{golden.manifest['unit']}:{golden.config}", generator.get("random", {})
     words = ["generate", "-o", again, "--unit", name]
     if random.get("seeds", 1) > 1:
@@ -64,7 +64,7 @@ def of_set(golden: Golden, again: str = "again") -> Iterator[Command]:
 def all_of(
     folder: Path, golden: Golden, answer: Path | None, difference: Difference, bench: Path | None
 ) -> tuple[Command, ...]:
-    """Everything that shows a difference again. answer: its file, None for a log."""
+    """All commands for a difference. answer: its file, None for a log."""
     commands = []
     if answer is not None:
         every = {f"out.{places.port(name)}" for name in golden.arrays if places.is_output(name)}

@@ -1,4 +1,4 @@
-"""Coverage of a set: bits that are seen, flags, decisions, kinds of cases, and its grade by classes of faults."""
+"""Coverage of a set: toggled bits, flags, decisions, kinds of cases, and detected faults by class."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ CLASSES: Mapping[Grading, tuple[FaultClass, ...]] = {"fast": FAST, "all": QUICK,
 
 @dataclass(frozen=True)
 class Coverage:
-    """What the rows of a set reach, and the wrong devices that they convict."""
+    """What the rows of a set reach, and the faults that they detect."""
 
     #: by output and register: bits of all lanes; seen 0, 1, rising, falling where they count
     toggle: Mapping[str, Mapping[str, int]]
     flags: Mapping[str, int]  #: rows with each flag
     kinds: Mapping[str, int]  #: rows of each kind of case
-    decisions: Mapping[str, int]  #: by decision that a case is about: its rows
+    decisions: Mapping[str, int]  #: rows of the cases about each decision
     #: rows of each kind of case that complete an operation; empty if each row is one
     completed: Mapping[str, int]
-    grade: Grade | None  #: None where none was asked for, or the set cannot be graded
-    reason: str = ""  #: why not
+    grade: Grade | None  #: None if not requested, or if the set cannot be graded
+    reason: str = ""  #: why the set cannot be graded
 
     @property
     def share(self) -> tuple[int, int]:
-        """Bits that are seen 0 and bits that are seen 1, of twice the number of bits."""
+        """Number of bits seen 0 plus bits seen 1, and twice the number of bits."""
         seen = bits = 0
         for counts in self.toggle.values():
             seen += counts["0"] + counts["1"]
@@ -48,7 +48,7 @@ class Coverage:
 
     @property
     def detected(self) -> tuple[int, int]:
-        """Faults of all classes that are convicted, and those that are known to be wrong devices; 0, 0 ungraded."""
+        """Detected faults of all classes, and detected plus missed faults; 0, 0 without a grade."""
         detected = known = 0
         for counts in self.grade.classes.values() if self.grade else ():
             detected += counts.detected
@@ -57,7 +57,7 @@ class Coverage:
 
 
 def coverage(folder: Path, golden: Golden, classes: tuple[FaultClass, ...]) -> Coverage:
-    """Coverage of the set in `folder`. classes: of faults, () for no grade."""
+    """Coverage of the set in `folder`. classes: classes of faults, () for no grade."""
     kinds = places.rows_by_kind(golden)
     decisions: dict[str, int] = {}
     for case in golden.manifest["cases"]:
@@ -87,17 +87,17 @@ def completions(answers: Answers) -> dict[str, int]:
 
 
 def uncompleted(completed: Mapping[str, int]) -> str:
-    """What to print if no random row completes an operation; else empty."""
+    """A remark if no random row completes an operation; else empty."""
     if completed.get("random", 1):
         return ""
-    return "no random row completes an operation: faults that show only at its end are not tried"
+    return "no random row completes an operation: faults at its end are untested"
 
 
 def _known(folder: Path, golden: Golden) -> Golden:
-    """A set of a unit as this refemu has it. Refused: an unknown unit or configuration, or other ports."""
+    """Require a set of a unit of this refemu. Refused: an unknown unit or configuration, or other ports."""
     unit = units.find(golden.manifest["unit"])
     ports = unit.ports(unit.config(golden.config))
     needed = {*(f"in.{port.name}" for port in ports.inputs), *(f"out.{port.name}" for port in ports.outputs)}
     if lost := sorted(needed - set(golden.arrays)):
-        raise Refused(f"{folder}: has no {lost[0]}, which {unit.name} of this refemu has")
+        raise Refused(f"{folder}: lacks {lost[0]}, which {unit.name} has in this version of refemu; regenerate the set")
     return golden

@@ -1,4 +1,4 @@
-"""A regression as JSON, `refemu.report/1`: schema/report-1.json says what stands where."""
+"""A regression as JSON, `refemu.report/1`; schema/report-1.json describes its fields."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ SCHEMA = "refemu.report/1"
 
 
 def document(regression: Regression) -> dict[str, Any]:
-    """The report for tools. The same folder gives the same document."""
+    """The report for tools. Equal folders give equal documents."""
     return {
         "schema": SCHEMA,
         "refemu_version": __version__,

@@ -1,4 +1,4 @@
-"""A grade as tools outside read it, in `refemu grade --json` and in reports."""
+"""A grade as JSON, for `refemu grade --json` and reports."""
 
 import dataclasses
 from typing import Any

@@ -1,6 +1,6 @@
 """A regression as JUnit XML: a testsuite per set, a testcase per answer, and one for every campaign.
 
-A device that differs is a failure; what cannot be read is an error; a set without answers is skipped.
+A device that differs is a failure, an unreadable file is an error, and a set without answers is skipped.
 """
 
 import re
@@ -12,7 +12,7 @@ from refemu.golden.report.regression import FAIL, MALFORMED, MISSING, PASS, Answ
 
 TAGS: dict[Outcome, str] = {FAIL: "failure", MALFORMED: "error", MISSING: "skipped"}
 COUNTS = ("tests", "failures", "errors", "skipped")
-#: characters that XML 1.0 cannot hold, not even as references
+#: characters that XML 1.0 excludes, even as references
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -27,7 +27,7 @@ def text(regression: Regression) -> str:
 
 
 def clean(text: str) -> str:
-    r"""The text with what XML cannot hold escaped, as `\x1b`."""
+    r"""The text with characters that XML excludes escaped, as `\x1b`."""
     return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
@@ -65,7 +65,7 @@ def _properties(each: Reported) -> Iterator[tuple[str, str]]:
 
 def _logs(logs: tuple[Answer, ...]) -> Iterator[ET.Element]:
     if logs:
-        suite = ET.Element("testsuite", name="logs of no set that is here")
+        suite = ET.Element("testsuite", name="logs of missing sets")
         for log in logs:
             _case(suite, "log", log)
         yield suite
@@ -74,7 +74,7 @@ def _logs(logs: tuple[Answer, ...]) -> Iterator[ET.Element]:
 def _campaign(each: Campaign) -> ET.Element:
     suite = ET.Element("testsuite", name=clean(f"campaign {each.path}"))
     outcome: Outcome = PASS if each.whole else MALFORMED
-    _outcome(_testcase(suite, "campaign", "every shard is there"), outcome, each.reason, "\n".join(each.missing))
+    _outcome(_testcase(suite, "campaign", "every shard exists"), outcome, each.reason, "\n".join(each.missing))
     return suite
 
 

@@ -1,4 +1,4 @@
-"""Logs of the benches of `refemu export rtl`: lines that begin with PASS or say FAIL, and the answers in them."""
+"""Logs of the testbenches of `refemu export rtl`: lines with PASS or FAIL, and the answers in them."""
 
 import re
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from refemu.golden.compare.diff import Difference, compare
 from refemu.golden.files import hexfile
 from refemu.golden.files.sets import Golden
 
-KEPT = 20  #: lines of a log that a report shows
-ROWS = 1 << 16  #: failing rows that are read
-LINE = 1 << 16  #: characters of a line that are read
+KEPT = 20  #: lines of a log in a report
+ROWS = 1 << 16  #: most failing rows that are read
+LINE = 1 << 16  #: most characters of a line that are read
 _PASS = re.compile(r"PASS (\d{1,18}) rows of ([a-z0-9_-]+), sha256 ([0-9a-f]{64})")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _FAIL = re.compile(r"\bFAIL\b")
-#: what only a bench of refemu says
+#: text that only refemu's testbenches print
 _OURS = re.compile(r"\bFAIL (row \d+:|\d+ of \d+ rows |stopped;|the simulation ended|no sentinel|this bench is of)")
 _ROW = re.compile(r"\bFAIL row (\d{1,18}): (?:in [0-9a-fxz]+ got ([0-9a-fxz]+) want ([0-9a-fxz]+))?", re.IGNORECASE)
 _COUNT = re.compile(r"\bFAIL (\d{1,18}) of (\d{1,18}) rows differ")
@@ -26,33 +26,33 @@ _COUNT = re.compile(r"\bFAIL (\d{1,18}) of (\d{1,18}) rows differ")
 
 @dataclass(frozen=True)
 class Log:
-    """A log of a bench."""
+    """A log of a testbench."""
 
     path: Path
-    bench: bool  #: one of the files that the Makefile of a bench writes
-    code: str  #: exit code of the simulation, "" where it is not known
+    bench: bool  #: whether a testbench's Makefile writes a file of this name
+    code: str  #: exit code of the simulation, "" if unknown
     passed: tuple[int, str, str] | None  #: rows, name and digest of the set in the last line PASS
-    failed: tuple[str, ...]  #: the first lines FAIL, and the outputs that they list
-    words: dict[int, tuple[str, str]]  #: failing row -> answer and expected answer in hex, "" where it says none
-    counted: tuple[int, int] | None  #: rows that differ and rows, where the bench went through all
+    failed: tuple[str, ...]  #: the first FAIL lines, and the outputs that they list
+    words: dict[int, tuple[str, str]]  #: failing row -> answer and expected answer in hex, "" if missing
+    counted: tuple[int, int] | None  #: differing rows and rows, if the testbench ran all
 
     @property
     def is_of_bench(self) -> bool:
-        """Whether a bench wrote it, as far as its lines and its place tell."""
+        """Whether a testbench wrote it, judging by lines and place."""
         return self.bench or self.passed is not None or any(map(_OURS.search, self.failed))
 
     @property
     def reason(self) -> str:
-        """Why it is no pass; "" for a pass."""
+        """Why it is not a pass; "" for a pass."""
         if self.failed:
             return self.failed[0].strip()
         if self.code not in ("", "0"):
             return f"exit code {self.code}"
-        return "" if self.passed else "the simulation ended and the bench did not say PASS"
+        return "" if self.passed else "the simulation ended before the testbench printed PASS"
 
 
 def read(path: Path) -> Log:
-    """Read a log line by line; of very long ones the beginning of each line."""
+    """Read a log line by line; a very long line is cut."""
     passed, counted, inside = None, None, False
     failed: list[str] = []
     words: dict[int, tuple[str, str]] = {}
@@ -76,7 +76,7 @@ def read(path: Path) -> Log:
 
 
 def difference(log: Log, golden: Golden) -> Difference | None:
-    """The failing rows of a log as `diff` compares them; None where it has none, or not their words.
+    """The failing rows of a log as an answer; None if it has none, or lacks their words.
 
     Refused: words of another set.
     """
@@ -84,7 +84,7 @@ def difference(log: Log, golden: Golden) -> Difference | None:
     if not rows:
         return None
     layout = hexfile.layout([entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"])
-    other = Refused(f"{log.path}: its failing rows are not of {golden.name} as it is here")
+    other = Refused(f"{log.path}: its failing rows differ from those of {golden.name}; rerun the testbench")
     if rows[-1] >= golden.rows:
         raise other
     got, unknown = _words([log.words[row][0] for row in rows], layout, log.path)

@@ -1,4 +1,4 @@
-"""A regression as one HTML page: no script, nothing from the network, light and dark, one column on a narrow screen."""
+"""A regression as one HTML page: no script, no network access, light and dark, one column on a narrow screen."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -23,24 +23,24 @@ WORDS: Mapping[Outcome, str] = {
     "not compared": "not compared",
     "malformed": "malformed",
 }
-#: columns whose names stand before the cells on a narrow screen
-LABELLED = ("rows", "rows that differ", "grade", "bits seen 0 and 1", "first difference or reason")
-HOLES = 20  #: holes of a set that the page lists; the JSON has all
+#: columns whose names precede the cells on a narrow screen
+LABELLED = ("rows", "rows that differ", "coverage", "bits seen 0 and 1", "first difference or reason")
+HOLES = 20  #: missed faults of a set on the page; the JSON has all
 
 
 def text(regression: Regression) -> str:
-    """The file, in UTF-8; a page that is opened from a disk looks as from a server."""
+    """The file in UTF-8, the same from a disk as from a server."""
     template = resources.files("refemu.golden.report").joinpath("texts/page.html").read_text("utf-8")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in regression.counts.items() if count)
     noun = "set" if len(regression.sets) == 1 else "sets"
-    classes = ", ".join(CLASSES[regression.grading]) or "no class of faults"
+    classes = ", ".join(CLASSES[regression.grading]) or "none"
     page = Template(template).substitute(
         {
             "title": escape(f"Regression of {regression.folder}"),
             "class": _class(regression.outcome),
             "outcome": WORDS[regression.outcome],
             "counts": f"{len(regression.sets)} {noun}: {counts}",
-            "about": f"refemu {escape(__version__)}, exit code {regression.code}, graded by {classes}",
+            "about": f"refemu {escape(__version__)}, exit code {regression.code}, faults: {classes}",
             "body": "\n".join(_body(regression)),
         }
     )
@@ -54,7 +54,7 @@ def _body(regression: Regression) -> Iterator[str]:
     yield "<h2>All sets</h2>"
     yield _overview(regression.sets)
     if regression.logs:
-        yield "<h2>Logs of no set that is here</h2>"
+        yield "<h2>Logs of missing sets</h2>"
         yield from map(_answer, regression.logs)
     yield "<h2>Set by set</h2>"
     yield from (_set(number, each) for number, each in enumerate(regression.sets))
@@ -62,14 +62,14 @@ def _body(regression: Regression) -> Iterator[str]:
 
 def _campaign(each: Campaign) -> str:
     if each.whole:
-        return f"<p>{_outcome(PASS)} {escape(each.path)}: all {each.shards} shards are there</p>"
-    missing = f"<details><summary>shards that are missing</summary>{_pre(each.missing)}</details>"
+        return f"<p>{_outcome(PASS)} {escape(each.path)}: all {each.shards} shards exist</p>"
+    missing = f"<details><summary>missing shards</summary>{_pre(each.missing)}</details>"
     line = f"<p>{_outcome('not compared')} {escape(each.path)}: {escape(each.reason)}</p>"
     return line + missing * bool(each.missing)
 
 
 def _overview(sets: Sequence[Reported]) -> str:
-    head = ("outcome", "set", "rows", "rows that differ", "grade", "bits seen 0 and 1", "first difference or reason")
+    head = ("result", "set", "rows", "rows that differ", "coverage", "bits seen 0 and 1", "first difference or reason")
     rows = [_overview_row(number, each) for number, each in enumerate(sets)]
     return _table("", head, rows, ("rows", "rows that differ"), stack=True)
 
@@ -89,14 +89,14 @@ def _overview_row(number: int, each: Reported) -> list[str]:
 
 
 def _grade(covered: Coverage | None) -> str:
-    """All classes together: convicted of what is known to be wrong."""
+    """Coverage over all classes: detected among detected and missed faults."""
     if covered is None or covered.grade is None:
         return ""
     return "{} of {}".format(*covered.detected)
 
 
 def _short(each: Reported) -> str:
-    """The first difference, or why there is none to show."""
+    """The first difference, or the reason why there is none."""
     for answer in each.answers:
         if answer.difference and answer.difference.first:
             first = answer.difference.first
@@ -117,7 +117,7 @@ def _details(each: Reported) -> Iterator[str]:
         yield _facts(each)
     yield from map(_answer, each.answers)
     if each.commands:
-        yield f"<h3>Make it again</h3>{_commands(each.commands)}"
+        yield f"<h3>Regenerate the set</h3>{_commands(each.commands)}"
     if each.coverage:
         yield from _coverage(each.coverage)
 
@@ -146,7 +146,7 @@ def _answer(each: Answer) -> str:
 
 
 def _difference(difference: Difference, first: Mismatch) -> str:
-    """The first difference decoded, then where rows differ, then the verdict on the device."""
+    """The first difference decoded, then where rows differ, then the explanation."""
     about = f"first difference: row {first.row} of case {first.id} ({first.why})"
     if first.decision:
         about += f", decided by {first.decision}"
@@ -170,28 +170,29 @@ def _coverage(each: Coverage) -> Iterator[str]:
     seen = ("bits", "0", "1", "rising", "falling")
     rows = [[escape(name), *(str(counts[column]) for column in seen)] for name, counts in each.toggle.items()]
     if rows:
-        yield _table("bits that are seen", ("output or register", *seen), rows, seen)
+        yield _table("toggled bits", ("output or register", *seen), rows, seen)
     if each.grade:
         yield _graded(each.grade.classes)
         missed = [survivor.fault for survivor in each.grade.survivors if survivor.outcome == "missed"]
         if missed:
             more = [f"and {len(missed) - HOLES} more; the JSON has all"] * (len(missed) > HOLES)
-            yield f"<p>wrong devices that the set lets pass:</p>{_pre([*missed[:HOLES], *more])}"
+            yield f"<p>faults that the set misses:</p>{_pre([*missed[:HOLES], *more])}"
     yield _counted("rows by kind of case", "kind", each.kinds)
     yield _counted("rows that complete an operation", "kind", each.completed)
     if missing := uncompleted(each.completed):
         yield f"<p>{escape(missing)}</p>"
     yield _counted("rows by flag", "flag", each.flags)
-    yield _counted("rows of cases that are about a decision", "decision", each.decisions)
+    yield _counted("rows of cases about a decision", "decision", each.decisions)
     if each.grade:
-        yield _counted("rows that tell another answer to a decision", "decision", each.grade.decisions)
+        yield _counted("rows that detect a variant of a decision", "decision", each.grade.decisions)
     yield "</details>"
 
 
 def _graded(classes: Mapping[FaultClass, Counts]) -> str:
     numbers = ("faults", "detected", "missed", "undecided", "raised")
+    head = ("faults", "detected", "missed", "equivalent", "untested")
     rows = [[str(name), *(str(getattr(counts, column)) for column in numbers)] for name, counts in classes.items()]
-    return _table("wrong devices that the set convicts", ("class", *numbers), rows, numbers)
+    return _table("injected faults", ("class", *head), rows, head)
 
 
 def _counted(title: str, what: str, counts: Mapping[str, int]) -> str:
@@ -207,7 +208,7 @@ def _commands(commands: Sequence[Command]) -> str:
 def _table(
     title: str, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = (), stack: bool = False
 ) -> str:
-    """A table of cells that are HTML. numbers: columns at the right. stack: on a narrow screen a line for each cell."""
+    """A table of HTML cells. numbers: right-aligned columns. stack: a line for each cell on a narrow screen."""
     kind = [' class="number"' if name in numbers else "" for name in head]
     cells = "".join(f'<th scope="col"{of}>{escape(name)}</th>' for name, of in zip(head, kind, strict=True))
     body = "".join(f"<tr>{_cells(head, row, kind, stack)}</tr>" for row in rows)
@@ -227,7 +228,7 @@ def _pre(lines: Sequence[str]) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    return f'<span class="outcome {_class(outcome)}">{WORDS[outcome]}</span>'
+    return f'<span class="result {_class(outcome)}">{WORDS[outcome]}</span>'
 
 
 def _class(outcome: Outcome) -> str:

@@ -1,7 +1,7 @@
-"""Contents of a folder of a regression: sets, answers to them, logs of benches, campaigns.
+"""Contents of a folder of a regression: sets, answers, logs of testbenches, campaigns.
 
-Answers to the set in folder S of folder P: `S/answers.*`, `P/S.answers.*`; of the bench in P `P/build/dut.mem` and its
-logs; of a counterexample that the pytest plugin saved `P/dut.npz`. Names that begin with a dot are not entered.
+A set in folder S of folder P has answers in `S/answers.*`, `P/S.answers.*`, in the logs and `P/build/dut.mem` of a
+testbench in P, and, if the pytest plugin saved it, in `P/dut.npz`. Names that begin with a dot are ignored.
 """
 
 import os
@@ -14,14 +14,14 @@ from refemu.golden.files import sets
 from refemu.golden.files.sets import Golden
 from refemu.golden.make.regenerate import SAVED
 
-ANSWERS = "answers"  #: `answers.npz` in the folder of a set, `<set>.answers.npz` beside it; any extension
-BENCH_ANSWER = Path("build", "dut.mem")  #: what `make diff` of a bench writes
-SAVED_ANSWER = "dut.npz"  #: beside a saved counterexample
+ANSWERS = "answers"  #: `answers.npz` in the folder of a set, `<set>.answers.npz` next to it; any extension
+BENCH_ANSWER = Path("build", "dut.mem")  #: written by `make diff` of a testbench
+SAVED_ANSWER = "dut.npz"  #: next to a saved counterexample
 
 
 @dataclass(frozen=True)
 class Files:
-    """Paths of what a regression is made of."""
+    """Paths of the parts of a regression."""
 
     sets: tuple[Path, ...]  #: folders
     logs: tuple[Path, ...]
@@ -29,7 +29,7 @@ class Files:
 
 
 def find(root: Path, request: str) -> Files:
-    """What lies at or below `root`. request: name of the file that makes a folder a campaign.
+    """Parts of a regression at or below `root`. request: name of the file that marks a campaign.
 
     Refused: there is no set.
     """
@@ -56,7 +56,7 @@ def rows_by_kind(golden: Golden) -> dict[str, int]:
 
 
 def bench_of(folder: Path, golden: Golden) -> Path | None:
-    """The folder of the bench that `refemu export rtl` wrote beside a set, if there is one. folder: of the set."""
+    """The folder of the testbench that `refemu export rtl` wrote next to a set, if any. folder: of the set."""
     return folder.parent if (folder.parent / f"tb_{golden.manifest['unit']}.v").is_file() else None
 
 
@@ -73,7 +73,7 @@ def answers(folder: Path, golden: Golden) -> list[Path]:
 
 
 def names_of(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    """Folders of sets that a log is of by its own name and place: inside a set, or beside it and named after it."""
+    """Folders of a log's sets by its name and place: inside a set, or next to it and named after it."""
     for folder in folders:
         beside = path.parent == folder.parent and path.name.startswith(f"{folder.name}.")
         if beside or path.parent == folder:

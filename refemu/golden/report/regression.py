@@ -1,4 +1,4 @@
-"""The verdict on a folder of sets and answers: every set with its answers, differences, coverage and commands."""
+"""The result for a folder of sets and answers: every set with its answers, differences, coverage and commands."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,16 +32,16 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a device answered to a set, or the log of a bench that compared it."""
+    """A device's answer to a set, or the log of a testbench that compared it."""
 
-    path: str  #: inside the folder of the regression
+    path: str  #: path in the folder of the regression
     form: Form
     outcome: Outcome
-    reason: str = ""  #: why it is malformed, not compared, or fails without a difference to show
-    rows: int | None = None  #: compared; None where that is not known
+    reason: str = ""  #: why it is malformed, not compared, or fails without a difference
+    rows: int | None = None  #: compared rows; None if unknown
     rows_differ: int | None = None
     difference: Difference | None = None
-    lines: tuple[str, ...] = ()  #: the difference in words, as `refemu diff` prints it, or lines of the log
+    lines: tuple[str, ...] = ()  #: the difference as text of `refemu diff`, or lines of the log
     commands: tuple[Command, ...] = ()
 
 
@@ -49,9 +49,9 @@ class Answer:
 class Reported:
     """A set and all answers to it."""
 
-    path: str  #: inside the folder of the regression
+    path: str  #: path in the folder of the regression
     name: str
-    outcome: Outcome  #: the worst of its answers
+    outcome: Outcome  #: the worst result of its answers
     kind: Kind = "set"
     reason: str = ""  #: why the set is malformed or not compared
     unit: str = ""
@@ -59,7 +59,7 @@ class Reported:
     sha256: str = ""  #: `self_sha256` of the manifest
     rows: int = 0
     seed: int = 0
-    campaign: str = ""  #: path of the campaign that it is a shard of
+    campaign: str = ""  #: path of the campaign that has it as a shard
     answers: tuple[Answer, ...] = ()
     coverage: Coverage | None = None
     commands: tuple[Command, ...] = ()
@@ -67,38 +67,38 @@ class Reported:
 
 @dataclass(frozen=True)
 class Regression:
-    """Outcome of a report."""
+    """Result of a regression."""
 
     folder: str
     grading: Grading
     sets: tuple[Reported, ...]
-    logs: tuple[Answer, ...] = ()  #: that belong to no set that is here
+    logs: tuple[Answer, ...] = ()  #: logs of missing sets
     campaigns: tuple[Campaign, ...] = ()
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """Sets by verdict."""
+        """Number of sets by result."""
         return {outcome: len([each for each in self.sets if each.outcome == outcome]) for outcome in reversed(ORDER)}
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of all sets, logs and campaigns."""
+        """The worst result of all sets, logs and campaigns."""
         outcomes = [each.outcome for each in self.sets] + [each.outcome for each in self.logs]
         return worst([*outcomes, *(PASS if each.whole else MISSING for each in self.campaigns)])
 
     @property
     def code(self) -> int:
-        """Exit code: 0 all pass, 1 a device differs, 2 something was not compared."""
+        """Exit code: 0 all pass, 1 a device differs, 2 a set was not compared."""
         return 0 if self.outcome == PASS else 1 if self.outcome == FAIL else 2
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The worst of some verdicts; of none: not compared."""
+    """The worst of some results; "not compared" if there are none."""
     return min(outcomes, key=ORDER.index) if outcomes else MISSING
 
 
 def regression(folder: str | Path, grading: str = "fast", progress: Progress | None = None) -> Regression:
-    """Judge everything at or below a folder.
+    """Compare everything at or below a folder.
 
     grading: one of GRADINGS. progress(what, done, total). Refused: there is no set, or an unknown `grading`.
     """
@@ -110,7 +110,7 @@ def regression(folder: str | Path, grading: str = "fast", progress: Progress | N
 
 @dataclass(eq=False)
 class _Collector:
-    """Files of a regression, and what was judged so far."""
+    """Files of a regression, and results so far."""
 
     root: Path
     files: Files
@@ -136,14 +136,14 @@ class _Collector:
         return path.relative_to(self.root).as_posix() if path != self.root else "."
 
     def _loaded(self, folder: Path) -> Golden | str:
-        """A set, or why it cannot be read."""
+        """A set, or the reason why it is unreadable."""
         try:
             return sets.load(folder)
         except (Refused, OSError) as refusal:
             return str(refusal)
 
     def _shared(self, loaded: Mapping[Path, Golden | str]) -> tuple[dict[Path, list[Log]], list[Log]]:
-        """Logs by the set that they are of, and those of none."""
+        """Logs by set, and logs of missing sets."""
         of_set: dict[Path, list[Log]] = {}
         stray = []
         for path in self.files.logs:
@@ -156,7 +156,7 @@ class _Collector:
         return of_set, stray
 
     def _sets_of(self, log: Log, loaded: Mapping[Path, Golden | str]) -> Iterator[Path]:
-        """Sets of a log, the likeliest first: by its digest, by the bench that wrote it, by its name."""
+        """Sets of a log, the likeliest first: by digest, by testbench, by name."""
         known = {folder: golden for folder, golden in loaded.items() if isinstance(golden, Golden)}
         bench = log.path.parent.parent if log.bench else None
         if log.passed:
@@ -181,7 +181,7 @@ class _Collector:
             golden.name,
             outcome,
             kind,
-            "" if answers else "there is no answer to it",
+            "" if answers else "no answer",
             golden.manifest["unit"],
             golden.config,
             golden.manifest["self_sha256"],
@@ -194,7 +194,7 @@ class _Collector:
         )
 
     def _coverage(self, folder: Path, golden: Golden, kind: Kind) -> Coverage:
-        """Of a counterexample, a case found elsewhere, no grade."""
+        """Coverage of a set; a counterexample has no grade."""
         digest = golden.manifest["self_sha256"]
         if digest not in self.graded:
             classes = () if kind == "counterexample" else CLASSES[self.grading]
@@ -226,7 +226,7 @@ class _Collector:
         )
 
     def _is_new(self, campaign: str, name: str) -> bool:
-        """Whether to search for what the device did: once for all shards of a set."""
+        """Whether to explain a difference: once for all shards of a set."""
         key = campaign, name
         seen = bool(campaign) and key in self.explained
         self.explained.add(key)
@@ -251,7 +251,7 @@ class _Collector:
         return Answer(name, "log", FAIL, log.reason, rows, differ, difference, lines, again)
 
     def _stray(self, log: Log) -> Answer:
-        """A log of no set that is here."""
+        """The result of a missing set's log."""
         name = self._path(log.path)
         if log.reason:
             return Answer(name, "log", FAIL, log.reason, lines=log.failed)
@@ -259,13 +259,13 @@ class _Collector:
 
 
 def _stale(log: Log) -> str:
-    """Reason of a pass that says nothing of a set that is here."""
+    """Reason of a pass of a missing set."""
     rows, name, digest = log.passed or (0, "", "")
-    return f"PASS of {rows} rows of {name}, sha256 {digest}, which is not here: run the bench again"
+    return f"PASS of {rows} rows of {name}, sha256 {digest}, which is missing; rerun the testbench"
 
 
 def _ports(path: Path) -> list[str]:
-    """Outputs in a saved answer, which holds those that a test gave."""
+    """Outputs in a saved answer: those of the test."""
     with reading(str(path), "a readable answer"):
         names = npz.Archive(path.read_bytes(), str(path)).names
     return [places.port(name) for name in names if places.is_output(name)]

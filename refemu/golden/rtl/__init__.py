@@ -1,1 +1,1 @@
-"""Benches for devices in Verilog and cocotb."""
+"""Testbenches for devices in Verilog and cocotb."""

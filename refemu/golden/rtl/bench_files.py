@@ -1,7 +1,7 @@
-"""Files that a bench reads with the set, made of the set: words of registers, and the mask of waived bits.
+"""Files for a testbench that are derived from the set: words of registers, and the mask of waived bits.
 
-Each begins with a line that names the set by its digest, so that a bench refuses those of another, and ends with a
-sentinel of all ones.
+Each begins with the digest of the set, so that a testbench rejects files of another set, and ends with a sentinel of
+all ones.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def registers(golden: Golden) -> dict[str, bytes]:
     """`regs.mem`, a word of all registers per row, and `regs.mem.care`, its bits that count."""
     entries = [entry for entry in golden.manifest["arrays"] if entry["role"] == "state"]
     if not entries:
-        raise Refused(f"{golden.name}: the set has no registers, so +REGS has nothing to compare")
+        raise Refused(f"{golden.name}: the set has no registers to compare; leave out REGS")
     care = {entry["name"]: waivers.care(golden, entry["name"]) for entry in entries}
     layout = hexfile.layout(entries)
     sentinel = f"{fields.mask_of(hexfile.width(layout)):x}\n".encode()
@@ -28,7 +28,7 @@ def registers(golden: Golden) -> dict[str, bytes]:
 
 
 def mask(golden: Golden, words: Sequence[str], left: waivers.Left) -> bytes:
-    """`waive.mem`: a word per row, 1 for every bit that is compared; its first line says what `words` left out.
+    """`waive.mem`: a word per row, 1 for every compared bit; its first line names the `words` of the waiver.
 
     Outputs are packed as in gold.mem, registers above them as in regs.mem.
     """

@@ -1,7 +1,7 @@
-"""C sources of a live predictor, a package and a bench for simulators with DPI-C, a client in plain C, a Makefile.
+"""C sources of a live predictor, a package and a testbench for simulators with DPI-C, a client in C, a Makefile.
 
-`refemu_dpi.c` starts `refemu serve` and speaks its frames; it is the same for every unit. The bench draws transactions
-and holds the device against the predictor; the device has the ports that `bench` describes.
+`refemu_dpi.c` starts `refemu serve` and exchanges frames with it; it is the same for every unit. The testbench draws
+transactions and compares the device with the predictor; the device has the ports that `bench` describes.
 """
 
 import re
@@ -19,8 +19,8 @@ from refemu.units import parameters
 from refemu.units.unit import AnyUnit
 
 TEXTS = bench.TEXTS / "dpi"
-SHARED = ("refemu_dpi.c", "refemu_dpi.h")  #: of no unit in particular
-#: parts of the bench of a clocked unit; SETTLE is that of another one
+SHARED = ("refemu_dpi.c", "refemu_dpi.h")  #: the same for every unit
+#: parts of the testbench of a sequential unit; SETTLE belongs to a combinational one
 CLOCK = """\
   logic clk = 0, rst = 0;
 """
@@ -35,14 +35,14 @@ START = "    restart;"
 AGAIN = "      if ($urandom % 64 == 0) restart;"
 EDGE = "        #1 clk = 1; #1 clk = 0; #1;"
 SETTLE = "        #1;"
-CHANGED = "is not what this refemu writes: nothing was changed. Move it away, or choose another folder"
+CHANGED = "differs from what this refemu writes; nothing was changed. Move it away, or choose another folder"
 
 
 def files(unit: AnyUnit, config: str, name: str = "", registers: bool = False) -> dict[str, bytes]:
     """Names and contents.
 
-    config: as `units.choose` gives it. name: what files and functions begin with, by default the unit. registers:
-    whether answers have the registers behind the outputs. Refused: a name that is no word of C.
+    config: from `units.choose`. name: prefix of files and functions, by default the unit. registers: whether registers
+    follow the outputs of an answer. Refused: a name that is not an identifier of C.
     """
     stem = name or unit.name
     require_names([stem], "export dpi --name")
@@ -88,7 +88,7 @@ def files(unit: AnyUnit, config: str, name: str = "", registers: bool = False) -
         "Makefile": "Makefile",
     }
     texts = {file: Template(_text(text)).substitute(values) for file, text in names.items()}
-    # a line that a part leaves empty is none
+    # drop lines that an empty part leaves blank
     texts = {file: re.sub(r"\n{3,}", "\n\n", text) for file, text in texts.items()}
     return {file: text.encode("ascii") for file, text in {**{name: _text(name) for name in SHARED}, **texts}.items()}
 
@@ -96,10 +96,10 @@ def files(unit: AnyUnit, config: str, name: str = "", registers: bool = False) -
 def files_to_write(
     unit: AnyUnit, config: str, folder: Path, name: str = "", registers: bool = False
 ) -> tuple[dict[Path, bytes], list[Path]]:
-    """What to write for `folder` to have the sources, and what the user changed there, which stays.
+    """Files to write into `folder`, and files that the user changed, which are not replaced.
 
-    The user changes bench, client and Makefile. Refused: one that is of another configuration, and another source that
-    is not what would be written.
+    The user edits testbench, client and Makefile. Refused: one of them belongs to another configuration, or any other
+    source differs from the one to write.
     """
     texts = {folder / file: data for file, data in files(unit, config, name, registers).items()}
     kept = [path for path, data in texts.items() if path.exists() and path.read_bytes() != data]
@@ -108,7 +108,9 @@ def files_to_write(
         if not theirs or b"_dpi" not in path.read_bytes():
             raise Refused(f"{path}: {CHANGED}")
         if not user_files.mentions(parameters.set_name(unit, config), path):
-            raise Refused(f"{path}: is of another unit or configuration: nothing was changed. Choose another folder")
+            raise Refused(
+                f"{path}: belongs to another unit or configuration; nothing was changed. Choose another folder"
+            )
     return {path: data for path, data in texts.items() if not path.exists()}, kept
 
 
@@ -133,7 +135,7 @@ def _constants(stem: str, place: Place) -> Iterator[str]:
 
 
 def _at(place: Place) -> tuple[str, str]:
-    """The parameter that chooses a lane, and where the lane lies."""
+    """The parameter for a lane, and the lane's lowest bit."""
     if place.port.count == 1:
         return "", str(place.lsb)
     return ", unsigned lane", f"{place.lsb} + {place.port.bits} * lane"
@@ -157,7 +159,7 @@ def _getter(stem: str, place: Place) -> Iterator[str]:
 
 
 def _struct(layout: Layout) -> Iterator[str]:
-    """Members of a packed struct, the top one first; together they are whole words."""
+    """Members of a packed struct, the top one first, padded to full words."""
     unused = WORD * layout.words - layout.width
     if unused:
         yield f"    bit [{unused - 1}:0] unused_bits;"

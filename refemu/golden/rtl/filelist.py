@@ -1,6 +1,6 @@
-"""Sources of a core as the cocotb bench hands them to its simulator: the Makefile's variables, and a file list.
+"""Sources of a core for the cocotb testbench, from the Makefile's variables and a file list.
 
-cocotb builds in a folder of its own, so every path becomes absolute.
+cocotb builds in its own folder, so every path becomes absolute.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from refemu.arith.checks import Refused
 from refemu.arith.reader_errors import contents, reading
 
-DEPTH = 20  #: of lists in lists
+DEPTH = 20  #: depth of nested lists
 LONGEST = 1 << 20  #: bytes of a list
 
 
@@ -23,11 +23,11 @@ class Sources:
     files: list[str] = field(default_factory=list)
     includes: list[str] = field(default_factory=list)
     defines: dict[str, str] = field(default_factory=dict)
-    words: list[str] = field(default_factory=list)  #: of the simulator itself
+    words: list[str] = field(default_factory=list)  #: options of the simulator
 
     @classmethod
     def of_environment(cls, simulator: str, variables: Mapping[str, str] | None = None) -> "Sources":
-        """What FILELIST, DEVICE, SHELL_V, INCLUDE, DEFINES and FLAGS say."""
+        """Sources from FILELIST, DEVICE, SHELL_V, INCLUDE, DEFINES and FLAGS."""
         environment = os.environ if variables is None else variables
         sources = cls()
         for name in environment.get("FILELIST", "").split():
@@ -53,7 +53,7 @@ class Sources:
     def read(self, path: Path, above: tuple[Path, ...] = ()) -> None:
         """A file list: sources, +incdir+, +define+, -I, -D, other lists by -f; `//` and `#` comments, $VARIABLES.
 
-        above: the lists that name it. Refused: no such file, one that names itself, and what is no list.
+        above: the lists that name it. Refused: a missing file, a list that names itself, an unreadable one.
         """
         path = path.absolute()
         if path in above or len(above) > DEPTH:

@@ -1,18 +1,18 @@
-"""Bubbles and back-pressure of the cocotb bench, drawn as the Verilog bench draws them: equal seeds, equal cycles."""
+"""Bubbles and back-pressure of the cocotb testbench: equal seeds give the cycles of the Verilog testbench."""
 
 _WORD = 0xFFFFFFFF
-_RATES = (8, 6, 4, 1)  # of 8: always, often, now and then, seldom
+_RATES = (8, 6, 4, 1)  # of 8: always, often, half of the time, seldom
 
 
 class Chances:
-    """Xorshift of 32 bits; now and then other rates."""
+    """Xorshift of 32 bits; rates change from time to time."""
 
     def __init__(self, seed: int) -> None:
         self.word: int = (seed ^ 0x9E3779B9) & _WORD or 1
         self._enter = self._take = 4
 
     def draw(self) -> None:
-        """Draw what the next cycle does."""
+        """Draw the next cycle."""
         word = self.word
         word ^= word << 13 & _WORD
         word ^= word >> 17

@@ -1,4 +1,4 @@
-"""Words that no port may have as a name, since RTL and C take the spelling from the descriptor."""
+"""Names that no port may have, since RTL and C use the names of the descriptor."""
 
 import re
 from collections.abc import Sequence
@@ -42,15 +42,15 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 def require_names(names: Sequence[str], thing: str) -> None:
-    """Refuse names that are not lower case words, are keywords of Verilog, SystemVerilog or C, or occur twice.
+    """Reject names that are not lower-case words, are keywords of Verilog, SystemVerilog or C, or occur twice.
 
-    thing: what the message starts with.
+    thing: start of the message.
     """
     for position, name in enumerate(names):
         if not _NAME.fullmatch(name):
-            raise Refused(f"{thing}: a port name is a lower case word, got {name!r}")
+            raise Refused(f"{thing}: a port name must be a lower-case word, got {name!r}")
         if name in SYSTEMVERILOG or name in C:
             language = "SystemVerilog" if name in SYSTEMVERILOG else "C"
-            raise Refused(f"{thing}: port name {name!r} is a keyword of {language}")
+            raise Refused(f"{thing}: a port name must not be a keyword of {language}, got {name!r}")
         if name in names[:position]:
-            raise Refused(f"{thing}: port name {name!r} is there twice")
+            raise Refused(f"{thing}: port names must differ, got {name!r} twice")

@@ -1,8 +1,8 @@
-"""The port map of a core that was not made for refemu: `map.json` read, checked against the ports of a unit.
+"""The port map of an existing core: `map.json`, checked against the ports of a unit.
 
 Keys, all optional: `top`, `parameters`, `clock`, `reset`, `handshake`, `inputs`, `outputs`, `open`, `unused`,
-`registers`; docs/port-map.md says what each holds. In `inputs` the keys are ports of the core and the names in the
-values those of the unit; in `outputs` and `registers` the other way round.
+`registers`; docs/port-map.md describes them. In `inputs` the keys are ports of the core and the values name those of
+the unit; in `outputs` and `registers` it is the reverse.
 """
 
 import json
@@ -30,24 +30,24 @@ KEYS = (
     "about",
 )
 HANDSHAKE = ("in_valid", "in_ready", "out_valid", "out_ready")
-SAME = 'leave "{key}" out where your ports have our names'
+SAME = 'omit "{key}" if your ports have the names of refemu'
 
 
 @dataclass(frozen=True)
 class Map:
-    """Where ports of a unit are in a core. Of an absent part the core has our names."""
+    """Ports of a unit in a core. If a part is absent, the core has refemu's names."""
 
     top: str = ""  #: module
-    parameters: Mapping[str, str] = field(default_factory=dict)  #: of the module, as Verilog
-    clock: str | None = None  #: port; "" where the core has none, None where nothing is said
+    parameters: Mapping[str, str] = field(default_factory=dict)  #: parameters of the module, in Verilog
+    clock: str | None = None  #: port; "" if the core has none, None by default
     reset: str | None = None  #: the same
     low: bool = False  #: whether the reset is active low
-    handshake: Mapping[str, str] | None = None  #: ours -> theirs, "" where the core has none
+    handshake: Mapping[str, str] | None = None  #: ours -> theirs, "" if the core has none
     inputs: Mapping[str, str] | None = None  #: theirs -> expression of ours
     outputs: Mapping[str, str] | None = None  #: ours -> expression of theirs
-    flipped: frozenset[str] = frozenset()  #: outputs whose lanes the core has in the other order
-    open: tuple[str, ...] = ()  #: outputs of theirs that go nowhere
-    unused: frozenset[str] = frozenset()  #: of ours, that the core has not
+    flipped: frozenset[str] = frozenset()  #: outputs with reversed lanes in the core
+    open: tuple[str, ...] = ()  #: their outputs that stay unconnected
+    unused: frozenset[str] = frozenset()  #: our ports that the core lacks
     registers: Mapping[str, str] = field(default_factory=dict)  #: ours -> expression of names in the core
 
 
@@ -55,7 +55,7 @@ LONGEST = 1 << 20  #: bytes of a port map
 
 
 def read(path: str | Path, unit: str, ports: Ports) -> Map:
-    """The map in a file. Refused: no such file, what is no map, and one that does not fit the ports of `unit`."""
+    """The map in a file. Refused: a missing file, an invalid map, or one that does not fit the ports of `unit`."""
     place = Path(path)
     if not place.is_file():
         raise Refused(f"{place}: no such file; docs/port-map.md shows a port map")
@@ -68,14 +68,14 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise Refused(f"port map: {twice!r} stands there twice; give each port once")
+        raise Refused(f"port map: each key must occur once, got {twice!r} twice")
     return dict(pairs)
 
 
 def parse(document: Any, unit: str, ports: Ports, thing: str = "map.json") -> Map:
     """The map in a JSON document; `thing` starts the messages."""
     if not isinstance(document, dict):
-        raise Refused(f"{thing}: a JSON object is needed, got {type(document).__name__}")
+        raise Refused(f"{thing}: must be a JSON object, got {type(document).__name__}")
     for key in document:
         lookup(f"key of {thing}", key, dict.fromkeys(KEYS))
     inputs = {port.name: port for port in ports.inputs}
@@ -117,7 +117,7 @@ def _parameters(document: Mapping[str, Any], thing: str) -> Mapping[str, str]:
     for name, value in _object(document, "parameters", thing).items():
         place = f"{thing}: parameters.{name}"
         if not expressions.is_plain(name):
-            raise Refused(f"{thing}: parameters: {name!r} must be the name of a parameter of yours")
+            raise Refused(f"{thing}: parameters: must be names of your core's parameters, got {name!r}")
         plain = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         number = plain or (isinstance(value, str) and value.isdecimal())
         values[name] = str(value) if number else expressions.require_expression(value, place)
@@ -132,12 +132,12 @@ def _names(document: Mapping[str, Any], key: str, thing: str) -> list[str]:
 
 
 def _word(document: Mapping[str, Any], key: str, thing: str) -> str | None:
-    """A name; "" for null, None where nothing is said."""
+    """A name; "" for null, None if the key is absent."""
     if key not in document:
         return None
     value = document[key]
     if value is not None and not (isinstance(value, str) and expressions.is_plain(value)):
-        raise Refused(f"{thing}: {key} must be a name of yours, or null where the core has none, got {value!r}")
+        raise Refused(f"{thing}: {key} must be a name in your core, or null if it has none, got {value!r}")
     return value or ""
 
 
@@ -159,8 +159,8 @@ def _handshake(document: Mapping[str, Any], thing: str) -> Mapping[str, str] | N
     missing = [name for name in HANDSHAKE if name not in value]
     if missing:
         raise Refused(
-            f"{thing}: handshake: {missing[0]} has no port of yours; "
-            f'give "{missing[0]}": NAME, or null where the core has none'
+            f"{thing}: handshake: {missing[0]} has no port in your core; "
+            f'give "{missing[0]}": NAME, or null if the core has none'
         )
     return {name: _word(value, name, f"{thing}: handshake") or "" for name in HANDSHAKE}
 
@@ -185,14 +185,14 @@ def _inputs(
             if name not in ports:
                 lookup(f"input of {unit} in inputs.{theirs} of {thing}:", name, ports)
             if name in unused:
-                raise Refused(f"{place}: uses {name}, which {thing} also lists as unused; leave it in one of them")
+                raise Refused(f"{place}: uses {name}, which {thing} also lists as unused; remove one of them")
             seen.add(name)
         expressions.require_slices(text, bits, place)
         connections[theirs] = text
     for name in ports:
         if name not in seen | unused:
             raise Refused(
-                f"{thing}: input {name} of {unit} ({bits[name]} bits) has no port of yours; "
+                f"{thing}: input {name} of {unit} ({bits[name]} bits) has no port in your core; "
                 f'give "inputs": {{"YOUR_PORT": "{name}"}}, or list it in "unused"; {SAME.format(key="inputs")}'
             )
     return connections
@@ -208,7 +208,7 @@ def _outputs(
         place = f"{thing}: outputs.{ours}"
         lookup(f"output of {unit} in outputs of {thing}:", ours, ports)
         if ours in unused:
-            raise Refused(f"{place}: {thing} also lists {ours} as unused; leave it in one of them")
+            raise Refused(f"{place}: {thing} also lists {ours} as unused; remove one of them")
         lanes = _flipped(value, place)
         if lanes:
             _require_name(lanes, place)
@@ -217,8 +217,8 @@ def _outputs(
     for name, port in ports.items():
         if name not in connections and name not in unused:
             raise Refused(
-                f"{thing}: output {name} of {unit} ({port.bits * port.count} bits) has no port of yours; "
-                f'give "outputs": {{"{name}": "YOUR_PORT"}}, or list it in "unused", and it is not compared; '
+                f"{thing}: output {name} of {unit} ({port.bits * port.count} bits) has no port in your core; "
+                f'give "outputs": {{"{name}": "YOUR_PORT"}}, or list it in "unused" to leave it out; '
                 f"{SAME.format(key='outputs')}"
             )
     if ports and not connections:
@@ -245,11 +245,11 @@ def _flipped(value: Any, place: str) -> str:
 
 def _require_name(name: Any, place: str) -> None:
     if not isinstance(name, str) or not expressions.is_plain(name):
-        raise Refused(f"{place}: a port of yours is one name, got {name!r}; slices go into the expression")
+        raise Refused(f"{place}: a port of your core must be one name, got {name!r}; put slices into the expression")
 
 
 def _require_once(map_: Map, thing: str) -> None:
-    """Refuse a port of the core that has two uses."""
+    """Reject a port of the core with two uses."""
     uses = [("clock", map_.clock), ("reset", map_.reset)]
     uses += [(f"handshake.{ours}", theirs) for ours, theirs in (map_.handshake or {}).items()]
     uses += [("inputs", theirs) for theirs in map_.inputs or {}]
@@ -259,8 +259,8 @@ def _require_once(map_: Map, thing: str) -> None:
     for use, theirs in uses:
         if theirs and theirs in seen:
             raise Refused(
-                f"{thing}: your port {theirs} is in {seen[theirs]} and in {use}; a port has one use, "
-                f"slices of an output are written as {theirs}[3:0]"
+                f"{thing}: a port of your core must have one use, got {theirs} in {seen[theirs]} and in "
+                f"{use}; write slices of an output as {theirs}[3:0]"
             )
         if theirs:
             seen[theirs] = use

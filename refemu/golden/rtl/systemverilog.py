@@ -1,7 +1,7 @@
-"""A SystemVerilog package for a unit's benches: packed structs, texts, transactions, a scoreboard and coverage.
+"""A SystemVerilog package for a unit's testbenches: packed structs, texts, transactions, a scoreboard, coverage.
 
-It follows from the unit's ports and one golden set, and needs nothing of UVM. A bench beside it runs the set through
-the classes; `rows.mem` says what each row stands for.
+It follows from the unit's ports and one golden set, and does not need UVM. A testbench runs the set through the
+classes; `rows.mem` has kind, decision and flags of each row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,22 +27,22 @@ CASES_MEM = "rows.mem"
 
 
 class Row(NamedTuple):
-    """What the rows of a set stand for, and the names behind the numbers."""
+    """Kind, decision and flags of the rows of a set, and the names for the numbers."""
 
     flags: np.ndarray  #: uint8 (rows,)
     kind: np.ndarray  #: int64 (rows,): place in `kinds`
-    decision: np.ndarray  #: int64 (rows,): place in `decisions`; their number where a row follows none
+    decision: np.ndarray  #: int64 (rows,): place in `decisions`; their number if a row follows none
     kinds: tuple[str, ...]
     decisions: tuple[str, ...]
 
 
 def files(golden: sets.Golden) -> dict[str, bytes]:
-    """The package, the bench, `<unit>_rows.mem` and a Makefile, `sv.mk`, for a golden set.
+    """The package, the testbench, `<unit>_rows.mem` and the Makefile `sv.mk` for a golden set.
 
     Parameters
     ----------
     golden : Golden
-        A set, of any configuration.
+        A set in any configuration.
 
     Returns
     -------
@@ -69,10 +69,7 @@ def files(golden: sets.Golden) -> dict[str, bytes]:
 
 
 def counts(golden: sets.Golden) -> dict[str, Any]:
-    """What the class `coverage` of the package counts while a set runs through it, its toggles left out.
-
-    The toggles are those of `refemu grade`.
-    """
+    """The counts of the package's class `coverage` for a set, without toggles, which `refemu grade` counts."""
     rows, flags = row_kinds(golden), golden.manifest["flags"]
     return {
         "rows": golden.rows,
@@ -92,7 +89,7 @@ def row_kinds(golden: sets.Golden) -> Row:
     kinds = tuple(sorted({case["kind"] for case in cases}))
     decisions = tuple(sorted({case["decision"] for case in cases if case.get("decision")}))
     if len(decisions) > 255:
-        raise Refused(f"{golden.name}: at most 255 decisions fit a row of {CASES_MEM}, got {len(decisions)}")
+        raise Refused(f"{golden.name}: must have at most 255 decisions for {CASES_MEM}, got {len(decisions)}")
     kind = np.zeros(golden.rows, np.int64)
     decision = np.full(golden.rows, len(decisions), np.int64)
     for case in cases:
@@ -104,7 +101,7 @@ def row_kinds(golden: sets.Golden) -> Row:
 
 
 def _rows_mem(golden: sets.Golden, rows: Row) -> bytes:
-    """24 bits a row: decision, kind, flags; a sentinel behind them, as in the other files of the bench."""
+    """24 bits a row: decision, kind, flags; then a sentinel, as in the testbench's other files."""
     words = rows.decision << 16 | rows.kind << 8 | rows.flags.astype(np.int64)
     head = f"// {golden.rows} words of decision, kind and flags of {golden.name}, and one sentinel\n"
     return "".join([head, *(f"{word:06x}\n" for word in words.tolist()), "ffffff\n"]).encode("ascii")
@@ -121,7 +118,7 @@ def _package(unit: AnyUnit, golden: sets.Golden, ports: Ports, rows: Row) -> dic
     return {
         "rows": golden.rows,
         "stimulus_bits": hexfile.width(hexfile.layout(entries, event)),
-        "first_bit": "; its highest bit says that a case begins" if event else "",
+        "first_bit": "; its highest bit marks the first row of a case" if event else "",
         "flag_count": len(flags),
         "kind_count": len(rows.kinds),
         "decision_count": len(rows.decisions),
@@ -151,7 +148,7 @@ def _declared(port: Port) -> str:
 
 
 def _texts(ports: Ports) -> Iterator[str]:
-    """A function to text for every port, and for every struct."""
+    """A function that formats each port and each struct as text."""
     distinct: dict[str, Port] = {}
     for port in ports.all:
         distinct.setdefault(port.name, port)
@@ -163,7 +160,7 @@ def _texts(ports: Ports) -> Iterator[str]:
 
 
 def _lane_text(port: Port) -> str:
-    """The text of one lane: what `refemu step` prints."""
+    """The text of one lane, as `refemu step` prints it."""
     body = "\n".join(f"    {line}" for line in _lane_lines(port))
     return (
         f"  function automatic string {port.name}_text(logic [{port.bits - 1}:0] code);\n"
@@ -240,7 +237,7 @@ def _members(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _coverpoints(ports: Ports, flags: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """A point for every lane of few bits, for signs of wide ones and for every flag."""
+    """A coverpoint for every narrow lane, for the sign of a wide one and for every flag."""
     for side, group in (("stimulus", ports.inputs), ("got", ports.outputs)):
         for port in group:
             for lane in range(min(port.count, BINNED_LANES)):

@@ -1,8 +1,7 @@
-"""The shell between a bench and a core: ports of the unit outside, ports of the core inside, the same for every
-simulator.
+"""The wrapper of a core: ports of the unit outside, ports of the core inside, the same for every simulator.
 
-Macros choose what the core has where the map says nothing: REFEMU_CLOCK a clock and a reset, REFEMU_VALID a handshake,
-REFEMU_TOP another module. Outputs that the core has not, and registers that the map does not name, are marked as such.
+Macros say what the core has if the map does not: REFEMU_CLOCK a clock and a reset, REFEMU_VALID a handshake, REFEMU_TOP
+another module. The wrapper marks outputs that the core lacks, and registers that the map does not name.
 """
 
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
 MODULE = "refemu_shell"
-#: signals of the handshake at the shell: no unit has ports of these names
+#: handshake signals of the wrapper; no unit has ports with these names
 OUTSIDE = {
     "in_valid": "hs_in_valid",
     "in_ready": "hs_in_ready",
@@ -23,7 +22,7 @@ OUTSIDE = {
     "out_ready": "hs_out_ready",
 }
 HEAD = """\
-// Between the bench of {set} and your core: our ports outside, yours inside. {origin}
+// Wrapper between the testbench of {set} and your core: refemu's ports outside, yours inside. {origin}
 `timescale 1ns/1ps
 `ifndef REFEMU_TOP
 `define REFEMU_TOP {top}
@@ -53,22 +52,22 @@ def width(port: Port) -> int:
 
 
 def range_(bits: int) -> str:
-    """The declared range of so many bits."""
+    """The declared range of a number of bits."""
     return f"[{bits - 1}:0] " if bits > 1 else ""
 
 
 def register_bits(state: tuple[Port, ...]) -> int:
-    """Bits of the word of registers; 1 of a unit without any."""
+    """Bits of the word of registers; 1 for a unit without registers."""
     return places(state)[-1] or 1
 
 
 def places(ports: tuple[Port, ...]) -> list[int]:
-    """Lowest bit of each port in a word of all of them, the first lowest; at the end the width of the word."""
+    """Lowest bit of each port in the word of all ports, the first lowest, then the width of the word."""
     return [*accumulate(map(width, ports), initial=0)]
 
 
 def text(unit: AnyUnit, config: str, map_: Map, origin: str = "") -> str:
-    """Source of the shell. origin: where it is from, a sentence of its first line."""
+    """Source of the wrapper. origin: a sentence on its origin, for the first line."""
     ports = unit.ports(unit.config(config))
     head = HEAD.format(
         set=parameters.set_name(unit, config), origin=origin, top=map_.top or unit.name, module=MODULE
@@ -119,7 +118,7 @@ def _instance(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
 
 
 def _looked_into(map_: Map) -> tuple[str, ...]:
-    """Output ports of the core of which only parts are taken."""
+    """Output ports of the core that are used in part."""
     texts = [text for text in (map_.outputs or {}).values() if not expressions.is_plain(text)]
     taken = {text for text in (map_.outputs or {}).values() if expressions.is_plain(text)}
     names = dict.fromkeys(name for text in texts for name in expressions.names(text))
@@ -127,7 +126,7 @@ def _looked_into(map_: Map) -> tuple[str, ...]:
 
 
 def _clocked(unit: AnyUnit, map_: Map) -> Iterator[str]:
-    """Connections of clock and reset; a macro decides where neither the map nor the unit does."""
+    """Connections of clock and reset; a macro decides if neither the map nor the unit does."""
     for ours, theirs, value in (("clk", map_.clock, "clk"), ("rst", map_.reset, "~rst" if map_.low else "rst")):
         if theirs is None and unit.timing != "event":
             yield f"`ifdef REFEMU_CLOCK\n    .{ours}({value}),\n`endif"
@@ -182,13 +181,13 @@ def _marks(marks: list[bool]) -> str:
 
 
 def _checks(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
-    """Widths are compared as the simulation starts: the map does not know those of the core."""
+    """Statements that check widths at the start of the simulation, since the map lacks those of the core."""
     ports = unit.ports(unit.config(config))
     inputs = map_.inputs
     if inputs is None:
         inputs = {port.name: port.name for port in ports.inputs if port.name not in map_.unused}
     lines = [
-        _check(f"core.{theirs}", value, f"{value} gives your input {theirs}", "inputs")
+        _check(f"core.{theirs}", value, f"{value} drives your input {theirs}", "inputs")
         for theirs, value in inputs.items()
         if expressions.has_width(value)
     ]
@@ -197,14 +196,17 @@ def _checks(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:
         if port.name not in map_.unused:
             lines.append(
                 _check(
-                    port.name, expressions.scoped(theirs, "core"), f"{theirs} gives our output {port.name}", "outputs"
+                    port.name,
+                    expressions.scoped(theirs, "core"),
+                    f"{theirs} drives refemu's output {port.name}",
+                    "outputs",
                 )
             )
     for port in ports.state:
         if port.name in map_.registers:
             theirs = map_.registers[port.name]
             value = expressions.scoped(theirs, "core")
-            lines.append(_check(f"{width(port)}", value, f"{theirs} gives our register {port.name}", "registers"))
+            lines.append(_check(f"{width(port)}", value, f"{theirs} drives refemu's register {port.name}", "registers"))
     yield "  initial begin"
     yield from lines
     yield "  end"

@@ -1,1 +1,1 @@
-"""A unit that answers transactions of another process: packed words in frames on pipes."""
+"""A unit that answers transactions of another process, in frames of packed words on pipes."""

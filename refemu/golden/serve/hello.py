@@ -1,4 +1,4 @@
-"""Description of a unit that a server sends before the first request, and that exported sources hold it to."""
+"""Description of a unit that a server sends before the first request, and that exported sources check."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ def layouts(unit: AnyUnit, config: str, registers: bool = False, care: bool = Fa
 
 
 def hello(unit: AnyUnit, config: str, registers: bool = False, care: bool = False) -> dict[str, Any]:
-    """Unit, every parameter, places of ports, numbers of words, and a digest of all that but the release."""
+    """Unit, parameters, places of ports, numbers of words, release, and a digest of all but the release."""
     asked, answers = layouts(unit, config, registers, care)
     said = {
         "protocol": PROTOCOL,

@@ -12,7 +12,7 @@ import numpy as np
 from refemu.units.ports import Lanes, Port
 
 WORD = 32  #: bits of a word
-Group = Literal["in", "out", "st", "care"]  #: an input, an output, a register, which bits of an output count
+Group = Literal["in", "out", "st", "care"]  #: an input, an output, a register, the mask of an output
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Place:
     group: Group
     port: Port
     lsb: int  #: of lane 0
-    first: int  #: number of its first field, a lane each
+    first: int  #: number of its first field; a field is a lane
 
     @property
     def name(self) -> str:
@@ -31,12 +31,12 @@ class Place:
 
     @property
     def fields(self) -> slice:
-        """Which fields are its lanes."""
+        """Fields of its lanes."""
         return slice(self.first, self.first + self.port.count)
 
     @property
     def item(self) -> dict[str, Any]:
-        """What a hello frame says of it."""
+        """Its entry in a hello frame."""
         low, high = self.port.limits
         return {
             "group": self.group,
@@ -52,7 +52,7 @@ class Place:
 
 
 class Layout:
-    """Fields of the words of a transaction, of the inputs or of what is answered."""
+    """Fields of the words of a transaction: of its inputs or of its answer."""
 
     def __init__(self, ports: Sequence[tuple[Group, Port]]) -> None:
         """ports: in order, each with its group."""
@@ -73,7 +73,7 @@ class Layout:
         self._wide = [place for place in self.places if place.port.bits == 64 and not place.port.signed]
 
     def values(self, data: bytes | bytearray) -> np.ndarray:
-        """Values of all fields of whole transactions: int64 (rows, fields)."""
+        """Values of all fields of complete transactions: int64 (rows, fields)."""
         from refemu.units.kernels import packing
 
         words = np.frombuffer(bytearray(data), "<u4").reshape(-1, self.words)
@@ -90,13 +90,13 @@ class Layout:
         return words.tobytes()
 
     def of_ports(self, row: list[int]) -> list[int | Lanes]:
-        """The value of every port, as a step takes it, of the fields of one row; they are replaced where need be."""
+        """The value of every port for a step, from the fields of one row, which it may modify."""
         for place in self._wide:
             row[place.fields] = [code & (1 << 64) - 1 for code in row[place.fields]]
         return [tuple(row[place.fields]) if place.port.shape else row[place.first] for place in self.places]
 
     def of_fields(self, values: Sequence[int | Lanes]) -> list[int]:
-        """The fields of one row of the value of every port: the inverse of `of_ports`."""
+        """The fields of one row, from the value of every port: the inverse of `of_ports`."""
         row: list[int] = []
         for value in values:
             if isinstance(value, tuple):

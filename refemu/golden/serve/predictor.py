@@ -1,10 +1,9 @@
 """A unit that is stepped transaction by transaction, in packed words.
 
-A transaction of a unit with registers is one row: an operation of several events is one transaction, too. Its state is
-that of the readable unit, or of the class `Stream` of its twin where there is one: a device that is stepped operation
-by operation, for units whose operations have hundreds of events. A unit without registers answers from the readable
-form or its compiled twin, which are equal: single transactions from the one that was faster at the start, rows from the
-twin.
+A transaction of a unit with registers is one row, even if its operation has several events. The readable unit has the
+state, or for units with hundreds of events an operation, the class `Stream` of the compiled form, which is stepped
+operation by operation. A unit without registers answers from its readable or its compiled form, which are equal: single
+transactions from the form that was faster at the start, rows from the compiled one.
 """
 
 import inspect
@@ -24,24 +23,23 @@ from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit, Kind
 
 TRIES = 3  #: calls of each form that are timed at the start
-#: fields that are worked on at once: as Python's integers they take a hundred times the bytes of a frame
+#: fields processed at once: Python's integers take a hundred times the bytes of a frame
 FIELDS = 1 << 16
 SLOW_S = 5e-3  #: a readable form that takes this long is not tried again
-SAMPLES: tuple[Kind, ...] = ("random", "edge", "paper")  #: kinds of cases in which an input for that is looked for
+SAMPLES: tuple[Kind, ...] = ("random", "edge", "paper")  #: kinds of cases that give the input for these calls
 
 
 class Predictor:
     """A unit in one configuration, with its state.
 
-    `hello` is what a client is told, `layout_in` and `layout_out` the places of ports in the words.
+    `hello` describes it to a client; `layout_in` and `layout_out` are the places of ports in the words.
     """
 
     def __init__(self, unit: AnyUnit, config: str, registers: bool = False, care: bool = False) -> None:
-        """Admit the configuration, compile what answers need.
+        """Check the configuration and compile what answers need.
 
-        config: as `units.choose` gives it. registers: whether answers have the registers behind the outputs. care:
-        whether they have masks of the outputs behind those, 1 = this bit counts. Refused: a configuration that the unit
-        refuses.
+        config: from `units.choose`. registers: whether registers follow the outputs of an answer. care: whether masks
+        of the outputs follow those, 1 = this bit counts. Refused: an invalid configuration.
         """
         self.unit: AnyUnit = unit
         self._config, self._care = unit.config(config), care
@@ -64,16 +62,16 @@ class Predictor:
         self.layout_in.values(bytes(self.layout_in.bytes))
 
     def reset(self) -> None:
-        """The state of a device that was just made."""
+        """Return to the state of a new device."""
         self.device: Any = self._device()
         self._stream: Any = self._stream_class and self._stream_class(self._device())
 
     def step(self, data: bytes | bytearray) -> bytes:
-        """Answer one transaction. Refused: what the unit refuses, with the state as it was; another number of words."""
+        """Answer one transaction. Refused: invalid inputs, which change no state, or a wrong number of words."""
         if len(data) != self.layout_in.bytes:
             raise Refused(
-                f"{self.unit.name}: a transaction has {self.layout_in.bytes} bytes, {self.layout_in.words} words, "
-                f"got {len(data)} bytes"
+                f"{self.unit.name}: a transaction must have {self.layout_in.bytes} bytes, {self.layout_in.words} "
+                f"words, got {len(data)} bytes"
             )
         if self._compiled:
             return self._by_compiled(self.layout_in.values(data), self._require)
@@ -82,11 +80,11 @@ class Predictor:
     def run(self, data: bytes | bytearray) -> bytes:
         """Answer rows of transactions in turn.
 
-        Refused: what the unit refuses in any of them, with the state as it was before the first; a part of a row.
+        Refused: invalid inputs in any of them, which change no state, or an incomplete row.
         """
         if len(data) % self.layout_in.bytes:
             raise Refused(
-                f"{self.unit.name}: rows have {self.layout_in.bytes} bytes each, {self.layout_in.words} words, "
+                f"{self.unit.name}: rows must have {self.layout_in.bytes} bytes each, {self.layout_in.words} words, "
                 f"got {len(data)} bytes"
             )
         before = self._state() if self.stateful else None
@@ -103,7 +101,7 @@ class Predictor:
                 if self.stateful:
                     self._restore(before)
                 elif first:
-                    raise Refused(f"{error}, counted from row {first} of {rows} on") from None
+                    raise Refused(f"{error}, counted from row {first} of {rows}") from None
                 raise
         return bytes(answers)
 
@@ -114,7 +112,7 @@ class Predictor:
         return self.unit.unit_class(**self._config)
 
     def _stepped(self, rows: list[list[int]], first: int = 0, total: int = 1) -> bytes:
-        """Rows from `first` on, of `total`. Refused: the state is as before the first of these."""
+        """Answer rows from `first` on, of `total`. Refused: the state is that before the first of these."""
         before = self._state()
         answers = []
         for number, row in enumerate(rows, first):
@@ -189,12 +187,12 @@ class Predictor:
         return self.layout_out.packed(packed)
 
     def _answers(self, inputs: dict[str, np.ndarray], rows: int, require: bool) -> dict[str, np.ndarray]:
-        """Outputs and registers by the compiled twin: by its inner function, which takes arrays as they are."""
+        """Outputs and registers by the inner function of the compiled form, which takes arrays unchanged."""
         every, run = self._ports.outputs + self._ports.state, self.unit.run_compiled
         inside: Any = getattr(run, "__wrapped__", None)
         if inside is None or hasattr(
             inside, "__wrapped__"
-        ):  # a twin that does more than the frame around that function
+        ):  # a compiled form with more than the usual frame around that function
             result = self.unit.evaluate(self._config, inputs)
             return {port.name: getattr(result, port.name) for port in every}
         arrays = list(inputs.values())
@@ -205,7 +203,7 @@ class Predictor:
         return {port.name: array for port, array in zip(every, outputs, strict=True)}
 
     def _choose(self) -> None:
-        """Compile the twin, and take it for single transactions where it is the faster form."""
+        """Compile the unit, and use the faster form for single transactions."""
         row = self._sample()
         if row is None:
             return
@@ -229,7 +227,7 @@ class Predictor:
         return least
 
     def _sample(self) -> list[int] | None:
-        """The fields of an input that the unit takes, of its golden cases."""
+        """The fields of a valid input from the golden cases."""
         for kind in SAMPLES:
             for cases in self.unit.stimuli(self._config, kind, 0):
                 ports = [place.port for place in self.layout_in.places]
@@ -239,12 +237,12 @@ class Predictor:
 
 
 def _array(values: np.ndarray, port: Port) -> np.ndarray:
-    """The array of a port, of its fields (rows, lanes): contiguous, of its dtype."""
+    """The array of a port from its fields (rows, lanes): contiguous, of its dtype."""
     return np.ascontiguousarray(values if port.shape else values[:, 0]).astype(port.dtype)
 
 
 def _stream_class(unit: AnyUnit) -> Any:
-    """The class `Stream` beside a unit's twin; None where there is none, or no twin."""
+    """The class `Stream` of a unit's compiled form; None if there is none."""
     try:
         module = sys.modules[inspect.unwrap(unit.run_compiled).__module__]
     except Refused:

@@ -1,8 +1,8 @@
-"""Frames on two pipes: what a client asks of a unit, what it answers. All words are of 32 bits, little-endian.
+"""Frames on two pipes: a client's requests and a unit's answers. All words have 32 bits, little-endian.
 
-At the start the server says hello: MAGIC, PROTOCOL, the number of bytes that follow, and as many bytes of JSON. A
-request is a kind, a number of bytes and the bytes of a payload; the reply is a status, a number of bytes and the bytes:
-packed answers behind OK, a sentence in UTF-8 behind ERROR. Whatever is refused leaves the state as it was.
+The server first sends a hello frame: MAGIC, PROTOCOL, a number of bytes and as many bytes of JSON. A request is a kind,
+a number of bytes and a payload; the reply is a status, a number of bytes and a payload: packed answers after OK, a
+sentence in UTF-8 after ERROR. An invalid request does not change the state.
 """
 
 import json
@@ -22,14 +22,14 @@ OK, ERROR = 0, 1  #: status of a reply
 HEAD = struct.Struct("<II")
 HELLO = struct.Struct("<III")
 LONGEST = 1 << 26  #: bytes of a payload
-CHUNK = 1 << 18  #: bytes that are read at once
-#: time that the process polls for the next request before it sleeps: waking it takes longer than most transactions
+CHUNK = 1 << 18  #: bytes read at once
+#: time of polling for the next request before a sleep: waking up takes longer than most transactions
 AWAKE_NS = 60_000
-ASLEEP = 32  #: requests for which it sleeps at once, after it has polled in vain
+ASLEEP = 32  #: requests without polling after polling found none
 
 
 def serve(predictor: Predictor, source: int, sink: int) -> None:
-    """Say hello on the file descriptor `sink`, and answer the requests on `source` until CLOSE or its end.
+    """Send hello to the file descriptor `sink`, and answer requests from `source` until CLOSE or its end.
 
     Refused: a request that ends in the middle.
     """
@@ -44,24 +44,27 @@ def serve(predictor: Predictor, source: int, sink: int) -> None:
 
 
 def answer(predictor: Predictor, kind: int, size: int, payload: bytes | bytearray) -> tuple[int, bytes]:
-    """Status and payload of the reply to a request; size: bytes that it had, of which a longer one than LONGEST keeps
-    none in `payload`.
+    """Status and payload of the reply to a request.
+
+    size: its number of bytes; `payload` is empty if they are more than LONGEST.
     """
     try:
         if size > LONGEST:
-            raise Refused(f"serve: a request has at most {LONGEST} bytes, got {size}: send fewer rows at once")
+            raise Refused(f"serve: a request must have at most {LONGEST} bytes, got {size}; send fewer rows at once")
         if kind == STEP:
             return OK, predictor.step(payload)
         if kind == RUN:
             return OK, predictor.run(payload)
         if kind not in (RESET, CLOSE):
-            raise Refused(f"serve: a request is {STEP} step, {RUN} run, {RESET} reset or {CLOSE} close, got {kind}")
+            raise Refused(
+                f"serve: a request must be {STEP} step, {RUN} run, {RESET} reset or {CLOSE} close, got {kind}"
+            )
         if size:
             raise Refused(f"serve: {'reset' if kind == RESET else 'close'} takes no bytes, got {size}")
     except (Refused, RefusedType) as error:
         return ERROR, str(error).encode()
     except MemoryError:
-        return ERROR, f"serve: no memory for {size} bytes of rows: send fewer rows at once".encode()
+        return ERROR, f"serve: no memory for {size} bytes of rows; send fewer rows at once".encode()
     predictor.reset()
     return OK, b""
 
@@ -72,15 +75,15 @@ class _Requests:
     def __init__(self, source: int) -> None:
         self._source = source
         self._ready = _ready(source)
-        self._asleep = 0  # requests left for which the process sleeps at once
+        self._asleep = 0  # requests left without polling
 
     def next(self) -> tuple[int, int, bytes | bytearray] | None:
-        """Kind, size and payload; None where the pipe was closed between two requests."""
+        """Kind, size and payload; None if the pipe was closed between two requests."""
         self._wait_awake()
         data = _read(self._source, CHUNK)
         if not data:
             return None
-        if len(data) >= HEAD.size:  # most often a whole request: a client waits for the reply before it sends another
+        if len(data) >= HEAD.size:  # usually a complete request: a client waits for each reply
             kind, size = HEAD.unpack_from(data)
             if len(data) == HEAD.size + size:
                 return kind, size, data[HEAD.size :]
@@ -92,9 +95,7 @@ class _Requests:
         kind, size = HEAD.unpack_from(data)
         del data[: HEAD.size]
         if len(data) > size:
-            raise Refused(
-                f"serve: {len(data) - size} bytes follow a request whose reply is not sent yet: wait for the reply"
-            )
+            raise Refused(f"serve: {len(data) - size} bytes follow a request before its reply; wait for each reply")
         have = len(data)
         while have < size:
             part = self._more(min(CHUNK, size - have))
@@ -104,7 +105,7 @@ class _Requests:
         return kind, size, data
 
     def _wait_awake(self) -> None:
-        """Poll for the next request for AWAKE_NS, unless polling was in vain lately, as on a busy machine."""
+        """Poll for the next request for AWAKE_NS, unless polling recently failed, as on a busy machine."""
         if self._asleep:
             self._asleep -= 1
             return
@@ -122,7 +123,7 @@ class _Requests:
 
 
 def _ready(source: int) -> Callable[[], object]:
-    """A function that says whether a read would return at once; always true where the system cannot poll a pipe."""
+    """A function that returns whether a read would return at once; True if the system cannot poll a pipe."""
     if not hasattr(select, "poll"):
         return lambda: True
     watch = select.poll()
@@ -131,7 +132,7 @@ def _ready(source: int) -> Callable[[], object]:
 
 
 def _read(source: int, most: int) -> bytes:
-    """Up to `most` bytes, b"" at the end; waits for them where whoever made the pipe made it non-blocking."""
+    """Up to `most` bytes, b"" at the end; waits even if the pipe is non-blocking."""
     while True:
         try:
             return os.read(source, most)

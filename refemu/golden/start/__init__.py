@@ -1,1 +1,1 @@
-"""Packages to start from: a unit with its oracle, cases, decisions and tests."""
+"""Scaffold of a package: a unit with its oracle, cases, decisions and tests."""

@@ -1,4 +1,4 @@
-"""A package with one unit, written for somebody to put a block of his own in its place."""
+"""Scaffold of a package with one unit, which its author replaces."""
 
 import ast
 import contextlib
@@ -13,7 +13,7 @@ from refemu import scratch, units
 from refemu.arith.checks import Refused
 from refemu.golden.rtl import keywords
 
-#: file of the package -> text that it is made from; @NAME@ in either is the name of the unit
+#: file of the package -> its text; @NAME@ in either is the name of the unit
 FILES = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "README.md",
@@ -32,22 +32,24 @@ _NAME = re.compile(r"[a-z]+(_?[a-z0-9]+)*")
 def files(name: str) -> dict[str, bytes]:
     """Paths and contents of a package with the unit `name`.
 
-    Refused: a name that is no lower case word of letters, digits and single underscores, that refemu's own unit has, or
-    that would hide another name of the package.
+    Refused: a name other than a lower-case word of letters, digits and single underscores, a name of refemu's units, or
+    one that would hide another name of the package.
     """
     if not _NAME.fullmatch(name) or len(name) > 40:
-        raise Refused(f"new-unit: a name is a lower case word of at most 40 letters, digits and _, got {name[:60]!r}")
+        raise Refused(
+            f"new-unit: a name must be a lower-case word of at most 40 letters, digits and _, got {name[:60]!r}"
+        )
     if keyword.iskeyword(name) or name in keywords.SYSTEMVERILOG or name in keywords.C:
-        raise Refused(f"new-unit: a name must be no keyword of Python, SystemVerilog or C, got {name!r}")
+        raise Refused(f"new-unit: a name must not be a keyword of Python, SystemVerilog or C, got {name!r}")
     if name in units.names():
-        raise Refused(f"new-unit: refemu has a unit {name}; give yours another name")
+        raise Refused(f"new-unit: a name must differ from those of refemu's units, got {name!r}; choose another name")
     words = _words(name)
     _require_own_names(name, words["@CLASS@"])
     return {_filled(path, words): _text(text, words) for path, text in FILES.items()}
 
 
 def _words(name: str) -> dict[str, str]:
-    """What stands in place of each mark of the texts."""
+    """Replacements of the marks in the texts."""
     return {
         "@NAME@": name,
         "@DASHED@": name.replace("_", "-"),
@@ -57,11 +59,11 @@ def _words(name: str) -> dict[str, str]:
 
 
 def _require_own_names(name: str, class_name: str) -> None:
-    """Refuse a unit whose module or class would hide another name of the package."""
+    """Reject a unit whose module or class would hide another name of the package."""
     if name in ("cases", "variants", "compiled"):
         raise Refused(f"new-unit: a name must not be that of another module of the package, got {name!r}")
     if class_name in set(_names_beside_the_class()) or keyword.iskeyword(class_name):
-        raise Refused(f"new-unit: the unit's class must hide no name of its module, got {class_name} for {name!r}")
+        raise Refused(f"new-unit: the unit's class must not hide a name of its module, got {class_name} for {name!r}")
 
 
 def _names_beside_the_class() -> Iterator[str]:
@@ -79,9 +81,9 @@ def _names_beside_the_class() -> Iterator[str]:
 
 
 def write(name: str, folder: Path) -> list[Path]:
-    """Write the package into `folder`, which must not be there or be empty; returns its files.
+    """Write the package into a new or empty `folder`; returns its files.
 
-    They are written in a folder next to it, then renamed: a command that is killed leaves nothing in `folder`.
+    The files are written next to it, then renamed: a killed command leaves nothing in `folder`.
     """
     contents = files(name)
     if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):

@@ -1,1 +1,1 @@
-"""Pages to look at, one file each without network: the events of a unit, and the rows of a set."""
+"""HTML pages without network access, one file each: the events of a unit, and the rows of a set."""

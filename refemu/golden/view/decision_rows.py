@@ -1,4 +1,4 @@
-"""Decisions of a unit, and at which rows of a stimulus another answer to them would show."""
+"""Decisions of a unit, and the rows of a stimulus that detect their variants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ from refemu.golden.pages import decisions
 from refemu.units import variant as other
 from refemu.units.unit import AnyUnit, Cases, Config
 
-MOST = 1000  #: rows that other answers are tried on, in readable form, which needs no compiler
+MOST = 1000  #: rows for variants, which run in readable form and so need no compiler
 
 
 def told(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], taken: str = "") -> list[dict[str, Any]]:
-    """Every decision of a unit: id, title, text, and its other answers with the rows that tell them.
+    """Every decision of a unit: id, title, text, and its variants with the rows that detect them.
 
     inputs: of one device, or rows of a unit without registers; the first MOST are tried. taken: the decision that the
-    case is about, which comes first. An answer whose rows are None is that of a device that does not exist here, or
-    cannot take the inputs.
+    case is about, which comes first. Rows are None if no device with the variant exists here, or if the inputs are
+    invalid for it.
     """
     some = {name: array[:MOST] for name, array in inputs.items()}
     stimulus = {name: array[None] if unit.timing == "event" else array for name, array in some.items()}
@@ -59,7 +59,7 @@ def _rows(answers: Answers, right: rows.Block, cases: Cases, each: other.Variant
 
 
 def _entry(unit: AnyUnit, id: str, others: list[dict[str, Any]], taken: bool) -> dict[str, Any]:
-    known = decisions.of_unit(unit.key, id)  # a fault, and a decision of a unit registered by call, has no entry
+    known = decisions.of_unit(unit.key, id)  # a fault has no entry, nor a decision of a unit registered by call
     return {
         "id": id,
         "title": known.title if known else "",

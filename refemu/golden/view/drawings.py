@@ -1,4 +1,4 @@
-"""Drawings of many events in few bytes: whole ones now and then, of the others the lines that differ."""
+"""Drawings of many events in few bytes: some complete, the others as the lines that differ."""
 
 import json
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from refemu.golden.view import encode
 from refemu.units.ports import Ports
 from refemu.units.unit import AnyUnit
 
-MOST = 1000  #: events that are drawn; of more, evenly spread ones
-WHOLE = 50  #: drawings from one that is whole to the next
+MOST = 1000  #: drawn events; if there are more, evenly spaced ones
+WHOLE = 50  #: drawings from one complete drawing to the next
 
 
 class Drawn(NamedTuple):
@@ -20,9 +20,9 @@ class Drawn(NamedTuple):
 
 
 def drawn(unit: AnyUnit, ports: Ports, states: Sequence[Any], limit: int) -> Drawn | None:
-    """Drawings in at most `limit` bytes; None where the unit has none, or not one fits.
+    """Drawings in at most `limit` bytes; None if the unit has none, or if not even one fits.
 
-    Refused states do not happen: `states` are those of a device.
+    Every state is valid: `states` are those of a device.
     """
     from refemu.draw import registry
 
@@ -41,7 +41,7 @@ def drawn(unit: AnyUnit, ports: Ports, states: Sequence[Any], limit: int) -> Dra
 
 
 def _frames(pictures: Sequence[Sequence[str]]) -> Any:
-    """A whole drawing is a list of lines, another one {"number of a line": line}."""
+    """Encode drawings: a complete one is a list of lines, any other {"number of a line": line}."""
     before: Sequence[str] = ()
     for number, lines in enumerate(pictures):
         if number % WHOLE == 0 or len(lines) != len(before):

@@ -1,8 +1,8 @@
-"""States of many events in few bytes: each as the bits that differ from the event before, all of them deflated.
+"""States of many events in few bytes: each as its changes since the event before, all deflated.
 
-The bits of every member stand behind each other, lane 0 lowest, from a byte of its own on. An event is a sequence of
-varints: number of its name, number of its operation, number of runs; of each run the bytes it skips and its length,
-then the bytes, XORed with those before. So a reader goes from event to event in both directions.
+The bits of each member start at a byte boundary, lane 0 lowest. An event is a sequence of varints: the numbers of its
+name, of its operation and of its runs. Each run has the bytes it skips, its length and its bytes, XORed with the
+earlier ones, so that a reader can step in both directions.
 """
 
 import base64
@@ -16,10 +16,10 @@ from refemu.golden.view.members import Member
 from refemu.units.ports import Port
 from refemu.units.value_text import values_of
 
-BLOCK_BITS = 1 << 22  #: of the states that are encoded at once
+BLOCK_BITS = 1 << 22  #: bits of states encoded at once
 BLOCK_EVENTS = 64
-GAP = 3  #: equal bytes from which on a new run is shorter
-TEXT_BITS = 32  #: of the number of a text
+GAP = 3  #: number of equal bytes that make a new run shorter
+TEXT_BITS = 32  #: bits of the number of a text
 
 
 class Layout(NamedTuple):
@@ -33,19 +33,19 @@ class Layout(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """Events as far as they fit."""
+    """The encoded events."""
 
     layout: list[Layout]
-    texts: list[str]  #: of members that are no integers
+    texts: list[str]  #: values of members other than integers
     stream: bytes  #: deflated
-    events: int  #: in the stream
+    events: int  #: events in the stream
     size: int  #: bytes of a state
 
 
 def encode(every: Sequence[Member], names: Sequence[int], operations: Sequence[int], limit: int) -> Encoded:
     """Encode events until the stream has `limit` bytes.
 
-    every: members with their values. names, operations: of every event.
+    every: members with their values. names, operations: name and operation of every event.
     """
     texts: dict[str, int] = {}
     layout, columns, first = [], [], 0
@@ -70,13 +70,13 @@ def text(data: bytes) -> str:
 
 
 def deflate(data: bytes) -> bytes:
-    """A raw deflate stream, as `DecompressionStream` of a browser reads it."""
+    """A raw deflate stream, for a browser's `DecompressionStream`."""
     compressor = zlib.compressobj(9, wbits=-15)
     return compressor.compress(data) + compressor.flush()
 
 
 def _are_integers(values: Sequence[Any]) -> bool:
-    """Whether every value has as many lanes, and all are integers of 64 bits."""
+    """Whether every value has the same number of lanes, and all lanes are integers of 64 bits."""
     count = len(values_of(values[0]))
     return all(
         len(lanes := values_of(value)) == count
@@ -86,7 +86,7 @@ def _are_integers(values: Sequence[Any]) -> bool:
 
 
 def _bits(lanes: Sequence[tuple[int, ...]]) -> int:
-    """Bits that all these numbers have as signed ones."""
+    """Bits of the widest of these numbers, as signed integers."""
     every = [lane for each in lanes for lane in each]
     return min(64, max((lane if lane >= 0 else ~lane).bit_length() for lane in [*every, 0]) + 1)
 
@@ -103,7 +103,7 @@ def _stream(
     size: int,
     limit: int,
 ) -> tuple[bytes, int]:
-    """The deflated stream, and how many events are in it."""
+    """The deflated stream, and the number of events in it."""
     compressor = zlib.compressobj(9, wbits=-15)
     step = max(1, min(BLOCK_EVENTS, BLOCK_BITS // max(8 * size, 1)))
     before, parts, length = np.zeros(size, np.uint8), list[bytes](), 0

@@ -10,10 +10,10 @@ Member = tuple[str, Port, list[Any]]  #: group, port and its value after every e
 
 
 def members(ports: Ports, states: Sequence[Any], registers: Sequence[Port] = ()) -> Iterator[Member]:
-    """Every port, register and counter; a register that is no port has the name of its field.
+    """Every port, register and counter; a register that is not a port has the name of its field.
 
-    A field that is None throughout is a port that this configuration lacks. registers: what a device says of those
-    that are no ports; others are numbers.
+    A field that is always None is a port that this configuration lacks. registers: a device's description of the
+    registers that are not ports; others are numbers.
     """
     first = states[0]
     for group, listed in (("inputs", ports.inputs), ("outputs", ports.outputs), ("state", ports.state)):
@@ -30,12 +30,12 @@ def members(ports: Ports, states: Sequence[Any], registers: Sequence[Port] = ())
 
 
 def registers_of(device: Any) -> tuple[Port, ...]:
-    """What a device says of its registers that are no ports; () for most."""
+    """A device's description of its registers that are not ports; () for most devices."""
     return tuple(getattr(device, "stage_ports", ()))
 
 
 def flat(value: Any) -> int | Lanes:
-    """The numbers of a register that is no port, in one tuple however they are nested; an int as it is."""
+    """The numbers of a register that is not a port, as one flat tuple; an int is unchanged."""
     return value if isinstance(value, int) else tuple(_leaves(value))
 
 

@@ -10,7 +10,7 @@ LIMIT = 5_000_000  #: bytes of a page
 
 
 def page(name: str, title: str, data: Mapping[str, Any]) -> bytes:
-    """The page `name` of texts/, "step" or "set", in UTF-8, with its data as JSON that no HTML can end."""
+    """The page `name` of texts/, "step" or "set", in UTF-8, with its data as JSON that cannot end the HTML element."""
     document = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     parts = {
         "@TITLE@": escape(title),

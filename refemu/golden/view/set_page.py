@@ -1,4 +1,4 @@
-"""A set as a page: rows by kind and case, and a device's answers beside them with what the explainer says of it."""
+"""A set as a page: rows by kind and case, a device's answers, and their explanation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ ROLES = {"stimulus": "inputs", "expected": "outputs", "state": "state"}
 
 
 class Written(NamedTuple):
-    """A page, and what is on it."""
+    """A page and its contents."""
 
     data: bytes
     first: int  #: row
@@ -31,14 +31,14 @@ class Written(NamedTuple):
 
 
 def written(path: str | Path, answers: str | Path | None = None, first: int = 0, last: int | None = None) -> Written:
-    """The page of rows [first, last) of a set, as many as fit. answers: a file of a device, as `refemu diff` takes it.
+    """The page of rows [first, last) of a set, as many as fit. answers: a device's file, in a form of `refemu diff`.
 
-    Refused: rows that there are not, a set or answers that cannot be read.
+    Refused: rows outside the set, a set or answers that cannot be read.
     """
     golden = sets.load(path)
     end = golden.rows if last is None else last
     if not 0 <= first < end <= golden.rows:
-        raise Refused(f"view: --rows must lie in 0:{golden.rows}, got {first}:{'' if last is None else last}")
+        raise Refused(f"view: --rows must be in 0:{golden.rows}, got {first}:{'' if last is None else last}")
     answer = None if answers is None else answer_files.read(answers, golden)
     difference = None if answer is None else diffs.compare(golden, answer, explain_=True)
     wrong = {} if answer is None else diffs.differing(golden, answer)
@@ -106,7 +106,7 @@ def _columns(golden: Golden, answer: answer_files.Answer | None) -> list[tuple[d
 def _bytes(
     columns: Sequence[tuple[dict[str, Any], np.ndarray]], golden: Golden, differ: np.ndarray, rows: slice
 ) -> bytes:
-    """Flags, marks of rows that differ, then every column behind each other, little endian, rows in order."""
+    """Flags, marks of rows that differ, then the columns one after another, little-endian, rows in order."""
     parts = [golden.arrays["flags"][rows].astype("<u4").tobytes(), differ[rows].astype(np.uint8).tobytes()]
     for _, array in columns:
         parts.append(np.ascontiguousarray(array[rows].astype(array.dtype.newbyteorder("<"))).tobytes())
@@ -116,14 +116,16 @@ def _bytes(
 def _fitting(
     columns: Sequence[tuple[dict[str, Any], np.ndarray]], wrong: Mapping[str, np.ndarray], first: int, end: int
 ) -> int:
-    """Rows that fit: halved until their deflated columns do."""
+    """Number of rows that fit, halved until their deflated columns do."""
     room, count = (LIMIT - SPARE) * 3 // 4, end - first
     while count:
         packed = [encode.deflate(np.ascontiguousarray(array[first : first + count]).tobytes()) for _, array in columns]
         if len(b"".join(packed)) <= room:
             return count
         count //= 2
-    raise Refused(f"view: one row takes more than the {LIMIT:,} bytes of a page")
+    raise Refused(
+        f"view: one row must fit into the {LIMIT:,} bytes of a page, got more; use `refemu diff` and cases.txt instead"
+    )
 
 
 def _entries(golden: Golden, rows: slice) -> Iterator[dict[str, Any]]:

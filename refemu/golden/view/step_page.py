@@ -1,4 +1,4 @@
-"""The events of a unit as a page: a slider, registers with their changes, the drawing, decisions at work."""
+"""The events of a unit as a page: a slider, registers with their changes, the drawing, active decisions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,27 +14,27 @@ from refemu.golden.view.page import LIMIT, page
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
-MOST = 10_000  #: events of a page
+MOST = 10_000  #: most events of a page
 SPARE = 60_000  #: bytes of a page for styles, script and names
-SHARE = 0.85  #: of the rest that states may fill; drawings have what they leave
+SHARE = 0.85  #: share of the other bytes for states; drawings get the rest
 
 
 class Shown(NamedTuple):
-    """Events on their way to a page."""
+    """Events for a page."""
 
     unit: AnyUnit
     config: str
     inputs: Mapping[str, np.ndarray]
-    about: str  #: one line: where the inputs come from
+    about: str  #: source of the inputs, one line
     decision: str  #: of the case, or ""
-    states: Sequence[Any]  #: from event `first` on, at most MOST
-    operations: Sequence[int]  #: number of the operation of each
+    states: Sequence[Any]  #: states from event `first` on, at most MOST
+    operations: Sequence[int]  #: number of each state's operation
     first: int
-    total: int  #: events there are
+    total: int  #: number of all events
 
 
 class Written(NamedTuple):
-    """A page, and what is on it."""
+    """A page and its contents."""
 
     data: bytes
     first: int
@@ -44,7 +44,7 @@ class Written(NamedTuple):
 
 
 def written(shown: Shown) -> Written:
-    """The page of as many events as fit. Refused: not even one fits."""
+    """The page of as many events as fit. Refused: not even one event fits."""
     unit, config = shown.unit, shown.unit.config(shown.config)
     ports, device = unit.ports(config), unit.unit_class(**config)
     registers = registers_of(device)
@@ -101,7 +101,7 @@ def _described(fmt: Any, code: int) -> list[str]:
         text = re.sub("^0x[0-9a-f]+: ", "", str(fmt.describe(code)))
         values = fmt.decode(fmt.split(code) if hasattr(fmt, "legal_pairs") else np.array(code))
         return [text, ",".join(str(value) for value in np.atleast_1d(values).tolist())]
-    except Refused as refusal:  # a code that the format does not have
+    except Refused as refusal:  # a code that the format lacks
         return [str(refusal), "illegal"]
 
 
@@ -115,7 +115,7 @@ def _field(each: encode.Layout) -> dict[str, Any]:
 
 
 def port_entry(port: Port) -> dict[str, Any]:
-    """What a page says of a port."""
+    """A port for a page."""
     return {
         "name": port.name,
         "bits": port.bits,

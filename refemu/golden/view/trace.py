@@ -1,4 +1,4 @@
-"""Events of a device with the operation that each belongs to, as many as a page may hold."""
+"""Events of a device with their operations, as many as fit on a page."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from refemu.units.unit import AnyUnit, Config
 
 
 def trace(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray]) -> Iterator[tuple[int, Any]]:
-    """Yield the number of the operation and the State of every event; of a clocked unit an event is an operation."""
+    """Yield the number of the operation and the State of every event; a cycle-accurate unit has one event each."""
     device, operation = unit.unit_class(**config), 0
     for state in device.steps(**inputs):
         yield operation, state
@@ -20,9 +20,9 @@ def trace(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray]) -> It
 def cut(
     events: Iterator[tuple[int, Any]], first: int, last: int | None, most: int, stop: Callable[[Any], bool]
 ) -> tuple[list[Any], list[int], int, bool]:
-    """States and operations of events [first, last), at most `most`; how many there are, and whether one stopped.
+    """States and operations of events [first, last), at most `most`; number of all events; whether `stop` held.
 
-    last: None for all. stop: the first event for which it holds is the last. Refused: events that there are not.
+    last: None for all. stop: a condition; the first event that meets it is the last. Refused: events out of range.
     """
     states, operations = list[Any](), list[int]()
     total, stopped = 0, False
@@ -36,5 +36,5 @@ def cut(
             break
     if first >= total or (last or 0) > total:
         asked = f"{first}:{'' if last is None else last}"
-        raise Refused(f"step: --events must lie in 0:{total}, the events there are, got {asked}")
+        raise Refused(f"step: --events must be in 0:{total}, got {asked}")
     return states, operations, total, stopped

@@ -11,7 +11,7 @@ from tests.draw.shapes import boxes, texts
 
 
 @pytest.mark.parametrize("fmt", [BFP8, BFP4])
-def test_bits_and_values_of_a_group(fmt: Bfp) -> None:
+def test_group_shows_its_bits_and_values(fmt: Bfp) -> None:
     encoded = fmt.encode(np.array([1.5, -0.25, 0.0, 0.75], np.float16))
     sign, mantissa, exponent = encoded.sign.tolist(), encoded.mantissa.tolist(), int(encoded.exponent[0])
     svg = draw.bfp(fmt, sign, mantissa, exponent)
@@ -25,12 +25,12 @@ def test_bits_and_values_of_a_group(fmt: Bfp) -> None:
     assert words == ["1.5", "-0.25", "0.75"]
 
 
-def test_codes_with_too_many_bits_are_refused() -> None:
+def test_code_with_too_many_bits_is_rejected() -> None:
     with pytest.raises(Refused):
         draw.bfp(BFP4, [0], [16], 15)
 
 
-def test_the_aligner_shows_what_leaves_it() -> None:
+def test_aligner_shows_its_outputs() -> None:
     device = bfp_aligner.BfpAligner()
     words = np.array([1.5, -0.25, 0, 0, 0, 0, 0, 2], np.float16).view(np.uint16)
     state = device.step(x=words.tolist(), emax=[15] * 8, m=8)

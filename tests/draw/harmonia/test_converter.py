@@ -20,14 +20,14 @@ def run(kind: str, block: int, case: int = 0) -> Iterator[tuple[Any, str]]:
 
 
 def exponents(svg: str, name: str) -> np.ndarray:
-    """Of a bank, row by row: what stands in its boxes, "" where nothing does."""
+    """Texts in the boxes of a bank, row by row; "" for an empty box."""
     rows = about(svg, f"{name}, element")
     by_row = [[box for box in rows if box.about.split(",")[1] == f" element {row}"] for row in range(32)]
     return np.array([" ".join(box.text for box in row).strip() for row in by_row])
 
 
 def words_of(bank: Any, first: int) -> list[str]:
-    """The same from the registers: elements down, eight groups from `first` on across."""
+    """The same from the registers: elements down, eight groups from `first` across."""
     found = np.full((32, 16), "", object)
     for number, (words, valid) in enumerate(zip(bank.words, bank.valid, strict=True)):
         texts = [str(word >> 10 & 31) if valid >> lane & 1 else "·" for lane, word in enumerate(words)]
@@ -55,7 +55,7 @@ def test_both_banks_show_exponents_and_maxima(kind: str, block: int, case: int) 
     assert seen == {"compared", "aligned"}
 
 
-def test_what_leaves_is_at_the_output_ports() -> None:
+def test_leaving_lanes_are_the_output_ports() -> None:
     left = 0
     for state, svg in run("random", 0):
         signed = [box.text for box in about(svg, "lane") if box.about.endswith("mantissa")]
@@ -72,7 +72,7 @@ def test_what_leaves_is_at_the_output_ports() -> None:
     assert left == state.aligned > 0
 
 
-def test_the_clock_marks_what_came_and_what_left() -> None:
+def test_clock_marks_arriving_and_leaving_columns() -> None:
     """Tokens: the row that came, and the row whose mantissas leave."""
     for state, svg in run("paper", 0):
         hot = [box.about for box in boxes(svg) if box.kind == "hot" and box.about]
@@ -86,7 +86,7 @@ def test_the_clock_marks_what_came_and_what_left() -> None:
             assert state.event in ("done", "idle") and hot == []
 
 
-def test_a_block_of_v_is_aligned_group_by_group() -> None:
+def test_v_block_is_aligned_group_by_group() -> None:
     for state, svg in run("paper", 1):
         hot = [box.about for box in boxes(svg) if box.kind == "hot" and box.about]
         if state.event == "align":
@@ -96,7 +96,7 @@ def test_a_block_of_v_is_aligned_group_by_group() -> None:
             assert len(gone[0] if gone else []) == state.element % 8  # of the groups drawn, those before this one
 
 
-def test_words_say_the_same() -> None:
+def test_description_names_banks_and_lanes() -> None:
     state, svg = next((state, svg) for state, svg in run("paper", 0) if state.event == "align")
     words = tree(svg)[1].text or ""
 

@@ -13,7 +13,7 @@ UNIT = units.find("bfp_pe_array_clocked")
 
 
 @pytest.mark.parametrize("config", UNIT.configs)
-def test_every_column_and_accumulator(config: str) -> None:
+def test_every_column_and_accumulator_is_drawn(config: str) -> None:
     seen = set()
     for state in states("bfp_pe_array_clocked", config):
         svg = UNIT.draw(UNIT.config(config), state)

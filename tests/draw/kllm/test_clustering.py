@@ -1,4 +1,4 @@
-"""The Clustering Unit: marks stand on the line where their values do, and the table has what was compared."""
+"""The Clustering Unit: marks at the places of their values, and a table of what was compared."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,13 +27,13 @@ def run(config: str) -> Iterator[tuple[Any, str]]:
 
 
 def places(svg: str, begin: str) -> list[float]:
-    """Middles of the marks whose text begins so."""
+    """Middles of the marks whose text has this beginning."""
     marks = [each for each in tree(svg).iter(f"{SVG}rect") if (each.findtext(f"{SVG}title") or "").startswith(begin)]
     return [float(each.get("x", 0)) + float(each.get("width", 0)) / 2 for each in marks]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_the_value_stands_between_the_midpoints_of_its_index(config: str) -> None:
+def test_value_is_between_midpoints_of_its_index(config: str) -> None:
     inside = 0
     for state, svg in run(config):
         (value,), centroids, midpoints = (places(svg, name) for name in ("value ", "centroid ", "midpoint of"))
@@ -72,7 +72,7 @@ def test_the_table_has_what_was_compared(config: str) -> None:
         assert [box.text for box in boxes(svg) if box.about == "index"] == [str(state.index)]
 
 
-def test_a_value_that_is_not_divided_stands_beside_scaled_midpoints() -> None:
+def test_undivided_value_is_compared_with_scaled_midpoints() -> None:
     """With normalize="none" the unit compares x with s * (c_i + c_j) / 2."""
     config = UNIT.config("bits=2,preset=exact,lanes=1")
     words = np.array([-1, 0, 1, 2], np.float16).view(np.uint16).tolist()

@@ -16,7 +16,7 @@ def state_of(bits: int, indices: list[int]) -> tuple[index_counter.State, Any]:
     return state, config
 
 
-def test_rows_sums_and_counts() -> None:
+def test_rows_sums_and_counts_are_the_registers() -> None:
     state, config = state_of(2, [3, 1, 3])
     svg = index_counter.UNIT.draw(config, state)
     rows = [box for box in boxes(svg) if not box.about][:16]
@@ -29,7 +29,7 @@ def test_rows_sums_and_counts() -> None:
     assert [box.text for box in about(svg, "count")] == [str(count) for count in state.count]
 
 
-def test_many_counters_are_a_table_of_those_that_are_not_0() -> None:
+def test_many_counters_show_those_above_zero() -> None:
     state, config = state_of(8, [200, 7, 200])
     svg = index_counter.UNIT.draw(config, state)
 

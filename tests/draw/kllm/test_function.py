@@ -41,7 +41,7 @@ def test_entries_and_outliers_are_the_registers(config: str) -> None:
     assert "centroid" in seen
 
 
-def test_words_say_the_same() -> None:
+def test_description_names_entries_and_outliers() -> None:
     config = next(iter(UNIT.configs))
     state = states("index_function", config)[3]
     words = tree(UNIT.draw(UNIT.config(config), state))[1].text or ""

@@ -51,7 +51,7 @@ def test_histograms_are_the_registers(config: str) -> None:
 
 
 @pytest.mark.parametrize("config", UNIT.configs)
-def test_positions_and_sums(config: str) -> None:
+def test_positions_and_sums_are_the_registers(config: str) -> None:
     events = set()
     for state, svg in run(config):
         positions = about(svg, "position")
@@ -70,7 +70,7 @@ def test_positions_and_sums(config: str) -> None:
     assert {"count", "reduce", "sparse", "scale"} <= events
 
 
-def test_a_large_lane_says_what_is_left_out() -> None:
+def test_large_lane_says_how_much_is_omitted() -> None:
     config = UNIT.config("concat=64,counters=16,inputs=4,macs=12,a_bits=4,b_bits=4,counter_bits=13")
     state = UNIT.unit_class(**config).state
     svg = UNIT.draw(config, state)

@@ -13,7 +13,7 @@ FLAGS = {"NV": 16, "DZ": 8, "OF": 4, "UF": 2, "NX": 1}
 
 
 @pytest.mark.parametrize("config", UNIT.configs)
-def test_words_stand_bit_by_bit(config: str) -> None:
+def test_words_are_drawn_bit_by_bit(config: str) -> None:
     for state in states("fp16_mac", config):
         svg = UNIT.draw(UNIT.config(config), state)
         bits = [box for box in boxes(svg) if box.text]

@@ -25,8 +25,8 @@ def test_registers_and_masks_are_those_of_the_state(n: int) -> None:
             assert [int(box.text) for box in leaves][:n] == list(mask)
 
 
-def test_a_register_passes_on_the_best_of_its_leaves() -> None:
-    """Once both trees are set up: the largest below a register of P, the smallest below one of Q."""
+def test_register_passes_on_its_best_leaf() -> None:
+    """After both trees are set up: the largest below a register of P, the smallest below one of Q."""
     state, svg = next((state, svg) for state, svg in drawn(X, 2) if state.event == "pop_max")
     before = X.copy()
     before[state.max_index[0]] = -np.inf
@@ -56,7 +56,7 @@ def test_the_event_is_marked() -> None:
             assert len(hot) == 1 and hot[0].startswith(f"{tree_name} register {state.node} ")
 
 
-def test_of_a_large_tree_the_way_to_the_best_element_is_drawn() -> None:
+def test_large_tree_shows_path_to_best_element() -> None:
     values = np.random.default_rng(5).permutation(200).astype(np.float16)
     device = orizuru.Orizuru(200, 1)
     states = list(device.steps(values))

@@ -1,4 +1,4 @@
-"""Free list and page table: what is drawn is what the registers hold."""
+"""Free list and page table: the drawing shows the contents of the registers."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_free_pages_are_those_between_head_and_tail() -> None:
 
 
 @pytest.mark.parametrize("name", ["page_table", "page_manager"])
-def test_cells_of_the_table(name: str) -> None:
+def test_cells_are_those_of_the_table(name: str) -> None:
     unit = units.find(name)
     config = next(iter(unit.configs))
     seen = set()

@@ -65,7 +65,7 @@ def test_candidates_and_the_victim_are_marked(config: str) -> None:
     assert len(choices) >= {"paper": 5, "diffkv": 3, "static": 2}[config]
 
 
-def test_registers_and_words() -> None:
+def test_registers_and_description_agree() -> None:
     for state, svg in run("paper"):
         total = np.uint32(state.total).view(np.float32)
         assert [box.text for box in boxes(svg) if box.about == "sum of means"] == [f"{total:.4g}"]

@@ -27,7 +27,7 @@ def cells(svg: str) -> list[Box]:
 
 
 @pytest.mark.parametrize("config", ["paper", "odd", "diffkv", "odd_diffkv", "static"])
-def test_bars_stand_in_the_order_of_the_sort(config: str) -> None:
+def test_bars_are_in_order_of_the_sort(config: str) -> None:
     for state, svg in run(config):
         tokens = len(state.cls)
         assert [box.text for box in cells(svg)] == [str(t) if t < tokens else "·" for t in state.sorted]
@@ -40,7 +40,7 @@ def test_bars_stand_in_the_order_of_the_sort(config: str) -> None:
 
 
 @pytest.mark.parametrize("config", ["paper", "diffkv", "static"])
-def test_a_classified_token_has_the_colour_of_its_class(config: str) -> None:
+def test_token_has_the_colour_of_its_class(config: str) -> None:
     seen = set()
     for state, svg in run(config):
         bars = [box for box in about(svg, "place") if not box.text]
@@ -58,7 +58,7 @@ def test_a_classified_token_has_the_colour_of_its_class(config: str) -> None:
 
 @pytest.mark.parametrize("config", ["diffkv", "odd_diffkv"])
 def test_the_pair_just_compared_is_marked(config: str) -> None:
-    """What changes in `sorted` lies inside the pair, and the pair is in order: the larger share right if ascending."""
+    """Only the pair changes in `sorted`, and it is in order: the larger share right if ascending."""
     exchanged, before = 0, None
     for state, svg in run(config):
         hot = [place for place, box in enumerate(cells(svg)) if box.kind == "hot"]
@@ -79,7 +79,7 @@ def test_the_pair_just_compared_is_marked(config: str) -> None:
     assert exchanged > 5
 
 
-def test_stages_say_how_far_the_network_is() -> None:
+def test_stage_of_the_network_is_marked() -> None:
     stages = [(2, 1), (4, 2), (4, 1), (8, 4), (8, 2), (8, 1), (16, 8), (16, 4), (16, 2), (16, 1)]
     for state, svg in run("diffkv"):
         shown = about(svg, "stage")
@@ -88,7 +88,7 @@ def test_stages_say_how_far_the_network_is() -> None:
         assert hot == ([compared(state)[:2]] if state.event == "compare_exchange" else [])
 
 
-def test_words_say_the_same() -> None:
+def test_description_names_classes_and_order() -> None:
     state, svg = run("paper")[-1]
     words = tree(svg)[1].text or ""
 

@@ -40,7 +40,7 @@ def test_codes_are_those_of_the_words(bits: int) -> None:
     assert [int(box.text) for box in codes] == [round(place / 31 * ((1 << bits) - 1)) for place in range(32)]
 
 
-def test_features_and_range() -> None:
+def test_features_and_range_are_the_registers() -> None:
     for state, svg in run(4):
         features = about(svg, "feature")
         assert [box.about.partition(": ")[2] for box in features] == [f"{value:.4g}" for value in X]

@@ -8,7 +8,7 @@ from tests.draw.shapes import boxes, texts, tree
 
 
 @pytest.mark.parametrize("fmt", [E2M1_BIAS2, E4M3_BIAS4])
-def test_fields_of_every_outlier_code(fmt: AbFloat) -> None:
+def test_every_outlier_code_shows_its_fields(fmt: AbFloat) -> None:
     unit = units.find("outlier_decoder")
     config = unit.config(f"exp_bits={fmt.exp_bits},man_bits={fmt.man_bits}")
     device = unit.unit_class(**config)
@@ -27,7 +27,7 @@ def test_fields_of_every_outlier_code(fmt: AbFloat) -> None:
             assert int(value) == state.base_int << state.exponent
 
 
-def test_every_flint_code() -> None:
+def test_every_flint_code_shows_its_fields() -> None:
     unit = units.find("flint_decoder")
     config = unit.config("flint4")
     device = unit.unit_class(**config)

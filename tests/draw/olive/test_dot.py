@@ -80,7 +80,7 @@ def test_the_event_is_marked(name: str, config: str) -> None:
         assert hot == ([state.event] if state.event in EVENTS else [])
 
 
-def test_before_an_operation_there_is_none() -> None:
+def test_before_first_operation_nothing_is_drawn() -> None:
     unit = units.find("olive_edp")
     config = unit.config("int4_int4")
     svg = unit.draw(config, unit.unit_class(**config).state)

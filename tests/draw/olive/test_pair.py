@@ -10,7 +10,7 @@ from tests.draw.shapes import boxes, texts, tree
 
 
 @pytest.mark.parametrize("fmt", [OVP_INT4, OVP_FLINT4])
-def test_bits_of_every_pair(fmt: Ovp) -> None:
+def test_every_pair_shows_its_bits(fmt: Ovp) -> None:
     """The kind of a bit says whether the code is normal, an outlier or a victim, as `describe` says in words."""
     for word in range(256):
         svg = draw.pair(fmt, word)
@@ -31,8 +31,8 @@ def test_bits_of_every_pair(fmt: Ovp) -> None:
         assert (left, right) == wanted
 
 
-def test_the_pair_of_the_paper() -> None:
-    """(48, 0) is 0x85 [olive §4.2]: a victim beside sign 0, exponent 10, mantissa 1."""
+def test_pair_of_the_paper_shows_its_fields() -> None:
+    """(48, 0) is 0x85 [olive §4.2]: a victim next to sign 0, exponent 10, mantissa 1."""
     svg = draw.pair(OVP_INT4, 0x85)
 
     assert [(box.kind, box.about) for box in boxes(svg) if box.text][3:] == [
@@ -46,7 +46,7 @@ def test_the_pair_of_the_paper() -> None:
     assert len([box for box in boxes(draw.pair(OVP_INT8, 0x80F3)) if box.text]) == 16
 
 
-def test_abfloat_fields() -> None:
+def test_abfloat_code_shows_its_fields() -> None:
     for fmt in (E2M1_BIAS2, E4M3_BIAS4):
         for code in range(1 << fmt.width):
             bits = [box for box in boxes(draw.abfloat(fmt, code)) if box.text]
@@ -59,7 +59,7 @@ def test_abfloat_fields() -> None:
             assert tree(draw.abfloat(fmt, code))[1].text == fmt.describe(code)
 
 
-def test_what_has_too_many_bits_is_refused() -> None:
+def test_code_with_too_many_bits_is_rejected() -> None:
     with pytest.raises(Refused):
         draw.pair(OVP_INT4, 256)
     with pytest.raises(Refused):
@@ -67,7 +67,7 @@ def test_what_has_too_many_bits_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("word", "values"), [(0x85, ["= 48", "= 0"]), (0xD5, ["= 5", "= -3"])])
-def test_the_decoder_shows_what_leaves(word: int, values: list[str]) -> None:
+def test_decoder_shows_its_outputs(word: int, values: list[str]) -> None:
     device = ovp_decoder.OvpDecoder()
     device.step(pair=word, bias=2)
 

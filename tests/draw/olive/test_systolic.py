@@ -27,7 +27,7 @@ def test_elements_show_their_registers(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "config"), [("olive_systolic", "int4"), ("olive_systolic_clocked", "rows=4,cols=4")])
 def test_elements_at_work_are_those_that_multiply(name: str, config: str) -> None:
-    """What the drawing says in words: products of the edge by the unit's counter, of 8 bits in four elements each."""
+    """The description counts the edge's products as the unit does: four elements for each product of 8 bits."""
     unit, seen = units.find(name), set()
     chosen = unit.config(config)
     for block in unit.stimuli(chosen, "edge", 0):
@@ -51,7 +51,7 @@ def registers(state: Any) -> list[tuple[int, int, int, int]]:
     return list(zip(state.a_valid, state.b_valid, state.acc, state.acc_overflow, strict=True))
 
 
-def test_the_first_elements_of_a_large_array_are_drawn() -> None:
+def test_large_array_shows_its_first_elements() -> None:
     unit = units.find("olive_systolic")
     config = unit.config("rows=32,cols=32,m=2,n=2,k=2")
     device = unit.unit_class(**config)

@@ -56,7 +56,7 @@ def test_the_operation_is_what_d_grows_by(name: str, config: str) -> None:
     assert len(grown) > 5
 
 
-def test_words_say_the_same() -> None:
+def test_description_names_operation_and_elements() -> None:
     unit = units.find("mmaovp")
     config = unit.config("i4_i4")
     state, svg = run("mmaovp", "i4_i4")[3]

@@ -1,4 +1,4 @@
-"""C programs made from descriptors: they compile, tell right from wrong, and leave what is the user's."""
+"""C programs from descriptors: they compile, distinguish right from wrong, and leave the user's files alone."""
 
 import json
 import shutil
@@ -45,7 +45,7 @@ def test_every_unit_has_a_program_that_compiles(unit: str, tmp_path: Path) -> No
     assert ran.returncode == 0, ran.stderr[:2000]
 
 
-def test_the_header_is_that_of_the_examples() -> None:
+def test_header_is_that_of_the_examples() -> None:
     """One file: the package links to it, and a wheel has its contents."""
     unit = units.find("outlier_decoder")
     data = program.files(unit, "e2m1")["golden_set.h"]
@@ -59,13 +59,13 @@ def exported(tmp_path: Path) -> Path:
 
 
 def built(folder: Path) -> "subprocess.CompletedProcess[str]":
-    """The command that stands in the first lines of the check."""
+    """The command in the first lines of the check."""
     lines = (folder / "check_outlier_decoder.c").read_text().splitlines()
     return subprocess.run(lines[1].strip(), shell=True, cwd=folder, capture_output=True, text=True)
 
 
 @needs_compiler
-def test_a_right_and_a_wrong_function(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_function_fails_and_right_one_passes(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = exported / "outlier_decoder.c"
     stub = source.read_text()
     ran = built(exported)
@@ -79,8 +79,8 @@ def test_a_right_and_a_wrong_function(exported: Path, capsys: pytest.CaptureFixt
 
 
 @needs_compiler
-def test_one_line_for_each_output_that_differs(tmp_path: Path) -> None:
-    """Also where more than 256 rows do."""
+def test_each_differing_output_has_one_line(tmp_path: Path) -> None:
+    """More than 256 rows differ, so that their count does not fit a byte."""
     assert main(["export", "c", "olive_mac", "-o", str(tmp_path)]) == 0
     command = (tmp_path / "check_olive_mac.c").read_text().splitlines()[1].strip()
     ran = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
@@ -88,7 +88,7 @@ def test_one_line_for_each_output_that_differs(tmp_path: Path) -> None:
     assert sorted(lines) == ["out.acc", "out.overflow", "out.product", "out.shift"]
 
 
-def test_what_is_the_users_stays(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_of_the_user_are_not_replaced(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (exported / "outlier_decoder.c").write_text("mine")
     (exported / "golden_set.h").write_text("old")
     (exported / "outlier_decoder.h").unlink()
@@ -99,4 +99,4 @@ def test_what_is_the_users_stays(exported: Path, capsys: pytest.CaptureFixture[s
     assert (exported / "outlier_decoder.c").read_text() == "mine" and (exported / "outlier_decoder.h").exists()
     assert json.loads((exported / "outlier_decoder-e2m1" / "manifest.json").read_text())["bin"]
     assert main(["export", "c", "outlier_decoder:e4m3", "-o", str(exported)]) == 2
-    assert "is not of the bench of outlier_decoder-e4m3" in capsys.readouterr().err
+    assert "belongs to another set than outlier_decoder-e4m3" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Campaigns that tests share, and shards that kill or block whoever renders them."""
+"""Campaigns that tests share, and shards that kill or block their worker."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 @dataclasses.dataclass(frozen=True)
 class Rigged:
-    """A request with some of its shards exchanged."""
+    """A request with some of its shards replaced."""
 
     inner: plan.RandomRequest
     exchange: Callable[[int, RandomShard], Shard]
@@ -44,7 +44,7 @@ class Rigged:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Deadly(RandomShard):
-    """Kills whoever renders it, so many times."""
+    """Kills the process that renders it, a given number of times."""
 
     marks: str = ""  #: a folder that remembers how often
     times: int = 1
@@ -59,7 +59,7 @@ class Deadly(RandomShard):
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Stuck(Deadly):
-    """Waits to be killed, the first time."""
+    """Waits to be killed at its first rendering."""
 
     def render(self) -> Iterator[tuple[str, dict[str, bytes]]]:
         mark = Path(self.marks) / "pid"
@@ -71,7 +71,7 @@ class Stuck(Deadly):
 
 
 def killer(marks: Path) -> threading.Thread:
-    """Kills the worker that is stuck, in the middle of its shard."""
+    """Kills the waiting worker within its shard."""
 
     def kill() -> None:
         while not (marks / "pid").exists():
@@ -85,11 +85,11 @@ def killer(marks: Path) -> threading.Thread:
 
 @contextlib.contextmanager
 def local_cluster(**options: Any) -> Iterator[Any]:
-    """A scheduler and workers here. Its loop has ten seconds to start; where a machine stalls, one more is made."""
+    """A local scheduler and workers. The loop has ten seconds to start, and a second try on a stalled machine."""
     from distributed import LocalCluster
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # of one that did not start
+        warnings.simplefilter("ignore", ResourceWarning)  # from one that did not start
         for left in (2, 1, 0):
             try:
                 made = LocalCluster(dashboard_address=None, **options)

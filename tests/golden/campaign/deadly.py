@@ -1,4 +1,4 @@
-"""A campaign of two workers with a shard that kills whoever renders it, as a program of its own.
+"""A program with a campaign of two workers, one shard of which kills its worker.
 
 A program, because tests that share a process with it would end with it if it died too.
 """
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def campaign(out: Path, deadly: int, times: int) -> dict[str, Any]:
-    """What a campaign into `out` said and came to, whose shard number `deadly` kills so many workers."""
+    """Messages and result of a campaign into `out` whose shard number `deadly` kills some workers."""
     command = [sys.executable, "-m", __name__, str(out), str(deadly), str(times)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, f"the campaign ended with {ended.returncode}: {ended.stderr}"

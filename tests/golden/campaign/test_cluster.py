@@ -1,4 +1,4 @@
-"""Campaigns on a cluster: same bytes, and a line where scheduler or workers are missing, wrong or gone."""
+"""Campaigns on a cluster: equal bytes, and one line if scheduler or workers are missing, unfit or lost."""
 
 import dataclasses
 import signal
@@ -17,17 +17,17 @@ from refemu.golden.campaign import cluster, plan
 from tests.golden.campaign.campaigns import MODEL, Rigged, Stuck, files, killer, local_cluster
 
 
-def test_no_scheduler_there(small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_scheduler_is_reported(
+    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "TIMEOUT", 1)
     with pytest.raises(Refused, match=r"no Dask scheduler answers at tcp://127.0.0.1:9 within 1 s"):
         plan.run(small, tmp_path, scheduler="tcp://127.0.0.1:9")
-    with pytest.raises(Refused, match="nonsense://x is no address of a Dask scheduler"):
+    with pytest.raises(Refused, match="nonsense://x is not an address of a Dask scheduler"):
         plan.run(small, tmp_path, scheduler="nonsense://x")
 
 
-def test_a_port_that_says_nothing_is_not_waited_for_for_ever(
-    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_port_times_out(small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "TIMEOUT", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
@@ -36,34 +36,34 @@ def test_a_port_that_says_nothing_is_not_waited_for_for_ever(
 
 
 class Web(socketserver.BaseRequestHandler):
-    """A web server, which does not understand the request."""
+    """A web server, which cannot read the request."""
 
     def handle(self) -> None:
-        """Say so."""
+        """Answer with an error."""
         self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 
 
-def test_a_web_server_is_no_scheduler(
+def test_web_server_in_place_of_scheduler_is_rejected(
     small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where somebody gives the port of the dashboard."""
+    """A user may give the port of the dashboard."""
     monkeypatch.setattr(cluster, "TIMEOUT", 3)
     with socketserver.TCPServer(("127.0.0.1", 0), Web) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"tcp://127.0.0.1:{server.server_address[1]}"
-        with pytest.raises(Refused, match=f"what answers at {address} is no Dask scheduler"):
+        with pytest.raises(Refused, match=f"the server at {address} is not a Dask scheduler"):
             plan.run(small, tmp_path, scheduler=address)
         server.shutdown()
 
 
 @pytest.mark.long
-def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
+def test_cluster_without_a_lost_worker_gives_equal_bytes(
     small: plan.RandomRequest,
     whole: tuple[Path, plan.Outcome],
     read: tuple[Path, plan.Outcome],
     tmp_path: Path,
 ) -> None:
-    """A local scheduler, two worker processes; one is killed in the middle of a shard."""
+    """A local scheduler has two worker processes; one is killed within a shard."""
     (tmp_path / "marks").mkdir()
     rigged = Rigged(
         small, lambda index, one: one if index != 4 else Stuck(**dataclasses.asdict(one), marks=str(tmp_path / "marks"))
@@ -81,9 +81,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same_bytes(
 
 
 @pytest.mark.long
-def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
-    small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_cluster_times_out(small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "PATIENCE", 2)
     with local_cluster(n_workers=0, processes=True) as local:
         with pytest.raises(Refused, match=r"tcp://\S+ has no workers"):
@@ -113,17 +111,17 @@ def test_a_cluster_that_goes_away_is_not_waited_for_for_ever(
                 worker.kill()
                 worker.wait()
 
-        with pytest.raises(Refused, match=r"no workers at tcp://\S+ for 2 s; finished shards stay"):
+        with pytest.raises(Refused, match=r"no workers at tcp://\S+ for 2 s; finished shards are saved"):
             plan.run(small, tmp_path / "out", scheduler=local.scheduler_address, progress=leave)
     assert golden.check(tmp_path / "out").equal
 
 
 def lacks() -> str:
-    """What a worker says that has no refemu, or an old one."""
+    """Answer of a worker without refemu, or with an old version."""
     raise ModuleNotFoundError("No module named 'refemu'")
 
 
-def test_a_scheduler_that_goes_away_and_workers_without_refemu(
+def test_lost_scheduler_and_unfit_workers_are_reported(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with local_cluster(n_workers=1, threads_per_worker=1, processes=False, protocol="tcp://") as local:
@@ -136,7 +134,7 @@ def test_a_scheduler_that_goes_away_and_workers_without_refemu(
             if done == 2:
                 local.close()
 
-        with pytest.raises(Refused, match=r"the scheduler at tcp://\S+ went away; finished shards stay"):
+        with pytest.raises(Refused, match=r"the scheduler at tcp://\S+ disappeared; finished shards are saved"):
             plan.run(small, tmp_path, scheduler=local.scheduler_address, progress=leave)
     assert golden.check(tmp_path).equal
     assert plan.run(small, tmp_path).made < whole[1].shards

@@ -1,4 +1,4 @@
-"""The folder of a campaign: locked, claimed by one request, swept of what a kill leaves."""
+"""The folder of a campaign: locked, claimed by one request, cleaned after a kill."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def claimed(folder: Path, request: dict[str, Any] = ASKED) -> None:
         pass
 
 
-def test_the_request_is_written_down_and_the_lock_is_gone(tmp_path: Path) -> None:
+def test_request_is_written_and_lock_released(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     with held(folder, ASKED):
         assert (folder / LOCK).exists()
@@ -29,10 +29,10 @@ def test_the_request_is_written_down_and_the_lock_is_gone(tmp_path: Path) -> Non
         "request": ASKED,
     }
     assert not (folder / LOCK).exists()
-    claimed(folder)  # the same request goes on
+    claimed(folder)  # the same request resumes
 
 
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
+def test_second_process_is_rejected(tmp_path: Path) -> None:
     with (
         held(tmp_path, ASKED),
         pytest.raises(Refused, match="another campaign is running in this folder"),
@@ -49,7 +49,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         ({"rows": 10}, "one of rows, units"),
     ],
 )
-def test_refuses_another_request(tmp_path: Path, request_: dict[str, Any], message: str) -> None:
+def test_different_request_is_rejected(tmp_path: Path, request_: dict[str, Any], message: str) -> None:
     claimed(tmp_path)
 
     with pytest.raises(Refused, match=message):
@@ -59,35 +59,35 @@ def test_refuses_another_request(tmp_path: Path, request_: dict[str, Any], messa
 @pytest.mark.parametrize(
     ("recorded", "message"),
     [
-        ([1], "is no campaign of refemu that this version knows"),
-        ({"schema": "other/1"}, "is no campaign of refemu that this version knows"),
+        ([1], "is not a campaign that this version of refemu knows"),
+        ({"schema": "other/1"}, "is not a campaign that this version of refemu knows"),
         ({"schema": SCHEMA, "refemu_version": "0.0.1", "request": ASKED}, "was made by refemu 0.0.1"),
     ],
 )
-def test_refuses_what_others_made(tmp_path: Path, recorded: Any, message: str) -> None:
+def test_foreign_request_is_rejected(tmp_path: Path, recorded: Any, message: str) -> None:
     (tmp_path / REQUEST).write_text(json.dumps(recorded))
 
     with pytest.raises(Refused, match=message):
         claimed(tmp_path)
 
 
-def test_refuses_a_folder_of_something_else(tmp_path: Path) -> None:
+def test_folder_of_something_else_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
 
-    with pytest.raises(Refused, match=f"holds notes.txt but no {REQUEST}"):
+    with pytest.raises(Refused, match=f"has notes.txt but no {REQUEST}"):
         claimed(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt"]
 
 
-def test_refuses_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(Refused, match="cannot be written"):
         claimed(tmp_path / "file" / "folder")
 
 
-def test_a_sweep_looks_into_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But into none whose name begins with a dot, which is itself what is swept."""
+def test_sweep_enters_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders whose names begin with a dot are removed, not entered."""
     (tmp_path / "olive_mac-wrap" / "random-00000000").mkdir(parents=True)
     (tmp_path / ".hidden" / "inside").mkdir(parents=True)
     seen: list[str] = []

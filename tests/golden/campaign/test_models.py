@@ -1,4 +1,4 @@
-"""Campaigns of models: same bytes for any number of workers, after any interruption."""
+"""Campaigns of models: equal bytes for any number of workers and after any interruption."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.models.schemes.leankv.plain import CHANGES
 
 
 @pytest.mark.long
-def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, plan.Outcome]) -> None:
+def test_sets_of_a_model_campaign_pass_check(read: tuple[Path, plan.Outcome]) -> None:
     folder, outcome = read
     assert outcome.shards == outcome.made == 3
     assert sorted(path.name for path in (folder / "olive-4").iterdir()) == [
@@ -34,15 +34,13 @@ def test_a_campaign_of_a_model_is_sets_that_check_as_any(read: tuple[Path, plan.
 
 
 @pytest.mark.long
-def test_workers_do_not_show_in_the_bytes_of_a_model(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
+def test_number_of_workers_changes_no_bytes(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
     assert plan.run(plan.model_request(40, **MODEL), tmp_path, workers=2) == read[1]
     assert files(tmp_path) == files(read[0])
 
 
-def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
-    read: tuple[Path, plan.Outcome], tmp_path: Path
-) -> None:
-    """Also where the run ends early, behind the last block that is wanted."""
+def test_blocks_and_units_are_independent_of_others(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
+    """The run may end early, after the last wanted block."""
     plan.run(plan.model_request(40, **MODEL, layers=[0, 1], units_=["ovp_encoder", "mmaovp"]), tmp_path)
     some = {name: data for name, data in files(tmp_path).items() if "layer" in name}
     wanted = {
@@ -53,10 +51,10 @@ def test_blocks_and_units_do_not_depend_on_the_others_asked_for(
     assert some == wanted and some
 
 
-def test_a_model_that_was_interrupted_is_continued(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
+def test_interrupted_model_campaign_is_resumed(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
     wanted = plan.model_request(40, **MODEL)
     shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
-    (tmp_path / "olive-4/tokens-00000000/sets.json").unlink()  # killed before the shard was whole
+    (tmp_path / "olive-4/tokens-00000000/sets.json").unlink()  # killed before the shard was complete
     place = tmp_path / "olive-4/tokens-00000016/mmaovp-f4_f4-layer-000/vectors.npz"
     place.write_bytes(place.read_bytes()[:-1])
     half = tmp_path / "olive-4/tokens-00000032/.mmaovp-f4_f4-layer-000.new-abc"
@@ -65,9 +63,7 @@ def test_a_model_that_was_interrupted_is_continued(read: tuple[Path, plan.Outcom
     assert files(tmp_path) == files(read[0])
 
 
-def test_a_set_of_another_run_in_a_shard_is_not_taken_for_its_own(
-    read: tuple[Path, plan.Outcome], tmp_path: Path
-) -> None:
+def test_set_of_another_run_is_replaced(read: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
     wanted = plan.model_request(40, **MODEL)
     shutil.copytree(read[0], tmp_path, dirs_exist_ok=True)
     one, other = (tmp_path / f"olive-4/tokens-000000{first}/mmaovp-f4_f4-layer-000" for first in ("00", "16"))
@@ -77,8 +73,8 @@ def test_a_set_of_another_run_in_a_shard_is_not_taken_for_its_own(
     assert files(tmp_path) == files(read[0])
 
 
-def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
-    """Schemes of two phases: half of a window is the prompt; blocks behind the last that is wanted are run too."""
+def test_window_has_prompt_and_generated_tokens(tmp_path: Path) -> None:
+    """In schemes of two phases half a window is the prompt; blocks after the last wanted one run too."""
     scheme = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4"
     plan.run(plan.model_request(12, schemes=[scheme], window=8, layers=[1]), tmp_path)
     assert golden.check(tmp_path).equal
@@ -94,16 +90,16 @@ def test_a_prompt_and_the_tokens_after_it(tmp_path: Path) -> None:
         ({"units_": ["orizuru"]}, "olive-4 taps no orizuru; it taps flint_decoder, mmaovp"),
         ({"units_": ["orizuru", "mmaovp", "fdgf"]}, "olive-4 taps no fdgf, no orizuru; it taps"),
         ({"schemes": ["fp16"]}, "fp16 taps no unit"),
-        ({"schemes": ["olive-4", "olive-4"]}, "a scheme is there twice"),
-        ({"text": "short"}, "the text has 5 tokens, 40 are asked for"),
+        ({"schemes": ["olive-4", "olive-4"]}, "a scheme occurs twice"),
+        ({"text": "short"}, "tokens must be at most 5, the text's, got 40"),
     ],
 )
-def test_requests_of_models_that_are_refused(words: dict[str, Any], message: str) -> None:
+def test_invalid_model_requests_are_rejected(words: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         plan.model_request(40, **words)
 
 
-def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
+def test_named_units_without_cases_are_rejected(tmp_path: Path) -> None:
     """kllm-a3 taps index_matmul with the widths of w4a3 and the lengths of the model, and not olive_mac."""
     scheme = "kllm-a3:calibration_tokens=16"
     some = {"schemes": [scheme], "layers": [0]}
@@ -117,7 +113,7 @@ def test_units_that_are_named_must_get_cases(tmp_path: Path) -> None:
     )
 
 
-def test_command_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_runs_a_model_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["generate", "-o", str(tmp_path), "--layer", "0-1", "--tokens", "9", "--win", "8", "--unit", "mmaovp"]
     assert main(words) == 0
     assert "2 shards" in capsys.readouterr().out
@@ -128,4 +124,4 @@ def test_command_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["generate", "-o", str(tmp_path), "--layer", "3-1", "--tokens", "9"]) == 2
     assert "--layer takes blocks such as 0-3,7 or all, got '3-1'" in capsys.readouterr().err
     assert main([*words[:4], "all", *words[5:]]) == 2
-    assert "holds another campaign: its layers are [0, 1], asked are [0, 1, 2]" in capsys.readouterr().err
+    assert "has another campaign: its layers are [0, 1], asked are [0, 1, 2]" in capsys.readouterr().err

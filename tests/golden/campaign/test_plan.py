@@ -1,4 +1,4 @@
-"""Campaigns: same bytes for any number of workers, after any interruption; nothing half-written is taken for whole."""
+"""Campaigns: equal bytes for any number of workers and after any interruption; partial files are detected."""
 
 import errno
 import itertools
@@ -26,7 +26,7 @@ from tests.golden.campaign import deadly
 from tests.golden.campaign.campaigns import UNITS, files
 
 
-def test_a_campaign_is_sets_that_check_as_any(whole: tuple[Path, plan.Outcome]) -> None:
+def test_sets_of_a_campaign_pass_check(whole: tuple[Path, plan.Outcome]) -> None:
     folder, outcome = whole
     assert outcome.made == outcome.shards > 12
     assert golden.check(folder).equal
@@ -36,14 +36,14 @@ def test_a_campaign_is_sets_that_check_as_any(whole: tuple[Path, plan.Outcome]) 
         assert max(rows) <= 1 << 12
 
 
-def test_shards_do_not_overlap_and_follow_from_the_request(small: plan.RandomRequest) -> None:
+def test_shards_are_disjoint_and_reproducible(small: plan.RandomRequest) -> None:
     shards = [shard for shard in small.shards() if (shard.unit, shard.config) == ("olive_mac", "wrap")]
     assert [(s.seed, s.seeds) for s in shards] == sorted((s.seed, s.seeds) for s in shards)
     assert all(a.seed + a.seeds == b.seed for a, b in itertools.pairwise(shards))
     assert small.shards() == plan.request(3 << 12, units_=[*UNITS[::-1], *UNITS]).shards()
 
 
-def test_units_that_are_named_must_have_random_cases(fake_units: None) -> None:
+def test_named_units_without_random_cases_are_rejected(fake_units: None) -> None:
     assert plan.request(9, units_=["meter"]).units == {"meter": 1}
     with pytest.raises(Refused, match=r"each must have random cases, got none for inverter$"):
         plan.request(9, units_=["inverter", "meter", "inverter"])
@@ -52,13 +52,13 @@ def test_units_that_are_named_must_have_random_cases(fake_units: None) -> None:
 def test_two_workers_give_the_same_bytes(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
-    """The workers are processes that know the shards only: the smaller size travels in them."""
+    """The worker processes know only the shards, which carry the smaller size."""
     outcome = plan.run(small, tmp_path / "two", workers=2)
     assert outcome == whole[1]
     assert files(tmp_path / "two") == files(whole[0])
 
 
-def test_finished_shards_are_kept_and_damaged_ones_made_again(
+def test_finished_shards_remain_and_damaged_are_replaced(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     plan.run(small, tmp_path)
@@ -76,7 +76,7 @@ def test_finished_shards_are_kept_and_damaged_ones_made_again(
     assert [path.stat().st_mtime_ns == before[path] for path in vectors[2:]] == [True] * len(vectors[2:])
 
 
-def test_sets_without_a_manifest_are_made_again_and_files_of_others_stay(
+def test_incomplete_sets_are_replaced_unless_foreign(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
     shutil.copytree(whole[0], tmp_path, dirs_exist_ok=True)
@@ -88,14 +88,14 @@ def test_sets_without_a_manifest_are_made_again_and_files_of_others_stay(
     assert files(tmp_path) == files(whole[0])
     (places[3] / "manifest.json").unlink()
     (places[3] / "notes.txt").write_text("mine")
-    with pytest.raises(Refused, match=r"failed twice: .* holds notes.txt, which refemu did not make"):
+    with pytest.raises(Refused, match=r"failed twice: .* has notes.txt, which refemu did not write"):
         plan.run(small, tmp_path)
     assert (places[3] / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.long
-def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
-    """kill -9 of the whole group, twice, then to the end."""
+def test_campaign_killed_at_random_is_resumed(whole: tuple[Path, plan.Outcome], tmp_path: Path) -> None:
+    """The process group is killed twice with -9, then runs to the end."""
     code = (
         "import sys; from refemu.golden.campaign import plan as campaign; campaign.ROWS = 1 << 12\n"
         "if __name__ == '__main__':\n"
@@ -112,7 +112,7 @@ def test_killed_at_a_random_moment_and_continued(whole: tuple[Path, plan.Outcome
     assert files(out) == files(whole[0])
 
 
-def test_a_shard_that_fails_once_is_named_and_tried_again(
+def test_shard_failing_once_is_retried(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, told = campaign_shards.make, list[str]()
@@ -128,7 +128,7 @@ def test_a_shard_that_fails_once_is_named_and_tried_again(
     assert told == [f"shard {unlucky.name} failed: [Errno 28] No space left on device; it is tried once more"]
 
 
-def test_a_shard_that_fails_twice_ends_the_campaign_and_the_others_stay(
+def test_shard_failing_twice_ends_the_campaign(
     small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, unlucky = campaign_shards.make, small.shards()[3]
@@ -139,7 +139,7 @@ def test_a_shard_that_fails_twice_ends_the_campaign_and_the_others_stay(
         return make(shard, out)
 
     monkeypatch.setattr(campaign_shards, "make", breaks)
-    with pytest.raises(Refused, match=f"{unlucky.name} failed twice: .* the same command goes on from there"):
+    with pytest.raises(Refused, match=f"{unlucky.name} failed twice: .* run the same command to resume"):
         plan.run(small, tmp_path)
     assert golden.check(tmp_path).equal
     monkeypatch.undo()
@@ -147,12 +147,12 @@ def test_a_shard_that_fails_twice_ends_the_campaign_and_the_others_stay(
     assert plan.run(small, tmp_path).made < len(small.shards())
 
 
-def test_folders_of_others_are_refused(small: plan.RandomRequest, tmp_path: Path) -> None:
+def test_foreign_folder_is_rejected(small: plan.RandomRequest, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(Refused, match=r"holds notes.txt but no campaign.json"):
+    with pytest.raises(Refused, match=r"has notes.txt but no campaign.json"):
         plan.run(small, tmp_path)
     plan.run(plan.request(10, units_=["outlier_decoder"]), tmp_path / "own")
-    with pytest.raises(Refused, match="holds another campaign"):
+    with pytest.raises(Refused, match="has another campaign"):
         plan.run(plan.request(11, units_=["outlier_decoder"]), tmp_path / "own")
     stated = tmp_path / "own" / "campaign.json"
     stated.write_text(stated.read_text().replace('"refemu_version": "', '"refemu_version": "9.'))
@@ -169,13 +169,13 @@ def test_folders_of_others_are_refused(small: plan.RandomRequest, tmp_path: Path
         (lambda text: "[" * 100_000, "campaign.json: not a campaign of refemu: nested too deep"),
         (
             lambda text: text.replace("{", '{"more": 1,', 1),
-            "another campaign: more is said of it than rows, seed, units",
+            "another campaign: it has more fields than rows, seed, units",
         ),
-        (lambda text: text.replace('"request": {', '"request": 5, "rest": {', 1), "holds another campaign: 5"),
-        (lambda text: "[]", "is no campaign of refemu that this version knows"),
+        (lambda text: text.replace('"request": {', '"request": 5, "rest": {', 1), "has another campaign: 5"),
+        (lambda text: "[]", "is not a campaign that this version of refemu knows"),
     ],
 )
-def test_a_campaign_of_another_form_is_refused(
+def test_invalid_request_in_folder_is_rejected(
     change: Callable[[str], str], message: str, small: plan.RandomRequest, tmp_path: Path
 ) -> None:
     wanted = plan.request(10, units_=["outlier_decoder"])
@@ -187,16 +187,16 @@ def test_a_campaign_of_another_form_is_refused(
         plan.run(wanted, tmp_path / "own")
 
 
-def test_two_at_once_in_one_folder_are_refused(small: plan.RandomRequest, tmp_path: Path) -> None:
+def test_two_campaigns_in_one_folder_are_rejected(small: plan.RandomRequest, tmp_path: Path) -> None:
     held = campaign_folder.held(tmp_path, small.stated())
     with held, pytest.raises(Refused, match="another campaign is running in this folder"):
         plan.run(small, tmp_path)
 
 
-def test_a_lock_that_was_removed_meanwhile_is_none(
+def test_removed_lock_is_taken_again(
     small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The campaign that held it ended, and took the file away, after it was opened here and before it was locked."""
+    """The other campaign ended and removed the file after it was opened here and before it was locked."""
     lock = filelock.lock_descriptor
 
     def late(descriptor: int, **options: Any) -> bool:
@@ -208,7 +208,7 @@ def test_a_lock_that_was_removed_meanwhile_is_none(
         plan.run(small, tmp_path)
 
 
-def test_a_file_system_without_locks_is_refused(
+def test_file_system_without_locks_is_rejected(
     small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(descriptor: int, **options: Any) -> bool:
@@ -220,7 +220,7 @@ def test_a_file_system_without_locks_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_more_shards_than_can_be_listed_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_too_many_shards_are_rejected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(plan, "SHARDS", 5)
     plan.request(5 << 16, units_=["flint_decoder"]).shards()
     with pytest.raises(Refused, match=r"327681 rows are more than 5 shards; ask for fewer rows or units"):
@@ -229,8 +229,8 @@ def test_more_shards_than_can_be_listed_are_refused(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("moment", ["start", "middle"])
-def test_interrupted_from_the_keyboard(moment: str, tmp_path: Path) -> None:
-    """The whole group hears it: one line, and at once, for workers do not finish what they began."""
+def test_ctrl_c_ends_campaign_and_workers(moment: str, tmp_path: Path) -> None:
+    """The whole group gets the signal: one line at once, since workers do not finish their shards."""
     out = tmp_path / "out"
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -269,7 +269,7 @@ def test_interrupted_from_the_keyboard(moment: str, tmp_path: Path) -> None:
     assert moment == "start" or golden.check(out).equal
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_runs_a_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["generate", "-o", str(tmp_path / "c"), "--unit", "flint_decoder", "--cases", "1000"]
     assert main(words) == 0
     first = capsys.readouterr().out
@@ -283,8 +283,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave out --kinds" in capsys.readouterr().err
 
 
-def test_workers_end_when_the_campaign_is_killed(tmp_path: Path) -> None:
-    """Only the campaign is killed: its workers find out, and the lock is free for the next one."""
+def test_workers_end_with_a_killed_campaign(tmp_path: Path) -> None:
+    """Only the campaign is killed: its workers notice, and the lock is free for the next one."""
     code = (
         "import sys; from refemu.golden.campaign import plan as campaign\n"
         "if __name__ == '__main__':\n"
@@ -306,7 +306,7 @@ def await_(happens: Callable[[], bool]) -> None:
 
 
 def processes_of(group: int) -> list[int]:
-    """Processes of a process group that are not mere entries of the process table."""
+    """Live processes of a process group, without zombies."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -318,10 +318,10 @@ def processes_of(group: int) -> list[int]:
     return found
 
 
-def test_a_worker_that_dies_once_is_named_and_its_shard_tried_again(
+def test_shard_of_dead_worker_is_retried(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
-    """All that was in flight is suspect and made again, alone; nobody else is held responsible."""
+    """All shards in flight are repeated, one worker each; no other shard is blamed."""
     answer = deadly.campaign(tmp_path / "out", deadly=3, times=1)
     assert plan.Outcome(**answer["outcome"]) == whole[1]
     assert files(tmp_path / "out") == files(whole[0])
@@ -329,7 +329,7 @@ def test_a_worker_that_dies_once_is_named_and_its_shard_tried_again(
     assert len(answer["told"]) <= pool.AHEAD * 2
 
 
-def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(small: plan.RandomRequest, tmp_path: Path) -> None:
+def test_shard_that_kills_workers_is_named(small: plan.RandomRequest, tmp_path: Path) -> None:
     answer = deadly.campaign(tmp_path / "out", deadly=2, times=9)
     assert f"shard {small.shards()[2].name} failed twice: a worker died" in answer["refused"]
     assert golden.check(tmp_path / "out").equal
@@ -337,8 +337,10 @@ def test_a_shard_that_kills_every_worker_is_the_one_that_is_named(small: plan.Ra
 
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_full_disk(whole: tuple[Path, plan.Outcome], tmp_path: Path, workers: int) -> None:
-    """No file may grow beyond 100 kB: writes fail in the middle of a file, as on a full disk."""
+def test_full_disk_ends_the_campaign_with_advice(
+    whole: tuple[Path, plan.Outcome], tmp_path: Path, workers: int
+) -> None:
+    """A limit of 100 kB a file makes writes fail within a file, as on a full disk."""
     code = (
         "import resource, sys; from refemu.golden.campaign import plan as campaign\n"
         "from refemu.arith.checks import Refused\n"
@@ -356,20 +358,20 @@ def test_a_full_disk(whole: tuple[Path, plan.Outcome], tmp_path: Path, workers: 
     done = subprocess.run([*command, "full"], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "failed twice" in done.stderr and "cannot be written: File too large; nothing was written" in done.stderr
-    assert "the same command goes on from there" in done.stderr
+    assert "run the same command to resume" in done.stderr
     left = files(tmp_path / "out")
     assert left.items() < files(whole[0]).items(), "what is there is whole"
     subprocess.run(command, check=True, timeout=120)
     assert files(tmp_path / "out") == files(whole[0])
 
 
-def test_what_a_kill_leaves_under_other_names_is_put_right(
+def test_leftovers_of_a_kill_are_recovered(
     small: plan.RandomRequest, whole: tuple[Path, plan.Outcome], tmp_path: Path
 ) -> None:
-    (tmp_path / ".campaign.json.new").write_text("{")  # killed while the request was written down
+    (tmp_path / ".campaign.json.new").write_text("{")  # killed while the request was written
     plan.run(small, tmp_path)
     first, second = (tmp_path / shard.name for shard in small.shards()[:2])
     first.rename(first.with_name(f".{first.name}.old"))  # killed between the two renames of a replacement
-    shutil.copytree(second, second.with_name(f".{second.name}.old"))  # killed behind both
+    shutil.copytree(second, second.with_name(f".{second.name}.old"))  # killed after both
     assert plan.run(small, tmp_path).made == 0
     assert files(tmp_path) == files(whole[0])

@@ -1,4 +1,4 @@
-"""Shards made here or by processes: each once, tried again where `failed` allows it, the guilty one known."""
+"""Shards made in this process or others: each once, retried if `failed` allows, the failing one named."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -17,7 +17,7 @@ SHARDS = [RandomShard("concat", "a4", seed, 1) for seed in range(3)]
 
 @dataclass
 class Book:
-    """What a campaign hears of its shards."""
+    """Records a campaign's reports about its shards."""
 
     done: list[str] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
@@ -34,13 +34,13 @@ class Book:
 
 @dataclass(frozen=True, order=True)
 class Broken(RandomShard):
-    """Raises whenever it is rendered."""
+    """Raises at every rendering."""
 
     def render(self) -> Iterator[tuple[str, dict[str, bytes]]]:
         raise OSError("disk full")
 
 
-def test_alone_makes_each_shard_once_in_order(tmp_path: Path) -> None:
+def test_single_process_makes_shards_in_order(tmp_path: Path) -> None:
     book = Book()
     pool.alone(SHARDS, tmp_path, book.finish, book.fail)
 
@@ -48,7 +48,7 @@ def test_alone_makes_each_shard_once_in_order(tmp_path: Path) -> None:
     assert all((tmp_path / shard.name).is_dir() for shard in SHARDS)
 
 
-def test_alone_tries_again_until_failed_raises(tmp_path: Path) -> None:
+def test_single_process_retries_until_failed_raises(tmp_path: Path) -> None:
     book = Book()
     with pytest.raises(RuntimeError, match="enough"):
         pool.alone([SHARDS[0], Broken("concat", "a4", 9, 1)], tmp_path, book.finish, book.fail)
@@ -65,8 +65,8 @@ def test_processes_make_each_shard_once(tmp_path: Path) -> None:
     assert all((tmp_path / shard.name).is_dir() for shard in SHARDS)
 
 
-def test_shards_in_flight_with_one_that_kills_its_worker_are_made_once_more(tmp_path: Path) -> None:
-    """Each by a worker of its own; one that kills that too is named again."""
+def test_shards_in_flight_of_dead_worker_are_repeated(tmp_path: Path) -> None:
+    """A new worker repeats each alone; a shard that kills it too is reported again."""
     for name, times in (("once", 1), ("twice", 2)):
         marks = tmp_path / name
         marks.mkdir()
@@ -80,10 +80,8 @@ def test_shards_in_flight_with_one_that_kills_its_worker_are_made_once_more(tmp_
         assert [shard for shard, _ in book.failed].count(guilty.name) == times
 
 
-def test_a_worker_that_dies_while_shards_are_sent_off_loses_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The executor refuses the next shard, which was not in flight and so is no suspect."""
+def test_death_during_submission_loses_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The executor rejects the next shard, which was not in flight and so cannot be the cause."""
     send, sent = ProcessPoolExecutor.submit, list[str]()
 
     def submit(executor: ProcessPoolExecutor, make: Callable[..., str], shard: Shard, folder: str) -> Future[str]:
@@ -101,10 +99,8 @@ def test_a_worker_that_dies_while_shards_are_sent_off_loses_none(
 
 
 @pytest.mark.long
-def test_without_a_server_to_fork_from_processes_are_started_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on Windows."""
+def test_processes_start_without_fork_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has no fork server."""
     monkeypatch.setattr(pool.multiprocessing, "get_all_start_methods", lambda: ["spawn"])
     assert type(pool._context()).__name__ == "SpawnContext"
     book = Book()

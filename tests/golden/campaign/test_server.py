@@ -1,4 +1,4 @@
-"""The server that workers are forked from: what it imports, they need not."""
+"""The server that workers are forked from imports everything for them."""
 
 import subprocess
 import sys
@@ -6,8 +6,8 @@ import sys
 from refemu.golden.campaign import pool
 
 
-def test_the_import_leaves_nothing_to_import_for_a_shard() -> None:
-    """Rendering a shard of a unit that it warmed up brings no module of refemu, of NumPy or of numba any more."""
+def test_server_imports_everything_that_shards_need() -> None:
+    """Rendering a shard after the import loads no module of refemu, NumPy or numba."""
     code = f"""
 import importlib, sys
 importlib.import_module({pool.SERVER!r})

@@ -1,4 +1,4 @@
-"""Shards of a campaign: made again to the same bytes, whole or not there, known by what they say."""
+"""Shards of a campaign: reproducible, complete or absent, identified by their contents."""
 
 import json
 from pathlib import Path
@@ -14,12 +14,12 @@ SHARD = RandomShard("concat", "a4", 5, 2)
 MODEL = ModelShard("tiny", Source("tiny", "0", "kllm-a4:act_bits=3", {}, "1", 32, 3, (1, 2, 3)), (0,), ("concat",))
 
 
-def test_names() -> None:
+def test_shard_names_are_file_names() -> None:
     assert SHARD.name == "concat-a4/random-00000005"
     assert MODEL.name == "kllm-a4_act_bits_3/tokens-00000032"
 
 
-def test_a_shard_is_made_whole_and_again_to_the_same_bytes(tmp_path: Path) -> None:
+def test_shard_is_complete_and_reproducible(tmp_path: Path) -> None:
     assert not shards.finished(SHARD, tmp_path)
     assert shards.make(SHARD, str(tmp_path / "a")) == SHARD.name
     shards.make(SHARD, str(tmp_path / "b"))
@@ -30,7 +30,7 @@ def test_a_shard_is_made_whole_and_again_to_the_same_bytes(tmp_path: Path) -> No
 
 
 def test_another_seed_is_another_shard(tmp_path: Path) -> None:
-    """The folder alone does not say so."""
+    """The folder's name alone does not show it."""
     shards.make(SHARD, str(tmp_path))
     manifest = json.loads((tmp_path / SHARD.name / sets.MANIFEST).read_bytes())
 
@@ -40,7 +40,7 @@ def test_another_seed_is_another_shard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [sets.MANIFEST, sets.VECTORS])
-def test_a_shard_that_lacks_a_file_or_a_byte_is_not_finished(tmp_path: Path, name: str) -> None:
+def test_incomplete_shard_is_not_finished(tmp_path: Path, name: str) -> None:
     shards.make(SHARD, str(tmp_path))
     path = tmp_path / SHARD.name / name
     path.write_bytes(path.read_bytes()[:-1])
@@ -48,7 +48,7 @@ def test_a_shard_that_lacks_a_file_or_a_byte_is_not_finished(tmp_path: Path, nam
     assert not shards.finished(SHARD, tmp_path)
     path.unlink()
     assert not shards.finished(SHARD, tmp_path)
-    shards.make(SHARD, str(tmp_path))  # over what is left
+    shards.make(SHARD, str(tmp_path))  # over the remains
     assert shards.finished(SHARD, tmp_path)
 
 
@@ -58,7 +58,7 @@ def listed(folder: Path, text: str) -> object:
     return MODEL.listed(folder)
 
 
-def test_the_list_of_a_shard_of_several_sets(tmp_path: Path) -> None:
+def test_list_has_digests_of_all_sets(tmp_path: Path) -> None:
     name = "concat-a4-layer-000"
 
     assert MODEL.listed(tmp_path) is None
@@ -68,7 +68,7 @@ def test_the_list_of_a_shard_of_several_sets(tmp_path: Path) -> None:
     assert not shards.finished(MODEL, tmp_path)
 
 
-def test_sets_are_kept_before_the_list(tmp_path: Path) -> None:
+def test_list_is_written_after_the_sets(tmp_path: Path) -> None:
     """A shard of several sets lists their digests; that of random cases has no list."""
     files = dict(SHARD.render())[SHARD.name]
     place = f"{MODEL.name}/concat-a4-layer-000"

@@ -1,4 +1,4 @@
-"""Answers of devices, in the forms that devices write."""
+"""Answers in every form that devices write."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def golden(made: Path) -> sets.Golden:
 
 
 def outputs(golden: sets.Golden, **changes: Any) -> dict[str, np.ndarray]:
-    """The right answer with other arrays in it (None: without them)."""
+    """The right answer with some arrays replaced (None: removed)."""
     arrays = {
         name: array for name, array in golden.arrays.items() if name.startswith("out.") and not name.endswith("care")
     }
@@ -47,18 +47,18 @@ def signed(golden: sets.Golden) -> np.ndarray:
         pytest.param(lambda golden: {"out__ratio": golden.arrays["out.ratio"].astype(">u2")}, id="big-endian"),
     ],
 )
-def test_every_form_of_the_right_answer_is_understood(change: Any, golden: sets.Golden, tmp_path: Path) -> None:
+def test_right_answer_is_read_in_every_form(change: Any, golden: sets.Golden, tmp_path: Path) -> None:
     found = answered(tmp_path, golden, **change(golden))
 
     for name, array in outputs(golden).items():
         assert (array.dtype, array.tolist()) == (found.arrays[name].dtype, found.arrays[name].tolist())
 
 
-def test_another_set_is_an_answer(golden: sets.Golden, made: Path) -> None:
+def test_answer_may_be_another_set(golden: sets.Golden, made: Path) -> None:
     assert list(answer_files.read(made / "blender-saturate", golden).arrays) == ["out.both", "out.ratio", "out.odd"]
 
 
-def test_gold_mem_is_an_answer(golden: sets.Golden, made: Path) -> None:
+def test_answer_may_be_gold_mem(golden: sets.Golden, made: Path) -> None:
     found = answer_files.read(made / "blender-wrap" / "hex" / "gold.mem", golden)
 
     assert {name: array.tolist() for name, array in outputs(golden).items()} == {
@@ -72,11 +72,11 @@ def test_gold_mem_is_an_answer(golden: sets.Golden, made: Path) -> None:
         pytest.param(
             {"in__first": np.zeros(28)},
             Refused,
-            "array in.first is no output of blender-wrap; known: out.both, out.ratio",
+            "array in.first is not an output of blender-wrap; known: out.both, out.ratio",
             id="foreign",
         ),
-        pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "holds no out", id="nothing"),
-        pytest.param({"out__odd": None}, Refused, "lacks out.odd; an answer holds every out", id="a port is missing"),
+        pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "has no out", id="nothing"),
+        pytest.param({"out__odd": None}, Refused, "lacks out.odd; give every out", id="a port is missing"),
         pytest.param(
             {"out__odd": np.zeros(27, np.uint8)}, Refused, r"out.odd: shape must be \(28,\), got \(27,\)", id="rows"
         ),
@@ -88,7 +88,9 @@ def test_gold_mem_is_an_answer(golden: sets.Golden, made: Path) -> None:
         pytest.param({"out__odd": np.array([None] * 28)}, Refused, "is pickled", id="pickled"),
     ],
 )
-def test_refuses_arrays(change: Any, error: type[Exception], message: str, golden: sets.Golden, tmp_path: Path) -> None:
+def test_invalid_arrays_are_rejected(
+    change: Any, error: type[Exception], message: str, golden: sets.Golden, tmp_path: Path
+) -> None:
     with pytest.raises(error, match=message):
         answered(tmp_path, golden, **change)
 
@@ -98,23 +100,23 @@ def test_refuses_arrays(change: Any, error: type[Exception], message: str, golde
     [
         pytest.param("dut.npz", b"PK\x03\x04", "not a readable .npz", id="truncated"),
         pytest.param("dut.npz", b"00\n", "not a readable .npz", id="text called npz"),
-        pytest.param("dut.npy", b"\x93NUMPY\x01\x00", "is one .npy; save the arrays by name", id="npy"),
-        pytest.param("dut.txt", b"00\n11\n", "line 1 has 2 digits, a word has 7", id="text"),
-        pytest.param("dut.txt", b"", "0 words, 28 and one sentinel", id="empty"),
+        pytest.param("dut.npy", b"\x93NUMPY\x01\x00", "is a single .npy; save the arrays by name", id="npy"),
+        pytest.param("dut.txt", b"00\n11\n", "line 1 must have 7 digits, got 2", id="text"),
+        pytest.param("dut.txt", b"", "must have 28 words and one sentinel, got 0", id="empty"),
     ],
 )
-def test_refuses_files(name: str, data: bytes, message: str, golden: sets.Golden, tmp_path: Path) -> None:
+def test_invalid_files_are_rejected(name: str, data: bytes, message: str, golden: sets.Golden, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
 
     with pytest.raises(Refused, match=message):
         answer_files.read(tmp_path / name, golden)
 
 
-def test_refuses_what_is_not_there(golden: sets.Golden, tmp_path: Path) -> None:
+def test_missing_file_is_rejected(golden: sets.Golden, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no such file"):
         answer_files.read(tmp_path / "none.npz", golden)
 
 
-def test_refuses_a_set_with_another_stimulus(golden: sets.Golden, made: Path) -> None:
-    with pytest.raises(Refused, match=r"meter-w4: its stimulus in.first is not that of blender-wrap"):
+def test_set_with_different_stimulus_is_rejected(golden: sets.Golden, made: Path) -> None:
+    with pytest.raises(Refused, match=r"meter-w4: its stimulus in.first differs from blender-wrap's"):
         answer_files.read(made / "meter-w4", golden)

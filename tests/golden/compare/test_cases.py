@@ -38,7 +38,7 @@ def test_a_set_is_the_same_as_itself(old: Path) -> None:
     assert changes.same and changes.equal == 4
 
 
-def test_added_removed_renamed_and_changed_cases(old: Path, tmp_path: Path) -> None:
+def test_differing_cases_are_listed_by_change(old: Path, tmp_path: Path) -> None:
     blocks = block("one", 5), block("two", 1, 9, 4), block("another name", 7), block("four", 8, decision="D-fake-1")
     changes = golden.diff_cases(old, written(tmp_path / "new", fakes.BLENDER, *blocks))
 
@@ -50,7 +50,7 @@ def test_added_removed_renamed_and_changed_cases(old: Path, tmp_path: Path) -> N
     assert back.removed == changes.added and back.added == ()
 
 
-def test_an_answer_a_reason_or_a_decision_that_changed_is_named(old: Path, tmp_path: Path) -> None:
+def test_changed_field_of_a_case_is_named(old: Path, tmp_path: Path) -> None:
     other = dataclasses.replace(
         fakes.BLENDER, run=lambda first, second, *, overflow: one_more(first, second, overflow), compiled_run="none"
     )
@@ -67,6 +67,6 @@ def one_more(first: np.ndarray, second: np.ndarray, overflow: str) -> fakes.Blen
     return dataclasses.replace(right, odd=~right.odd)
 
 
-def test_sets_of_two_units_are_not_compared(made: Path) -> None:
-    with pytest.raises(Refused, match="holds cases of blender"):
+def test_sets_of_two_units_are_rejected(made: Path) -> None:
+    with pytest.raises(Refused, match="has cases of blender"):
         golden.diff_cases(made / "meter-w4", made / "blender-wrap")

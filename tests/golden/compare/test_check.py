@@ -1,4 +1,4 @@
-"""`check` finds every changed bit, and says where it hurts."""
+"""`check` finds every changed bit and names its place."""
 
 import functools
 import json
@@ -32,7 +32,7 @@ def the_finding(folder: Path) -> str:
     return str(finding).removeprefix(f"{folder}/")
 
 
-def test_equal_sets(made: Path) -> None:
+def test_regenerated_sets_are_equal(made: Path) -> None:
     report = golden.check(made)
 
     assert report.equal
@@ -46,7 +46,7 @@ def test_equal_sets(made: Path) -> None:
 
 
 def test_deflated_vectors_are_compared_by_their_arrays(made: Path) -> None:
-    """As sets lie in git: bytes depend on zlib's build, arrays do not."""
+    """Sets in git are deflated: their bytes depend on zlib's build, their arrays do not."""
     path = made / "meter-w4" / sets.VECTORS
     arrays = npz.read(path.read_bytes(), "meter")
     path.write_bytes(npz.deflated(path.read_bytes(), "meter"))
@@ -58,13 +58,13 @@ def test_deflated_vectors_are_compared_by_their_arrays(made: Path) -> None:
     assert re.match(rf"vectors.npz: byte \d{{3,}} is .*; {name}, row 0, lane 0: got", the_finding(made / "meter-w4"))
 
 
-def test_one_set_by_its_folder_or_manifest(made: Path) -> None:
+def test_folder_or_manifest_selects_one_set(made: Path) -> None:
     assert len(golden.check(made / "meter-w4").sets) == 1
     assert len(golden.check(made / "meter-w4" / "manifest.json").sets) == 1
 
 
 def flips(data: bytes, step: int) -> Iterator[bytes]:
-    """`data` with one bit flipped, of every `step` bits one."""
+    """Copies of `data` with one flipped bit, for one bit of every `step`."""
     for at in range(0, 8 * len(data), step):
         changed = bytearray(data)
         changed[at // 8] ^= 1 << at % 8
@@ -74,7 +74,7 @@ def flips(data: bytes, step: int) -> Iterator[bytes]:
 def unfound(
     files: dict[str, bytes], step: int, monkeypatch: pytest.MonkeyPatch, regenerate: Any
 ) -> dict[str, list[int]]:
-    """File -> flipped bits, by number, that `check` misses. What depends on intact bytes only is done once."""
+    """File -> numbers of flipped bits that `check` misses. Work on intact bytes is done once."""
     monkeypatch.setattr(manifests, "parse", functools.cache(manifests.parse))
     assert check_files("set", files, regenerate=regenerate).findings == ()
     return {
@@ -92,7 +92,7 @@ STEPS = pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.sl
 
 
 @STEPS
-def test_every_flipped_bit_of_every_file_is_found(
+def test_every_flipped_bit_is_found(
     fake_units: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     golden.generate(tmp_path, units=["inverter"], kinds=["edge"], hex=True, bin=True)
@@ -109,7 +109,7 @@ def test_every_flipped_bit_of_every_file_is_found(
 def test_flipped_bits_are_found_without_the_weights(
     fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Answers are regenerated from the stimulus on file, which the manifest's hashes hold."""
+    """Answers are regenerated from the stimulus on file, whose hashes are in the manifest."""
     golden.generate(tmp_path, units=["inverter"], kinds=["model"])
     files = store.read(tmp_path / "inverter-c")
 
@@ -120,7 +120,7 @@ def absent(manifest: Any, progress: Any) -> Any:
     raise model_cases.Absent("no weights of toy; run: refemu models fetch toy")
 
 
-def test_absent_weights_are_said_aloud(
+def test_absent_weights_are_reported(
     fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     golden.generate(tmp_path, units=["blender"])
@@ -137,7 +137,7 @@ def test_absent_weights_are_said_aloud(
 def test_answers_are_recomputed_without_the_weights(
     fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A set that agrees with its own hashes but not with the unit."""
+    """The set agrees with its own hashes but not with the unit."""
     golden.generate(tmp_path, units=["blender"], kinds=["model"])
     folder = tmp_path / "blender-wrap"
     loaded = sets.load(folder)
@@ -194,13 +194,13 @@ def test_answers_are_recomputed_without_the_weights(
         ),
     ],
 )
-def test_says_where_it_hurts(name: str, change: Any, message: str, made: Path) -> None:
+def test_finding_names_the_changed_place(name: str, change: Any, message: str, made: Path) -> None:
     edit(made / "meter-w4" / name, change)
 
     assert re.match(message, the_finding(made / "meter-w4"))
 
 
-def test_names_array_row_and_lane(made: Path) -> None:
+def test_finding_names_array_row_and_lane(made: Path) -> None:
     folder = made / "meter-w4"
     arrays = dict(npz.read((folder / "vectors.npz").read_bytes(), ""))
     wide = arrays["out.wide"].copy()
@@ -210,7 +210,7 @@ def test_names_array_row_and_lane(made: Path) -> None:
     assert "out.wide, row 4, lane 2: got 0x" in the_finding(folder)
 
 
-def test_names_the_field_of_a_consistent_manifest(made: Path) -> None:
+def test_finding_names_field_of_consistent_manifest(made: Path) -> None:
     folder = made / "meter-w4"
     manifest = json.loads((folder / "manifest.json").read_text())
     manifest["cases"][1]["why"] = "another reason"
@@ -232,16 +232,16 @@ def test_a_missing_file_is_a_finding(name: str, made: Path) -> None:
 def test_a_foreign_file_is_a_finding(made: Path) -> None:
     (made / "meter-w4" / "notes.txt").write_text("mine")
 
-    assert the_finding(made / "meter-w4") == "notes.txt: is no file of this set"
+    assert the_finding(made / "meter-w4") == "notes.txt: is not a file of this set"
 
 
-def test_a_set_without_its_manifest_is_a_finding_among_others(made: Path) -> None:
+def test_missing_manifest_is_one_finding_among_others(made: Path) -> None:
     (made / "meter-w4" / "manifest.json").unlink()
 
     assert [finding.file for finding in golden.check(made).findings] == ["manifest.json"]
 
 
-def test_other_files_between_the_sets_are_no_business_of_check(made: Path) -> None:
+def test_files_between_sets_are_ignored(made: Path) -> None:
     (made / "README.md").write_text("hello")
     shutil.copytree(made / "meter-w4", made / ".meter-w4.new-xyz")
     (made / ".meter-w4.new-xyz" / "vectors.npz").write_bytes(b"half")
@@ -279,7 +279,7 @@ def dangling(path: Path) -> None:
         ),
     ],
 )
-def test_unusable(spoil: Any, message: str, made: Path) -> None:
+def test_folder_without_sets_is_rejected(spoil: Any, message: str, made: Path) -> None:
     spoil(made / "meter-w4")
 
     with pytest.raises(Refused, match=message):
@@ -289,7 +289,9 @@ def test_unusable(spoil: Any, message: str, made: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        pytest.param(lambda folder: (folder / "manifest.json").write_text("{}"), "no manifest of refemu", id="foreign"),
+        pytest.param(
+            lambda folder: (folder / "manifest.json").write_text("{}"), "not a manifest of refemu", id="foreign"
+        ),
         pytest.param(lambda folder: manifest_of(folder, schema="refemu.vectors/2"), "unknown schema", id="schema"),
         pytest.param(
             lambda folder: manifest_of(folder, name="meter-w5"),
@@ -299,7 +301,7 @@ def test_unusable(spoil: Any, message: str, made: Path) -> None:
         pytest.param(lambda folder: dangling(folder / "vectors.npz"), "No such file", id="link"),
     ],
 )
-def test_one_set_that_cannot_be_checked_keeps_no_other_from_it(spoil: Any, message: str, made: Path) -> None:
+def test_unreadable_set_does_not_stop_the_others(spoil: Any, message: str, made: Path) -> None:
     spoil(made / "meter-w4")
     report = golden.check(made)
     (checked,) = report.refused
@@ -313,10 +315,8 @@ def test_one_set_that_cannot_be_checked_keeps_no_other_from_it(spoil: Any, messa
 @pytest.mark.parametrize(
     "error", [RefusedType("cases must be Cases"), OSError("no disk"), ZeroDivisionError("by zero")]
 )
-def test_what_a_unit_of_others_raises_is_told_by_its_set(
-    error: Exception, made: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The last kind only of a plug-in: in refemu itself it is an error of refemu."""
+def test_error_of_a_plugin_unit_is_reported(error: Exception, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any other exception is reported for a plug-in only: in refemu it is an error in refemu."""
 
     def fails(*arguments: Any) -> None:
         raise error
@@ -330,17 +330,17 @@ def test_what_a_unit_of_others_raises_is_told_by_its_set(
     assert any(str(error) in checked.refused for checked in golden.check(made).refused)
 
 
-def test_a_twin_that_differs_is_told_by_its_set(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differing_compiled_form_is_reported(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def differs(unit: Any, config: Any, blocks: Any) -> None:
-        raise Refused(f"{unit.name}: the twin must equal the readable form")
+        raise Refused(f"{unit.name}: out must be 1, that of the readable form")
 
     monkeypatch.setattr(cross_check, "require_equal", differs)
     reasons = [checked.refused for checked in golden.check(made).refused]
 
-    assert f"{made / 'meter-w4'}: meter: the twin must equal the readable form" in reasons
+    assert f"{made / 'meter-w4'}: meter: out must be 1, that of the readable form" in reasons
 
 
-def test_progress(made: Path) -> None:
+def test_progress_counts_sets_and_rows(made: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     golden.check(made, progress=lambda *event: seen.append(event))
 

@@ -1,4 +1,4 @@
-"""A code three times: hex, bits with the fields apart, and in words."""
+"""A code in three forms: hex, bits split into fields, and words."""
 
 import pytest
 
@@ -21,11 +21,11 @@ from refemu.units.ports import Port
         (13, Port("p", 4, signed=True, encoding="no_such_format"), Value("0xd", "1101", "-3")),
     ],
 )
-def test_numbers(code: int, port: Port, expected: Value) -> None:
+def test_number_has_hex_bits_and_value(code: int, port: Port, expected: Value) -> None:
     assert expected == value(code, port)
 
 
-def test_codes_of_a_format_are_split_as_the_format_says() -> None:
+def test_codes_are_split_by_their_format() -> None:
     found = value(0b0101, Port("p", 4, encoding="e2m1_bias2"))
 
     assert (found.hex, found.bits) == ("0x5", "0 10 1")

@@ -1,4 +1,4 @@
-"""The first difference, decoded, and nothing that is not one."""
+"""The first difference, decoded, and no difference where there is none."""
 
 import json
 from dataclasses import asdict
@@ -20,7 +20,7 @@ def folder(made: Path) -> Path:
 
 
 def answer(folder: Path, change: Any, names: tuple[str, ...] = ("out.both", "out.ratio", "out.odd")) -> Path:
-    """The right answer after `change` of copies of its arrays."""
+    """The right answer with `change` applied to copies of its arrays."""
     loaded = sets.load(folder)
     arrays = {name: loaded.arrays[name].copy() for name in names}
     change(arrays)
@@ -36,7 +36,7 @@ def flip(name: str, row: int, lane: int | None, bit: int) -> Any:
     return change
 
 
-def test_equal(folder: Path) -> None:
+def test_equal_answer_has_no_difference(folder: Path) -> None:
     found = golden.diff(folder, answer(folder, lambda arrays: None))
 
     assert found.equal
@@ -95,8 +95,8 @@ def test_order_is_row_then_port_then_lane(folder: Path) -> None:
     assert (found.first.array, found.first.row, found.first.lane) == ("out.both", 5, 0)
 
 
-def test_every_flipped_bit_that_counts_is_named(folder: Path) -> None:
-    """And none is where the mask says that nothing is compared."""
+def test_every_flipped_bit_in_the_mask_differs(folder: Path) -> None:
+    """A flipped bit outside the mask is not a difference."""
     loaded = sets.load(folder)
     for name, bits in (("out.both", 5), ("out.ratio", 16), ("out.odd", 1)):
         for index in np.ndindex(loaded.arrays[name][:6].shape):
@@ -113,7 +113,7 @@ def test_every_flipped_bit_that_counts_is_named(folder: Path) -> None:
                 )
 
 
-def test_flags_of_the_differing_rows(folder: Path) -> None:
+def test_flags_of_differing_rows_are_counted(folder: Path) -> None:
     both = golden.diff(folder, answer(folder, lambda arrays: arrays["out.odd"].__setitem__(slice(2, 4), 0)))
 
     assert both.first is not None
@@ -123,7 +123,7 @@ def test_flags_of_the_differing_rows(folder: Path) -> None:
     assert (mixed.flags, mixed.remark) == ({"OVERFLOW": 2, "UNSPECIFIED": 2, "": 1}, "")
 
 
-def test_registers_are_compared_where_the_answer_has_them(made: Path) -> None:
+def test_registers_in_the_answer_are_compared(made: Path) -> None:
     folder = made / "meter-w4"
     without = golden.diff(folder, answer(folder, lambda arrays: None, ("out.wide",)))
     wrong = golden.diff(folder, answer(folder, flip("st.total", 4, None, 2), ("out.wide", "st.total")))
@@ -133,7 +133,7 @@ def test_registers_are_compared_where_the_answer_has_them(made: Path) -> None:
     assert (wrong.first.array, wrong.first.case, wrong.first.row, wrong.first.lane) == ("st.total", 3, 4, 0)
 
 
-def test_text_like_gold_mem(folder: Path) -> None:
+def test_text_like_gold_mem_is_read(folder: Path) -> None:
     text = (folder / "hex" / "gold.mem").read_text().splitlines()
     row = 11
     dut = folder.parent / "dut.mem"
@@ -146,12 +146,12 @@ def test_text_like_gold_mem(folder: Path) -> None:
     assert "x" in found.first.got.hex
 
 
-def test_another_set_is_an_answer_too(made: Path) -> None:
+def test_answer_may_be_another_set(made: Path) -> None:
     assert golden.diff(made / "blender-wrap", made / "blender-wrap").equal
     assert not golden.diff(made / "blender-wrap", made / "blender-saturate").equal
 
 
-def test_nothing_compared_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_comparison_is_rejected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = sets.load(folder)
     outputs = {name: array for name, array in loaded.arrays.items() if name in ("out.both", "out.ratio", "out.odd")}
     blind = sets.Golden(
@@ -163,7 +163,7 @@ def test_nothing_compared_is_refused(folder: Path, monkeypatch: pytest.MonkeyPat
         golden.diff(folder, folder / "hex" / "gold.mem")
 
 
-def test_explains(folder: Path, made: Path) -> None:
+def test_difference_is_explained_on_request(folder: Path, made: Path) -> None:
     found = golden.diff(folder, made / "blender-saturate", explain=True)
 
     (part,) = found.explanations
@@ -175,7 +175,7 @@ def test_explains(folder: Path, made: Path) -> None:
     assert golden.diff(folder, made / "blender-saturate").explanations == ()
 
 
-def test_everything_goes_into_json(folder: Path) -> None:
+def test_json_has_every_field(folder: Path) -> None:
     found = golden.diff(folder, answer(folder, flip("out.odd", 1, None, 0)))
 
     assert found.first is not None
@@ -183,8 +183,8 @@ def test_everything_goes_into_json(folder: Path) -> None:
     assert json.loads(json.dumps(asdict(found.where)))["ports"] == {"odd": found.rows_differ}
 
 
-def test_only_the_named_outputs_count(made: Path) -> None:
-    """A device of one port is compared in that port, if one says so."""
+def test_ports_select_compared_outputs(made: Path) -> None:
+    """A device with one port is compared in that port, on request."""
     folder = made / "blender-wrap"
     dut = answer(folder, lambda arrays: None, ("out.odd",))
     with pytest.raises(Refused, match=r"lacks out.both, out.ratio"):

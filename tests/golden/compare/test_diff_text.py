@@ -1,4 +1,4 @@
-"""A difference in words and as a document."""
+"""A difference as text and as a JSON document."""
 
 from pathlib import Path
 
@@ -28,17 +28,17 @@ def test_equal_is_one_line(folder: Path) -> None:
     assert "rows equal in out." in line
 
 
-def test_the_place_comes_first_and_the_verdict_last(folder: Path) -> None:
+def test_place_comes_first_and_explanation_last(folder: Path) -> None:
     lines = diff_text.lines(difference(folder, 1, explain=True))
     assert lines[0].startswith("bfp_aligner-paper: row 0 of case 0, paper/")
     assert "  out.mantissa, lane 6" in lines and any("lane 6 of 8: 0x" in line for line in lines)
     assert lines.index(next(line for line in lines if "rows differ" in line)) < lines.index(
-        next(line for line in lines if line.startswith("verdict:"))
+        next(line for line in lines if line.startswith("diagnosis:"))
     )
     assert not any("lane 6 of 8" in line for line in diff_text.lines(difference(folder, 1), full=True))
 
 
-def test_the_document_has_all_but_objects(folder: Path) -> None:
+def test_document_has_all_fields_except_objects(folder: Path) -> None:
     document = diff_text.document(difference(folder, 1))
     assert (document["equal"], document["wrong_rows"], document["searched"]) == (False, 1, {})
     assert document["first"]["lane"] == 6 and document["where"]["ports"] == {"mantissa": 1}

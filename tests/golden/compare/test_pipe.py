@@ -1,4 +1,4 @@
-"""Pipes: a device that computes right passes, a wrong one is shown by line, and silence is no success."""
+"""Pipes: a correct device passes, a faulty one is reported by line, and silence is not success."""
 
 import hashlib
 import io
@@ -19,7 +19,7 @@ from refemu.golden.make.rows import stacked
 
 
 def echoed(unit_name: str, config: str, kinds: list[str]) -> bytes:
-    """The lines of a device that is the unit itself: the check's own expectation, by way of the text."""
+    """The lines of the unit itself as a device: the check's own expectation as text."""
     unit = units.find(unit_name)
     *lines, end = b"".join(pipe.stimulus(unit, config, kinds, 0)).splitlines(keepends=True)
     asked, _, _ = pipe._read(
@@ -40,9 +40,7 @@ def digits(unit: units.unit.Unit, config: str) -> int:
 
 
 @pytest.mark.parametrize(("unit", "config"), [("ovp_decoder", "int4"), ("olive_mac", "wrap"), ("olive_pe8", "wrap")])
-def test_the_unit_itself_passes_and_a_flipped_bit_does_not(
-    unit: str, config: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unit_passes_and_a_flipped_bit_fails(unit: str, config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cases of different lengths, and chunks that end between them."""
     monkeypatch.setattr(pipe, "CHUNK", 100)
     lines = echoed(unit, config, ["paper", "edge", "random"])
@@ -58,7 +56,7 @@ def test_the_unit_itself_passes_and_a_flipped_bit_does_not(
 
 
 def test_words_are_those_of_the_hex_file() -> None:
-    """[olive §4.2] pair 0x85 with bias 2 stands in one word, the bias on top."""
+    """[olive §4.2] pair 0x85 with bias 2 is one word, the bias on top."""
     lines = b"".join(pipe.stimulus(units.find("ovp_decoder"), "int4", ["paper"], 0)).split()
     assert b"285" in lines
 
@@ -68,8 +66,8 @@ def test_words_are_those_of_the_hex_file() -> None:
     [
         pytest.param(b"", "nothing was compared", id="nothing"),
         pytest.param(b"285\n", "line 1 must be the stimulus word, a space and the answer, got b'285'", id="no answer"),
-        pytest.param(b"285 00000\n28 00000\n", "line 2 has 2 digits, a word has 3", id="digits"),
-        pytest.param(b"2g5 00000\n", "holds 'g', which is no hex digit", id="no digit"),
+        pytest.param(b"285 00000\n28 00000\n", "line 2 must have 3 digits, got 2", id="digits"),
+        pytest.param(b"2g5 00000\n", "has 'g', which is not a hex digit", id="no digit"),
         pytest.param(b"285 " + b"0" * 10**6, "a line has at most 272 bytes", id="endless line"),
         pytest.param(
             b"// end rows=1 sha256=" + b"0" * 64 + b" 00000\n", "must be the end line", id="end line answered"
@@ -77,7 +75,7 @@ def test_words_are_those_of_the_hex_file() -> None:
         pytest.param(b"// end rows=0 sha256=" + b"0" * 64 + b"\n", "nothing was compared", id="end line alone"),
     ],
 )
-def test_refusals(lines: bytes, message: str) -> None:
+def test_invalid_lines_are_rejected(lines: bytes, message: str) -> None:
     with pytest.raises(Refused, match=message):
         pipe.check(units.find("ovp_decoder"), "int4", io.BytesIO(lines))
 
@@ -88,14 +86,14 @@ def test_an_unknown_bit_is_a_difference() -> None:
     assert pipe.check(units.find("ovp_decoder"), "int4", io.BytesIO(good[:-2] + b"x\n")).rows_differ == 1
 
 
-def test_a_case_must_begin() -> None:
+def test_first_row_must_begin_a_case() -> None:
     lines = echoed("olive_mac", "wrap", ["paper"]).splitlines(keepends=True)
     with pytest.raises(Refused, match="the first row must begin a case"):
         pipe.check(units.find("olive_mac"), "wrap", io.BytesIO(lines[2]))
 
 
-def test_through_a_real_pipe() -> None:
-    """A device in another process: it answers 0 to everything, which is wrong, and the shell sees 1."""
+def test_faulty_device_in_a_real_pipe_fails() -> None:
+    """A device in another process answers 0 to everything; the exit code is 1."""
     refemu = f"{sys.executable} -m refemu"
     answer = "line.strip() + ' 00000' * (line[0] != '/')"
     device = f"""{sys.executable} -c "import sys; [print({answer}) for line in sys.stdin]" """
@@ -106,8 +104,8 @@ def test_through_a_real_pipe() -> None:
     assert "port exponent, lane 0: got 0x0 = 0, want 0x" in ran.stdout
 
 
-def test_an_input_that_does_not_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a parent leaves it that hands over an end of its own: what is not there yet is not the end."""
+def test_nonblocking_input_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parent may pass on a non-blocking end: no data yet does not mean the end."""
     source, sink = os.pipe()
     os.set_blocking(source, False)
 
@@ -134,7 +132,7 @@ def test_an_input_that_does_not_block_is_waited_for(monkeypatch: pytest.MonkeyPa
         pytest.param(["check"], "one of the arguments DIR --stdin is required", id="check nothing"),
     ],
 )
-def test_commands_refuse(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_command_lines_are_rejected(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
 
@@ -143,7 +141,7 @@ DECODER = units.find("ovp_decoder")
 
 
 def lost(lines: list[bytes], rows: int | None = None) -> str:
-    """What the check misses in `lines`, whose answers are right."""
+    """The loss that the check reports for `lines`, whose answers are right."""
     diagnosis = pipe.check(DECODER, "int4", io.BytesIO(b"".join(lines)), rows)
     assert diagnosis.rows_differ == 0 and diagnosis.passed == (not diagnosis.lost)
     return diagnosis.lost
@@ -155,7 +153,7 @@ def answered() -> list[bytes]:
     return echoed("ovp_decoder", "int4", ["random"]).splitlines(keepends=True)
 
 
-def test_the_end_line_counts_and_digests_what_was_sent() -> None:
+def test_end_line_has_count_and_digest() -> None:
     lines = b"".join(pipe.stimulus(DECODER, "int4", ["random"], 0))
     words, end = lines[: lines.rindex(b"// ")], lines[lines.rindex(b"// ") :]
     assert end == f"// end rows={words.count(10)} sha256={hashlib.sha256(words).hexdigest()}\n".encode()
@@ -165,7 +163,7 @@ def test_the_end_line_counts_and_digests_what_was_sent() -> None:
     ("change", "message"),
     [
         pytest.param(lambda lines: lines, "", id="all"),
-        pytest.param(lambda lines: lines + lines, "", id="two streams, one behind the other"),
+        pytest.param(lambda lines: lines + lines, "", id="two streams in sequence"),
         pytest.param(lambda lines: [line.upper() for line in lines[:-1]] + lines[-1:], "", id="capitals"),
         pytest.param(lambda lines: lines[:50], "no end line came back after 50 answers", id="died"),
         pytest.param(lambda lines: lines[:-1], "no end line came back after 512 answers", id="end line dropped"),
@@ -176,14 +174,14 @@ def test_the_end_line_counts_and_digests_what_was_sent() -> None:
         pytest.param(
             lambda lines: lines[:7] + lines[6:], "512 rows were sent, 513 answers came back", id="a row twice"
         ),
-        pytest.param(lambda lines: [lines[1], lines[0], *lines[2:]], "not those that were sent", id="rows swapped"),
+        pytest.param(lambda lines: [lines[1], lines[0], *lines[2:]], "differ from those sent", id="rows swapped"),
         pytest.param(
-            lambda lines: lines[:7] + lines[6:7] + lines[8:], "not those that were sent", id="a row over another"
+            lambda lines: lines[:7] + lines[6:7] + lines[8:], "differ from those sent", id="a row over another"
         ),
         pytest.param(lambda lines: lines + lines[-1:], "512 rows were sent, 0 answers came back", id="end line twice"),
     ],
 )
-def test_as_many_answers_as_rows_were_sent(
+def test_lost_rows_are_reported(
     change: Callable[[list[bytes]], list[bytes]], message: str, answered: list[bytes]
 ) -> None:
     assert len(answered) == 513
@@ -200,12 +198,12 @@ def test_as_many_answers_as_rows_were_sent(
         (513, 511, "511 rows were sent (--rows), 512 answers came back"),
     ],
 )
-def test_rows_stand_in_for_the_end_line(answers: int, rows: int, message: str, answered: list[bytes]) -> None:
+def test_number_of_rows_replaces_the_end_line(answers: int, rows: int, message: str, answered: list[bytes]) -> None:
     assert lost(answered[:answers], rows) == message
 
 
-def test_a_case_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it is: rows of a case are checked at once."""
+def test_endless_case_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a case are checked together, so a case has a maximum length."""
     monkeypatch.setattr(pipe, "CHUNK", 2)
     _, begin, row = echoed("olive_mac", "wrap", ["paper"]).splitlines(keepends=True)[:3]
     assert (begin[:1], row[:1]) == (b"2", b"1")  # bit `first` is the higher of two bits
@@ -220,7 +218,7 @@ def test_chunks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, answered: 
     assert lost(answered) == ""
 
 
-def test_a_device_that_died_fails_and_what_it_answered_is_shown(
+def test_stopped_device_fails_with_its_answers_compared(
     answered: list[bytes], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def check(lines: list[bytes], *words: str) -> tuple[int, str]:

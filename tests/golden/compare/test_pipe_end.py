@@ -1,4 +1,4 @@
-"""The end line and the ledger: whatever does not come back, or comes back in another order, is missed."""
+"""The end line and the ledger: rows that are lost or reordered are reported."""
 
 import hashlib
 
@@ -23,12 +23,12 @@ def ledger(*parts: list[bytes] | bytes, rows: int | None = None) -> Ledger:
     return book
 
 
-def test_the_line() -> None:
+def test_end_line_has_rows_and_digest() -> None:
     assert end_line(2, "a" * 64) == b"// end rows=2 sha256=" + b"a" * 64 + b"\n"
 
 
-def test_nothing_is_missed_where_all_came_back() -> None:
-    """In any cut, with words in either case, with underscores, over several streams."""
+def test_complete_stream_misses_nothing() -> None:
+    """In chunks of any size, with words in either case or with underscores, over several streams."""
     assert ledger(ANSWERS, END).lost() == ""
     assert ledger(ANSWERS[:1], ANSWERS[1:], END, ANSWERS, END).lost() == ""
     assert ledger(end_line(0, hashlib.sha256().hexdigest())).lost() == ""
@@ -39,24 +39,24 @@ def test_nothing_is_missed_where_all_came_back() -> None:
     [
         ((ANSWERS[:2], END), "3 rows were sent, 2 answers came back"),
         (([*ANSWERS, b"7 x\n"], END), "3 rows were sent, 4 answers came back"),
-        ((ANSWERS[::-1], END), "not in their order"),
-        (([ANSWERS[0], b"0a0c 2\n", ANSWERS[2]], END), "their stimulus words are not those that were sent"),
+        ((ANSWERS[::-1], END), "in a different order"),
+        (([ANSWERS[0], b"0a0c 2\n", ANSWERS[2]], END), "their stimulus words differ from those sent"),
         ((ANSWERS,), "no end line came back after 3 answers"),
         ((ANSWERS, END, ANSWERS[:1]), "no end line came back after 1 answers"),
         ((ANSWERS[:1], END, ANSWERS, END), "3 rows were sent, 1 answers came back"),
     ],
 )
-def test_what_is_missed(parts: tuple[list[bytes] | bytes, ...], message: str) -> None:
-    """The first loss is told, whatever follows."""
+def test_first_loss_is_reported(parts: tuple[list[bytes] | bytes, ...], message: str) -> None:
+    """The first loss is reported, whatever follows."""
     assert message in ledger(*parts).lost()
 
 
-def test_a_number_of_rows_stands_for_the_end_line() -> None:
+def test_number_of_rows_replaces_the_end_line() -> None:
     assert ledger(ANSWERS, rows=3).lost() == ""
     assert ledger(ANSWERS, rows=4).lost() == "4 rows were sent (--rows), 3 answers came back"
 
 
 @pytest.mark.parametrize("line", [b"// end\n", b"// end rows=3 sha256=12\n", b"// end rows=x sha256=" + b"0" * 64])
-def test_refuses_a_comment_of_another_form(line: bytes) -> None:
+def test_invalid_comment_is_rejected(line: bytes) -> None:
     with pytest.raises(Refused, match="must be the end line"):
         Ledger().end(line)

@@ -1,7 +1,4 @@
-"""The committed sets tell a device that took another decision from the golden one, and `diff` names the decision.
-
-So every alternative that a unit states is shown to matter, and to be found, in at least one of its sets.
-"""
+"""The committed sets detect every variant of a decision that a unit lists, and `diff` names the decision."""
 
 import numpy as np
 import pytest
@@ -22,13 +19,13 @@ from tests.golden import committed
 
 
 def others(unit: Unit, variant: Variant) -> dict[str, Device]:
-    """The devices with the alternative, by the ready configurations that they differ from."""
+    """The devices with the variant, by the ready configurations that they differ from."""
     devices = {name: other.device(unit, config, [variant]) for name, config in unit.configs.items()}
     return {name: device for name, device in devices.items() if device is not None}
 
 
 def again(unit: Unit, at: int) -> bool:
-    """Whether an alternative before this one is of the same decision."""
+    """Whether an earlier variant belongs to the same decision."""
     return unit.variants[at].decision in [each.decision for each in unit.variants[:at]]
 
 
@@ -46,13 +43,13 @@ NAMED = [
     )
     for each in VARIANTS
 ]
-#: told by no committed row: the products of the core's sets have no such value
+#: detected by no committed row: the products of the core's sets lack such a value
 UNTOLD = (("harmonia_core", "D-harmonia-28"),)
-ROWS = 3  #: of some committed set that tell an alternative, at least
+ROWS = 3  #: fewest rows of some committed set that detect a variant
 
 
 def telling(unit: Unit, variant: Variant) -> int:
-    """Rows of the best of a unit's committed sets that tell the alternative, counted up to ROWS."""
+    """Rows that detect the variant in the best of a unit's committed sets, counted up to ROWS."""
     best = 0
     for name, device in others(unit, variant).items():
         answers, count = answers_of.of_set(committed.read(f"{unit.name}-{name}")), 0
@@ -69,12 +66,12 @@ def telling(unit: Unit, variant: Variant) -> int:
 
 @pytest.mark.committed
 @pytest.mark.parametrize(("unit", "variant"), VARIANTS)
-def test_every_alternative_changes_three_rows_of_a_committed_set(unit: Unit, variant: Variant) -> None:
+def test_every_variant_changes_three_committed_rows(unit: Unit, variant: Variant) -> None:
     assert (telling(unit, variant) >= ROWS) != ((unit.name, variant.decision) in UNTOLD)
 
 
 def answers(unit: Unit, device: Device, golden: sets.Golden) -> dict[str, np.ndarray] | None:
-    """What a device gives for the stimulus of a set; None if it cannot take it."""
+    """A device's answer to the stimulus of a set; None if that is invalid for it."""
     made: dict[str, list[np.ndarray]] = {}
     for entry in golden.manifest["cases"]:
         inputs = sets.inputs(golden, unit, entry["first"], entry["cases"], entry["rows"])
@@ -90,7 +87,7 @@ def answers(unit: Unit, device: Device, golden: sets.Golden) -> dict[str, np.nda
 
 
 def difference(unit: Unit, variant: Variant) -> Difference | None:
-    """What diff says of the set of a unit most rows of which tell a device with the alternative from the golden one."""
+    """The difference in the unit's set with the most rows that detect a device with the variant."""
     best, most = None, 0
     for name, device in others(unit, variant).items():
         golden = committed.read(f"{unit.name}-{name}")
@@ -105,7 +102,7 @@ def difference(unit: Unit, variant: Variant) -> Difference | None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("unit", "variant"), NAMED)
-def test_a_device_with_another_decision_is_named(unit: Unit, variant: Variant) -> None:
+def test_variant_of_a_decision_is_named(unit: Unit, variant: Variant) -> None:
     told = difference(unit, variant)
 
     assert told, f"no golden set of {unit.name} tells a device apart for which {variant.says}"
@@ -115,8 +112,8 @@ def test_a_device_with_another_decision_is_named(unit: Unit, variant: Variant) -
     ), told.explanations
 
 
-def test_two_decisions_at_once_are_named() -> None:
-    """A pair encoder that keeps the left outlier and rounds ties away from 0."""
+def test_two_variants_at_once_are_named() -> None:
+    """A pair encoder that retains the left outlier and rounds ties away from 0."""
     unit = units.find("ovp_encoder")
     left, away = (next(one for one in unit.variants if words in one.says) for words in ("left one", "half_away"))
     golden = committed.read("ovp_encoder-int4")

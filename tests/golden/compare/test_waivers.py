@@ -1,4 +1,4 @@
-"""Bits that are left out on request: which they are, and that every result says so."""
+"""Waivers: the bits that they leave out, and the remark in every result."""
 
 from pathlib import Path
 
@@ -28,18 +28,18 @@ def decoder() -> golden.Golden:
 
 
 def rows(left: waivers.Left) -> np.ndarray:
-    """Rows that are left out whole."""
+    """Rows without any compared bit."""
     return np.all([(bits == np.iinfo(bits.dtype).max).reshape(len(bits), -1).all(axis=1) for bits in left.values()], 0)
 
 
-def test_a_flag_waives_the_rows_that_carry_it(mac: golden.Golden) -> None:
+def test_flag_waives_its_rows(mac: golden.Golden) -> None:
     bit = mac.manifest["flags"]["OVERFLOW"]["bit"]
 
     assert (rows(waivers.bits(mac, ["OVERFLOW"], True)) == (mac.arrays["flags"] >> bit & 1).astype(bool)).all()
 
 
-def test_a_decision_waives_the_bits_that_another_answer_changes(mac: golden.Golden) -> None:
-    """D-kllm-3: with two roundings other words come out, here computed by NumPy's half precision."""
+def test_decision_waives_bits_that_a_variant_changes(mac: golden.Golden) -> None:
+    """D-kllm-3: two roundings give different words, computed here by NumPy's half precision."""
     a, b, acc = (mac.arrays[f"in.{name}"].view(np.float16) for name in ("a", "b", "acc"))
     with np.errstate(all="ignore"):
         twice = (a * b + acc).view(np.uint16)
@@ -51,8 +51,8 @@ def test_a_decision_waives_the_bits_that_another_answer_changes(mac: golden.Gold
 
 
 @pytest.mark.parametrize("lane", [0, 1])
-def test_a_decision_on_a_victim_hides_no_outlier(decoder: golden.Golden, lane: int, tmp_path: Path) -> None:
-    """D-olive-19 is about the victim's exponent: a decoder whose outliers lack the top bit of theirs still fails."""
+def test_waiver_of_victims_hides_no_outlier(decoder: golden.Golden, lane: int, tmp_path: Path) -> None:
+    """D-olive-19 is about the victim's exponent: a decoder that loses the top bit of an outlier's still fails."""
     own, other = (decoder.arrays["in.pair"] >> 4 * each & 0xF for each in (lane, 1 - lane))
     answer = {name: decoder.arrays[name].copy() for name in ("out.exponent", "out.base_int", "out.illegal")}
     answer["out.exponent"][(other == 8) & (own & 7 != 0), lane] &= 7
@@ -65,8 +65,8 @@ def test_a_decision_on_a_victim_hides_no_outlier(decoder: golden.Golden, lane: i
     assert difference.bits_masked > 1000
 
 
-def test_decisions_waive_what_a_device_with_both_answers_changes() -> None:
-    """An aligner that counts the sign and rounds half to even: bits that neither alone changes."""
+def test_two_decisions_waive_their_combined_changes() -> None:
+    """An aligner that counts the sign and rounds half to even changes bits that neither variant changes alone."""
     aligner, unit = golden.load(ROOT / "vectors/bfp_aligner-paper"), units.find("bfp_aligner")
     words = ["D-harmonia-1", "D-harmonia-2"]
     chosen = [next(each for each in unit.variants if each.decision == word) for word in words]
@@ -85,9 +85,7 @@ def test_decisions_waive_what_a_device_with_both_answers_changes() -> None:
     assert neither > 0
 
 
-def test_a_flag_that_leaves_out_more_than_a_tenth_is_refused(
-    decoder: golden.Golden, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flag_with_too_many_rows_is_rejected(decoder: golden.Golden, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(ROOT / "vectors/ovp_decoder-int4")
     with pytest.raises(Refused, match="UNSPECIFIED leaves out 484 of 1032 rows, more than a tenth"):
         waivers.bits(decoder, ["UNSPECIFIED"])
@@ -98,7 +96,7 @@ def test_a_flag_that_leaves_out_more_than_a_tenth_is_refused(
     assert "coverage under the waiver: 76 of 97 faults detected; no longer stuck_at_0/out.exponent/0/0, " in said
 
 
-def test_a_case_and_a_block_of_cases(mac: golden.Golden) -> None:
+def test_case_and_block_waive_their_rows(mac: golden.Golden) -> None:
     entry = mac.manifest["cases"][2]
 
     block, case = (rows(waivers.bits(mac, [word])) for word in (entry["id"], f"{entry['id']}/1"))
@@ -117,19 +115,17 @@ def test_a_case_and_a_block_of_cases(mac: golden.Golden) -> None:
         ("edge/zeros/99999", "has cases 0 to 1727"),
     ],
 )
-def test_words_that_name_nothing_are_refused(mac: golden.Golden, word: str, message: str) -> None:
+def test_unknown_words_are_rejected(mac: golden.Golden, word: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         waivers.bits(mac, [word])
 
 
-def test_something_must_be_left_to_compare(mac: golden.Golden) -> None:
+def test_waiver_of_all_rows_is_rejected(mac: golden.Golden) -> None:
     with pytest.raises(Refused, match="leaves no row to compare"):
         waivers.bits(mac, [entry["id"] for entry in mac.manifest["cases"]])
 
 
-def test_diff_leaves_them_out_and_says_so(
-    mac: golden.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_diff_reports_its_waivers(mac: golden.Golden, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waived = rows(waivers.bits(mac, ["OVERFLOW"], True))
     answer = {name: mac.arrays[name].copy() for name in ("out.y", "out.overflow")}
     answer["out.overflow"][waived] ^= 1
@@ -151,8 +147,8 @@ def test_diff_leaves_them_out_and_says_so(
     assert found.first is not None and (found.first.row, found.rows_differ) == (row, 1)
 
 
-def test_hold_leaves_them_out_and_says_so() -> None:
-    """Words of which one overflows: 65504 + 65504."""
+def test_hold_reports_its_waivers() -> None:
+    """One of the sums overflows: 65504 + 65504."""
     inputs = {"a": [0x7BFF, 0x3C00], "b": [0x3C00, 0x3C00], "acc": [0x7BFF, 0x3C00]}
     hold("fp16_mac", "fma", inputs, overflow=[False, False], waive=["OVERFLOW"])
     with pytest.raises(AssertionError):
@@ -164,7 +160,7 @@ def test_hold_leaves_them_out_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("inputs", [{"pair": [0x85, 0x12], "bias": [2, 2]}, {"pair": 0x85, "bias": 2}])
-def test_hold_leaves_out_every_lane_of_a_row(inputs: dict[str, object]) -> None:
+def test_hold_waives_every_lane_of_a_row(inputs: dict[str, object]) -> None:
     """An output of two lanes, of several rows and of one."""
     unit = units.find("ovp_decoder")
     result = unit.evaluate(unit.config("int4"), {name: np.array(value) for name, value in inputs.items()})
@@ -181,7 +177,7 @@ def test_hold_leaves_out_every_lane_of_a_row(inputs: dict[str, object]) -> None:
 
 
 def test_hold_waives_by_decision() -> None:
-    """2^-11 of a product that one rounding keeps and two lose."""
+    """One rounding preserves 2^-11 of a product; two lose it."""
     inputs = {"a": [0x3C01, 0x3C00], "b": [0x3C01, 0x3C00], "acc": [0xBC02, 0x3C00]}
     with np.errstate(all="ignore"):
         twice = [0x0000, 0x4000]

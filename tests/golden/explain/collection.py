@@ -1,4 +1,4 @@
-"""Wrong devices as a hardware team makes them, and what an explanation of each must name.
+"""Faulty devices as hardware teams make them, and what an explanation of each must name.
 
 Devices answer the stimulus of a committed set. A truth is a list of parts, each the set of ids that name it.
 """
@@ -32,11 +32,11 @@ Change = Callable[[np.ndarray, Port], np.ndarray]
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong device."""
+    """A faulty device."""
 
-    set: str  #: of vectors/
+    set: str  #: name of a committed set
     says: str
-    truth: tuple[frozenset[str], ...]  #: ids that name each of its mistakes; empty: nothing may be named
+    truth: tuple[frozenset[str], ...]  #: ids of each of its changes; empty: nothing may be named
     answers: Callable[[Golden], Arrays | None]  #: None: there is no such device
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ def outputs(golden: Golden) -> Arrays:
 
 
 def outcome_of(wrong: Wrong) -> Diagnosis | None:
-    """What is said of a device; None for a device that no row tells from the right one."""
+    """The diagnosis of a device; None if no row distinguishes it from the right one."""
     made_of = golden(wrong.set)
     arrays = wrong.answers(made_of)
     if arrays is None:
@@ -83,12 +83,12 @@ def rated(wrong: Wrong, result: Diagnosis) -> str:
 
 
 def names(*ids: str) -> tuple[frozenset[str], ...]:
-    """A truth of one mistake each; "a|b": either names it."""
+    """A truth with one change for each word; "a|b": either id names it."""
     return tuple(frozenset(id.split("|")) for id in ids)
 
 
 def decided(variants: Sequence[Variant], golden: Golden) -> Arrays | None:
-    """Answers of the unit with other decisions; None where there is no such device."""
+    """Answers of the unit with variants of decisions; None if there is no such device."""
     unit = units.find(golden.manifest["unit"])
     device = other.device(unit, unit.config(golden.config), variants)
     if device is None:
@@ -123,7 +123,7 @@ def ports(name: str) -> Mapping[str, Port]:
 
 
 def late(rows: int, golden: Golden) -> Arrays:
-    """Every answer some rows late, the first ones 0."""
+    """All answers some rows late, the first ones 0."""
     arrays = outputs(golden)
     for array in arrays.values():
         array[rows:] = array[:-rows].copy()
@@ -132,7 +132,7 @@ def late(rows: int, golden: Golden) -> Arrays:
 
 
 def permuted(order: Sequence[int], golden: Golden, lanes: int) -> Arrays:
-    """The lanes of all outputs of so many lanes in another order."""
+    """The lanes of all outputs with as many lanes in another order."""
     arrays = outputs(golden)
     return {
         name: np.ascontiguousarray(array[:, list(order)]) if array.ndim == 2 and array.shape[1] == lanes else array
@@ -153,7 +153,7 @@ def shuffled(share: float, golden: Golden) -> Arrays:
 
 
 def structural(name: str) -> Iterator[Wrong]:
-    """Structural mistakes that the outputs of a set can have."""
+    """Structural changes that the outputs of a set can have."""
     yield Wrong(name, "a row late", names("row_shift"), partial(late, 1))
     for port, described in ports(name).items():
         bits, lanes = described.bits, described.count
@@ -191,7 +191,7 @@ def structural(name: str) -> Iterator[Wrong]:
 
 
 def arithmetic(name: str) -> Iterator[Wrong]:
-    """One device for each primitive of arithmetic that the unit uses, done otherwise."""
+    """A device for each changed primitive of arithmetic that the unit uses."""
     right = tables.whole(golden(name), answer_files.Answer(outputs(golden(name)), {}))
     for guess in library.computed(right):
         yield Wrong(name, guess.says, names(f"{guess.name}|D"), partial(computed, guess))
@@ -284,13 +284,13 @@ def _dead(codes: np.ndarray, port: Port) -> Any:
 
 
 def decisions(name: str) -> Iterator[Wrong]:
-    """One device for each alternative of the unit."""
+    """A device for each variant of the unit."""
     for variant in units.find(golden(name).manifest["unit"]).variants:
         says = f"{variant.decision}: {variant.says}"
         yield Wrong(name, says, names(variant.decision), partial(decided, [variant]))
 
 
 def corrupted(name: str) -> Iterator[Wrong]:
-    """Random words, of which nothing may be said."""
+    """Random words, which must get no explanation."""
     for share in (0.0, 0.02, 0.3):
         yield Wrong(name, f"{share:.0%} of the words are random", (), partial(shuffled, share))

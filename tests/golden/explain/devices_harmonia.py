@@ -1,4 +1,4 @@
-"""Wrong devices of Harmonia's units, as a hardware team makes them."""
+"""Faulty devices of Harmonia's units, as hardware teams make them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +17,7 @@ LANE7: dict[str, Any] = {"extra": 1}
 
 
 def devices() -> Iterator[Wrong]:
-    """All of them."""
+    """All devices."""
     yield from aligners()
     yield from converters()
     yield from elements()
@@ -312,7 +312,7 @@ def _converted(golden: Golden, rounding: str, **parameters: Any) -> Arrays:
 
 
 def products() -> Iterator[Wrong]:
-    """harmonia_core: operands that a decode step, a prompt or a biased layer needs beside A and B."""
+    """harmonia_core: operands of a decode step, a prompt or a biased layer other than A and B."""
     yield Wrong("harmonia_core-decode", "keys keep their values", names("D-harmonia-26"), _unshifted)
     none = partial(ran, change=lambda inputs: {"bias": 0 * inputs["bias"]})
     yield Wrong("harmonia_core-bias", "the bias is not connected", names("D-harmonia-29|bit_stuck|lane|width"), none)
@@ -322,7 +322,7 @@ def products() -> Iterator[Wrong]:
 
 
 def _unshifted(golden: Golden) -> Arrays:
-    """The offsets of the prompt are reported, and not subtracted."""
+    """The offsets of the prompt are reported but not subtracted."""
     answers = ran(golden, change=lambda inputs: {"frozen": 0 * inputs["frozen"]})
     return {**answers, "out.offset": outputs(golden)["out.offset"]}
 
@@ -357,7 +357,7 @@ def cores_with_a_clock() -> Iterator[Wrong]:
 
 
 def _lasting(golden: Golden) -> Arrays:
-    """`valid` stays until a product begins, which `busy` shows."""
+    """`valid` remains set until a product begins, as `busy` shows."""
     answers = outputs(golden)
     for rows in hands.cases(golden):
         up = 0

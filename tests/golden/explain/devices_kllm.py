@@ -1,4 +1,4 @@
-"""Wrong devices of the KLLM units, as a hardware team makes them."""
+"""Faulty devices of KLLM's units, as hardware teams make them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +17,7 @@ FLUSHES, FUSED = "D-arith-2|flush", "D-kllm-3|fused"
 
 
 def devices() -> Iterator[Wrong]:
-    """All of them."""
+    """All devices."""
     yield from macs()
     yield from sums()
     yield from trees()

@@ -1,4 +1,4 @@
-"""Wrong devices of LeanKV's units, as a hardware team makes them."""
+"""Faulty devices of LeanKV's units, as hardware teams make them."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,7 +24,7 @@ DEAD = "lane|bit_stuck|width"
 
 
 def devices() -> Iterator[Wrong]:
-    """All of them."""
+    """All devices."""
     yield from quantizers()
     yield from compressors()
     yield from tokens()
@@ -317,7 +317,7 @@ def made(kind: type[Stepped[Any]]) -> Callable[[Golden], Arrays | None]:
 
 
 class Online(PagedAttention):
-    """Exponentials of the largest logit so far, page by page, which later ones scale down."""
+    """Exponentials relative to the largest logit so far, page by page, scaled down by later pages."""
 
     def softmax(self) -> Changes:
         pages = self._chunks()[self.state.chunk]
@@ -335,7 +335,7 @@ class Online(PagedAttention):
 
 
 class Halved(PagedAttention):
-    """Scores take p of fp16."""
+    """Scores use p in fp16."""
 
     def score(self) -> Changes:
         p = self.state.p
@@ -356,7 +356,7 @@ def _late_of_four(golden: Golden) -> Arrays:
 
 
 def _level_short(golden: Golden) -> Arrays:
-    """Sums of at most half of the regions: those of a network that ends a level early."""
+    """Sums of at most half of the regions, as of a network that ends a level early."""
     answers = outputs(golden)
     counts = answers["out.counts"].astype(np.int64)
     half = counts.shape[1] // 2

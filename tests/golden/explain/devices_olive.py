@@ -1,4 +1,4 @@
-"""Wrong devices of the OliVe units, as a hardware team makes them."""
+"""Faulty devices of OliVe's units, as hardware teams make them."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +17,7 @@ TRANSPOSED = [6 * (lane % 5) + lane // 5 for lane in range(30)]
 
 
 def devices() -> Iterator[Wrong]:
-    """All of them."""
+    """All devices."""
     yield from decoders()
     yield from encoders()
     yield from stages()

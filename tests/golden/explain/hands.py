@@ -1,4 +1,4 @@
-"""What devices that are made by hand share: stimulus, runs of a unit on other inputs, bugs of wiring, noise, fp16."""
+"""Shared parts of devices made by hand: stimulus, runs on changed inputs, bugs of wiring, noise, fp16."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,7 @@ def cases(golden: Golden) -> Iterator[range]:
 
 
 def ran(golden: Golden, change: Change | None = None, **parameters: Any) -> Arrays:
-    """What the unit answers where its inputs, or parameters of its configuration, are others.
+    """Answers of the unit with changed inputs or parameters.
 
     change: new values of some inputs, from all.
     """
@@ -97,13 +97,13 @@ def seventh(words: np.ndarray) -> np.ndarray:
 
 
 def single(words: np.ndarray) -> np.ndarray:
-    """The lowest bit is wrong in the row in the middle."""
+    """The lowest bit is wrong in the row at the centre."""
     words[len(words) // 2] ^= words.dtype.type(1)
     return words
 
 
 def scrambled(words: np.ndarray) -> np.ndarray:
-    """In every fifth row something else."""
+    """Every fifth row has a different word."""
     rows = np.arange(1, len(words), 5)
     shape = words[rows].shape
     words[rows] = np.random.default_rng(7).integers(0, 1 << 8 * words.dtype.itemsize, shape, np.uint64)
@@ -127,7 +127,7 @@ def signed(words: Any, bits: int) -> Any:
 
 
 def clamped(exact: int, bits: int = 32) -> int:
-    """The nearest number of so many signed bits."""
+    """The nearest number with `bits` signed bits."""
     return max(-(1 << bits - 1), min((1 << bits - 1) - 1, exact))
 
 
@@ -163,7 +163,7 @@ def value16(word: int) -> float:
 
 
 def word16(value: Any) -> int:
-    """The fp16 word nearest to a value; of a NaN 7E00."""
+    """The fp16 word nearest to a value; 7E00 for a NaN."""
     with np.errstate(all="ignore"):
         word = np.float16(value)
     return 0x7E00 if np.isnan(word) else int(word.view(np.uint16))

@@ -1,4 +1,4 @@
-"""Tables of small sets that are generated here, and wrong answers to them."""
+"""Tables of small generated sets, and wrong answers to them."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -55,5 +55,5 @@ def wrong(rows: Golden, arrays: Arrays) -> np.ndarray:
 
 
 def table(rows: Golden, arrays: Arrays) -> Table:
-    """All rows, and what a device answered."""
+    """All rows, with a device's answers."""
     return tables.whole(rows, answer_files.Answer(arrays, {}))

@@ -1,4 +1,4 @@
-"""Harmonia's units once more, in a few lines of NumPy and Python, each with mistakes that it can be asked for."""
+"""Independent models of Harmonia's units, in a few lines of NumPy and Python, with optional mistakes."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tests.golden.explain.hands import cases, half, stimulus, value16, word16
 def aligned(
     word: int, emax: int, m: int, rounding: str = "truncate", flush: bool = False, clamp: bool = True, extra: int = 0
 ) -> int:
-    """Magnitude of an fp16 word beside a shared exponent. extra: places that it is shifted too far."""
+    """Magnitude of an fp16 word under a shared exponent. extra: places that it is shifted too far."""
     field, fraction = word >> 10 & 31, word & 1023
     whole = (0 if flush else fraction) if field == 0 else 1024 + fraction
     shift = 11 - m + max(emax, 1) - max(field, 1) + extra
@@ -33,7 +33,7 @@ def aligned(
 def aligner(
     golden: Golden, special: str = "error", zero_sign: str = "keep", last: dict[str, Any] | None = None, **mistakes: Any
 ) -> Arrays:
-    """A bfp_aligner. last: mistakes of lane 7 alone."""
+    """A bfp_aligner. last: mistakes in lane 7 only."""
     answers, inputs = outputs(golden), stimulus(golden)
     for row in range(golden.rows):
         m = int(inputs["m"][row])
@@ -64,7 +64,7 @@ def halves(golden: Golden, **mode: Any) -> Arrays:
 
 
 def sums(golden: Golden, lanes: int = 32, bits: int = 18, top: str = "wrap", signs: str = "both") -> Arrays:
-    """A sub_pe. lanes: that are added; bits: of the sum; signs: "a" ignores those of b."""
+    """A sub_pe. lanes: number of added lanes; bits: bits of the sum; signs: "a" ignores those of b."""
     inputs = stimulus(golden)
     sign = inputs["a_sign"] ^ (inputs["b_sign"] if signs == "both" else 0)
     terms = inputs["a_mag"].astype(np.int64) * inputs["b_mag"] * (1 - 2 * sign.astype(np.int64))
@@ -126,7 +126,7 @@ def element(
 
 
 def sub_sums(at: dict[str, Any], codes: str = "twos") -> tuple[int, int]:
-    """Sums of the high, or only, and of the low nibbles."""
+    """Sums of the high (or only) and of the low nibbles."""
     a = at["a_mag"].astype(np.int64) * (1 - 2 * at["a_sign"].astype(np.int64))
     b = at["b"].astype(np.int64)
     if at["mode"] == 0:
@@ -144,7 +144,7 @@ def converted32(p: int, unit: int, partial: str, mode: dict[str, Any]) -> np.flo
 
 
 def word32(value: Any) -> int:
-    """The word of a float32; of a NaN 7FC00000."""
+    """The word of a float32; 7FC00000 for a NaN."""
     return 0x7FC00000 if np.isnan(value) else int(np.float32(value).view(np.uint32))
 
 
@@ -174,7 +174,7 @@ def allocator(golden: Golden, local: int = 0, whole: bool = True, prompts: bool 
 
 
 def _low_groups(length: int, first: int, rest: int, whole: bool) -> Sequence[int]:
-    """Groups of 32 whose tokens (whole: all of them, else the first) are ordinary."""
+    """Groups of 32 whose first token, or with `whole` all tokens, are ordinary."""
     start = -(-first // 32)
     return range(start, max(start, (length - rest) // 32 if whole else -(-(length - rest) // 32)))
 

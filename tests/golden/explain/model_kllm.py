@@ -1,4 +1,4 @@
-"""The KLLM units once more, in a few lines of NumPy and Python, each with mistakes that it can be asked for."""
+"""Independent models of KLLM's units, in a few lines of NumPy and Python, with optional mistakes."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ NAN = 0x7E00
 def multiply_add(
     golden: Golden, fused: bool = False, negative_zero: bool = False, nan: int = NAN, flag: str = "", **mode: Any
 ) -> Arrays:
-    """An fp16_mac. negative_zero: of sums that cancel; mode: of the rounding."""
+    """An fp16_mac. negative_zero: sign of sums that cancel; mode: rounding mode."""
     answers, inputs = outputs(golden), stimulus(golden)
     for row in range(golden.rows):
         a, b, acc = (int(inputs[name][row]) for name in ("a", "b", "acc"))
@@ -76,7 +76,7 @@ def clustering(
 
 
 def counter(golden: Golden, width: int = 16, top: str = "wrap", invalid: str = "", clear: bool = True) -> Arrays:
-    """An index_counter without amounts. invalid: "zero", "all" count what is left out; width: bits of a register."""
+    """An index_counter without amounts. invalid: "zero", "all" count invalid lanes; width: bits of a register."""
     answers, inputs = outputs(golden), stimulus(golden)
     size = answers["out.count"].shape[1]
     for case in cases(golden):
@@ -96,7 +96,7 @@ def counter(golden: Golden, width: int = 16, top: str = "wrap", invalid: str = "
 
 
 def product(golden: Golden, high: str = "a", mask: str = "or", zero: bool = True, **mode: Any) -> Arrays:
-    """An index_product. high: operand in the high part; zero: the index of an outlier is 0."""
+    """An index_product. high: operand of the high part; zero: the index of an outlier is 0."""
     answers, inputs, r = outputs(golden), stimulus(golden), Round(**mode)
     config = golden.manifest["config"]
     for row in range(golden.rows):
@@ -149,7 +149,7 @@ def matmul(golden: Golden, **mistakes: Any) -> Arrays:
 
 
 def chip(golden: Golden, scale: str = "root", tie: str = "low", **mistakes: Any) -> Arrays:
-    """A kllm_chip whose cycles are right. scale: "outlier" is that of the last one popped; mistakes: of `_column`."""
+    """A kllm_chip with right cycles. scale: "outlier" is that of the last popped one; mistakes: of `_column`."""
     answers, inputs, r = outputs(golden), stimulus(golden), Round()
     for row in range(golden.rows):
         at = {name: np.atleast_1d(array[row]) for name, array in inputs.items()}
@@ -302,7 +302,7 @@ def softmax(golden: Golden, total: str = "fp32", order: str = "up", recip: bool 
 
 
 def scores(golden: Golden, ties: str = "even", levels: int = 15, fold: bool = True, zero: int = 0x3C00) -> Arrays:
-    """A score_quantizer of four bits that folds the scales of V in. levels: what the maximum becomes."""
+    """A score_quantizer of four bits that folds in the scales of V. levels: code of the maximum."""
     answers, inputs = outputs(golden), stimulus(golden)
     for row in range(golden.rows):
         values = [value16(int(word)) for word in inputs["p"][row]]

@@ -1,4 +1,4 @@
-"""Lanes of KLLM's chip with a mistake."""
+"""Faulty lanes of KLLM's chip."""
 
 from functools import partial
 from typing import Any
@@ -39,14 +39,14 @@ class TileBefore(PeLane):
 
 
 class Unscaled(PeLane):
-    """Centroids enter the sparse path as they are."""
+    """Centroids enter the sparse path unchanged."""
 
     def _factor(self, j: int, scale: int, word: int, coded: int) -> int:
         return word
 
 
 class Uncleared(PeLane):
-    """The bank adds to what it held; counts wrap."""
+    """The bank adds to its old contents; counts wrap."""
 
     def _swapped(self, before: DeclaredState) -> Changes:
         return {name: value for name, value in super()._swapped(before).items() if name != "counted"}
@@ -61,7 +61,7 @@ def of(kind: type[PeLane]) -> Any:
 
 
 def gated(golden: Golden) -> Arrays:
-    """Outputs that are 0 but where they are new."""
+    """Outputs that are 0 unless new."""
     answers = outputs(golden)
     fresh = answers["out.y_valid"] != 0
     return answers | {name: np.where(fresh[:, None], answers[name], 0) for name in ("out.y", "out.overflow")}

@@ -1,4 +1,4 @@
-"""LeanKV's units once more, in a few lines of NumPy and Python, each with mistakes that they can be asked for."""
+"""Independent models of LeanKV's units, in a few lines of NumPy and Python, with optional mistakes."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def prefix(golden: Golden, top: str = "wrap", base: bool = True, exclusive: bool
 def pages(golden: Golden, behind: bool = False, last: bool = False, first: int = 0, short: bool = False) -> Arrays:
     """A free_page_list.
 
-    behind: list_end is the place behind the last id; last: ids that came last leave first; first: id of place 0;
+    `behind`: list_end is the place after the last id; last: ids that came last leave first; first: id of place 0;
     short: the ring is a place shorter when it wraps.
     """
     answers, inputs = outputs(golden), stimulus(golden)
@@ -166,5 +166,5 @@ def prompts(
 
 
 def raised(thresholds: np.ndarray) -> np.ndarray:
-    """Words of the next floats, up to 1: what equals a threshold is below it."""
+    """Words of the next floats, up to 1: a value equal to a threshold is below it."""
     return np.asarray(thresholds + (thresholds < 0x3F800000).astype(thresholds.dtype))

@@ -1,4 +1,4 @@
-"""The OliVe units once more, in a few lines of NumPy and Python, each with mistakes that it can be asked for."""
+"""Independent models of OliVe's units, in a few lines of NumPy and Python, with optional mistakes."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def outlier(
 
 
 def decoder(golden: Golden, illegal: str = "right", cut: int = -1, **mistakes: Any) -> Arrays:
-    """An ovp_decoder. cut: bits of the exponent that are wired."""
+    """An ovp_decoder. cut: connected bits of the exponent."""
     inputs = stimulus(golden)
     kind = str(golden.manifest["config"]["normal"])
     exponent, integer, bad = decoded(inputs["pair"], inputs["bias"], kind, **mistakes)
@@ -87,7 +87,7 @@ def decoder(golden: Golden, illegal: str = "right", cut: int = -1, **mistakes: A
 def outliers(
     golden: Golden, top: str = "wrap", reserved: str = "bias", hidden: int = 1, positive: bool = False, cut: int = -1
 ) -> Arrays:
-    """An outlier_decoder. hidden: the hidden one; cut: bits of the exponent that are wired."""
+    """An outlier_decoder. hidden: the hidden one; cut: connected bits of the exponent."""
     config, inputs = golden.manifest["config"], stimulus(golden)
     exp_bits, man_bits = config["exp_bits"], config["man_bits"]
     code = inputs["code"].astype(np.int64)
@@ -176,7 +176,7 @@ def mac(
     sticky: bool = False,
     bits: int = 32,
 ) -> Arrays:
-    """An olive_mac. shift: bits of the shift that are wired; bits: at which it saturates."""
+    """An olive_mac. shift: connected bits of the shift; bits: width at which it saturates."""
     answers, inputs = outputs(golden), stimulus(golden)
     for case in cases(golden):
         acc, flag = 0, 0
@@ -255,7 +255,7 @@ def edp(
     terms: int = 16,
     **mistakes: Any,
 ) -> Arrays:
-    """An olive_edp. terms: products that are added; more: added to the result; left: half of the left element of B."""
+    """An olive_edp. terms: number of added products; more: added to the result; left: half of B's left element."""
     answers, inputs, config = outputs(golden), stimulus(golden), golden.manifest["config"]
     a, b, illegal = operands(inputs, (config["a"], config["b"]), biases, left, **mistakes)
     for row in range(golden.rows):
@@ -304,7 +304,7 @@ def _kind(name: str) -> str:
 
 
 def gated(golden: Golden, zero: bool) -> Arrays:
-    """A clocked form whose data outputs are 0, or what they were, where `valid` is 0."""
+    """A sequential form whose data outputs are 0, or unchanged, while `valid` is 0."""
     answers = outputs(golden)
     closes = answers["out.valid"] != 0
     for name, array in answers.items():
@@ -320,7 +320,7 @@ def gated(golden: Golden, zero: bool) -> Arrays:
 
 
 def lasting(golden: Golden) -> Arrays:
-    """A clocked form whose `valid` stays until the next start."""
+    """A sequential form whose `valid` remains set until the next start."""
     answers = outputs(golden)
     for case in cases(golden):
         valid = 0
@@ -353,11 +353,11 @@ class ShowsBottom(array_oracle.Array):
 
 
 class Both(RightFirst, ShowsBottom):
-    """Both of them."""
+    """Both devices."""
 
 
 def systolic(kind: type[array_oracle.Array], golden: Golden) -> Arrays:
-    """An olive_systolic_clocked of another kind."""
+    """A different olive_systolic_clocked."""
     answers, inputs = outputs(golden), stimulus(golden)
     for case in cases(golden):
         ports = {name: [values[row] for row in case] for name, values in inputs.items()}

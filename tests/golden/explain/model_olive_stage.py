@@ -1,4 +1,4 @@
-"""OliVe's output stage once more, in NumPy, with mistakes that it can be asked for."""
+"""An independent model of OliVe's output stage in NumPy, with optional mistakes."""
 
 from typing import Any
 

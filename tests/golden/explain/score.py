@@ -1,4 +1,4 @@
-"""Table of what is said of the devices that were made by hand.
+"""Table of the diagnoses of devices made by hand.
 
 python -m tests.golden.explain.score <paper> [word [skip]]
 """
@@ -22,7 +22,7 @@ def said(result: Diagnosis) -> list[str]:
 
 
 def main(paper: str, word: str = "", skip: str = "0") -> None:
-    """Print a line for every device of a paper whose text holds a word, but the first few."""
+    """Print a line for every device of a paper whose text has a word, after the first few."""
     module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
     for device in itertools.islice(module.devices(), int(skip), None):
         if word not in str(device):

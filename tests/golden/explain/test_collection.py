@@ -1,4 +1,4 @@
-"""Wrong devices as hardware teams make them: each is named, none gets a wrong lead, random words get nothing."""
+"""Faulty devices as hardware teams make them: each is explained, none incorrectly; random words get nothing."""
 
 import importlib
 from collections import Counter
@@ -23,11 +23,11 @@ STRUCTURE = (
     "functional-exp",
     "fp2half-paper",
 )
-NAMED = 0.9  #: share of devices whose mistakes are all among the first two explanations
+NAMED = 0.9  #: least share of devices whose changes are all among the first two explanations
 
 
 def outcomes(devices: Iterator[Wrong] | Sequence[Wrong]) -> tuple[Counter[str], list[str]]:
-    """How many devices got which verdict, and those that got a wrong lead."""
+    """Number of devices by result, and the devices with a wrong explanation."""
     counts: Counter[str] = Counter()
     leads = []
     for device in devices:
@@ -46,26 +46,26 @@ def required(counts: Counter[str], leads: list[str], least: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", QUICK)
-def test_some_structure_and_random_words(name: str) -> None:
+def test_structural_changes_are_named_and_random_words_not(name: str) -> None:
     required(
         *outcomes([*islice(collection.structural(name), 0, None, 5), *islice(collection.corrupted(name), 1, 2)]), 2
     )
 
 
 @pytest.mark.parametrize("name", ["ovp_decoder-int4", "olive_mac-wrap", "concat-a4", "bfp_aligner-paper"])
-def test_decisions(name: str) -> None:
+def test_variants_of_decisions_are_named(name: str) -> None:
     required(*outcomes(collection.decisions(name)), 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURE)
-def test_structure_and_arithmetic(name: str) -> None:
+def test_structural_and_arithmetic_changes_are_named(name: str) -> None:
     required(*outcomes([*collection.structural(name), *collection.arithmetic(name)]), 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", units.names())
-def test_every_decision_of_every_unit(unit: str) -> None:
+def test_variants_of_every_unit_are_named(unit: str) -> None:
     name = next(name for name in committed.NAMES if name.rpartition("-")[0] == unit)
     counts, leads = outcomes([*collection.decisions(name), *collection.corrupted(name)])
     required(counts, leads, 3)
@@ -73,7 +73,7 @@ def test_every_decision_of_every_unit(unit: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", PAPERS)
-def test_devices_made_by_hand(paper: str) -> None:
+def test_devices_made_by_hand_are_named(paper: str) -> None:
     module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
     counts, leads = outcomes(module.devices())
     assert counts.total() >= 3 * len([name for name in units.names() if units.find(name).paper.startswith(paper)])

@@ -1,4 +1,4 @@
-"""The rule by which something is said, and the counts."""
+"""The rule for printing an explanation, and its counts."""
 
 import tracemalloc
 
@@ -20,7 +20,7 @@ def said(rows: made.Golden, arrays: made.Arrays) -> list[tuple[str, int, int]]:
     return [(part.id, part.rows_explained, part.rows_distinguishing) for part in result.explanations]
 
 
-def test_counts_are_over_all_rows_though_the_search_sees_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_cover_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "ROWS", 100)
     rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
     result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
@@ -32,7 +32,7 @@ def test_counts_are_over_all_rows_though_the_search_sees_few(monkeypatch: pytest
 
 
 def peak(seeds: int) -> tuple[int, int]:
-    """Rows of a set of random cases, and the most bytes that explaining a wrong answer to it takes."""
+    """Rows of a random set, and the peak of memory when a wrong answer to it is explained."""
     rows = made.random("olive_mac", "wrap", seeds)
     arrays = made.outputs(rows)
     arrays["out.acc"] ^= 1
@@ -46,7 +46,7 @@ def peak(seeds: int) -> tuple[int, int]:
 
 
 def test_memory_does_not_grow_with_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All rows are held against the explanation, in pieces; a number for each case is all that a set of them takes."""
+    """The explanation is verified on all rows in pieces; memory grows by one number for each case."""
     monkeypatch.setattr(diagnoses, "PIECE", 1 << 13)
     monkeypatch.setattr(tables, "ROWS", 200)
     peak(1)  # caches
@@ -63,7 +63,7 @@ def test_slow_units_are_searched_on_fewer_cases(monkeypatch: pytest.MonkeyPatch)
     assert 0 < result.rows <= 50 < result.verified
 
 
-def test_equal_predictions_are_one_candidate_decision_first() -> None:
+def test_equal_predictions_are_one_candidate() -> None:
     rows, arrays = decided("ovp_decoder", "int4", "the left element is in the high half")
     result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
     (part,) = result.explanations
@@ -71,7 +71,7 @@ def test_equal_predictions_are_one_candidate_decision_first() -> None:
     assert {"lane_permutation", "nibble_swap"} <= set(part.equivalent) and len(result.rivals) >= 3
 
 
-def test_a_set_that_the_unit_does_not_take_is_said() -> None:
+def test_invalid_stimulus_is_reported() -> None:
     rows = made.golden("ovp_encoder", "int4", ("paper",))
     stale = {name: array.copy() for name, array in rows.arrays.items()}
     stale["in.value"][...] = 0x7FC00000  # not a number
@@ -81,7 +81,7 @@ def test_a_set_that_the_unit_does_not_take_is_said() -> None:
     assert result.stories == () and "value" in result.refusal
 
 
-def test_nothing_is_said_of_one_wrong_word_but_what_would_fit() -> None:
+def test_one_wrong_word_lists_possible_guesses() -> None:
     rows = made.golden("bfp_aligner", "paper", ("paper",))
     arrays = made.outputs(rows)
     arrays["out.mantissa"][1, 0] += 1  # as half to even, and many others
@@ -102,8 +102,8 @@ def test_random_words_get_no_explanation(unit: str, share: int) -> None:
     assert said(rows, arrays) == []
 
 
-def test_a_guess_that_changes_right_rows_is_not_printed() -> None:
-    """Nine tenths of what it changes must come out right: here a half does."""
+def test_guess_changing_right_rows_is_not_printed() -> None:
+    """Nine tenths of the changed cells must become right; here a half does."""
     rows, arrays = decided("fp16_mac", "paper", "rounding is 'fp16_fma'")
     right = made.outputs(rows)
     wrong = np.flatnonzero(made.wrong(rows, arrays))
@@ -112,8 +112,8 @@ def test_a_guess_that_changes_right_rows_is_not_printed() -> None:
     assert said(rows, arrays) == []
 
 
-def test_either_side_of_a_condition_is_no_cause() -> None:
-    """Outliers of both operands alone count: half of the wrong rows fit a mask of A that is 0, half one of B."""
+def test_half_of_a_condition_is_not_printed() -> None:
+    """Only outliers of both operands count: half of the wrong rows fit a zero mask of A, half one of B."""
     rows = made.golden("index_product", "w3a3")
     arrays, inputs = made.outputs(rows), rows.arrays
     wrong = (inputs["in.a_mask"] ^ inputs["in.b_mask"]) != 0
@@ -123,8 +123,8 @@ def test_either_side_of_a_condition_is_no_cause() -> None:
     assert said(rows, arrays) == []
 
 
-def test_one_long_case_is_no_proof() -> None:
-    """Ids from 1 look like lanes that moved where one case takes them in order; no other case fits that."""
+def test_fit_to_one_long_case_is_not_printed() -> None:
+    """In one case, ids in order from 1 look like moved lanes; no other case fits that."""
     rows = made.golden("free_page_list", "small", ("edge",))
     arrays = made.outputs(rows)
     there = arrays["out.taken"] != arrays["out.taken"].max()

@@ -1,4 +1,4 @@
-"""Verdicts as people read them."""
+"""Diagnoses as text."""
 
 from refemu.golden.compare import answer_files
 from refemu.golden.explain import diagnosis_text
@@ -9,28 +9,28 @@ from tests.golden.explain import made
 PART = Explanation("decision", "D-x-1", "right if D-x-1: ties go up", {}, 9, 11, 2, (3,), ("constant",), ())
 
 
-def test_an_explanation() -> None:
+def test_explanation_has_counts_and_rivals() -> None:
     lines = list(diagnosis_text.lines(Diagnosis(40, 100, 100, ((PART,),)), Where(), 100, 9))
     assert lines == [
-        "verdict: D-x-1 explains every wrong row (40 hypotheses on 100 rows)",
-        "  1. right if D-x-1: ties go up (D-x-1 in lane 3 only): puts 9 of 9 wrong rows right; 11 rows tell it; "
-        "it cannot take 2 rows; no row tells it from constant",
+        "diagnosis: D-x-1 explains every wrong row (40 hypotheses on 100 rows)",
+        "  1. right if D-x-1: ties go up (D-x-1 in lane 3 only): explains 9 of 9 wrong rows; 11 rows show it; "
+        "2 rows are invalid for it; no row distinguishes it from constant",
     ]
 
 
-def test_a_set_that_the_unit_does_not_take() -> None:
+def test_invalid_stimulus_is_reported() -> None:
     lines = list(diagnosis_text.lines(Diagnosis(refusal="unit.x: 7 is too large"), Where(), 100, 9))
-    assert lines[0].endswith("the unit does not take the stimulus of the set: unit.x: 7 is too large")
+    assert lines[0].endswith("the stimulus of the set is invalid for the unit: unit.x: 7 is too large")
 
 
-def test_rows_that_were_not_reached_are_said() -> None:
+def test_number_of_verified_rows_is_shown() -> None:
     (line, *_) = diagnosis_text.lines(Diagnosis(40, 100, 900, ((PART,),)), Where(), 1000, 20)
     assert (
-        line == "verdict: D-x-1 explains 9 of 20 wrong rows (40 hypotheses on 100 rows, held against 900 of 1000 rows)"
+        line == "diagnosis: D-x-1 explains 9 of 20 wrong rows (40 hypotheses on 100 rows, verified on 900 of 1000 rows)"
     )
 
 
-def test_places_where_nothing_explains() -> None:
+def test_places_are_shown_without_an_explanation() -> None:
     rows = made.golden("bfp_aligner", "paper", ("paper", "edge"))
     arrays = made.outputs(rows)
     arrays["out.mantissa"][3, 5] ^= 6
@@ -39,8 +39,8 @@ def test_places_where_nothing_explains() -> None:
     lines = list(diagnosis_text.lines(Diagnosis(40, 100, 100, possible=("right if x",)), places, 100, 1))
 
     assert lines == [
-        "verdict: no explanation among 40 hypotheses on 100 rows",
-        "  too few rows differ to say more than what would fit, 1 in all:",
+        "diagnosis: no explanation among 40 hypotheses on 100 rows",
+        "  too few rows differ to choose; 1 hypotheses fit:",
         "  - right if x",
         "  where: mantissa: 1 rows, all in lane 5, all in bits 1, 2",
         "  where: 1 edge; 1 no flag",

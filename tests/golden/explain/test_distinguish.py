@@ -1,4 +1,4 @@
-"""Rows that tell explanations apart."""
+"""Rows that distinguish explanations."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def stories(path: Path, *says: str) -> tuple[Story, ...]:
     return tuple(Story((next(each for each in guesses if each.says.endswith(text)),)) for text in says)
 
 
-def test_a_set_in_which_the_rivals_differ(path: Path, tmp_path: Path) -> None:
+def test_written_set_distinguishes_the_rivals(path: Path, tmp_path: Path) -> None:
     rivals = stories(path, "rounding is 'half_even'", "rounding is 'half_away'")
     target = distinguish.write(path, Diagnosis(rivals=rivals), tmp_path / "missing")
 
@@ -41,7 +41,7 @@ def test_a_set_in_which_the_rivals_differ(path: Path, tmp_path: Path) -> None:
     assert golden.check(tmp_path / "missing").equal
 
 
-def test_nothing_to_tell_apart(path: Path, tmp_path: Path) -> None:
+def test_no_rivals_give_no_set(path: Path, tmp_path: Path) -> None:
     (alone,) = stories(path, "rounding is 'half_even'")
     assert distinguish.write(path, Diagnosis(rivals=(alone,)), tmp_path / "missing") is None
     assert distinguish.write(path, Diagnosis(rivals=(alone, alone)), tmp_path / "missing") is None

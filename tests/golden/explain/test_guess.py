@@ -1,4 +1,4 @@
-"""Stories and what they cost."""
+"""Stories and their costs."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from refemu.units.variant import Variant
 
 
 @pytest.mark.parametrize(("count", "bits"), [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (256, 8), (257, 9)])
-def test_bits_that_say_which_of_so_many(count: int, bits: int) -> None:
+def test_bits_select_one_of_many(count: int, bits: int) -> None:
     assert bits_of(count) == bits
 
 
@@ -19,7 +19,7 @@ def guess(name: str, runs: bool, price: int = 0) -> Fault:
     return Fault(name, "", name, price=price, answers=lambda rows, words: words)
 
 
-def test_what_runs_comes_before_what_changes_answers() -> None:
+def test_running_guesses_precede_changes_of_answers() -> None:
     swap, decision, late = guess("port_swap", False, 2), guess("D-kllm-3", True), guess("row_shift", False, 3)
     story = Story().with_(swap).with_(decision).with_(late)
 
@@ -27,7 +27,7 @@ def test_what_runs_comes_before_what_changes_answers() -> None:
     assert story.price == 5 and story.order == (3, 2)
 
 
-def test_other_lanes_and_other_arrays_stay() -> None:
+def test_other_lanes_and_arrays_are_unchanged() -> None:
     old = {"out.a": np.zeros((2, 3), np.uint8), "out.b": np.zeros((2, 1), np.uint8)}
     new = {name: array + 1 for name, array in old.items()}
     words = restricted(new, old, [2], 3)

@@ -5,7 +5,7 @@ from refemu.golden.explain.histograms import where
 from tests.golden.explain import made
 
 
-def test_counts_by_port_lane_bit_and_kind() -> None:
+def test_words_are_counted_by_place() -> None:
     rows = made.golden("bfp_aligner", "paper")
     arrays = made.outputs(rows)
     last = rows.rows - 1
@@ -20,7 +20,7 @@ def test_counts_by_port_lane_bit_and_kind() -> None:
     assert places.kinds == {"paper": 1, "random": 1} and places.flags == {"LOST": 1}
 
 
-def test_bits_that_do_not_count_are_nowhere() -> None:
+def test_masked_bits_are_not_counted() -> None:
     rows = made.golden("bfp_aligner", "paper")
     arrays = made.outputs(rows)
     arrays["out.mantissa"][rows.arrays["out.mantissa.care"] == 0] ^= 1

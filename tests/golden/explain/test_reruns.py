@@ -1,11 +1,11 @@
-"""Guesses for which the unit runs."""
+"""Guesses that run the unit."""
 
 from refemu import units
 from refemu.golden.explain import reruns
 from tests.golden.explain import made
 
 
-def test_every_alternative_is_a_guess_with_its_field_and_value() -> None:
+def test_every_variant_is_a_guess() -> None:
     rows = made.golden("ovp_encoder", "int4")
     guesses = list(reruns.decisions(made.table(rows, made.outputs(rows))))
     unit = units.find("ovp_encoder")
@@ -15,7 +15,7 @@ def test_every_alternative_is_a_guess_with_its_field_and_value() -> None:
     assert {"device": "a negative value is never an outlier"} in [guess.parameters for guess in guesses]
 
 
-def test_numbers_off_by_one_belong_to_the_decision_that_sets_them() -> None:
+def test_numbers_off_by_one_belong_to_their_decision() -> None:
     rows = made.golden("bit_allocator", "paper", ("paper",))
     guesses = {each.says: each.name for each in reruns.decisions(made.table(rows, made.outputs(rows)))}
 

@@ -7,7 +7,7 @@ from refemu.golden.explain.scoring import cells, lanes_better, score
 from tests.golden.explain import made
 
 
-def test_a_wrong_word_costs_its_bits_and_its_place() -> None:
+def test_wrong_word_costs_its_bits_and_place() -> None:
     rows = made.golden("ovp_decoder", "int4")
     arrays = made.outputs(rows)
     arrays["out.exponent"][5, 1] ^= 3
@@ -20,7 +20,7 @@ def test_a_wrong_word_costs_its_bits_and_its_place() -> None:
     assert np.flatnonzero(score(table, right).rows_wrong).tolist() == table.place(np.array([5])).tolist()
 
 
-def test_cells_that_a_prediction_changes_and_puts_right() -> None:
+def test_changed_and_corrected_cells_are_counted() -> None:
     rows = made.golden("ovp_decoder", "int4")
     arrays = made.outputs(rows)
     arrays["out.exponent"][:8, 0] ^= 1
@@ -31,11 +31,11 @@ def test_cells_that_a_prediction_changes_and_puts_right() -> None:
 
     rated = score(table, Prediction(Story(), words, known))
     assert (rated.changed, rated.put_right, int(rated.rows_wrong.sum())) == (10, 8, 2)
-    known[table.place(np.array([9]))] = False  # a row that the device refuses speaks neither for it nor against it
+    known[table.place(np.array([9]))] = False  # a row that is invalid for the device does not count
     assert score(table, Prediction(Story(), words, known)).changed == 9
 
 
-def test_lanes_in_which_a_prediction_is_better() -> None:
+def test_lanes_that_improve_are_found() -> None:
     rows = made.golden("ovp_decoder", "int4")
     arrays = made.outputs(rows)
     arrays["out.exponent"][:, 1] ^= 1

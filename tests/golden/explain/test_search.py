@@ -10,7 +10,7 @@ from tests.golden.explain import made
 
 
 def decided(unit: str, config: str, *says: str) -> tuple[made.Golden, made.Arrays]:
-    """A set, and answers of a device with these alternatives to its combinational unit."""
+    """A set of a combinational unit, and answers of a device with these variants."""
     rows, descriptor = made.golden(unit, config), units.find(unit)
     chosen = [next(each for each in descriptor.variants if each.says == text) for text in says]
     device = other.device(descriptor, descriptor.config(config), chosen)
@@ -29,7 +29,7 @@ def best(rows: made.Golden, arrays: made.Arrays) -> list[str]:
     return [guess.name for guess in ranked[0].story.guesses] if ranked else []
 
 
-def test_a_decision_alone() -> None:
+def test_single_decision_is_found() -> None:
     assert best(*decided("fp16_mac", "paper", "rounding is 'fp16_fma'")) == ["D-kllm-3"]
 
 
@@ -38,7 +38,7 @@ def test_two_decisions_compose() -> None:
     assert sorted(best(rows, arrays)) == ["D-kllm-21", "D-kllm-23"]
 
 
-def test_a_decision_and_a_mistake_in_one_lane() -> None:
+def test_decision_and_change_in_one_lane_compose() -> None:
     rows, arrays = decided("bfp_aligner", "paper", "rounding is 'half_even'")
     arrays["out.mantissa"][:, 7] ^= 1
     ranked = Search(made.table(rows, arrays)).run()
@@ -47,9 +47,9 @@ def test_a_decision_and_a_mistake_in_one_lane() -> None:
     assert ranked[0].story.guesses[1].lanes == (7,) and ranked[0].score.perfect
 
 
-def test_a_decision_that_puts_no_word_right_alone() -> None:
+def test_decision_correcting_no_word_alone_is_found() -> None:
     rows, arrays = decided("ovp_encoder", "int4", "the left element is in the high half")
-    arrays["out.pair"] ^= 1  # so every word is wrong, with the decision and without
+    arrays["out.pair"] ^= 1  # every word is wrong, with the decision and without
     search = Search(made.table(rows, arrays))
     best = search.run()[0]
 
@@ -57,7 +57,7 @@ def test_a_decision_that_puts_no_word_right_alone() -> None:
     assert {"nibble_swap"} == {other.story.guesses[0].name for other in search.alike(best)}
 
 
-def test_a_decision_taken_in_one_lane_only() -> None:
+def test_decision_in_one_lane_is_found() -> None:
     rows, arrays = decided("bfp_aligner", "paper", "rounding is 'half_even'")
     right = made.outputs(rows)
     right["out.mantissa"][:, 2] = arrays["out.mantissa"][:, 2]
@@ -65,7 +65,7 @@ def test_a_decision_taken_in_one_lane_only() -> None:
     assert (guess.name, guess.lanes) == ("D-harmonia-2", (2,))
 
 
-def test_a_lane_that_makes_mistakes_of_its_own() -> None:
+def test_independently_faulty_lane_is_excused() -> None:
     rows = made.golden("bfp_aligner", "paper")
     arrays = made.outputs(rows)
     places = np.arange(0, rows.rows, 7)
@@ -74,7 +74,7 @@ def test_a_lane_that_makes_mistakes_of_its_own() -> None:
     assert (guess.name, guess.lanes) == ("lane", (4,))
 
 
-def test_random_words_are_worth_no_story() -> None:
+def test_random_words_have_no_story() -> None:
     rows = made.golden("bfp_aligner", "paper")
     arrays = made.outputs(rows)
     random = np.random.default_rng(3)

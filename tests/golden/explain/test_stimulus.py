@@ -1,4 +1,4 @@
-"""Answers that belong to no set."""
+"""Answers without a set."""
 
 import numpy as np
 
@@ -21,18 +21,18 @@ def answered(says: str | None, seed: int = 0) -> Answered:
     return Answered(inputs, {port.name: fields.encode(getattr(result, port.name), port, "") for port in ports})
 
 
-def test_a_right_device_gets_no_verdict() -> None:
+def test_right_device_has_no_explanation() -> None:
     assert explained(units.find("ovp_decoder"), "int4", [answered(None)]) is None
 
 
-def test_all_parts_are_evidence() -> None:
+def test_explanation_uses_all_parts() -> None:
     parts = [answered("a victim has the bias as its exponent", seed) for seed in range(3)]
     result = explained(units.find("ovp_decoder"), "int4", parts)
     assert result is not None
     assert [part.id for part in result.diagnosis.explanations] == ["D-olive-19"]
     assert result.rows == len(parts) * len(next(iter(parts[0].inputs.values())))
     assert result.wrong == result.diagnosis.explanations[0].rows_explained
-    assert result.lines[0].startswith("verdict: D-olive-19 explains every wrong row")
+    assert result.lines[0].startswith("diagnosis: D-olive-19 explains every wrong row")
 
 
 def test_unknown_bits_are_wrong() -> None:

@@ -1,4 +1,4 @@
-"""The rows on which explanations are tried."""
+"""The rows for explanations."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from refemu.golden.explain import table as tables
 from tests.golden.explain import made
 
 
-def test_rows_of_cases_of_unlike_length_are_all_there_once() -> None:
+def test_every_row_occurs_once() -> None:
     rows = made.golden("olive_mac", "wrap")
     table = made.table(rows, made.outputs(rows))
 
@@ -18,14 +18,14 @@ def test_rows_of_cases_of_unlike_length_are_all_there_once() -> None:
     assert (table.want["out.acc"][:, 0] == rows.arrays["out.acc"][table.rows]).all()
 
 
-def test_a_case_begins_where_the_set_says() -> None:
+def test_cases_begin_as_in_the_set() -> None:
     rows = made.golden("olive_mac", "wrap")
     table = made.table(rows, made.outputs(rows))
     every = np.arange(rows.rows)
     assert table.first(every).tolist() == [rows.case(row) for row in every.tolist()]
 
 
-def test_a_sample_has_wrong_cases_first_and_their_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_has_wrong_cases_and_neighbours_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "ROWS", 60)
     rows = made.golden("fp16_mac", "paper", ("paper", "random"))
     wrong = np.zeros(rows.rows, np.bool_)
@@ -52,7 +52,7 @@ def test_pieces_have_every_case_once() -> None:
     assert cases.tolist() == table.cases.tolist()
 
 
-def test_bits_that_do_not_count_are_no_difference() -> None:
+def test_masked_bits_do_not_differ() -> None:
     rows = made.golden("bfp_aligner", "paper")
     arrays = made.outputs(rows)
     name = "out.mantissa"

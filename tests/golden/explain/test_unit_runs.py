@@ -18,7 +18,7 @@ def chosen(unit: str, config: str, says: str) -> tuple[made.Table, Fault]:
     return table, guess
 
 
-def test_the_unit_itself_gives_the_answers_of_the_set() -> None:
+def test_unit_gives_the_answers_of_the_set() -> None:
     rows = made.golden("olive_mac", "wrap")
     table = made.table(rows, made.outputs(rows))
     device = unit_runs.device(table, [])
@@ -27,7 +27,7 @@ def test_the_unit_itself_gives_the_answers_of_the_set() -> None:
     assert known.all() and all((words[name] == table.want[name]).all() for name in table.ports)
 
 
-def test_another_decision_gives_other_answers_and_compiled_ones_are_fast() -> None:
+def test_variant_changes_answers_and_is_compiled() -> None:
     table, guess = chosen("olive_mac", "wrap", "overflow is 'saturate'")
     device = unit_runs.device(table, [guess])
     assert device is not None and not unit_runs.is_slow([guess], device)
@@ -35,7 +35,7 @@ def test_another_decision_gives_other_answers_and_compiled_ones_are_fast() -> No
     assert table.changed("out.acc", words["out.acc"]).any()
 
 
-def test_a_device_that_overrides_a_method_is_slow() -> None:
+def test_device_overriding_a_method_is_slow() -> None:
     table, guess = chosen("ovp_decoder", "int4", "an illegal pair is not flagged")
     device = unit_runs.device(table, [guess])
     assert device is not None and unit_runs.is_slow([guess], device)
@@ -43,7 +43,7 @@ def test_a_device_that_overrides_a_method_is_slow() -> None:
     assert not words["out.illegal"].any() and table.want["out.illegal"].any()
 
 
-def test_rows_that_a_device_refuses_keep_the_answers_of_the_set() -> None:
+def test_invalid_rows_have_answers_of_the_set() -> None:
     rows = made.golden("ovp_decoder", "int4")
     table = made.table(rows, made.outputs(rows))
 
@@ -60,7 +60,7 @@ def test_rows_that_a_device_refuses_keep_the_answers_of_the_set() -> None:
 
 
 @pytest.mark.parametrize("unit", ["fp16_mac", "fp2half"])
-def test_arithmetic_is_put_back(unit: str) -> None:
+def test_arithmetic_is_restored(unit: str) -> None:
     rows = made.golden(unit, "paper")
     table = made.table(rows, made.outputs(rows))
     (truncated,) = (each for each in library.computed(table) if each.id == "fp16/truncate")
@@ -72,6 +72,6 @@ def test_arithmetic_is_put_back(unit: str) -> None:
     assert (again["out.y"] == table.want["out.y"]).all()
 
 
-def test_pace_is_of_the_readable_unit() -> None:
+def test_pace_is_that_of_the_readable_unit() -> None:
     rows = made.golden("fp16_mac", "paper")
     assert 0 <= unit_runs.pace(made.table(rows, made.outputs(rows))) < 1

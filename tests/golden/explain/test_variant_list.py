@@ -1,4 +1,4 @@
-"""The other answers of a unit, and the rows that tell them."""
+"""The variants of a unit, and the rows that detect them."""
 
 from pathlib import Path
 
@@ -16,20 +16,20 @@ def encoder(tmp_path: Path) -> Path:
     return tmp_path / "ovp_encoder-int4"
 
 
-def test_answers_that_are_the_configurations_own_are_left_out() -> None:
+def test_own_answers_are_not_listed() -> None:
     for config, says in (("wrap", "overflow is 'saturate'"), ("saturate", "overflow is 'wrap'")):
         (choice,) = golden.variants("olive_mac", config)
         assert (choice.decision, choice.says, choice.rows) == ("D-olive-33", says, None)
     assert "of two outliers the larger wins" not in {each.says for each in golden.variants("ovp_encoder", "int4")}
 
 
-def test_parameters_are_those_of_a_command_line() -> None:
+def test_parameters_are_command_line_text() -> None:
     values = {choice.says: dict(choice.parameters) for choice in golden.variants("ovp_encoder", "int4")}
     assert values["the left element is in the high half"] == {"fmt": "OVP_INT4[left=high]"}
     assert values["a negative value is never an outlier"] == {"device": "a negative value is never an outlier"}
 
 
-def test_counts_are_rows_in_which_such_a_device_differs(encoder: Path) -> None:
+def test_counts_are_differing_rows(encoder: Path) -> None:
     unit, rows = units.find("ovp_encoder"), golden.load(encoder)
     config = unit.config("int4")
     counts = {choice.says: choice.rows for choice in golden.variants("ovp_encoder", "int4", encoder)}
@@ -46,6 +46,6 @@ def test_counts_are_rows_in_which_such_a_device_differs(encoder: Path) -> None:
     assert counts[variant.says] == np.count_nonzero(differ) > 0
 
 
-def test_a_set_of_another_unit_is_refused(encoder: Path) -> None:
-    with pytest.raises(Refused, match="is no set of ovp_encoder in configuration int8"):
+def test_set_of_another_unit_is_rejected(encoder: Path) -> None:
+    with pytest.raises(Refused, match="is not a set of ovp_encoder in configuration int8"):
         golden.variants("ovp_encoder", "int8", encoder)

@@ -1,4 +1,4 @@
-"""Every bit of every lane, against devices restated bit by bit."""
+"""Every bit of every lane, compared with devices written bit by bit."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ def inverted(name: str, lane: int, bit: int, row: Row) -> None:
     row[name][lane] ^= 1 << bit
 
 
-def test_every_bit_is_that_of_a_device(blender: Answers, meter: Answers) -> None:
+def test_every_fault_equals_a_written_device(blender: Answers, meter: Answers) -> None:
     for answers in (blender, meter):
         faults = plain.by_id(bits.faults, answers)
         for name, port in answers.ports.items():
@@ -39,7 +39,7 @@ def test_three_for_every_bit_and_the_wires_of_every_output(blender: Answers) -> 
     assert len(wires) == (2 + 10) + (2 + 15)
 
 
-def test_a_bit_under_a_mask_tells_nothing(blender: Answers) -> None:
+def test_masked_bit_detects_nothing(blender: Answers) -> None:
     fault = plain.by_id(bits.faults, blender)["inverted/out.ratio/0/3"]
 
     assert fault.wrong(blender).tolist() == (blender.care["out.ratio"][:, 0] != 0).tolist()

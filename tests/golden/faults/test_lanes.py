@@ -1,4 +1,4 @@
-"""Lanes, against devices restated lane by lane."""
+"""Lanes, compared with devices written lane by lane."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Rows late, early and swapped, against devices restated row by row."""
+"""Rows late, early and swapped, compared with devices written row by row."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def swapped(case: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("device", [late, early, swapped])
-def test_every_fault_is_that_of_a_device(device: plain.Device, blender: Answers, meter: Answers) -> None:
+def test_every_fault_equals_a_written_device(device: plain.Device, blender: Answers, meter: Answers) -> None:
     for answers in (blender, meter):
         fault = plain.by_id(order.faults, answers)[device.__name__]
 

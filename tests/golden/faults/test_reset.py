@@ -1,4 +1,4 @@
-"""Event units have a fault of resets, others none."""
+"""Event units have reset faults, other units none."""
 
 import numpy as np
 
@@ -8,13 +8,13 @@ from refemu.golden.grade.answers import Answers
 from tests.golden.grade import plain
 
 
-def test_only_an_event_unit_can_keep_state(blender: Answers, meter: Answers) -> None:
+def test_only_event_units_have_reset_faults(blender: Answers, meter: Answers) -> None:
     assert plain.by_id(reset.faults, blender) == {}
-    (fault,) = reset.faults(meter)  # a fake has no readable form, whose registers could be kept one by one
+    (fault,) = reset.faults(meter)  # a fake has no readable form with registers to retain one by one
     assert fault.id == "kept" and fault.wrong(meter).tolist() == device.kept(meter).tolist()
 
 
-def test_each_register_of_a_readable_unit_is_kept_by_itself() -> None:
+def test_each_register_is_retained_alone() -> None:
     answers = plain.committed("bfp_accumulator-paper")
     faults = plain.by_id(reset.faults, answers)
     assert list(faults) == ["kept", "missed", "kept/acc", "kept/flags"]
@@ -25,7 +25,7 @@ def test_each_register_of_a_readable_unit_is_kept_by_itself() -> None:
     assert rows["kept"].any()
 
 
-def test_a_missed_reset_shows_in_every_second_case_only() -> None:
+def test_missed_reset_affects_every_second_case() -> None:
     answers = plain.committed("olive_mac-wrap")
     (missed,) = (fault for fault in reset.faults(answers) if fault.id == "missed")
     wrong = missed.wrong(answers)

@@ -1,4 +1,4 @@
-"""Other roundings: each against exact fractions, and units whose primitives come back."""
+"""Changed roundings, compared with exact fractions, and primitives that are restored."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from tests.golden.grade import plain
 
 
 def neighbours(x: Fraction) -> tuple[Fraction, Fraction]:
-    """The fp16 values around x > 0, both x where it is one."""
+    """The fp16 values around x > 0; both are x if it is one."""
     quantum = Fraction(1, 1 << 24)
     while x >= 2048 * quantum:
         quantum *= 2
@@ -53,14 +53,14 @@ VALUES = np.concatenate(
 
 @pytest.mark.parametrize("rule", ["truncate", "half_away", "half_up", "half_down", "odd", "flush", "saturate"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rules_against_fractions(rule: str, dtype: type) -> None:
+def test_rules_agree_with_fractions(rule: str, dtype: type) -> None:
     got = wrong_rounding.rounded16(rule, VALUES.astype(dtype), fp16.IEEE)
 
     assert got.dtype == np.float32
     assert got.tolist() == [rounded(rule, value) for value in VALUES.tolist()]
 
 
-def test_only_ties_and_what_is_too_large_or_small_distinguish_rules() -> None:
+def test_rules_differ_at_ties_and_limits() -> None:
     even = fp16.round16_of_f64(VALUES)
     differ = {
         rule: int(np.count_nonzero(wrong_rounding.rounded16(rule, VALUES, fp16.IEEE) != even))
@@ -71,7 +71,7 @@ def test_only_ties_and_what_is_too_large_or_small_distinguish_rules() -> None:
     assert wrong_rounding.rounded16("saturate", large, fp16.IEEE).tolist() == [65504.0, 65504.0, -65504.0]
 
 
-def test_a_unit_has_the_faults_of_what_it_uses_and_all_comes_back() -> None:
+def test_unit_has_faults_of_its_primitives() -> None:
     before = fp16._round, rounding.require_mode, sums.reduce, dot.reduce, dot._arithmetic, integers.wrap
     answers = plain.committed("fp2half-paper")
     faults = plain.by_id(wrong_rounding.faults, answers)
@@ -83,7 +83,7 @@ def test_a_unit_has_the_faults_of_what_it_uses_and_all_comes_back() -> None:
     assert before == (fp16._round, rounding.require_mode, sums.reduce, dot.reduce, dot._arithmetic, integers.wrap)
 
 
-def test_orders_of_sums_and_fusing() -> None:
+def test_sum_orders_and_fusing_are_replaced() -> None:
     terms = [np.float32(each) for each in (1.0, 2.0**24, 1.0, -(2.0**24), 1.0)]
     start = np.float32(0)
     right = sums.reduce(sums.Sequential(), terms, start, np.add)

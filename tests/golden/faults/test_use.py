@@ -1,4 +1,4 @@
-"""Inputs that are not connected, or late, against the unit run by hand."""
+"""Unconnected and late inputs, compared with runs of the unit."""
 
 import numpy as np
 

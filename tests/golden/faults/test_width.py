@@ -1,4 +1,4 @@
-"""Registers with fewer bits: a multiply-accumulate unit restated in plain Python with a narrow accumulator."""
+"""Registers with fewer bits, compared with a multiply-accumulate unit in plain Python."""
 
 import dataclasses
 from typing import Any
@@ -18,7 +18,7 @@ def signed(word: int, bits: int) -> int:
 
 
 def first_wrong(answers: Answers, bits: int) -> int:
-    """The first row in which an accumulator of `bits` bits shows another word than the set has, -1 for none."""
+    """The first row in which an accumulator of `bits` bits differs from the set, -1 for none."""
     row = 0
     for block in answers.blocks:
         stimulus: dict[str, Any] = {
@@ -42,7 +42,7 @@ def first_wrong(answers: Answers, bits: int) -> int:
     return -1
 
 
-def test_a_narrow_accumulator_is_wrong_where_it_is_restated() -> None:
+def test_narrow_accumulator_agrees_with_plain_python() -> None:
     answers = plain.committed("olive_mac-wrap")
     faults = plain.by_id(width.faults, answers)
 
@@ -52,7 +52,7 @@ def test_a_narrow_accumulator_is_wrong_where_it_is_restated() -> None:
         assert np.flatnonzero(wrong)[0] == first_wrong(answers, bits) >= 0
 
 
-def test_a_width_that_shows_nothing_stands_for_wider_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undetected_width_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = plain.committed("olive_mac-wrap")
     small = Answers(whole.unit, whole.config, [whole.blocks[0].pick(np.arange(1))])  # 48 * 5 = 240
     faults = list(width.faults(small))

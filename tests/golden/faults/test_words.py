@@ -1,4 +1,4 @@
-"""Words in another arrangement, or read as another kind of number, against plain integers."""
+"""Rearranged words, or words read as another kind of number, compared with plain integers."""
 
 import dataclasses
 from typing import Any
@@ -58,7 +58,7 @@ def _pairs(digits: str) -> list[str]:
     return [digits[at : at + 2] for at in range(0, len(digits), 2)]
 
 
-def test_every_fault_is_that_of_a_device(blender: Answers, meter: Answers) -> None:
+def test_every_fault_equals_a_written_device(blender: Answers, meter: Answers) -> None:
     told = set()
     for answers in (blender, meter):
         for id, fault in plain.by_id(words.faults, answers).items():
@@ -82,7 +82,7 @@ def test_changes_of_floats() -> None:
         assert change(codes, port).tolist() == [CHANGES[id](word, port) & 0xFFFF for word in codes.tolist()], id
 
 
-def test_a_nan_that_counts_tells_a_payload(blender: Answers) -> None:
+def test_unmasked_nan_detects_a_payload(blender: Answers) -> None:
     open_eyed = Answers(dataclasses.replace(fakes.BLENDER, care=None), blender.config, ())
     cases = Cases("edge", "0 / 0", {"first": np.array([0, 1]), "second": np.array([0, 1])})
     answers = answers_of.of_cases(open_eyed.unit, blender.config, [cases])

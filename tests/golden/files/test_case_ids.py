@@ -15,7 +15,7 @@ IDS = ["paper/the-maximum", "edge/ties-go-up", "edge/ties-go-up-2", "edge/stated
 MANIFEST = {"name": "unit-config", "cases": [{**block, "id": id} for block, id in zip(BLOCKS, IDS, strict=True)]}
 
 
-def test_ids_are_the_first_words_of_the_reason_without_citations() -> None:
+def test_ids_are_first_words_of_the_reason() -> None:
     ids = case_ids.of_blocks((str(block["kind"]), str(block["why"])) for block in BLOCKS)
 
     assert ids == [*IDS[:3], "edge/ties-go-up-3"]
@@ -32,17 +32,17 @@ def test_ids_are_the_first_words_of_the_reason_without_citations() -> None:
         ("a row's end. More", "a-row-end"),
     ],
 )
-def test_words(why: str, id: str) -> None:
+def test_id_is_made_from_words(why: str, id: str) -> None:
     assert case_ids.of_blocks([("edge", why)]) == [f"edge/{id}"]
 
 
-def test_a_block_that_comes_between_changes_no_other_id() -> None:
+def test_inserted_block_changes_no_other_id() -> None:
     blocks = [("edge", "first"), ("edge", "second"), ("random", "second")]
     more = [blocks[0], ("edge", "between"), *blocks[1:]]
     assert [id for id in case_ids.of_blocks(more) if "between" not in id] == case_ids.of_blocks(blocks)
 
 
-def test_every_case_is_found_by_its_id_and_by_its_row() -> None:
+def test_case_is_found_by_id_and_row() -> None:
     rows = {id: rows for id, _, rows in case_ids.of_cases(MANIFEST)}
 
     assert list(rows)[:3] == ["paper/the-maximum/0", "edge/ties-go-up/0", "edge/ties-go-up/1"]
@@ -61,6 +61,6 @@ def test_every_case_is_found_by_its_id_and_by_its_row() -> None:
         ("", "unknown case"),
     ],
 )
-def test_ids_that_name_no_case(id: str, message: str) -> None:
+def test_unknown_ids_are_rejected(id: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         case_ids.row_of(MANIFEST, id)

@@ -1,4 +1,4 @@
-"""The text table of a set: what its arrays hold, row by row."""
+"""The text table of a set: its arrays, row by row."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from refemu import golden
 from refemu.golden.files import case_list
 
 
-def test_paper_and_edge_cases_are_listed_with_every_word(made: Path) -> None:
+def test_paper_and_edge_cases_list_every_word(made: Path) -> None:
     golden_set = golden.load(made / "meter-w4")
     lines = case_list.render(golden_set.manifest, golden_set.arrays).decode().splitlines()
 
@@ -27,7 +27,7 @@ def test_paper_and_edge_cases_are_listed_with_every_word(made: Path) -> None:
         assert fields["total"] == f"{golden_set.arrays['st.total'][row]:x}"
 
 
-def test_lanes_that_do_not_count_are_dashes_and_flags_stand_by_name(made: Path) -> None:
+def test_masked_lanes_are_dashes(made: Path) -> None:
     golden_set = golden.load(made / "blender-wrap")
     text = (made / "blender-wrap" / "cases.txt").read_text()
 
@@ -38,7 +38,7 @@ def test_lanes_that_do_not_count_are_dashes_and_flags_stand_by_name(made: Path) 
     assert "|  OVERFLOW" in text and "(D-fake-1)" in text
 
 
-def test_a_wide_port_is_folded_and_a_changed_lane_shows() -> None:
+def test_wide_port_has_a_digest_of_all_lanes() -> None:
     entry = {"name": "in.x", "role": "stimulus"}
     case = {"first": 0, "cases": 1, "rows": 1, "kind": "edge", "why": "wide", "id": "edge/wide"}
     manifest = json.loads(json.dumps({"name": "n", "cases": [case], "arrays": [entry], "flags": {}}))

@@ -1,4 +1,4 @@
-"""Text forms: what is written reads back as the same answers, and what is wrong is told by row and port."""
+"""Text forms: written text reads back as the same answers, and errors name row and port."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def a_set(request: pytest.FixtureRequest, made: Path) -> sets.Golden:
 
 
 @pytest.mark.parametrize("form", exchange.FORMS)
-def test_what_is_exported_reads_back(form: str, a_set: sets.Golden, tmp_path: Path) -> None:
+def test_exported_text_reads_back(form: str, a_set: sets.Golden, tmp_path: Path) -> None:
     answer = tmp_path / f"answer{SUFFIX[form]}"
     answer.write_text("".join(exchange.export(a_set, form)))
     read = answer_files.read(answer, a_set).arrays
@@ -29,7 +29,7 @@ def test_what_is_exported_reads_back(form: str, a_set: sets.Golden, tmp_path: Pa
     assert all(np.array_equal(read[name], a_set.arrays[name]) for name in read)
 
 
-def test_forms_as_they_look(made: Path) -> None:
+def test_forms_have_their_fixed_text(made: Path) -> None:
     """[meter] three lanes of 40 bits, a register; case ids are first rows."""
     meter = sets.load(made / "meter-w4")
     lines = {form: list(exchange.export(meter, form)) for form in exchange.FORMS}
@@ -58,7 +58,7 @@ def test_forms_as_they_look(made: Path) -> None:
         pytest.param(
             "testfloat",
             lambda text: "4" + text[1:],
-            "stimulus in.add is not that of meter-w4 from row 0",
+            "stimulus in.add differs from meter-w4's from row 0",
             id="stimulus",
         ),
         pytest.param(
@@ -74,7 +74,7 @@ def test_forms_as_they_look(made: Path) -> None:
             id="beyond the port",
         ),
         pytest.param(
-            "csv", lambda text: text.rpartition("\n")[0].rpartition("\n")[0], "11 rows, the set has 12", id="short"
+            "csv", lambda text: text.rpartition("\n")[0].rpartition("\n")[0], "has 11 rows, meter-w4 has 12", id="short"
         ),
         pytest.param(
             "csv", lambda text: text.replace("0,5,0,5,", "0,5,0,", 1), "row 0 has more or fewer", id="columns"
@@ -103,13 +103,13 @@ def test_forms_as_they_look(made: Path) -> None:
         pytest.param(
             "csv",
             lambda text: text.replace("5,0,5,", f"5,0,0x{'f' * 5000},", 1),
-            "row 0 holds '0xfff",
+            "row 0 has '0xfff",
             id="very long number",
         ),
         pytest.param(
             "testfloat",
             lambda text: text.replace("5 0 0000000005", f"5 0 {'F' * 5000}", 1),
-            "row 0 holds 'FFF",
+            "row 0 has 'FFF",
             id="very long word",
         ),
         pytest.param("jsonl", lambda text: "[" * 100_000, "not a text of form jsonl: nested too deep", id="nested"),
@@ -119,7 +119,7 @@ def test_forms_as_they_look(made: Path) -> None:
             "st.total in row 0 must be an integer",
             id="nested a little",
         ),
-        pytest.param("jsonl", lambda text: "[" + text, "row 0 is no JSON object", id="no object"),
+        pytest.param("jsonl", lambda text: "[" + text, "row 0 must be a JSON object", id="no object"),
         pytest.param(
             "jsonl",
             lambda text: text.replace('"total":5', '"total":0.5', 1),
@@ -129,7 +129,7 @@ def test_forms_as_they_look(made: Path) -> None:
         pytest.param("jsonl", lambda text: text.replace('"total":5', '"totel":5', 1), "", id="register not compared"),
     ],
 )
-def test_refusals(form: str, spoil: object, message: str, made: Path, tmp_path: Path) -> None:
+def test_invalid_answers_are_rejected(form: str, spoil: object, message: str, made: Path, tmp_path: Path) -> None:
     meter, answer = sets.load(made / "meter-w4"), tmp_path / f"answer{SUFFIX[form]}"
     answer.write_text(spoil("".join(exchange.export(meter, form))))  # type: ignore[operator]
     if message:

@@ -1,4 +1,4 @@
-"""Values at a port and bit patterns are the same thing twice."""
+"""Values at a port and their bit patterns."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ from refemu.units.ports import Port
 @pytest.mark.parametrize(
     ("bits", "name"), [(1, "u1"), (8, "u1"), (9, "u2"), (16, "u2"), (17, "u4"), (32, "u4"), (33, "u8"), (64, "u8")]
 )
-def test_dtype_is_the_smallest(bits: int, name: str) -> None:
+def test_dtype_is_the_smallest_that_fits(bits: int, name: str) -> None:
     assert np.dtype(name) == fields.dtype_of(bits)
 
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("bits", range(1, 17))
-def test_every_value_becomes_its_twos_complement_and_back(bits: int, signed: bool) -> None:
+def test_every_value_becomes_twos_complement_and_back(bits: int, signed: bool) -> None:
     port = Port("p", bits, signed=signed)
     values = np.arange(1 << bits) - (signed << (bits - 1))
     codes = fields.encode(values, port, "t")
@@ -40,7 +40,7 @@ def test_every_value_becomes_its_twos_complement_and_back(bits: int, signed: boo
         pytest.param([0.5], Port("p", 9), "float64", id="no integer"),
     ],
 )
-def test_narrow_keeps_values_and_leaves_what_does_not_fit(values: list[int], port: Port, dtype: str) -> None:
+def test_narrow_preserves_values(values: list[int], port: Port, dtype: str) -> None:
     array = np.array(values, np.float64 if values == [0.5] else np.int64)
     narrow = fields.narrow(array, port)
 
@@ -48,7 +48,7 @@ def test_narrow_keeps_values_and_leaves_what_does_not_fit(values: list[int], por
 
 
 @given(bits=st.integers(17, 64), signed=st.booleans(), data=st.data())
-def test_wide_values_too(bits: int, signed: bool, data: st.DataObject) -> None:
+def test_wide_values_become_twos_complement_and_back(bits: int, signed: bool, data: st.DataObject) -> None:
     low = -(1 << (bits - 1)) if signed else 0
     value = data.draw(st.integers(low, low + (1 << bits) - 1))
     array = np.array([value], np.int64 if signed else np.uint64)
@@ -58,8 +58,8 @@ def test_wide_values_too(bits: int, signed: bool, data: st.DataObject) -> None:
     assert value == int(fields.decode(codes, Port("p", bits, signed=signed))[0])
 
 
-def test_one_nan_only() -> None:
-    """D-arith-1: among floats, and where `canonical` makes words so; `encode` leaves integers as they are."""
+def test_floats_have_one_nan() -> None:
+    """D-arith-1: floats and `canonical` words have one NaN; `encode` leaves integers unchanged."""
     halves = np.array([0x7C01, 0xFE00, 0x7FFF, 0xFC00, 0x8000], np.uint16)
 
     assert fields.encode(halves.view(np.float16), Port("p", 16, encoding="f16"), "t").tolist() == [
@@ -107,12 +107,12 @@ def test_bools_are_one_bit() -> None:
         pytest.param(np.array(["1"]), Port("p", 4), RefusedType, "integer of 4 bits", id="text"),
     ],
 )
-def test_refuses(values: np.ndarray, port: Port, error: type[Exception], message: str) -> None:
+def test_invalid_values_are_rejected(values: np.ndarray, port: Port, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         fields.encode(values, port, "t")
 
 
-def test_one_lane_of_a_vector_has_no_axis_in_files() -> None:
+def test_single_lane_has_no_axis_in_files() -> None:
     port = Port("p", 4, 1, signed=True)
     codes = fields.encode([[-1], [3]], port, "t")
 

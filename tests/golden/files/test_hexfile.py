@@ -1,4 +1,4 @@
-"""Words for `$readmemh`, against one Python integer per row."""
+"""Words for `$readmemh`, compared with one Python integer per row."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ TEXT = b"// 2 words of 17 bits and one sentinel\n00304\n19f21\n1ffff\n"
 
 
 def as_integers(layout: list[dict[str, Any]], arrays: dict[str, np.ndarray]) -> list[int]:
-    """Every row as one integer, by Python's arithmetic alone."""
+    """Every row as one Python integer."""
     lanes = {name: array.reshape(len(array), -1).tolist() for name, array in arrays.items()}
     rows = len(next(iter(lanes.values())))
     return [sum(lanes[field["name"]][row][field["lane"]] << field["lsb"] for field in layout) for row in range(rows)]
@@ -44,7 +44,7 @@ def test_layout_has_the_first_port_and_lane_lowest() -> None:
     assert (hexfile.width(LAYOUT), hexfile.width(hexfile.layout(OVP, first=True))) == (17, 18)
 
 
-def test_text_of_a_file() -> None:
+def test_file_has_its_fixed_text() -> None:
     assert hexfile.words(LAYOUT, ARRAYS) == TEXT
 
 
@@ -52,7 +52,7 @@ ports = st.lists(st.tuples(st.integers(1, 64), st.integers(1, 5)), min_size=1, m
 
 
 def values_of(bits: int, lanes: int, rows: int) -> st.SearchStrategy[np.ndarray]:
-    """Every value of a port on its own: (rows,), or (rows, lanes) where there are several."""
+    """Values of a port: (rows,), or (rows, lanes) if it has several lanes."""
     shape = (rows, lanes) if lanes > 1 else rows
     return drawn_arrays.arrays(
         fields.dtype_of(bits), shape, elements=st.integers(0, (1 << bits) - 1), fill=st.nothing()
@@ -97,7 +97,7 @@ def test_cases_of_stepping_units_begin_with_first() -> None:
     assert hexfile.case_starts({"rows": 8, "cases": cases}).tolist() == [1, 0, 0, 1, 0, 0, 1, 0]
 
 
-def test_care_is_all_ones_where_a_port_has_no_mask() -> None:
+def test_port_without_mask_has_all_ones() -> None:
     masks = hexfile.care(OVP, {**ARRAYS, "out.illegal.care": np.array([0, 1], np.uint8)})
 
     assert {name: mask.tolist() for name, mask in masks.items()} == {
@@ -116,7 +116,7 @@ def test_care_is_all_ones_where_a_port_has_no_mask() -> None:
         pytest.param(b"// a simulator wrote this\n00304 // row 0\n\n1_9F_21\r\n1ffff", id="loose"),
     ],
 )
-def test_reads_what_simulators_write(text: bytes) -> None:
+def test_text_of_simulators_is_read(text: bytes) -> None:
     found, unknown = hexfile.read(text, LAYOUT, 2, "dut")
 
     assert {name: array.tolist() for name, array in ARRAYS.items()} == {
@@ -143,18 +143,22 @@ def test_x_above_the_word_is_harmless() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param(b"", "dut: 0 words, 2 and one sentinel are needed", id="empty"),
-        pytest.param(b"00304\n", "dut: 1 words, 2 and one sentinel are needed: short or wrong file", id="short"),
+        pytest.param(b"", "dut: must have 2 words and one sentinel, got 0 words", id="empty"),
+        pytest.param(
+            b"00304\n",
+            "dut: must have 2 words and one sentinel, got 1 words; the file is truncated or wrong",
+            id="short",
+        ),
         pytest.param(b"00304\n19f21\n1ffff\n00000\n", "4 words", id="long"),
         pytest.param(b"00304\n19f21\n1ff\xff\xfe\n", r"sentinel of 17 ones, got 1ff\\xff\\xfe", id="sentinel, no text"),
         pytest.param(b"00304\n19f21\n1fffe\n", "word 2 must be the sentinel of 17 ones, got 1fffe", id="sentinel"),
-        pytest.param(b"00304\n9f21\n", "line 2 has 4 digits, a word has 5: 9f21", id="digits"),
-        pytest.param(b"// a comment\n00304\n9f21\n", "line 3 has 4 digits", id="digits after a comment"),
-        pytest.param(b"00304\n19g21\n", "word 1 holds 'g', which is no hex digit", id="letter"),
+        pytest.param(b"00304\n9f21\n", "line 2 must have 5 digits, got 4: 9f21", id="digits"),
+        pytest.param(b"// a comment\n00304\n9f21\n", "line 3 must have 5 digits, got 4", id="digits after a comment"),
+        pytest.param(b"00304\n19g21\n", "word 1 has 'g', which is not a hex digit", id="letter"),
         pytest.param(b"00304\n29f21\n", "word 1 has more than 17 bits", id="bits"),
         pytest.param(b"\xff\xfe0\x000\x003\x00", "dut: line", id="utf-16"),
     ],
 )
-def test_refuses(text: bytes, message: str) -> None:
+def test_invalid_text_is_rejected(text: bytes, message: str) -> None:
     with pytest.raises(Refused, match=message):
         hexfile.read(text, LAYOUT, 2, "dut")

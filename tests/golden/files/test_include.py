@@ -1,4 +1,4 @@
-"""Headers say what the manifest says."""
+"""Headers agree with the manifest."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def manifest(made: Path) -> dict:
     return json.loads((made / "meter-w4" / "manifest.json").read_text())
 
 
-def test_c_header(made: Path) -> None:
+def test_c_header_has_its_fixed_text(made: Path) -> None:
     text = (made / "blender-wrap" / "include" / "blender_vec.h").read_text()
     defined = dict(re.findall(r"#define (\w+) (\S+)", text))
 
@@ -39,11 +39,11 @@ def test_c_header(made: Path) -> None:
     }.items() <= defined.items()
 
 
-def test_registers_have_names_of_their_own(made: Path) -> None:
+def test_registers_have_distinct_names(made: Path) -> None:
     assert "#define METER_ST_TOTAL_BITS 4\n" in (made / "meter-w4" / "include" / "meter_vec.h").read_text()
 
 
-def test_verilog_header(made: Path, manifest: dict) -> None:
+def test_verilog_header_has_its_fixed_text(made: Path, manifest: dict) -> None:
     text = (made / "meter-w4" / "include" / "meter_vec.svh").read_text()
     parameters = dict(re.findall(r"localparam (\w+) = (\S+);", text))
     assert text.startswith(f"// meter-w4 sha256 {manifest['self_sha256']}\n")
@@ -66,7 +66,7 @@ def test_verilog_header(made: Path, manifest: dict) -> None:
     assert "localparam HAS_CARE = 1;" in (made / "blender-wrap" / "include" / "blender_vec.svh").read_text()
 
 
-def test_lists_and_objects_are_spelled_out(manifest: dict) -> None:
+def test_lists_and_objects_are_written_by_item(manifest: dict) -> None:
     config = {"outlier": [2, 1], "inner": {"signed": True}}
     text = include.files({**manifest, "config": config})["meter_vec.h"].decode()
 
@@ -83,7 +83,7 @@ def test_a_port_may_be_called_flags(manifest: dict) -> None:
     assert "METER_ROW_FLAGS_TYPE uint8_t\n" in header
 
 
-def test_two_meanings_of_one_name_are_refused(manifest: dict) -> None:
+def test_ambiguous_name_is_rejected(manifest: dict) -> None:
     with pytest.raises(Refused, match="both be called CONFIG_A_0"):
         include.files({**manifest, "config": {"a": [1], "a_0": 2}})
 

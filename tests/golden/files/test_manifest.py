@@ -1,4 +1,4 @@
-"""One form of a manifest only, and a reader that says what is wrong."""
+"""A manifest has one form, and its reader names errors."""
 
 import json
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ def data(made: Path) -> bytes:
 
 
 def changed(data: bytes, seal: bool = True, **fields: Any) -> bytes:
-    """The manifest with other fields, by default with the digest that belongs to them."""
+    """The manifest with changed fields, by default with their digest."""
     manifest = {**json.loads(data), **fields}
     return manifests.canonical(manifests.sealed(manifest) if seal else manifest)
 
 
-def test_canonical_form() -> None:
+def test_canonical_form_is_sorted_ascii() -> None:
     assert manifests.canonical({"b": "§", "a": [1, True]}) == b'{\n "a": [\n  1,\n  true\n ],\n "b": "\\u00a7"\n}\n'
 
 
-def test_reads_back(data: bytes) -> None:
+def test_written_manifest_reads_back(data: bytes) -> None:
     manifest = manifests.parse(data, "m")
 
     assert data == manifests.canonical(manifest)
@@ -44,14 +44,14 @@ def test_digest_leaves_out_itself_and_the_release(data: bytes) -> None:
     assert manifests.self_sha256({**manifest, "refemu_version": "9.9.9", "self_sha256": ""}) == manifest["self_sha256"]
 
 
-def test_array_digest_is_of_little_endian_c_order() -> None:
+def test_array_digest_ignores_byte_order_and_strides() -> None:
     array = np.array([[1, 2], [3, 4]], ">u2")
 
     assert manifests.sha256(bytes([1, 0, 2, 0, 3, 0, 4, 0])) == manifests.array_sha256(array)
     assert manifests.array_sha256(np.asfortranarray(array)) == manifests.array_sha256(array)
 
 
-def test_no_dates_hosts_or_paths(data: bytes, made: Path) -> None:
+def test_manifest_has_no_dates_hosts_or_paths(data: bytes, made: Path) -> None:
     assert str(made).encode() not in data
     assert not {"date", "host", "user", "time"} & set(json.loads(data))
 
@@ -89,8 +89,8 @@ def test_values_become_plain(value: Any, expected: Any) -> None:
     assert type(expected) is type(manifests.plain(value))
 
 
-def test_values_without_a_form_are_refused() -> None:
-    with pytest.raises(RefusedType, match="type object has no form in JSON"):
+def test_values_without_json_form_are_rejected() -> None:
+    with pytest.raises(RefusedType, match="type object cannot be written as JSON"):
         manifests.plain(object())
 
 
@@ -106,8 +106,8 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize(("data", "message"), FOREIGN)
-def test_what_is_no_manifest_is_refused(data: bytes, message: str) -> None:
-    with pytest.raises(Refused, match=f"m: {message}.*; this is no manifest of refemu") as caught:
+def test_file_that_is_not_a_manifest_is_rejected(data: bytes, message: str) -> None:
+    with pytest.raises(Refused, match=f"m: {message}.*; this is not a manifest of refemu") as caught:
         manifests.parse(data, "m")
 
     assert not isinstance(caught.value, manifests.Damaged)
@@ -130,11 +130,11 @@ def test_what_is_no_manifest_is_refused(data: bytes, message: str) -> None:
             lambda data: data.replace(b'"rows": 3', b'"rows": NaN', 1), "the number NaN is not an integer", id="nan"
         ),
         pytest.param(
-            lambda data: data.replace(b' "seed": 0', b' "seed": 0,\n "seed": 0', 1), "a key is there twice", id="twice"
+            lambda data: data.replace(b' "seed": 0', b' "seed": 0,\n "seed": 0', 1), "a key occurs twice", id="twice"
         ),
         pytest.param(lambda data: changed(data, rows=11), "rows", id="rows"),
         pytest.param(lambda data: changed(data, rows=0), "rows must be bigger than or equal to 1", id="no rows"),
-        pytest.param(lambda data: changed(data, min_rows=13), "12 rows, at least 13 are needed", id="too few rows"),
+        pytest.param(lambda data: changed(data, min_rows=13), "must have at least 13 rows, got 12", id="too few rows"),
         pytest.param(lambda data: changed(data, extra=1), "must not contain {'extra'} properties", id="extra"),
         pytest.param(lambda data: changed(data, timing="sometimes"), "timing must be one of", id="timing"),
         pytest.param(
@@ -174,18 +174,20 @@ def test_a_changed_manifest_is_damaged(change: Any, message: str, data: bytes) -
         ("out.wide", {"dtype": "u2"}, "out.wide: dtype must be u8 for 40 bits, got u2"),
         ("in.add", {"bits": 64}, "in.add: dtype must be u8 for 64 bits, got u1"),
         ("in.add", {"encoding": "f16"}, "in.add: encoding f16 has 16 bits, got 3"),
-        ("in.add", {"role": "expected"}, "in.add: is no name of an array of role expected"),
-        ("in.add", {"name": "in.add.1"}, "in.add.1: is no name of an array of role stimulus"),
+        ("in.add", {"role": "expected"}, "in.add: is not a name for an array of role expected"),
+        ("in.add", {"name": "in.add.1"}, "in.add.1: is not a name for an array of role stimulus"),
         ("in.add", {"name": "in.clear"}, "an array is listed twice"),
         ("out.wide", {"role": "mask", "name": "st.x.care"}, "no array of role expected"),
-        ("st.total", {"role": "mask", "name": "out.x.care"}, "out.x.care: is no mask of an array with as many bits"),
+        (
+            "st.total",
+            {"role": "mask", "name": "out.x.care"},
+            "out.x.care: is not the mask of an array with as many bits",
+        ),
         ("flags", {"bits": 7}, "flags: flags have 8 bits, got 7"),
         ("flags", {"role": "state", "name": "st.x"}, "no array of role flags"),
     ],
 )
-def test_arrays_that_do_not_fit_each_other_are_damaged(
-    name: str, fields: dict[str, Any], message: str, data: bytes
-) -> None:
+def test_contradictory_arrays_are_damaged(name: str, fields: dict[str, Any], message: str, data: bytes) -> None:
     arrays = [entry | fields if entry["name"] == name else entry for entry in json.loads(data)["arrays"]]
 
     with pytest.raises(manifests.Damaged, match=f"^m: {message}"):
@@ -194,20 +196,20 @@ def test_arrays_that_do_not_fit_each_other_are_damaged(
 
 @pytest.mark.parametrize("seal", [True, False])
 @pytest.mark.parametrize("schema", ["refemu.vectors/2", "refemu.vectors/99"])
-def test_an_unknown_schema_is_refused(schema: str, seal: bool, data: bytes) -> None:
+def test_unknown_schema_is_rejected(schema: str, seal: bool, data: bytes) -> None:
     with pytest.raises(Refused, match=f"unknown schema '{schema}'; this refemu reads 'refemu.vectors/1'") as caught:
         manifests.parse(changed(data, seal, schema=schema), "m")
 
     assert not isinstance(caught.value, manifests.Damaged)
 
 
-def test_this_release_may_stand_in_a_manifest() -> None:
+def test_current_release_is_known() -> None:
     assert refemu.__version__ in manifests.RELEASES
     assert manifests.RELEASES[-1] == refemu.__version__
 
 
 def test_no_flipped_bit_turns_one_release_into_another() -> None:
-    """`refemu_version` is outside the digest, so that only its being a known release protects it."""
+    """`refemu_version` is outside the digest; it is protected only because releases are known."""
     for at, one in enumerate(manifests.RELEASES):
         for other in manifests.RELEASES[:at]:
             distance = sum((ord(a) ^ ord(b)).bit_count() for a, b in zip(one, other, strict=False))

@@ -1,4 +1,4 @@
-"""What the arrays of a manifest must be among themselves: each rule broken alone is named, and nothing else is."""
+"""Rules for the arrays of a manifest: the reader names the broken rule and no other."""
 
 import copy
 from collections.abc import Callable
@@ -35,7 +35,7 @@ SOUND = {
 }
 
 
-def test_nothing_is_wrong_with_a_sound_manifest() -> None:
+def test_valid_manifest_has_no_errors() -> None:
     assert list(array_faults(SOUND)) == []
 
 
@@ -49,13 +49,13 @@ def change(index: int, **values: Any) -> Callable[[dict[str, Any]], None]:
         (lambda manifest: manifest["arrays"].append(manifest["arrays"][0]), "an array is listed twice"),
         (lambda manifest: manifest["arrays"].pop(0), "no array of role stimulus"),
         (lambda manifest: manifest["arrays"].pop(4), "no array of role flags"),
-        (change(3, name="out.acc"), "out.acc: is no name of an array of role state"),
+        (change(3, name="out.acc"), "out.acc: is not a name for an array of role state"),
         (change(0, shape=[3]), r"in.x: shape must be [3, 4] for 3 rows and 4 lanes, got [3]"),
         (change(3, dtype="u2"), "st.acc: dtype must be u4 for 32 bits, got u2"),
         (change(3, encoding="f16"), "st.acc: encoding f16 has 16 bits, got 32"),
         (change(4, bits=16, dtype="u2"), "flags: flags have 8 bits, got 16"),
-        (change(2, lanes=1, shape=[3]), "out.y.care: is no mask of an array with as many bits and lanes"),
-        (change(2, name="out.z.care"), "out.z.care: is no mask of an array with as many bits and lanes"),
+        (change(2, lanes=1, shape=[3]), "out.y.care: is not the mask of an array with as many bits and lanes"),
+        (change(2, name="out.z.care"), "out.z.care: is not the mask of an array with as many bits and lanes"),
     ],
 )
 def test_a_broken_rule_is_named(spoil: Callable[[dict[str, Any]], None], expected: str) -> None:

@@ -1,4 +1,4 @@
-"""Masks are whole ports or say why not; under them, and only under them, bits are compared."""
+"""Masks cover full ports or have a reason; bits are compared only under a mask."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -54,8 +54,8 @@ def test_a_mask_is_as_wide_as_its_port(mask: Any, name: str, codes: Any, dtype: 
             [1, 0],
             "out.ratio",
             Refused,
-            r"blender: mask of out.ratio: must be 0 or all 16 ones unless a reason "
-            r"is stated, got 0x1 at index \(0,\)",
+            r"blender: mask of out.ratio: must be 0 or all 16 ones unless `partial_care` has a reason, "
+            r"got 0x1 at index \(0,\)",
             id="partial",
         ),
         pytest.param([True], "out.ratio", Refused, r"shape must be \(2,\), got \(1,\)", id="shape"),
@@ -69,7 +69,7 @@ def test_a_mask_is_as_wide_as_its_port(mask: Any, name: str, codes: Any, dtype: 
         ),
     ],
 )
-def test_refuses(mask: Any, name: str, error: type[Exception], message: str) -> None:
+def test_invalid_masks_are_rejected(mask: Any, name: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         stated(blender(np.array(mask), name))
 
@@ -85,8 +85,8 @@ def partial_set(reason: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     )
 
 
-def test_a_unit_says_which_bits_of_a_port_are_open_and_why() -> None:
-    """And so does its set, which else is neither made nor read."""
+def test_partial_mask_needs_a_reason() -> None:
+    """The set has the reason too; without it, it is neither written nor read."""
     files = sets.render(*partial_set(REASON))
     manifest = manifests.parse(files[sets.MANIFEST], "set")
     arrays = sets.arrays_of(manifest, files[sets.VECTORS], "set")
@@ -100,7 +100,7 @@ def test_a_unit_says_which_bits_of_a_port_are_open_and_why() -> None:
         sets.arrays_of(manifest, files[sets.VECTORS], "set")
 
 
-def test_bits_that_differ() -> None:
+def test_differing_bits_are_found_under_the_mask() -> None:
     want, got = np.array([0x3C00, 0x3C00], np.uint16), np.array([0x3C01, 0xBC00], np.uint16)
     mask, unknown = np.array([0xFFFF, 0], np.uint16), np.array([0x10, 0x10], np.uint16)
 
@@ -109,8 +109,8 @@ def test_bits_that_differ() -> None:
     assert masks.differing(want, got, F16, mask, unknown).tolist() == [0x0011, 0]
 
 
-def test_any_nan() -> None:
-    """D-arith-1: of a port of floats, and not where NaN meets a number, or a bit is x."""
+def test_any_nan_accepts_nan_only() -> None:
+    """D-arith-1: at a port of floats, unless NaN meets a number or a bit is x."""
     want = np.array([0x7E00, 0x7E00, 0x7C00], np.uint16)
     got = np.array([0xFE01, 0x3C00, 0x7C01], np.uint16)
 
@@ -120,6 +120,6 @@ def test_any_nan() -> None:
     assert masks.differing(want, got, F16, unknown=np.array([1, 0, 0], np.uint16), any_nan=True)[0] == 1
 
 
-def test_remark() -> None:
-    assert masks.remark(["out.y", "out.z"]) == "; any NaN was taken for any NaN in out.y, out.z"
+def test_remark_lists_arrays() -> None:
+    assert masks.remark(["out.y", "out.z"]) == "; NaNs count as equal in out.y, out.z"
     assert masks.remark([]) == ""

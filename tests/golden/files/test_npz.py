@@ -1,4 +1,4 @@
-"""Equal arrays give equal bytes, and what is no such file is refused with what is wrong."""
+"""Equal arrays give equal bytes, and invalid files give an error."""
 
 import hashlib
 import io
@@ -19,7 +19,7 @@ ARRAYS = {"a": np.arange(1000, dtype="<u2"), "b": np.arange(64) % 3 == 0}
 DTYPES = st.sampled_from([np.dtype(name) for name in ("u1", "u2", "u4", "u8", "i4", "f2", "f4", "?")])
 
 
-def test_bytes_are_those_of_every_other_platform() -> None:
+def test_bytes_have_a_fixed_digest() -> None:
     assert hashlib.sha256(npz.to_bytes(ARRAYS)).hexdigest().startswith("7bf2f3e1068430e4")
 
 
@@ -42,7 +42,7 @@ def test_fortran_order_is_stored_in_c_order() -> None:
 
 
 @given(array=DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, hnp.array_shapes(min_dims=1, max_dims=3, min_side=0))))
-def test_reads_back_as_numpy_does(array: np.ndarray) -> None:
+def test_numpy_reads_the_same_arrays(array: np.ndarray) -> None:
     data = npz.to_bytes({"x.y_1": array})
     found = npz.read(data, "set")["x.y_1"]
     with np.load(io.BytesIO(data), allow_pickle=False) as reference:
@@ -52,14 +52,14 @@ def test_reads_back_as_numpy_does(array: np.ndarray) -> None:
     assert (same.dtype, same.shape, same.tobytes()) == (found.dtype, found.shape, found.tobytes())
 
 
-def test_write_puts_the_same_bytes_on_disk(tmp_path: Path) -> None:
+def test_write_saves_the_same_bytes(tmp_path: Path) -> None:
     npz.write(tmp_path / "a.npz", ARRAYS)
 
     assert npz.to_bytes(ARRAYS) == (tmp_path / "a.npz").read_bytes()
 
 
-def test_a_deflated_file_holds_the_same_arrays_in_less_space() -> None:
-    """Sets in git: `stored` gives back the bytes that `to_bytes` wrote, of this and of another build of zlib."""
+def test_deflated_file_has_the_same_arrays() -> None:
+    """Sets in git: `stored` restores the bytes of `to_bytes`, for this and for another build of zlib."""
     whole = npz.to_bytes({"a": np.arange(999) % 3, "b": np.zeros((2, 999), np.uint8)})
     small, other = npz.deflated(whole, "set"), io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(whole)) as source, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as target:
@@ -73,7 +73,7 @@ def test_a_deflated_file_holds_the_same_arrays_in_less_space() -> None:
     assert npz.stored(npz.deflated(changed, "set"), whole, "set") == changed
 
 
-def test_what_is_not_deflated_throughout_or_of_other_arrays_stays_as_it_is() -> None:
+def test_other_files_are_unchanged_by_stored() -> None:
     mixed = io.BytesIO()
     with zipfile.ZipFile(mixed, "w") as target:
         target.writestr("a.npy", member(np.zeros(9)), zipfile.ZIP_DEFLATED)
@@ -85,7 +85,7 @@ def test_what_is_not_deflated_throughout_or_of_other_arrays_stays_as_it_is() -> 
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_reads_what_numpy_wrote(save: object) -> None:
+def test_files_of_numpy_are_read(save: object) -> None:
     stream = io.BytesIO()
     save(stream, fortran=np.asfortranarray(np.arange(6).reshape(2, 3)), big=np.arange(3, dtype=">u4"))  # type: ignore[operator]
     found = npz.read(stream.getvalue(), "dut")
@@ -110,7 +110,7 @@ def test_arrays_are_read_only() -> None:
         pytest.param("a", np.array(["x"]), "hold numbers", id="text"),
     ],
 )
-def test_writer_refuses(name: str, array: np.ndarray, message: str) -> None:
+def test_writer_rejects_invalid_arrays(name: str, array: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=message):
         npz.to_bytes({name: array})
 
@@ -130,7 +130,7 @@ def member(array: np.ndarray, pickles: bool = False) -> bytes:
 
 
 class Bomb:
-    """Unpickling it fails the test."""
+    """An object that fails the test when unpickled."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return pytest.fail, ("a pickle was read",)
@@ -175,12 +175,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("data", "message"), BAD)
-def test_reader_refuses(data: bytes, message: str) -> None:
+def test_reader_rejects_invalid_files(data: bytes, message: str) -> None:
     with pytest.raises(Refused, match=f"^set: .*{message}"):
         npz.read(data, "set")
 
 
-def test_truncation_anywhere_is_refused() -> None:
+def test_truncation_anywhere_is_rejected() -> None:
     small = npz.to_bytes({"a": np.arange(3, dtype=np.uint8)})
 
     for length in range(len(small)):

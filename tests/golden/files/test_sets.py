@@ -1,4 +1,4 @@
-"""A set loads only if every byte that a reader relies on is right."""
+"""A set loads only if every byte that a reader needs is right."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def folder(made: Path) -> Path:
 
 
 def with_arrays(folder: Path, **changes: Any) -> Path:
-    """The set with other arrays (None: without them), its manifest untouched."""
+    """The set with replaced arrays (None: removed) and its unchanged manifest."""
     arrays = {
         **npz.read((folder / "vectors.npz").read_bytes(), ""),
         **{name.replace("__", "."): array for name, array in changes.items()},
@@ -28,7 +28,7 @@ def with_arrays(folder: Path, **changes: Any) -> Path:
     return folder
 
 
-def test_loads_manifest_and_arrays(folder: Path) -> None:
+def test_load_gives_manifest_and_arrays(folder: Path) -> None:
     golden = sets.load(folder)
 
     assert (golden.name, golden.config, golden.rows) == ("blender-wrap", "wrap", 28)
@@ -41,7 +41,7 @@ def test_loads_manifest_and_arrays(folder: Path) -> None:
     )
 
 
-def test_the_path_of_the_manifest_will_do(folder: Path) -> None:
+def test_path_of_the_manifest_loads_the_set(folder: Path) -> None:
     assert sets.load(folder).manifest == sets.load(str(folder / "manifest.json")).manifest
 
 
@@ -51,7 +51,7 @@ def test_numpy_reads_the_same(folder: Path) -> None:
             assert (array.dtype, array.tolist()) == (arrays[name].dtype, arrays[name].tolist())
 
 
-def test_ids_of_cases(made: Path) -> None:
+def test_rows_belong_to_cases(made: Path) -> None:
     golden = sets.load(made / "meter-w4")
 
     assert [golden.case(row) for row in range(12)] == [0, 0, 0, 3, 3, 3, 6, 6, 8, 8, 10, 10]
@@ -71,12 +71,12 @@ def test_ids_of_cases(made: Path) -> None:
         pytest.param({"out__odd": np.zeros(28, np.uint8)}, "out.odd: does not match its sha256", id="hash"),
     ],
 )
-def test_other_arrays_are_refused(changes: dict, message: str, folder: Path) -> None:
+def test_different_arrays_are_rejected(changes: dict, message: str, folder: Path) -> None:
     with pytest.raises(Refused, match=message):
         sets.load(with_arrays(folder, **changes))
 
 
-def test_codes_beyond_their_bits_are_refused(folder: Path) -> None:
+def test_codes_beyond_their_bits_are_rejected(folder: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     entry = next(entry for entry in manifest["arrays"] if entry["name"] == "out.odd")
     wide = np.full(28, 2, np.uint8)
@@ -101,10 +101,12 @@ def test_codes_beyond_their_bits_are_refused(folder: Path) -> None:
             "vectors.npz: not a readable .npz",
             id="truncated",
         ),
-        pytest.param(lambda folder: (folder / "manifest.json").write_text("{}"), "no manifest of refemu", id="foreign"),
+        pytest.param(
+            lambda folder: (folder / "manifest.json").write_text("{}"), "not a manifest of refemu", id="foreign"
+        ),
     ],
 )
-def test_broken_sets_are_refused(spoil: Any, message: str, folder: Path) -> None:
+def test_broken_sets_are_rejected(spoil: Any, message: str, folder: Path) -> None:
     spoil(folder)
 
     with pytest.raises(Refused, match=message):
@@ -125,12 +127,12 @@ def test_inputs_of_a_case_are_values(made: Path) -> None:
 @pytest.mark.parametrize(
     ("case", "unit", "message"),
     [
-        (0, fakes.BLENDER, "meter-w4: holds cases of meter, not of blender"),
+        (0, fakes.BLENDER, "meter-w4: must be a set of blender, got one of meter"),
         (4, fakes.METER, "row 4 is inside case 3; give 3"),
         (12, fakes.METER, "row 12 is outside"),
     ],
 )
-def test_no_such_case(case: int, unit: Any, message: str, made: Path) -> None:
+def test_invalid_case_is_rejected(case: int, unit: Any, message: str, made: Path) -> None:
     with pytest.raises(Refused, match=message):
         sets.case_inputs(sets.load(made / "meter-w4"), case, unit)
 
@@ -158,8 +160,8 @@ def test_raw_files_are_little_endian_in_c_order() -> None:
     assert sets._raw({"out.x": lanes}) == {"out.x.bin": bytes([1, 0, 2, 0, 3, 0, 5, 4])}
 
 
-def test_raw_files_say_where_cases_begin(made: Path) -> None:
-    """`in.first` of the one unit is a port; `first` of the other is the reset, which a combinational unit has not."""
+def test_raw_files_mark_first_rows_of_cases(made: Path) -> None:
+    """`in.first` is a port of one unit; `first` is the reset of the other, which a combinational unit lacks."""
     first = np.fromfile(made / "meter-w4" / "bin" / "first.bin", np.uint8)
 
     assert first.tolist() == hexfile.case_starts(sets.load(made / "meter-w4").manifest).tolist()

@@ -1,4 +1,4 @@
-"""A directory is replaced as a whole, or it stays; what refemu did not make is never touched."""
+"""A directory is replaced completely or not at all; files of others are never touched."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ def beside(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.parent.iterdir())
 
 
-def test_writes_and_replaces_the_whole(folder: Path) -> None:
+def test_set_is_written_and_replaced_completely(folder: Path) -> None:
     assert store.read(folder) == OLD
     store.replace(folder, NEW)
 
@@ -47,7 +47,7 @@ def test_an_empty_folder_may_be_filled(tmp_path: Path) -> None:
 
 
 class Full:
-    """A disk that is full, or a user who interrupts, at the nth call."""
+    """A full disk, or an interrupt by the user, at the nth call."""
 
     def __init__(self, real: object, error: BaseException, calls: int) -> None:
         self.real, self.error, self.calls = real, error, calls
@@ -72,7 +72,7 @@ def test_a_full_disk_leaves_the_old_set(calls: int, folder: Path, monkeypatch: p
     assert beside(folder) == ["u-c"]
 
 
-def test_a_full_disk_leaves_nothing_where_nothing_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_no_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = Full(os.fsync, OSError(errno.ENOSPC, "No space left on device"), 2)
     monkeypatch.setattr(store.os, "fsync", lambda number: full(number))
 
@@ -83,7 +83,7 @@ def test_a_full_disk_leaves_nothing_where_nothing_was(tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("calls", [1, 2])
 def test_an_interrupt_leaves_the_old_set(calls: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also between the two renames."""
+    """An interrupt at any call, including one between the two renames."""
     interrupted = Full(Path.rename, KeyboardInterrupt(), calls)
     monkeypatch.setattr(Path, "rename", lambda path, target: interrupted(path, target))
 
@@ -93,7 +93,7 @@ def test_an_interrupt_leaves_the_old_set(calls: int, folder: Path, monkeypatch: 
     assert beside(folder) == ["u-c"]
 
 
-def test_a_kill_between_the_renames_is_made_good_by_the_next_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_run_recovers_from_kill_between_renames(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.rename(folder.with_name(".u-c.old"))
     full = Full(os.fsync, OSError(errno.ENOSPC, "No space left on device"), 1)
     monkeypatch.setattr(store.os, "fsync", lambda number: full(number))
@@ -104,7 +104,7 @@ def test_a_kill_between_the_renames_is_made_good_by_the_next_run(folder: Path, m
     assert beside(folder) == ["u-c"]
 
 
-def test_what_a_kill_after_the_renames_left_is_dropped(folder: Path) -> None:
+def test_next_run_drops_leftovers_after_renames(folder: Path) -> None:
     store.replace(folder.with_name(".u-c.old"), OLD)
     store.replace(folder, NEW)
 
@@ -112,12 +112,12 @@ def test_what_a_kill_after_the_renames_left_is_dropped(folder: Path) -> None:
     assert beside(folder) == ["u-c"]
 
 
-def test_a_folder_of_that_name_with_other_things_is_left_alone(folder: Path) -> None:
+def test_foreign_folder_under_old_name_is_unchanged(folder: Path) -> None:
     other = folder.with_name(".u-c.old")
     other.mkdir()
     (other / "notes.txt").write_text("mine")
 
-    with pytest.raises(Refused, match=r"notes.txt, which refemu did not make"):
+    with pytest.raises(Refused, match=r"notes.txt, which refemu did not write"):
         store.replace(folder, NEW)
     assert (other / "notes.txt").read_text() == "mine"
 
@@ -156,16 +156,16 @@ def plain_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (foreign_file, "holds notes.txt, which refemu did not make"),
-        (foreign_folder, "holds hex/mine/, which"),
-        (no_manifest, "holds hex/gold.mem but no manifest of refemu"),
+        (foreign_file, "has notes.txt, which refemu did not write"),
+        (foreign_folder, "has hex/mine/, which"),
+        (no_manifest, "has hex/gold.mem but no manifest of refemu"),
         (foreign_manifest, "but no manifest of refemu"),
-        (link, "holds vectors.npz, which"),
+        (link, "has vectors.npz, which"),
         (linked_folder, "is not a directory"),
         (plain_file, "is not a directory"),
     ],
 )
-def test_refuses_what_refemu_did_not_make(spoil: object, message: str, folder: Path) -> None:
+def test_folder_with_foreign_files_is_rejected(spoil: object, message: str, folder: Path) -> None:
     spoil(folder)  # type: ignore[operator]
     before = {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
 
@@ -174,14 +174,14 @@ def test_refuses_what_refemu_did_not_make(spoil: object, message: str, folder: P
     assert before == {path: path.read_bytes() for path in folder.parent.rglob("*") if path.is_file()}
 
 
-def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_file_as_parent_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "sets").write_text("a file")
 
     with pytest.raises(Refused, match="cannot be written"):
         store.replace(tmp_path / "sets" / "u-c", NEW)
 
 
-def test_a_half_deleted_set_is_dropped_where_the_new_one_is(folder: Path) -> None:
+def test_half_deleted_set_is_dropped(folder: Path) -> None:
     (folder.with_name(".u-c.old") / "hex").mkdir(parents=True)
     (folder.with_name(".u-c.old") / "hex" / "gold.mem").touch()
     store.replace(folder, NEW)
@@ -190,7 +190,7 @@ def test_a_half_deleted_set_is_dropped_where_the_new_one_is(folder: Path) -> Non
     assert beside(folder) == ["u-c"]
 
 
-def test_a_sweep_takes_what_killed_runs_left_of_any_set_and_nothing_else(folder: Path) -> None:
+def test_sweep_removes_only_leftovers(folder: Path) -> None:
     store.replace(folder.with_name(".v-c.old"), OLD)
     store.replace(folder.with_name(".u-c.old"), OLD)
     for left in (".w-c.new-abcd", ".w-c.gone-abcd/discarded/hex", ".x-c.new-abcd"):
@@ -202,9 +202,7 @@ def test_a_sweep_takes_what_killed_runs_left_of_any_set_and_nothing_else(folder:
     assert store.read(folder) == store.read(folder.with_name("v-c")) == OLD
 
 
-def test_an_old_set_that_cannot_be_deleted_does_not_fail_the_new_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undeletable_old_set_does_not_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -219,8 +217,8 @@ def test_an_old_set_that_cannot_be_deleted_does_not_fail_the_new_one(
 
 
 @pytest.mark.parametrize("name", [".", "..", "/", "sub"])
-def test_a_file_is_no_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither where one stands nor where a name is missing; of several files none is written."""
+def test_folder_in_place_of_file_is_rejected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in place of a file, or a missing name: no file is written."""
     (tmp_path / "work" / "sub").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
     with pytest.raises(Refused, match=rf"^{re.escape(name)}: must be a file, got a folder; nothing was written"):

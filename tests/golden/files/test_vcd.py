@@ -1,4 +1,4 @@
-"""The dump that a foreign reader reads holds the states that were stepped."""
+"""An independent reader finds the stepped states in the dump."""
 
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,13 @@ def read(folder: Path, dump: bytes) -> vcdvcd.VCDVCD:
 
 
 def reference(unit: str, port: Port) -> str:
-    """Name of a port's variable as the reader has it."""
+    """A port's variable in the reader's form."""
     bits = port.bits * port.count
     return f"{unit}.{port.name}" + (f"[{bits - 1}:0]" if bits > 1 else "")
 
 
 def lanes(word: int, port: Port) -> tuple[int, ...]:
-    """A vector taken apart, lane 0 lowest, without the code under test."""
+    """Lanes of a vector, lane 0 lowest, without the code under test."""
     codes = [word // (1 << at * port.bits) % (1 << port.bits) for at in range(port.count)]
     half = 1 << port.bits - 1
     return tuple(code - 2 * half if port.signed and code >= half else code for code in codes)
@@ -41,7 +41,7 @@ def lanes(word: int, port: Port) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(("unit", "name"), FIRST_CONFIGS)
 def test_every_port_of_every_event_reads_back(unit: AnyUnit, name: str, tmp_path: Path) -> None:
-    """One vector a port, of every unit; after the rising edge where there is a clock."""
+    """One vector per port of every unit, after the rising edge if there is a clock."""
     config = Config(**unit.configs[name])
     ports, clocked = unit.ports(config), unit.timing == "event"
     states = states_of(unit, config, one_case(unit, dict(blocks(unit, name)[0].inputs), 0))
@@ -56,8 +56,8 @@ def test_every_port_of_every_event_reads_back(unit: AnyUnit, name: str, tmp_path
     assert dump.count(b"$var ") == len(set(waves.signals)) == len(waves.signals)
 
 
-def test_a_clock_rises_between_the_inputs_and_the_registers_of_an_event(tmp_path: Path) -> None:
-    """Setup before the edge, as of an RTL."""
+def test_clock_rises_between_inputs_and_registers(tmp_path: Path) -> None:
+    """Inputs are set up before the edge, as in RTL."""
     unit = units.find("olive_mac")
     config = Config(**unit.configs[next(iter(unit.configs))])
     ports = unit.ports(config)
@@ -97,7 +97,7 @@ def test_registers_are_vectors_like_the_rtls() -> None:
     assert not [name for name in declared if name.startswith("x_")]
 
 
-def test_same_states_same_bytes_and_no_date() -> None:
+def test_equal_states_give_equal_bytes() -> None:
     unit = units.find("outlier_decoder")
     ports, states = unit.ports(unit.configs["e2m1"]), list(unit.trace(unit.configs["e2m1"], {"code": [5], "bias": [2]}))
 

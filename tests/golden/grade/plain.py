@@ -1,4 +1,4 @@
-"""A set as plain lists, and which rows a device gets wrong: bench and device restated without NumPy."""
+"""A set as plain lists, and the rows that a device gets wrong: testbench and device without NumPy."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 
 Row = dict[str, list[int]]  #: words of an output by lane
-Device = Callable[[list[Row]], list[Row]]  #: the right answers of a case -> what the device gives
+Device = Callable[[list[Row]], list[Row]]  #: the right answers of a case -> the device's answers
 
 
 def committed(name: str) -> Answers:
@@ -19,12 +19,12 @@ def committed(name: str) -> Answers:
 
 
 def rows(answers: Answers, arrays: Mapping[str, Any]) -> list[Row]:
-    """One dictionary a row."""
+    """A dictionary for each row."""
     return [{name: [int(word) for word in arrays[name][row]] for name in arrays} for row in range(answers.rows)]
 
 
 def streams(answers: Answers) -> list[list[int]]:
-    """Rows of each case; of a combinational unit all rows."""
+    """Rows of each case; all rows of a combinational unit."""
     if answers.unit.timing != "event":
         return [list(range(answers.rows))]
     cases: dict[int, list[int]] = {}
@@ -34,7 +34,7 @@ def streams(answers: Answers) -> list[list[int]]:
 
 
 def wrong(answers: Answers, device: Device) -> list[bool]:
-    """Rows in which a bit that counts is not right."""
+    """Rows in which a bit that counts is wrong."""
     right, care = rows(answers, answers.outputs), rows(answers, answers.care)
     outcome = [False] * answers.rows
     for stream in streams(answers):
@@ -49,7 +49,7 @@ def wrong(answers: Answers, device: Device) -> list[bool]:
 
 
 def each(change: Callable[[Row], None]) -> Device:
-    """A device that changes every row by itself."""
+    """A device that changes every row independently."""
 
     def device(case: list[Row]) -> list[Row]:
         for row in case:
@@ -60,7 +60,7 @@ def each(change: Callable[[Row], None]) -> Device:
 
 
 def by_id(faults: Any, answers: Answers) -> dict[str, Fault]:
-    """Faults by their ids, which are unique."""
+    """Faults by their ids, which must be unique."""
     listed = list(faults(answers))
     table = {fault.id: fault for fault in listed}
     assert len(table) == len(listed) and all(fault.says for fault in listed)

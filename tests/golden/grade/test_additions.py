@@ -1,4 +1,4 @@
-"""Few cases that convict what a stimulus lets pass."""
+"""A few cases that detect what a stimulus misses."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def poor() -> Grading:
     return Grading("poor", answers, Pool(fakes.BLENDER, "wrap", 0, 24))
 
 
-def test_what_is_written_closes_the_holes(fake_units: None, tmp_path: Path) -> None:
+def test_written_cases_detect_missed_faults(fake_units: None, tmp_path: Path) -> None:
     first = poor()
     assert not first.grade.passes and first.grade.classes["bits"].missed > 20
 
@@ -35,23 +35,23 @@ def test_what_is_written_closes_the_holes(fake_units: None, tmp_path: Path) -> N
     assert Grading("both", both, first.pool).grade.passes
 
 
-def test_the_set_checks_and_says_where_it_comes_from(fake_units: None, tmp_path: Path) -> None:
+def test_written_set_passes_check_with_its_source(fake_units: None, tmp_path: Path) -> None:
     additions.write(poor(), tmp_path)
     (checked,) = golden.check(tmp_path).sets
 
-    assert checked.how == "hashes only" and "a grading chose these cases" in checked.note
+    assert checked.how == "hashes only" and "chose these cases" in checked.note
     reasons = {entry["why"] for entry in golden.load(tmp_path / "blender-wrap").manifest["cases"]}
-    assert any(reason.startswith("convicts what poor lets pass; from: ") for reason in reasons)
+    assert any(reason.startswith("detects what poor misses; from: ") for reason in reasons)
 
 
-def test_without_a_hole_nothing_is_written(tmp_path: Path) -> None:
+def test_nothing_is_written_without_missed_faults(tmp_path: Path) -> None:
     answers = Pool(fakes.BLENDER, "wrap", 0, 24).answers
 
     assert additions.write(Grading("all", answers, Pool(fakes.BLENDER, "wrap", 0, 24)), tmp_path) is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_others_stays(fake_units: None, tmp_path: Path) -> None:
+def test_foreign_folder_is_unchanged(fake_units: None, tmp_path: Path) -> None:
     (tmp_path / "blender-wrap").mkdir()
     (tmp_path / "blender-wrap" / "mine.txt").write_text("mine")
 
@@ -65,5 +65,5 @@ def test_the_cover_is_small_and_complete() -> None:
 
     assert additions.cover(tells) == [0, 1, 3]
     assert additions.cover(np.zeros((0, 4), np.bool_)) == []
-    with pytest.raises(Refused, match="every fault must be told"):
+    with pytest.raises(Refused, match="some case must detect every fault"):
         additions.cover(np.zeros((1, 4), np.bool_))

@@ -1,4 +1,4 @@
-"""Rows of a set as a bench holds them."""
+"""Rows of a set as a testbench compares them."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def test_rows_are_those_of_the_set(made: Path, blender: Answers) -> None:
     assert set(blender.care["out.odd"].reshape(-1).tolist()) == {1}
 
 
-def test_cases_and_the_rows_before(meter: Answers) -> None:
+def test_cases_and_earlier_rows_are_numbered(meter: Answers) -> None:
     assert meter.cases.tolist()[:6] == [0, 0, 0, 1, 1, 1] and meter.cases.tolist()[6:] == [2, 2, 3, 3, 4, 4]
     assert meter.before.tolist() == [-1, 0, 1, -1, 3, 4, -1, 6, -1, 8, -1, 10]
 
@@ -32,7 +32,7 @@ def test_a_combinational_unit_sees_one_stream(blender: Answers) -> None:
     assert blender.before.tolist() == list(range(-1, blender.rows - 1))
 
 
-def test_answers_that_are_computed_are_those_of_the_set(meter: Answers) -> None:
+def test_computed_answers_equal_the_set(meter: Answers) -> None:
     cases = [block.cases for block in meter.blocks]
     computed = answers_of.of_cases(fakes.METER, meter.config, cases)
 
@@ -48,7 +48,7 @@ def test_stimulus_of_a_row_begins_with_its_case(made: Path, meter: Answers) -> N
         meter.stimulus(12)
 
 
-def test_lanes_of_a_stimulus_stand_in_one_word_list() -> None:
+def test_stimulus_lists_words_of_all_lanes() -> None:
     assert answers_of._hex(np.array([[1, 255], [2, 0]], np.uint8)) == ["0x1 0xff", "0x2 0x0"]
 
 

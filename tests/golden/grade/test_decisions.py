@@ -1,4 +1,4 @@
-"""Each configuration under other decisions, once, alone and in pairs."""
+"""Variants of decisions: each configuration once, alone and in pairs."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ def test_variants_alone() -> None:
     )
 
 
-def test_pairs_are_of_different_decisions_and_each_configuration_stands_once() -> None:
+def test_pairs_have_different_decisions() -> None:
     def refused(config: Config) -> Config:
         raise Refused("cannot be")
 

@@ -1,4 +1,4 @@
-"""Devices that run: other inputs, other parameters, no reset, and refusals."""
+"""Devices that run: changed inputs and parameters, no reset, and invalid cases."""
 
 import dataclasses
 from typing import Any
@@ -16,7 +16,7 @@ from tests.golden import fakes
 
 
 def picky(first: Any, second: Any, *, overflow: str) -> fakes.Blend:
-    """`blend`, that takes no 3."""
+    """`blend`, for which 3 is invalid."""
     if np.any(np.asarray(first) == 3):
         raise Refused("blender: first must not be 3")
     return fakes.blend(first, second, overflow=overflow)
@@ -27,7 +27,7 @@ def test_the_unit_itself_is_right_everywhere(blender: Answers, meter: Answers) -
         assert not device.wrong(answers, right(answers.unit, answers.config)).any()
 
 
-def test_another_parameter_is_wrong_where_it_shows(blender: Answers) -> None:
+def test_changed_parameter_differs_where_observable(blender: Answers) -> None:
     wrong = device.wrong(blender, right(blender.unit, Config(overflow="saturate")))
     wanted: list[bool] = []
     for block in blender.blocks:
@@ -38,7 +38,7 @@ def test_another_parameter_is_wrong_where_it_shows(blender: Answers) -> None:
     assert wrong.tolist() == wanted and any(wanted)
 
 
-def test_a_meter_without_reset_goes_on_adding(meter: Answers) -> None:
+def test_meter_without_reset_keeps_adding(meter: Answers) -> None:
     total, wrong = 0, []
     for block in meter.blocks:
         for adds, clears in zip(block.cases.inputs["add"], block.cases.inputs["clear"], strict=True):
@@ -50,7 +50,7 @@ def test_a_meter_without_reset_goes_on_adding(meter: Answers) -> None:
     assert device.kept(meter).tolist() == wrong and any(wrong) and not all(wrong)
 
 
-def test_cases_that_a_device_refuses_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_cases_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fakes, "picky", picky, raising=False)
     unit = dataclasses.replace(fakes.BLENDER, compiled_run="tests.golden.fakes:picky", run=picky, mark=None)
     inputs = {"first": np.array([1, 2, 4, 5, 15]), "second": np.array([1, 1, 1, 1, 7])}
@@ -70,7 +70,7 @@ def test_cases_that_a_device_refuses_say_nothing(monkeypatch: pytest.MonkeyPatch
         device.wrong(answers, right(answers.unit, answers.config), lambda seen, before: seen | {"first": np.full(5, 3)})
 
 
-def test_halving_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_halving_of_invalid_cases_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fakes, "picky", picky, raising=False)
     calls: list[int] = []
     unit = dataclasses.replace(fakes.BLENDER, compiled_run="tests.golden.fakes:counted", run=picky, mark=None)

@@ -1,4 +1,4 @@
-"""From files: sets, stimuli of one's own, and what is wrong with them."""
+"""Coverage from files: sets, users' stimuli, and errors in them."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def test_a_set_is_graded_with_its_own_answers(made: Path) -> None:
     assert grade.classes["order"].detected == 4
 
 
-def test_a_stimulus_that_is_the_sets_has_the_sets_grade(made: Path, tmp_path: Path) -> None:
+def test_stimulus_of_a_set_has_its_grade(made: Path, tmp_path: Path) -> None:
     loaded = golden.load(made / "meter-w4")
     first = np.zeros(12, np.uint8)
     first[[0, 3, 6, 8, 10]] = 1
@@ -37,7 +37,7 @@ def test_a_stimulus_that_is_the_sets_has_the_sets_grade(made: Path, tmp_path: Pa
     assert entry.grade_stimulus(one_case, "meter", pool=12).classes["reset"].detected == 0
 
 
-def test_a_poor_stimulus_is_closed_by_what_it_misses(made: Path, tmp_path: Path) -> None:
+def test_missing_cases_complete_a_poor_stimulus(made: Path, tmp_path: Path) -> None:
     poor = stimulus(tmp_path / "poor.npz", in_first=[1, 2], in_second=np.array([1, 255], np.uint8) & 15)
     grade = entry.grade_stimulus(poor, "blender", "wrap", pool=24, missing=tmp_path / "more")
 
@@ -54,8 +54,8 @@ def test_a_poor_stimulus_is_closed_by_what_it_misses(made: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"in_add": [1]}, r"inputs of meter are missing: in\.clear; it has in\.add$"),
-        ({"out_add": [1]}, r"inputs of meter are missing: in\.add, in\.clear; it has none$"),
+        ({"in_add": [1]}, r"must have all inputs of meter, got in\.add; add in\.clear$"),
+        ({"out_add": [1]}, r"must have all inputs of meter, got none; add in\.add, in\.clear$"),
         ({"in_add": [1, 2], "in_clear": [1]}, r"in\.clear must have 2 rows, got 1$"),
         ({"in_add": np.zeros(0, np.uint8), "in_clear": np.zeros(0, np.uint8)}, r"in\.add must have 1 rows, got 0$"),
         ({"in_add": [[1]], "in_clear": [1]}, r"in\.add must have shape \(rows\), got \(1, 1\)$"),
@@ -64,14 +64,12 @@ def test_a_poor_stimulus_is_closed_by_what_it_misses(made: Path, tmp_path: Path)
         ({"in_add": [1, 2], "in_clear": [1, 0], "first": [1]}, r"first must have shape \(2,\)"),
     ],
 )
-def test_a_stimulus_that_cannot_be_is_refused(
-    arrays: dict[str, Any], message: str, fake_units: None, tmp_path: Path
-) -> None:
+def test_invalid_stimulus_is_rejected(arrays: dict[str, Any], message: str, fake_units: None, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=message):
         entry.grade_stimulus(stimulus(tmp_path / "mine.npz", **arrays), "meter")
 
 
-def test_a_file_that_is_none_is_refused(fake_units: None, tmp_path: Path) -> None:
+def test_invalid_file_is_rejected(fake_units: None, tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 no more")
 
     with pytest.raises(Refused):

@@ -1,4 +1,4 @@
-"""Verdicts: convicted, hole, undecided, raised; each seen for a fault planted for it."""
+"""Results: detected, missed, equivalent and untested, each for a fault planted for it."""
 
 import sys
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.golden import fakes
 
 
 def planted(stimulus: Answers) -> Iterator[Fault]:
-    """One of each verdict: by whether it is asked about the stimulus or the pool."""
+    """A fault with each result, which depends on whether it runs on the stimulus or the pool."""
 
     def of(first: bool, other: bool) -> Fault:
         def wrong(answers: Answers) -> np.ndarray:
@@ -37,7 +37,7 @@ def planted(stimulus: Answers) -> Iterator[Fault]:
     yield from (Fault("raised", "planted", program=refuses), Fault("elsewhere", "planted", program=refuses_others))
 
 
-def test_every_verdict(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_result_occurs(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grading, "LIBRARY", {**grading.LIBRARY, "order": planted})
     pool = Pool(fakes.METER, "w4", 0, 12)
     result = Grading("meter", meter, pool, ["order"])
@@ -49,18 +49,18 @@ def test_every_verdict(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     assert missed_fault.reason == f"1 of {pool.rows} other rows tell" and len(result.telling) == 1
     assert undecided.outcome == "undecided" and undecided.reason == f"none of {pool.rows} other rows tells"
     assert raised.outcome == "raised" and raised.reason == "takes nothing"
-    assert elsewhere.outcome == "undecided" and elsewhere.reason.startswith(f"the device takes none of {pool.rows}")
+    assert elsewhere.outcome == "undecided" and elsewhere.reason.startswith(f"all {pool.rows} other rows are invalid")
     assert not result.grade.passes
 
 
-def test_the_quick_classes_by_default_and_classes_in_its_order(meter: Answers) -> None:
+def test_quick_classes_are_the_default(meter: Answers) -> None:
     pool = Pool(fakes.METER, "w4", 0, 12)
 
     assert list(Grading("meter", meter, pool).grade.classes) == list(QUICK)
     assert list(Grading("meter", meter, pool, ["words", "bits"]).grade.classes) == ["bits", "words"]
 
 
-def test_an_unknown_class_is_refused_with_the_nearest(meter: Answers) -> None:
+def test_unknown_class_is_rejected_with_the_nearest(meter: Answers) -> None:
     with pytest.raises(Refused, match="unknown fault class 'bit'; did you mean 'bits'"):
         Grading("meter", meter, Pool(fakes.METER, "w4", 0, 12), ["bit"])
 
@@ -91,7 +91,7 @@ def test_registers_toggle_like_outputs() -> None:
     assert table["st.p"]["1"] == sum(int(word).bit_count() for word in np.bitwise_or.reduce(held, axis=0))
 
 
-def test_rows_that_tell_a_decision_and_rows_with_flags() -> None:
+def test_rows_of_decisions_and_flags_are_counted() -> None:
     unit = units.find("olive_pe8")
     config = unit.configs["wrap"]
     answers = of_cases(unit, config, [case for kind in ("paper", "edge") for case in unit.cases(config, kind, 0)])
@@ -103,7 +103,7 @@ def test_rows_that_tell_a_decision_and_rows_with_flags() -> None:
     assert grade.flags == {"OVERFLOW": int(np.count_nonzero(flags & 1 << unit.flags["OVERFLOW"].bit))}
 
 
-def test_flags_that_are_seen_together() -> None:
+def test_pairs_of_flags_are_counted() -> None:
     unit = units.find("ovp_encoder")
     config = unit.configs["int4"]
     answers = of_cases(unit, config, unit.cases(config, "edge", 0))
@@ -116,7 +116,7 @@ def test_flags_that_are_seen_together() -> None:
     assert len(flags) == len(unit.flags) * (len(unit.flags) + 1) // 2
 
 
-def test_all_mutants_or_a_sample(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_selects_all_mutants(meter: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
     def faults(stimulus: Answers, sample: int = 300) -> Iterator[Fault]:

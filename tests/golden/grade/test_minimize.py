@@ -1,4 +1,4 @@
-"""Few cases that convict what all of them convict."""
+"""A few cases with the coverage of all."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def detected(path: Path) -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["bfp_accumulator", "orizuru"])
-def test_the_subset_convicts_every_fault_that_the_whole_convicts(name: str, tmp_path: Path) -> None:
+def test_subset_has_coverage_of_all_cases(name: str, tmp_path: Path) -> None:
     config = next(iter(units.find(name).configs))
     kinds = ["paper", "edge", "random"]
     golden.generate(tmp_path / "all", units=[f"{name}:{config}"], kinds=kinds)
@@ -31,22 +31,22 @@ def test_the_subset_convicts_every_fault_that_the_whole_convicts(name: str, tmp_
     assert detected(tmp_path / "few" / f"{name}-{config}") >= detected(tmp_path / "all" / f"{name}-{config}")
     assert few.rows < few.rows_of_all / 5 and few.path == str(tmp_path / "few" / f"{name}-{config}")
     report = golden.check(tmp_path / "few")
-    assert report.equal and "a grading chose these cases" in report.sets[0].note
+    assert report.equal and "`refemu grade` chose these cases" in report.sets[0].note
 
 
-def test_cases_are_kept_where_nothing_is_convicted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cases_remain_if_nothing_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = units.find("outlier_decoder")
     cases, _ = collect(unit, "e2m1", ["edge"], 0, ())
     monkeypatch.setattr(minimize, "_faults", lambda answers: [])
     assert minimize.subset(unit, unit.configs["e2m1"], cases) == cases
 
 
-def test_neighbours_of_a_lost_fault() -> None:
+def test_lost_fault_adds_neighbours() -> None:
     assert minimize._neighbours(np.array([2, 5]), {2, 5}, 9) == {1, 2}
     assert minimize._neighbours(np.array([2, 5]), {1, 2}, 9) == {4, 5}
     assert minimize._neighbours(np.array([0]), {0}, 9) == {1}
 
 
-def test_cases_of_a_model_are_not_drawn(tmp_path: Path) -> None:
+def test_model_cases_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="kinds must be one of"):
         golden.generate_minimal(tmp_path, ["olive_mac"], ["model"])

@@ -1,4 +1,4 @@
-"""Mutants of readable units: told by sets, stopped where they do not end, gone afterwards."""
+"""Mutants of readable units: detected by sets, stopped if endless, removed afterwards."""
 
 import re
 import sys
@@ -27,7 +27,7 @@ def of_set(name: str) -> Answers:
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """No mutant stays in the process."""
+    """Require that no mutant remains in the process."""
     modules, unit = dict(sys.modules), units.find("olive_mac")
     yield
     assert {name: module for name, module in sys.modules.items() if name in modules} == modules
@@ -35,7 +35,7 @@ def as_before() -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_mutants_of_a_unit_are_told_or_cannot_run() -> None:
+def test_mutants_are_detected_or_untested() -> None:
     answers = of_set("bfp_accumulator-paper")
     faults = list(model.faults(answers, sample=40))
     outcomes: dict[str, str] = {}
@@ -50,8 +50,8 @@ def test_mutants_of_a_unit_are_told_or_cannot_run() -> None:
     assert all(re.match(r"bfp_accumulator\.py:[0-9]+: .* is .*", fault.says) for fault in faults)
 
 
-def test_a_wrong_row_is_one_that_differs() -> None:
-    """`shift` one too large, by hand."""
+def test_wrong_rows_of_a_mutant_differ() -> None:
+    """`shift` is one too large, computed by hand."""
     answers = of_set("concat-a4")
     fault = next(each for each in model.faults(answers) if "shift" in each.id)
     wrong = fault.wrong(answers)
@@ -59,7 +59,7 @@ def test_a_wrong_row_is_one_that_differs() -> None:
     assert 0 < np.count_nonzero(wrong) < answers.rows
 
 
-def test_the_right_unit_is_wrong_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_right_unit_differs_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = of_set("olive_mac-wrap")
     (path,) = reimport.sources(answers.unit)
     with reimport.mutated(answers.unit, path, compile(path.read_text(), str(path), "exec")) as unit:
@@ -88,7 +88,7 @@ def test_descriptors_flags_and_masks_are_not_changed() -> None:
 
 
 @pytest.mark.long
-def test_a_poor_stimulus_lets_more_mutants_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_poor_stimulus_misses_more_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
     library = {**grading.LIBRARY, "model": partial(model.faults, sample=40)}
     monkeypatch.setattr(grading, "LIBRARY", library)
     whole = of_set("bfp_accumulator-paper")
@@ -99,8 +99,8 @@ def test_a_poor_stimulus_lets_more_mutants_pass(monkeypatch: pytest.MonkeyPatch)
     assert good.missed == 0 and bad.missed > 3 and good.faults == bad.faults
 
 
-def test_what_functions_remember_hides_no_line() -> None:
-    """`fdgf.passes` remembers its answers: a second run of the same cases would not come by its lines."""
+def test_caches_hide_no_line() -> None:
+    """`fdgf.passes` caches its answers, so a second run of the same cases would not reach its lines."""
     unit = units.find("fdgf")
     config = unit.configs["small"]
     blocks = list(unit.cases(config, "paper", 0))

@@ -1,4 +1,4 @@
-"""Small changes of a source, wherever something wrong could stand."""
+"""Small changes of a source, in every possible place."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def changes(source: str) -> set[tuple[str, str, str]]:
 
 
 def test_every_place_is_changed_in_every_way() -> None:
-    """But for types, messages, docstrings and what is imported."""
+    """Types, messages, docstrings and imports are not changed."""
     assert changes(SOURCE) == {
         ("default", "False", "True"),
         ("default", "None", "1"),

@@ -1,10 +1,10 @@
-"""Rows beside a set: every kind, other seeds, as many as were asked for."""
+"""Rows outside a set: every kind, other seeds, the requested number."""
 
 from refemu.golden.grade.pool import Pool
 from tests.golden import fakes
 
 
-def test_rows_are_of_every_kind_and_of_other_seeds() -> None:
+def test_rows_have_every_kind_and_other_seeds() -> None:
     pool = Pool(fakes.BLENDER, "wrap", seed=4, least=60)
     kinds = [block.cases.kind for block in pool.answers.blocks]
 
@@ -14,7 +14,7 @@ def test_rows_are_of_every_kind_and_of_other_seeds() -> None:
     assert drawn.tolist() == wanted.tolist() and len(drawn) == 72
 
 
-def test_no_row_is_computed_before_a_fault_needs_it() -> None:
+def test_rows_are_computed_on_demand() -> None:
     pool = Pool(fakes.METER, "w4", seed=0, least=12)
 
     assert pool.rows == 0

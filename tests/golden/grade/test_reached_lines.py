@@ -37,13 +37,13 @@ def f(x, y=(
 """
 
 
-def test_every_line_of_a_body_belongs_to_one_statement(tmp_path: Path) -> None:
+def test_every_line_belongs_to_one_statement(tmp_path: Path) -> None:
     path = tmp_path / "source.py"
     path.write_text(SOURCE)
     ranges = reached_lines.statements(path)
 
     lines = SOURCE.splitlines()
-    assert not {1, 4, 5} & set(ranges)  # an import runs them
+    assert not {1, 4, 5} & set(ranges)  # run by an import
     shown = {lines[each.start - 1].strip(): len(each) for each in ranges.values()}
     assert shown["if ("] == 3 and shown["return -x"] == 1 and shown["x += ("] == 3 and shown["y = 2"] == 1
     assert shown["for i in range(x):"] == 1 and shown["x = 1"] == 1
@@ -61,7 +61,7 @@ def stimulus(*pairs: int) -> Answers:
     return answers_of.of_cases(unit, unit.config("int4"), [Cases("edge", "some pairs", inputs)])
 
 
-def test_lines_are_those_that_the_stimulus_reaches() -> None:
+def test_traced_lines_are_reached_by_stimulus() -> None:
     (file,) = reimport.sources(units.find("ovp_decoder"))
     every, zero = (reached_lines.executed(stimulus(*pairs), (file,), answered) for pairs in (range(256), (0x11,)))
 

@@ -1,4 +1,4 @@
-"""A unit with other code in one module is there for a while, and the right one afterwards."""
+"""A unit with other code in one module exists in a block, and the right one afterwards."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from refemu.golden.grade import reimport
 
 
 @pytest.mark.parametrize("name", ["outlier_decoder", "orizuru"], ids=["a module", "a module of a package"])
-def test_the_changed_module_runs_and_the_right_one_comes_back(name: str) -> None:
+def test_changed_module_runs_and_is_restored(name: str) -> None:
     right = units.find(name)
     home = sys.modules[right.unit_class.__module__]
     path = Path(str(home.__file__))
@@ -24,7 +24,7 @@ def test_the_changed_module_runs_and_the_right_one_comes_back(name: str) -> None
     assert units.find(name) is right and sys.modules[home.__name__] is home and not hasattr(home, "SEEN")
 
 
-def test_the_right_module_comes_back_when_the_other_one_fails() -> None:
+def test_module_is_restored_after_an_error() -> None:
     right = units.find("outlier_decoder")
     home = sys.modules[right.unit_class.__module__]
     path = Path(str(home.__file__))
@@ -34,8 +34,8 @@ def test_the_right_module_comes_back_when_the_other_one_fails() -> None:
     assert sys.modules[home.__name__] is home
 
 
-def test_a_unit_without_a_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_without_a_file_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     right = units.find("outlier_decoder")
     monkeypatch.setattr(units, "module", lambda unit: ModuleType("notebook"))
-    with pytest.raises(Refused, match="class model changes sources, and module notebook has no file"):
+    with pytest.raises(Refused, match="class model changes sources, but module notebook has no file"):
         reimport.sources(right)

@@ -1,4 +1,4 @@
-"""Parts of a stimulus: few cases first, every row once, no more values than stated."""
+"""Parts of a stimulus: few cases first, every row once, at most the stated number of values."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from refemu.golden.grade import slices
 from tests.golden.grade import plain
 
 
-def test_few_cases_come_first_and_all_rows_of_a_small_set_are_tried() -> None:
+def test_small_parts_come_first() -> None:
     answers = plain.committed("flint_decoder-flint4")
     pieces = list(slices.parts(answers))
 
@@ -18,7 +18,7 @@ def test_few_cases_come_first_and_all_rows_of_a_small_set_are_tried() -> None:
     assert joined.tolist() == answers.outputs["out.exponent"][:, 0].tolist()
 
 
-def test_no_more_values_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_have_limited_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """A case counts as WIDE values at most."""
     answers = plain.committed("olive_mac-wrap")
     monkeypatch.setattr(slices, "MOST", 600)

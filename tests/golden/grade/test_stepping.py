@@ -1,4 +1,4 @@
-"""Readable units with registers tampered with: which fields last, and what a changed one does to the outputs."""
+"""Readable units with changed registers: fields that outlast events, and effects on outputs."""
 
 import dataclasses
 
@@ -20,15 +20,15 @@ from tests.golden.grade import plain
         ("bfp_accumulator-paper", {"acc": True, "flags": True}),
     ],
 )
-def test_fields_that_outlast_an_event(name: str, registers: dict[str, bool]) -> None:
+def test_fields_outlasting_events_are_found(name: str, registers: dict[str, bool]) -> None:
     assert dict(stepping.registers(plain.committed(name))) == registers
 
 
-def test_a_fake_that_cannot_be_stepped_has_none(blender: Answers) -> None:
+def test_unsteppable_fake_has_no_fields(blender: Answers) -> None:
     assert stepping.registers(blender) == {}
 
 
-def test_a_unit_that_nobody_tampers_with_is_right() -> None:
+def test_unchanged_unit_is_right() -> None:
     for name in ("olive_mac-wrap", "olive_edp-int8_int8", "fdgf-small"):
         answers = plain.committed(name)
         assert not stepping.wrong(
@@ -36,14 +36,14 @@ def test_a_unit_that_nobody_tampers_with_is_right() -> None:
         ).any()
 
 
-def test_an_accumulator_that_keeps_one_more_is_wrong_from_the_next_sum_on() -> None:
+def test_changed_accumulator_is_wrong_afterwards() -> None:
     answers = plain.committed("olive_mac-wrap")
     wrong = stepping.wrong(answers, Tampering(hold=lambda state: dataclasses.replace(state, acc=state.acc ^ 1)))
 
-    assert wrong[0]  # and no row after the first part of the stimulus is looked at
+    assert wrong[0]  # no row after the first part of the stimulus is examined
 
 
-def test_what_the_wrong_device_raises_is_a_refusal() -> None:
+def test_error_of_a_device_is_rejected() -> None:
     answers = plain.committed("olive_mac-wrap")
     with pytest.raises(Refused, match="ValueError"):
         stepping.wrong(answers, Tampering(hold=lambda state: dataclasses.replace(state, acc="none")))

@@ -1,4 +1,4 @@
-"""A limit on the time of a block that runs wrong programs."""
+"""A time limit for a block that runs mutants."""
 
 import gc
 import signal
@@ -13,7 +13,7 @@ from refemu.golden.grade.time_limit import StoppedAfter
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """The user's interrupt is heard behind every block; a process in the background of a shell begins without that."""
+    """The user's interrupt works after every block, although a shell's background process starts without it."""
     started = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -22,7 +22,7 @@ def as_before() -> Iterator[None]:
     signal.signal(signal.SIGINT, started)
 
 
-def test_a_mutant_that_does_not_end_is_stopped() -> None:
+def test_endless_mutant_is_stopped() -> None:
     start = time.monotonic()
     with pytest.raises(Refused, match=r"took more than 0\.2 s"), StoppedAfter(0.2):
         while True:
@@ -30,8 +30,8 @@ def test_a_mutant_that_does_not_end_is_stopped() -> None:
     assert time.monotonic() - start < 10
 
 
-def test_a_mutant_is_stopped_in_the_background_of_a_shell() -> None:
-    """Where SIGINT is ignored, as after `command &` in a script."""
+def test_endless_mutant_is_stopped_in_the_background() -> None:
+    """SIGINT is ignored, as after `command &` in a script."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(Refused, match="took more than"), StoppedAfter(0.2):
@@ -47,7 +47,7 @@ def test_an_interrupt_of_the_user_passes() -> None:
         raise KeyboardInterrupt
 
 
-def test_a_program_that_catches_the_interrupt_is_stopped_by_the_next() -> None:
+def test_second_interrupt_stops_a_catching_mutant() -> None:
     def stubborn() -> None:
         for _ in range(3):
             try:
@@ -72,8 +72,8 @@ def collected(phase: str, info: object) -> None:
     wait(0.03)
 
 
-def test_an_interrupt_is_not_lost_in_a_callback_of_the_garbage_collector() -> None:
-    """What a callback raises is printed as ignored: under pytest, a warning, and so a failure."""
+def test_interrupt_survives_garbage_collection() -> None:
+    """An exception in a callback is printed as ignored: a warning, which fails the test under pytest."""
     gc.callbacks.append(collected)
     try:
         with pytest.raises(Refused, match="took more than"), StoppedAfter(0.01):
@@ -84,16 +84,16 @@ def test_an_interrupt_is_not_lost_in_a_callback_of_the_garbage_collector() -> No
         gc.callbacks.remove(collected)
 
 
-def test_a_block_that_ends_when_its_time_is_over_has_its_result() -> None:
+def test_block_ending_at_limit_has_its_result() -> None:
     limit = StoppedAfter(60)
     with limit:
         limit.thread.join(0.0)
-        limit.late.set()  # as where the thread runs between the last statement and the end of the block
+        limit.late.set()  # as if the thread ran between the last statement and the end of the block
         limit.ended.set()
         done = True
     assert done
 
 
-def test_other_errors_of_a_late_block_are_its_own() -> None:
+def test_other_errors_of_late_block_are_raised() -> None:
     with pytest.raises(ZeroDivisionError), StoppedAfter(60):
         raise ZeroDivisionError

@@ -18,7 +18,7 @@ GENERATOR = {"paper": {"function": "f", "seed": 0}}
 
 
 class Rule(StrEnum):
-    """A parameter that a unit of one's own may have as an enum."""
+    """An enum, which a user's unit may have as a parameter."""
 
     HALF_EVEN = "half_even"
 
@@ -27,14 +27,14 @@ def built(kind: str = "paper", unit: object = fakes.BLENDER, config: str = "wrap
     return build.build(unit, config, unit.cases(unit.configs[config], kind, 0), generator=GENERATOR)  # type: ignore[attr-defined]
 
 
-def test_arrays_in_the_order_of_the_ports() -> None:
+def test_arrays_are_in_order_of_ports() -> None:
     manifest, arrays = built()
 
     assert list(arrays) == ["in.first", "in.second", "out.both", "out.ratio", "out.ratio.care", "out.odd", "flags"]
     assert list(arrays) == [entry["name"] for entry in manifest["arrays"]]
 
 
-def test_entries_of_arrays() -> None:
+def test_array_entries_describe_their_ports() -> None:
     manifest, arrays = built()
     both = next(entry for entry in manifest["arrays"] if entry["name"] == "out.both")
     roles = [entry["role"] for entry in manifest["arrays"]]
@@ -79,15 +79,15 @@ def test_cases_cover_the_rows() -> None:
     )
 
 
-def test_event_cases_begin_with_a_telling_row() -> None:
-    """The first case of the fake begins with an event of zeros and is rotated behind the second."""
+def test_first_case_detects_an_absent_device() -> None:
+    """The fake's first case begins with an event of zeros, so rotation puts it after the second."""
     _, arrays = built(unit=fakes.METER, config="w4")
 
     assert arrays["in.add"].tolist() == [5, 1, 2, 0, 3, 7]
     assert arrays["st.total"].tolist() == [5, 0, 2, 0, 3, 10]
 
 
-def test_decisions_and_sources_are_kept() -> None:
+def test_decisions_and_sources_are_in_the_manifest() -> None:
     cases = Cases(
         "edge", "why", {"first": np.array([5]), "second": np.array([1])}, "D-fake-1", {"layer": 3, "peak": 0.5}
     )
@@ -107,7 +107,7 @@ def test_decisions_and_sources_are_kept() -> None:
     ]
 
 
-def test_a_mask_of_one_block_is_all_ones_in_the_others() -> None:
+def test_mask_is_all_ones_in_other_blocks() -> None:
     half = dataclasses.replace(
         fakes.BLENDER,
         care=lambda config, inputs, result: {"out.ratio": np.zeros(2, bool)} if len(inputs["first"]) == 2 else {},
@@ -126,21 +126,23 @@ def test_a_mask_of_one_block_is_all_ones_in_the_others() -> None:
     [
         pytest.param(
             Ports((Port("first", 4), Port("second", 4)), (Port("wire", 5),)),
-            "'wire' is a keyword of SystemVerilog",
+            "a port name must not be a keyword of SystemVerilog, got 'wire'",
             id="keyword",
         ),
         pytest.param(
-            Ports((Port("first", 4), Port("second", 4)), (Port("first", 5),)), "'first' is there twice", id="twice"
+            Ports((Port("first", 4), Port("second", 4)), (Port("first", 5),)),
+            "port names must differ, got 'first' twice",
+            id="twice",
         ),
     ],
 )
 def test_port_names_are_checked(ports: Ports, message: str) -> None:
-    with pytest.raises(Refused, match=f"blender: port name {message}"):
+    with pytest.raises(Refused, match=f"blender: {message}"):
         built(unit=dataclasses.replace(fakes.BLENDER, ports=lambda config: ports))
 
 
-def test_formats_are_spelled_out_in_the_configuration() -> None:
-    """Also where a configuration has only their name."""
+def test_configuration_describes_formats_in_full() -> None:
+    """A configuration may have only their name."""
     manifest, _ = built("edge", units.find("ovp_encoder"), "int8_repo")
 
     assert manifest["config"] == {
@@ -171,5 +173,5 @@ def test_formats_are_spelled_out_in_the_configuration() -> None:
         pytest.param(Rule("half_even"), "half_even", id="enum"),
     ],
 )
-def test_parameters(value: object, expected: object) -> None:
+def test_parameters_become_plain_values(value: object, expected: object) -> None:
     assert build.expanded(value) == expected

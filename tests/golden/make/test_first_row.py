@@ -1,4 +1,4 @@
-"""Row 0 is never one that an empty simulation passes."""
+"""An empty simulation never passes row 0."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -24,15 +24,15 @@ def led(*blocks: rows.Block) -> Sequence[tuple[str, list[int]]]:
     return [(one.cases.why, one.arrays["in.first"][:, 0].tolist()) for one in found]
 
 
-def test_a_telling_start_stays() -> None:
+def test_detecting_first_case_is_unchanged() -> None:
     assert led(block("a", (5, 1), (0, 0)), block("b", (1, 1))) == [("a", [5, 0]), ("b", [1])]
 
 
-def test_a_block_is_rotated_to_a_telling_case() -> None:
+def test_block_is_rotated_to_a_detecting_case() -> None:
     assert led(block("a", (0, 0), (5, 1), (6, 1))) == [("a", [5, 6, 0])]
 
 
-def test_the_first_block_with_a_telling_case_comes_first() -> None:
+def test_block_with_a_detecting_case_comes_first() -> None:
     assert led(block("a", (0, 0), (0, 0)), block("b", (3, 1)), block("c", (1, 1))) == [
         ("b", [3]),
         ("a", [0, 0]),
@@ -40,23 +40,23 @@ def test_the_first_block_with_a_telling_case_comes_first() -> None:
     ]
 
 
-def test_the_twin_says_what_zeros_give_where_it_gave_the_blocks() -> None:
-    """A shard of a campaign has no use for the readable unit, which may take a tenth of a second for a row."""
+def test_compiled_blocks_compute_zeros_compiled() -> None:
+    """A campaign's shard avoids the readable unit, which may take a tenth of a second a row."""
     unit = dataclasses.replace(fakes.BLENDER, run=lambda **ports: pytest.fail("the readable unit ran"))
     (found,) = rows.led(unit, WRAP, [block("a", (0, 0), (5, 1))], compiled_from=1)
 
     assert found.arrays["in.first"][:, 0].tolist() == [5, 0]
 
 
-def test_a_case_of_another_kind_goes_before_blocks_without_any() -> None:
+def test_case_of_another_kind_is_prepended() -> None:
     (why, first), rest = led(block("a", (0, 0)))
 
     assert why == "a worked example; here because a set must not begin with a row that an empty simulation passes"
     assert (first, rest) == ([5], ("a", [0]))
 
 
-def test_an_answer_like_that_to_zeros_is_not_telling() -> None:
-    """`odd` inverted is 1 for zeros, too: only another answer tells."""
+def test_answer_equal_to_zeros_detects_nothing() -> None:
+    """`odd` inverted is 1 for zeros too, so only a different answer detects an absent device."""
     inverted = dataclasses.replace(
         fakes.BLENDER,
         run=lambda **ports: dataclasses.replace(
@@ -68,7 +68,7 @@ def test_an_answer_like_that_to_zeros_is_not_telling() -> None:
     )
     cases = Cases("edge", "a", {"first": np.array([2, 4]), "second": np.array([1, 1])})
 
-    with pytest.raises(Refused, match="blender: no case tells a working device from an absent one"):
+    with pytest.raises(Refused, match="blender: no case distinguishes a working device from an absent one"):
         rows.led(
             dataclasses.replace(inverted, cases=lambda config, kind, seed: [dataclasses.replace(cases, kind=kind)]),
             WRAP,
@@ -76,12 +76,12 @@ def test_an_answer_like_that_to_zeros_is_not_telling() -> None:
         )
 
 
-def test_no_cases_are_refused() -> None:
-    with pytest.raises(Refused, match="blender: no cases of the wanted kinds"):
+def test_missing_cases_are_rejected() -> None:
+    with pytest.raises(Refused, match="blender: must have cases of the wanted kinds, got none"):
         rows.led(fakes.BLENDER, WRAP, [])
 
 
-def test_a_unit_that_refuses_zeros_needs_only_an_answer() -> None:
+def test_unit_rejecting_zeros_needs_only_an_answer() -> None:
     def picky(**ports: object) -> object:
         if not np.all(ports["first"]):
             raise Refused("zero")

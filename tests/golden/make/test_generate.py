@@ -1,4 +1,4 @@
-"""The same bits again and again: from the command, and from the manifest."""
+"""Reproducible bits, from the command and from the manifest."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_one_set_per_unit_and_configuration(fake_units: None, tmp_path: Path) -> None:
+def test_each_configuration_has_one_set(fake_units: None, tmp_path: Path) -> None:
     made = golden.generate(tmp_path, kinds=["paper", "random", "edge"])
 
     assert [one.name for one in made] == ["blender-wrap", "blender-saturate", "meter-w4"]
@@ -32,7 +32,7 @@ def test_one_set_per_unit_and_configuration(fake_units: None, tmp_path: Path) ->
     assert {"cases.txt", "manifest.json", "vectors.npz"} == set(files(tmp_path / "blender-wrap"))
 
 
-def test_kinds_in_their_order_whatever_was_asked(fake_units: None, tmp_path: Path) -> None:
+def test_kinds_are_in_fixed_order(fake_units: None, tmp_path: Path) -> None:
     golden.generate(tmp_path / "a", kinds=["random", "paper"])
     golden.generate(tmp_path / "b", kinds=["paper", "random", "paper"])
 
@@ -52,13 +52,13 @@ def test_generator_says_what_makes_each_kind(made: Path) -> None:
     }
 
 
-def test_twice_the_same_bytes(made: Path, tmp_path: Path) -> None:
+def test_generation_is_reproducible(made: Path, tmp_path: Path) -> None:
     golden.generate(tmp_path / "again", kinds=["paper", "edge", "random"], hex=True, bin=True)
 
     assert files(made) == files(tmp_path / "again")
 
 
-def test_the_seed_matters_and_is_recorded(fake_units: None, tmp_path: Path) -> None:
+def test_seed_changes_cases_and_is_recorded(fake_units: None, tmp_path: Path) -> None:
     golden.generate(tmp_path, units=["meter"], kinds=["random"], seed=5)
     manifest = sets.load(tmp_path / "meter-w4").manifest
 
@@ -67,7 +67,7 @@ def test_the_seed_matters_and_is_recorded(fake_units: None, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["blender-wrap", "blender-saturate", "meter-w4"])
-def test_regenerates_every_file_from_the_manifest(name: str, made: Path) -> None:
+def test_every_file_is_regenerated_from_the_manifest(name: str, made: Path) -> None:
     assert files(made / name) == regenerate(sets.load(made / name).manifest)
 
 
@@ -94,10 +94,8 @@ def test_model_cases_come_last_with_their_source(fake_units: None, fake_model: N
     assert files(tmp_path / "blender-wrap") == regenerate(manifest)
 
 
-def test_a_set_of_model_cases_alone_still_begins_with_a_telling_row(
-    fake_units: None, fake_model: None, tmp_path: Path
-) -> None:
-    """The taps of meter are zeros; one worked example goes before them."""
+def test_model_set_begins_with_a_detecting_row(fake_units: None, fake_model: None, tmp_path: Path) -> None:
+    """The taps of meter are zeros, so a worked example precedes them."""
     made = golden.generate(tmp_path, kinds=["model"])
     manifest = sets.load(tmp_path / "meter-w4").manifest
 
@@ -107,7 +105,7 @@ def test_a_set_of_model_cases_alone_still_begins_with_a_telling_row(
     assert files(tmp_path / "meter-w4") == regenerate(manifest)
 
 
-def test_model_cases_as_they_stand_in_a_set(fake_units: None, fake_model: None, tmp_path: Path) -> None:
+def test_model_cases_are_read_from_a_set(fake_units: None, fake_model: None, tmp_path: Path) -> None:
     golden.generate(tmp_path, kinds=["model"])
     for name in ("blender-wrap", "meter-w4"):
         loaded = sets.load(tmp_path / name)
@@ -116,7 +114,7 @@ def test_model_cases_as_they_stand_in_a_set(fake_units: None, fake_model: None, 
         assert files(tmp_path / name) == remake(loaded.manifest, cases, source)
 
 
-def test_an_equal_set_keeps_the_release_that_made_it(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_set_retains_its_release(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "RELEASES", ("0.1.0", "0.3.3"))
     before = files(made)
     kept = golden.generate(made, kinds=["paper", "edge", "random"], hex=True, bin=True)
@@ -153,19 +151,19 @@ def test_progress_ends_at_its_total(fake_units: None, tmp_path: Path) -> None:
     assert seen == [("sets", 0, 3), ("sets", 1, 3), ("sets", 2, 3), ("sets", 3, 3)]
 
 
-def test_folders_are_looked_at_before_anything_is_computed(
+def test_folders_are_checked_before_computation(
     fake_units: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "meter-w4").mkdir()
     (tmp_path / "meter-w4" / "notes.txt").write_text("mine")
     monkeypatch.setattr(generator.build, "build", lambda *_, **__: pytest.fail("something was computed"))
 
-    with pytest.raises(Refused, match=r"holds notes.txt, which refemu did not make"):
+    with pytest.raises(Refused, match=r"has notes.txt, which refemu did not write"):
         golden.generate(tmp_path, kinds=["paper"])
     assert store.names(tmp_path) == ["meter-w4/notes.txt"]
 
 
-def test_refuses_kinds(fake_units: None, tmp_path: Path) -> None:
+def test_unknown_kinds_are_rejected(fake_units: None, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="generate: kinds must be one of 'paper'"):
         golden.generate(tmp_path, kinds=["papers"])
     with pytest.raises(Refused, match="no cases of kind exhaustive for blender, meter"):
@@ -173,10 +171,8 @@ def test_refuses_kinds(fake_units: None, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_units_that_are_named_and_have_nothing_are_named_and_nothing_is_written(
-    fake_units: None, tmp_path: Path
-) -> None:
-    """Who names no unit takes what there is; who names some gets all of them or a line for each that is missing."""
+def test_named_units_without_cases_are_rejected(fake_units: None, tmp_path: Path) -> None:
+    """A request without names gets the units with cases; one with names gets all, or a line for each missing unit."""
     (only,) = golden.generate(tmp_path / "all", kinds=["edge"], configs=["saturate", "w4"])
     assert only.name == "blender-saturate"
     with pytest.raises(Refused, match=r"got none for 2 of 3; nothing was written:\n") as refusal:
@@ -188,16 +184,16 @@ def test_units_that_are_named_and_have_nothing_are_named_and_nothing_is_written(
         )
 
     assert str(refusal.value).splitlines()[1:] == [
-        "  meter: none of its configurations is asked for: w4",
-        "  inverter: none of its configurations is asked for: c",
+        "  meter: none of its configurations is requested: w4",
+        "  inverter: none of its configurations is requested: c",
     ]
     with pytest.raises(Refused, match=r"none for 1 of 2; nothing was written:\n  meter: no cases of kind exhaustive$"):
         golden.generate(tmp_path / "out", units=["blender", "meter", "meter"], kinds=["exhaustive"])
     assert not (tmp_path / "out").exists()
 
 
-def test_it_says_why_a_model_brings_nothing_to_a_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kv_compressor has no tap; the others meet nothing, or other sizes; orizuru alone would have cases."""
+def test_units_without_model_cases_have_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kv_compressor has no tap, others have no operations or other sizes; only orizuru would have cases."""
     case = next(iter(units.find("orizuru").cases(units.find("orizuru").configs["n64"], "edge", 0)))
     monkeypatch.setattr(
         model_cases,
@@ -233,10 +229,10 @@ def test_arrays_are_those_of_the_unit(made: Path) -> None:
     assert np.clip(sums, -16, 15).tolist() == ((loaded.arrays["out.both"][:, 0].astype(int) ^ 16) - 16).tolist()
 
 
-def test_every_unit_is_tapped_under_the_scheme_that_has_it(
+def test_unit_is_tapped_under_its_scheme(
     fake_units: None, fake_model: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two schemes in one call: each set's manifest names its own."""
+    """With two schemes in one call, each set's manifest names its own."""
 
     def source(model: str | None, scheme: str | None, *rest: object, **options: object) -> model_cases.Source:
         return dataclasses.replace(RUN, scheme=scheme or "")
@@ -250,14 +246,12 @@ def test_every_unit_is_tapped_under_the_scheme_that_has_it(
 
     assert sets.load(tmp_path / "meter-w4").manifest["source"]["scheme"] == "meter"
     assert sets.load(tmp_path / "blender-wrap").manifest["source"]["scheme"] == "blender"
-    with pytest.raises(Refused, match="schemes meter and meter both tap meter-w4; give each a folder of its own"):
+    with pytest.raises(Refused, match="schemes meter and meter both tap meter-w4; give each scheme its own folder"):
         golden.generate(tmp_path, kinds=["model"], scheme=["meter", "meter"])
 
 
-def test_what_a_request_does_not_get_is_said_also_of_units_without_a_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each at the first set of its unit; of units without one, and of those not reached, at the first of all."""
+def test_missing_model_cases_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line is at the first set of its unit; those of units without a set, or not reached, at the first of all."""
     unit = units.find("orizuru")
     case = dataclasses.replace(next(iter(unit.cases(unit.configs["n64"], "edge", 0))), kind="model")
     found = {("orizuru", "n64"): [case], ("orizuru", "n=96"): [case] * 3, ("index_matmul", "k=64"): [case]}
@@ -274,8 +268,8 @@ def test_what_a_request_does_not_get_is_said_also_of_units_without_a_set(
 
 
 @pytest.mark.parametrize("name", ["bfp_pe_array", "kv_compressor"])
-def test_parts_of_a_draw_do_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seed by seed, two by two, all at once."""
+def test_random_cases_are_independent_of_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cases are drawn seed by seed, two by two, and all at once."""
     unit = units.find(name)
     config = next(iter(unit.configs))
     values = sum(

@@ -1,4 +1,4 @@
-"""Units that a request names and that have no cases are refused, each with its reason."""
+"""Units that a request names without cases are rejected, each with a reason."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def targets(*units: Any) -> list[generate.Target]:
     return [(unit, config, None) for unit in units for config in unit.configs]
 
 
-def test_units_with_cases_are_not_refused() -> None:
+def test_units_with_cases_are_accepted() -> None:
     generate.require_cases([BLENDER], targets(BLENDER), ["paper"], 0, [], [])
     generate.require_cases([BLENDER], targets(BLENDER), ["model"], 0, [("blender", "wrap")], [RUN])
 
@@ -29,7 +29,7 @@ def test_units_with_cases_are_not_refused() -> None:
         (("blender",), "3 tokens of toy under scheme some-scheme bring nothing to its ports"),
     ],
 )
-def test_the_reason_of_a_run(monkeypatch: pytest.MonkeyPatch, tapped: tuple[str, ...], reason: str) -> None:
+def test_reason_names_the_run(monkeypatch: pytest.MonkeyPatch, tapped: tuple[str, ...], reason: str) -> None:
     monkeypatch.setattr(model_cases, "tapped_units", lambda run: tapped)
 
     with pytest.raises(Refused, match=f"got none for 1 of 1; nothing was written:\n  blender: .*{reason}"):
@@ -37,11 +37,11 @@ def test_the_reason_of_a_run(monkeypatch: pytest.MonkeyPatch, tapped: tuple[str,
 
 
 def test_every_unit_has_a_line() -> None:
-    """Also one of which no configuration is asked for."""
+    """A unit without a requested configuration has one too."""
     with pytest.raises(Refused) as error:
         generate.require_cases([BLENDER, METER], targets(METER), ["model"], 0, [], [])
 
     assert str(error.value).split("\n")[1:] == [
-        "  blender: none of its configurations is asked for: wrap, saturate",
+        "  blender: none of its configurations is requested: wrap, saturate",
         "  meter: no cases of kind model",
     ]

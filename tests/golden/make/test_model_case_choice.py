@@ -1,4 +1,4 @@
-"""Which cases of a model's run a set keeps: blocks, windows of tokens, the largest of their kind."""
+"""Selection of cases from a model's run: blocks, windows of tokens, the largest of their kind."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ from tests.golden import fakes
         ({-1: 99.0, 0: 1.0, 1: 2.0}, {0: "the first", 1: "the last, and its linear inputs peak highest"}),
     ],
 )
-def test_blocks_that_are_kept(peaks: dict[int, float], expected: dict[int, str]) -> None:
-    """Block -1 is the output matrix, which is no block."""
+def test_selected_blocks_have_reasons(peaks: dict[int, float], expected: dict[int, str]) -> None:
+    """Block -1 is the output matrix, which is not a block."""
     assert expected == model_case_choice.chosen_layers(peaks)
 
 
@@ -36,10 +36,10 @@ def test_blocks_that_are_kept(peaks: dict[int, float], expected: dict[int, str])
         ),
     ],
 )
-def test_windows_of_a_token(
+def test_selected_windows_have_reasons(
     monkeypatch: pytest.MonkeyPatch, flagged: list[int], peak: int, expected: dict[int, list[str]]
 ) -> None:
-    """Three tokens of eight rows, windows of three, of which the last of a token holds two."""
+    """Three tokens of eight rows and windows of three; the last window of a token has two."""
     monkeypatch.setattr(refemu.units, "find", lambda name: fakes.UNITS[name])
     monkeypatch.setattr(model_case_choice, "WINDOW", 3)
     first = np.zeros(24, np.int64)
@@ -58,8 +58,8 @@ def sized(why: str, config: str = "wrap", **source: int) -> Cases:
     return Cases("model", why, {}, source=source, config=config)
 
 
-def test_the_largest_of_a_block_unit_configuration_and_reason_stays() -> None:
-    """The first of equals; what does not say how large it is stays too."""
+def test_largest_case_of_its_kind_is_selected() -> None:
+    """The first of equal cases is selected; a case without a size remains too."""
     small, first, equal = (sized("a sum", largest=size, number=number) for number, size in enumerate((3, 5, 5)))
     others = [
         (1, "blender", sized("a sum", largest=1)),
@@ -79,7 +79,7 @@ def test_the_largest_of_a_block_unit_configuration_and_reason_stays() -> None:
     assert kept[-1][2].why == "a sum"
 
 
-def test_a_case_that_lists_no_tokens_is_kept_whole() -> None:
+def test_case_without_tokens_is_complete() -> None:
     case = sized("a sum", largest=3)
 
     assert list(model_case_choice.windows("blender", case)) == [case]

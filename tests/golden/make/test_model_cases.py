@@ -1,4 +1,4 @@
-"""Which blocks, tokens and rows of a run are kept, and that a manifest is enough to repeat it."""
+"""Selected blocks, tokens and rows of a run, and its repetition from a manifest."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ from tests.golden import fakes
 
 
 class Run:
-    """A prepared model of four blocks; block 2 has the highest input, each block taps blender with three tokens."""
+    """A prepared model of four blocks; block 2 has the largest input, each block taps blender with three tokens."""
 
     name, model, config = "toy", None, models.Scheme()
 
@@ -28,7 +28,7 @@ class Run:
 
 
 class Session:
-    """What `models.session` makes of it."""
+    """Replaces `models.session`."""
 
     def __init__(self, prepared: Any, tap: Any) -> None:
         self.prepared, self.tap = prepared, tap
@@ -60,8 +60,8 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> model_cases.Source:
     return model_cases.Source("toy", "0", "s", {}, "1", 0, 3, (1, 2, 3))
 
 
-def test_tokens_and_rows_that_are_kept(toy: model_cases.Source) -> None:
-    """Tokens 1 and 2 have one flagged row each: the first of them counts. Of equally large cases the first stays."""
+def test_selected_tokens_and_rows(toy: model_cases.Source) -> None:
+    """Tokens 1 and 2 have one flagged row each, so the first counts; of equally large cases, too, the first."""
     kept = model_cases.tapped(toy)[("blender", "wrap")]
 
     assert [case.source["tensor"] for case in kept] == [
@@ -88,9 +88,7 @@ def test_tokens_and_rows_that_are_kept(toy: model_cases.Source) -> None:
     )
 
 
-def test_a_model_runs_only_where_a_wanted_unit_is_tapped(
-    toy: model_cases.Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_runs_only_for_tapped_units(toy: model_cases.Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "prepare", lambda *arguments, **keywords: pytest.fail("the model was prepared"))
 
     assert model_cases.tapped(toy, units_=["meter"]) == {}
@@ -98,7 +96,7 @@ def test_a_model_runs_only_where_a_wanted_unit_is_tapped(
     assert model_cases.tapped(toy) == {}
 
 
-def test_one_run_serves_many_sets_until_it_is_forgotten(toy: model_cases.Source) -> None:
+def test_run_is_cached_until_forgotten(toy: model_cases.Source) -> None:
     first = model_cases.tapped(toy)
 
     assert first is model_cases.tapped(toy)
@@ -106,7 +104,7 @@ def test_one_run_serves_many_sets_until_it_is_forgotten(toy: model_cases.Source)
     assert first is not model_cases.tapped(toy)
 
 
-def test_defaults_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defaults_are_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
     found = model_cases.source(None, None, None, 5)
 
     assert (found.model, found.scheme, found.first_token, found.tokens, len(found.token_ids)) == (
@@ -129,11 +127,11 @@ def test_defaults_and_text(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("tin", None, None, None), "did you mean 'tiny'"),
         ((None, "olive-5", None, None), "did you mean 'olive-"),
-        ((None, None, "", None), "the text holds no token"),
+        ((None, None, "", None), "the text must have a token, got none"),
         ((None, None, None, 0), "tokens must be at least 1, got 0"),
     ],
 )
-def test_refuses(arguments: tuple[Any, ...], message: str) -> None:
+def test_invalid_requests_are_rejected(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(Refused, match=message):
         model_cases.source(*arguments)
 
@@ -148,20 +146,20 @@ def test_a_recorded_run_needs_no_text() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weights_sha256": "0" * 64}, "weights of tiny have sha256 .*, the set was made from 0000"),
-        ({"model": "no-such-model"}, "no-such-model is no model of `refemu models list`"),
+        ({"weights_sha256": "0" * 64}, "weights of tiny have sha256 .*, those of the set have 0000"),
+        ({"model": "no-such-model"}, "no-such-model is not a model of `refemu models list`"),
         ({"model": "/etc/hostname"}, "the set came from a weight file"),
     ],
 )
-def test_weights_that_are_absent_or_others(change: dict[str, Any], message: str) -> None:
+def test_missing_or_different_weights_raise_absent(change: dict[str, Any], message: str) -> None:
     entry = {**model_cases.described(model_cases.source(None, None, "some text", 4)), **change}
 
     with pytest.raises(model_cases.Absent, match=message):
         model_cases.recorded(entry)
 
 
-def test_what_follows_from_a_recorded_scheme_is_derived_anew() -> None:
-    """So that `check` finds a manifest that states other parameters than those of its vectors."""
+def test_fields_of_a_recorded_scheme_are_rederived() -> None:
+    """`check` thereby finds a manifest whose parameters differ from those of its vectors."""
     source = model_cases.source(None, None, "some text", 4)
     entry = {**model_cases.described(source), "scheme_config": {}, "tokens": 9}
 
@@ -179,7 +177,7 @@ def test_what_follows_from_a_recorded_scheme_is_derived_anew() -> None:
         ("token_ids", 5, "token_ids must be integers"),
     ],
 )
-def test_a_source_of_other_types_is_refused(field: str, value: Any, message: str) -> None:
+def test_source_of_wrong_types_is_rejected(field: str, value: Any, message: str) -> None:
     entry = {**model_cases.described(model_cases.source(None, None, "some text", 4)), field: value}
 
     with pytest.raises(Refused, match=message):
@@ -187,13 +185,13 @@ def test_a_source_of_other_types_is_refused(field: str, value: Any, message: str
 
 
 @pytest.mark.parametrize("entry", [{}, {"model": "tiny"}])
-def test_a_source_that_is_none_is_refused(entry: dict[str, Any]) -> None:
+def test_invalid_source_is_rejected(entry: dict[str, Any]) -> None:
     with pytest.raises(Refused, match="source of model cases: must hold model, weights_sha256"):
         model_cases.recorded(entry)
 
 
-def test_cases_come_from_the_weights_whose_sha256_they_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A weight file may be called like a model that is built in."""
+def test_cases_come_from_weights_with_their_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight file may have the name of a built-in model."""
     other = dataclasses.replace(models.load("tiny"), sha256="2" * 64)
     monkeypatch.setattr(models, "load", lambda name: other)
     source = model_cases.source("tiny.gguf", None, "some text", 4)
@@ -214,8 +212,8 @@ def test_cases_come_from_the_weights_whose_sha256_they_state(monkeypatch: pytest
 
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["olive-4", "olive-8"])
-def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> None:
-    """The whole way and back through `check`, for every unit that the scheme taps; operations of other sizes behind it.
+def test_tiny_gives_sets_that_pass_check(scheme: str, tmp_path: Path) -> None:
+    """Generation and `check` for every unit that the scheme taps, and for operations of other sizes.
 
     No ready array has the model's K, and one pair of types is that of the ready clocked one; the lines that say so name
     configurations that have them.
@@ -228,7 +226,7 @@ def test_from_the_weights_of_tiny_to_vectors(scheme: str, tmp_path: Path) -> Non
     made += golden.generate(tmp_path, units=asked, kinds=["paper", "model"], tokens=6, scheme=fewer)
     report = golden.check(tmp_path)
 
-    clocked = {"olive_systolic_clocked"} if scheme == "olive-4" else set()  # other types than the ready array's
+    clocked = {"olive_systolic_clocked"} if scheme == "olive-4" else set()  # types other than the ready array's
     assert {"olive_systolic"} | clocked == {spec.partition(":")[0] for spec in asked}
     assert report.equal
     assert {"regenerated"} == {one.how for one in report.sets}
@@ -251,8 +249,8 @@ def test_an_encoder_reads_its_text_at_once(tmp_path: Path) -> None:
     assert golden.check(tmp_path).equal
 
 
-def test_schemes_of_two_phases_show_both(toy: model_cases.Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first half is the prompt, the second comes after it."""
+def test_two_phase_schemes_give_cases_of_both(toy: model_cases.Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first half is the prompt, the second the generated tokens."""
     parts: list[list[int]] = []
     append = Session.append
     monkeypatch.setattr(Session, "append", lambda self, ids: (parts.append(list(ids)), append(self, ids))[1])

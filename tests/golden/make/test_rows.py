@@ -36,7 +36,7 @@ def test_signed_ports_are_masked_and_floats_are_bits() -> None:
     }
 
 
-def test_flags_and_masks() -> None:
+def test_flags_and_masks_are_bit_patterns() -> None:
     block = blend(np.array([15, 5]), np.array([7, 0]))
 
     assert block.flags.tolist() == [[1], [0]]
@@ -44,7 +44,7 @@ def test_flags_and_masks() -> None:
     assert block.care["out.ratio"].tolist() == [[0xFFFF], [0]]
 
 
-def test_a_decision_marks_its_rows_unspecified() -> None:
+def test_rows_of_a_decision_are_unspecified() -> None:
     assert blend(np.array([1, 15]), np.array([1, 7]), decision="D-fake-1").flags.tolist() == [[0b1000], [0b1001]]
 
 
@@ -58,7 +58,7 @@ def test_event_units_have_cases_of_rows() -> None:
     assert block.arrays["out.wide"][0, 2].tolist() == [6, 6 << 30, (1 << 40) - 7]
 
 
-def test_the_twin_is_used_from_a_stated_size_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_blocks_use_the_compiled_form(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def evaluate(self: Unit, config: object, inputs: dict[str, np.ndarray], jit: bool = True) -> object:
@@ -72,7 +72,7 @@ def test_the_twin_is_used_from_a_stated_size_on(monkeypatch: pytest.MonkeyPatch)
     assert asked == [(rows.COMPILED_FROM - 1, False), (rows.COMPILED_FROM, True)]
 
 
-def test_pick_takes_cases_of_everything() -> None:
+def test_pick_selects_cases_of_every_array() -> None:
     block = blend(np.arange(4), np.array([1, 0, 1, 7])).pick(np.array([3, 1]))
 
     assert block.arrays["in.first"].tolist() == [[3], [1]]
@@ -94,12 +94,12 @@ def test_pick_takes_cases_of_everything() -> None:
         ),
     ],
 )
-def test_refuses(inputs: dict[str, np.ndarray], message: str) -> None:
+def test_invalid_inputs_are_rejected(inputs: dict[str, np.ndarray], message: str) -> None:
     with pytest.raises(Refused, match=message):
         rows.evaluate(fakes.BLENDER, WRAP, Cases("edge", "a reason", inputs))
 
 
-def test_a_unit_that_breaks_its_own_port_is_refused() -> None:
+def test_unit_exceeding_its_port_is_rejected() -> None:
     broken = dataclasses.replace(
         fakes.BLENDER, run=lambda **ports: dataclasses.replace(fakes.blend(**ports), odd=np.array([2]))
     )
@@ -109,7 +109,7 @@ def test_a_unit_that_breaks_its_own_port_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["ovp_decoder", "olive_mac"])
-def test_the_twin_gives_the_same_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_form_gives_the_same_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unit = units.find(name)
     config = next(iter(unit.configs.values()))
     for kind in ("paper", "edge", "random"):

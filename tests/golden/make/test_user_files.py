@@ -1,4 +1,4 @@
-"""Files beside a set: what is missing is written, what is there stays, another set is refused."""
+"""Files next to a set: missing ones are written, existing ones unchanged, another set's are rejected."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from refemu.arith.checks import Refused
 from refemu.golden.make import user_files
 
 
-def test_what_is_missing_and_what_stays(tmp_path: Path) -> None:
+def test_only_missing_files_are_written(tmp_path: Path) -> None:
     texts = {tmp_path / name: f"of a-b {name}".encode() for name in ("own", "bench", "common", "new", "same")}
     (tmp_path / "own").write_text("mine")
     (tmp_path / "bench").write_text("old, of a-b")
@@ -21,7 +21,7 @@ def test_what_is_missing_and_what_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["of a-bc", "of xa-b", "of a-b-c", ""])
-def test_a_file_of_another_set_is_refused(tmp_path: Path, text: str) -> None:
+def test_file_of_another_set_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "bench").write_text(text)
-    with pytest.raises(Refused, match="bench: is not of the bench of a-b: nothing was changed"):
+    with pytest.raises(Refused, match="bench: belongs to another set than a-b; nothing was changed"):
         user_files.missing({tmp_path / "bench": b"a-b"}, "a-b", [])

@@ -1,4 +1,4 @@
-"""Decisions that a command shows are those of docs/."""
+"""Commands show the decisions of docs/."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 TEXTS = ROOT / "refemu" / "golden" / "pages" / "texts"
 
 
-def test_the_pages_are_those_of_docs() -> None:
+def test_pages_are_those_of_docs() -> None:
     """One file under two names."""
     names = sorted(path.name for path in TEXTS.iterdir())
     kinds = ("decisions-*.md", "variants-*.md", "glossary.md")
@@ -24,7 +24,7 @@ def test_the_pages_are_those_of_docs() -> None:
         assert (TEXTS / name).resolve() == ROOT / "docs" / name
 
 
-def test_every_entry_is_read_whole() -> None:
+def test_every_entry_is_read_completely() -> None:
     every, documented = decisions.every(), dict(ENTRY.findall(pages("decisions-")))
     assert set(every) == set(documented)
     for id, entry in every.items():
@@ -34,7 +34,7 @@ def test_every_entry_is_read_whole() -> None:
         assert "".join(words) == "".join(documented[id].split()), id
 
 
-def test_every_row_of_the_pages_of_variants_is_read() -> None:
+def test_every_row_of_variants_is_read() -> None:
     text = pages("variants-")
     rows = sum(line.startswith("| D-") for line in text.splitlines())
     reasons = sum(decisions.ID.match(line) is not None for line in text.splitlines())
@@ -45,13 +45,13 @@ def test_every_row_of_the_pages_of_variants_is_read() -> None:
     assert {each.unit for entry in every for each in entry.variants} <= set(units.names())
 
 
-def test_one_entry() -> None:
+def test_entry_has_text_test_and_variants() -> None:
     entry = decisions.find("D-olive-19")
     assert entry.title == "Exponent of a victim and of the reserved outlier code"
     assert {each.unit for each in entry.variants} == {"outlier_decoder", "ovp_decoder"}
     assert entry.test.endswith("::test_illegal_pairs_are_flagged_and_follow_the_equations")
 
 
-def test_an_unknown_one_is_refused_with_the_nearest() -> None:
+def test_unknown_decision_is_rejected_with_the_nearest() -> None:
     with pytest.raises(Refused, match="unknown decision 'D-kllm-270'; did you mean 'D-kllm-27'"):
         decisions.find("D-kllm-270")

@@ -1,4 +1,4 @@
-"""The glossary is whole: every reference leads somewhere, and no word has two meanings."""
+"""The glossary is complete: every reference has an entry, and no word has two meanings."""
 
 import collections
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_every_heading_is_a_term() -> None:
         assert term.text.endswith("."), term.name
 
 
-def test_references_lead_somewhere() -> None:
+def test_references_name_existing_entries() -> None:
     assert [
         name for name, term in glossary.every().items() if name in [topics.find(word).of for word in term.see]
     ] == []
@@ -35,5 +35,5 @@ def test_no_word_has_two_meanings() -> None:
 
 
 @pytest.mark.parametrize("word", ASKED)
-def test_words_that_strangers_ask_for(word: str) -> None:
+def test_common_words_have_entries(word: str) -> None:
     assert topics.find(word).kind == "term"

@@ -1,4 +1,4 @@
-"""An answer is computed once for a thing, and anew for another of its name."""
+"""A result is computed once for an object, and again for another object of its name."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from refemu.golden.pages.named_caches import following
 from tests.plugin_distribution import CLIPPER
 
 
-def test_a_function_is_called_once_for_each_thing_under_a_name() -> None:
+def test_function_is_called_once_per_object() -> None:
     things, calls = {"a": [1], "b": [1]}, []
 
     @following(things.__getitem__)
@@ -20,7 +20,7 @@ def test_a_function_is_called_once_for_each_thing_under_a_name() -> None:
         return f"{name}{thing}"
 
     assert [described("a"), described("a"), described("b")] == ["a[1]", "a[1]", "b[1]"] and calls == ["a", "b"]
-    things["a"] = [1]  # equal, and another
+    things["a"] = [1]  # equal, but a different object
     assert described("a") == "a[1]" and calls == ["a", "b", "a"]
 
 
@@ -34,9 +34,7 @@ def register(source: str) -> None:
 @pytest.mark.parametrize(
     ("table", "word"), [(parameters.of_unit, "bits"), (parameters.ports, "value"), (state.of_unit, "operations")]
 )
-def test_a_unit_that_takes_the_place_of_another_is_described_anew(
-    table: Callable[[str], Mapping[str, object]], word: str
-) -> None:
+def test_replaced_unit_is_described_again(table: Callable[[str], Mapping[str, object]], word: str) -> None:
     try:
         register(CLIPPER)
         before = list(table("clipper"))

@@ -1,4 +1,4 @@
-"""Pages that the package carries."""
+"""Pages in the package."""
 
 from refemu.golden.pages.packaged_text import page, pages
 

@@ -1,4 +1,4 @@
-"""Parameters and ports have a meaning each, and the values that they take."""
+"""Each parameter and port has a meaning and its valid values."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from refemu.models.schemes import SCHEMES, registry
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_parameters_of_schemes(name: str) -> None:
+def test_scheme_parameters_have_meanings(name: str) -> None:
     table = parameters.of_scheme(name)
     assert list(table) == [field.name for field in dataclasses.fields(SCHEMES[name])]  # type: ignore[arg-type]
     for key, each in table.items():
@@ -21,26 +21,26 @@ def test_parameters_of_schemes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_listed_values_are_those_that_a_scheme_reads(name: str) -> None:
-    """Each gives a configuration or is refused as a value beside the others, never as a word of its type."""
+def test_listed_values_are_accepted_by_the_scheme(name: str) -> None:
+    """Each gives a configuration, or an error about the combination, never one about its type."""
     for key, each in parameters.of_scheme(name).items():
         for value in each.choices:
             try:
                 scheme = registry.parse(f"{name}:{key}={value}")
             except ValueError as error:
-                alone = key != "act_bits"  # which has the weights' bits, or none (D-olive-41)
+                alone = key != "act_bits"  # it equals the weights' bits, or is none (D-olive-41)
                 assert not alone or f"{key} must be one of" not in str(error), (key, value)
             else:
                 assert config_text.write(getattr(scheme, key)) == value
 
 
-def test_parameters_of_formats() -> None:
+def test_format_parameters_have_meanings() -> None:
     tables = {name: parameters.of_format(name) for name in (*formats.constants(), *formats.blocks())}
     wrong = [(name, key) for name in tables for key, each in tables[name].items() if not (each.meaning and each.values)]
     assert wrong == [] and len(tables) > 30
 
 
-def test_parameters_and_ports_of_units() -> None:
+def test_unit_parameters_and_ports_have_meanings() -> None:
     for unit in map(units.find, units.names()):
         for key, each in parameters.of_unit(unit.name).items():
             assert each.meaning and each.values, (unit.name, key)
@@ -50,7 +50,7 @@ def test_parameters_and_ports_of_units() -> None:
             assert port.port in unit.ports(unit.configs[port.config]).all, (unit.name, key)
 
 
-def test_one_of_each() -> None:
+def test_known_entries_have_fixed_text() -> None:
     window = parameters.of_scheme("harmonia-kv4")["prefill_window"]
     assert (window.choices, window.open, window.default) == (("query", "end"), (), "query")
     assert window.decisions == ("D-harmonia-19",)

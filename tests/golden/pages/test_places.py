@@ -1,4 +1,4 @@
-"""Decisions are found where the source takes them."""
+"""Decisions are found where the source implements them."""
 
 import functools
 from pathlib import Path
@@ -23,8 +23,8 @@ def test_places_are_the_functions_and_fields_that_decide() -> None:
     assert ("refemu/models/schemes/harmonia/config.py", "HarmoniaConfig.prefill_window") in names
 
 
-def test_an_id_is_no_prefix_of_another() -> None:
-    """D-olive-1 is found, D-olive-18 in the same file is not it."""
+def test_longer_id_is_not_a_match() -> None:
+    """D-olive-1 is found; D-olive-18 in the same file does not match."""
     for place in places.of_decision("D-olive-1"):
         line = (ROOT / place.file).read_text().splitlines()[place.line - 1]
         assert "D-olive-1" in line.replace("D-olive-18", "")

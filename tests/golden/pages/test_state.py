@@ -1,4 +1,4 @@
-"""Fields of a State beside its ports: which they are, and that each says what it is."""
+"""Fields of a State other than its ports, and their meanings."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ SLOW = ("layer_step", "page_manager")  #: their cases take seconds
 LEANING = re.compile(r"\b(likewise|the following|like the|the same (as|for|of|with))\b|^(of|and|those|also) ")
 
 
-def test_kinds_and_totals() -> None:
+def test_fields_have_kinds_and_totals() -> None:
     table = state.of_unit("page_manager")
     assert table["event"].kind == "event" and table["slots"].kind == "inner" and table["slots"].total == ""
     assert (table["allocated"].kind, table["allocated"].total) == ("counter", "sum")
@@ -25,7 +25,7 @@ def test_kinds_and_totals() -> None:
     assert not set(table) & {port.name for port in units.find("page_manager").ready_ports[0].all}
 
 
-def test_a_field_that_only_some_configurations_have_as_a_port() -> None:
+def test_field_that_is_sometimes_a_port() -> None:
     unit = units.find("fp16_mac")
     assert "rm" in state.of_unit("fp16_mac")
     for name, config in unit.configs.items():
@@ -33,12 +33,12 @@ def test_a_field_that_only_some_configurations_have_as_a_port() -> None:
         assert not shown & {port.name for port in unit.ports(config).all}, name
 
 
-def test_what_a_row_is() -> None:
+def test_row_is_described() -> None:
     assert state.timing(units.find("orizuru")).startswith("combinational: a row is one call")
     assert state.timing(units.find("orizuru_clocked")).startswith("event: a row is one step")
 
 
-def test_every_field_says_alone_what_it_is() -> None:
+def test_every_field_has_a_complete_meaning() -> None:
     fields = [(unit, *item) for unit in units.names() for item in state.of_unit(unit).items()]
     for unit, key, field in fields:
         others = set(re.findall(r"\w+", field.meaning.lower())) - set(key.split("_"))

@@ -1,4 +1,4 @@
-"""A word leads to one thing; an unknown one to the nearest."""
+"""A word leads to one topic, an unknown word to the nearest."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from refemu.golden.pages import topics
         ("ovp", "term", "outlier-victim pair", ""),
     ],
 )
-def test_words(word: str, kind: str, of: str, member: str) -> None:
+def test_words_lead_to_topics(word: str, kind: str, of: str, member: str) -> None:
     assert topics.find(word) == topics.Topic(kind, of, member)  # type: ignore[arg-type]
 
 
@@ -55,6 +55,6 @@ def test_a_name_in_units_suggests_them() -> None:
         topics.find("cycles")
 
 
-def test_a_word_like_none_is_refused_without_a_suggestion() -> None:
+def test_unlike_word_is_rejected_without_suggestion() -> None:
     with pytest.raises(Refused, match=r"needed, got 'zzzzzz'; `refemu list`"):
         topics.find("zzzzzz")

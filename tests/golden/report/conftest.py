@@ -1,4 +1,4 @@
-"""A regression: a right device, one with a late register, a bench whose device has wrong signs, a saved case."""
+"""A regression: a right device, one with a late register, a testbench whose device has wrong signs, a saved case."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from refemu.golden.report.regression import Regression, regression
 from refemu.testing.compare import Failure
 from refemu.testing.save import save
 
-EVIL = "test_<script>alert('1')</script>&\x1b[31m\x00"  # a test id that no form of a report may take as it is
+EVIL = "test_<script>alert('1')</script>&\x1b[31m\x00"  # a test id that every form of a report must escape
 
 
 def outputs(folder: Path) -> dict[str, np.ndarray]:
@@ -23,7 +23,7 @@ def outputs(folder: Path) -> dict[str, np.ndarray]:
 
 
 def log_of(bench: Path, stops: bool) -> str:
-    """What a bench says of a device with wrong signs from row 45 on. stops: at the first difference."""
+    """A testbench's log of a device with wrong signs from row 45 on. stops: at the first difference."""
     name = bench / "outlier_decoder-e2m1"
     layout = hexfile.layout([entry for entry in golden.load(name).manifest["arrays"] if entry["role"] == "expected"])
     wrong, right = outputs(name), outputs(name)
@@ -43,7 +43,7 @@ def log_of(bench: Path, stops: bool) -> str:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `run` copies."""
+    """The folder that `run` copies."""
     root = tmp_path_factory.mktemp("run")
     golden.generate(root, units=["ovp_decoder:int4", "olive_mac:wrap"], kinds=["paper", "edge"])
     np.savez(root / "ovp_decoder-int4.answers.npz", **outputs(root / "ovp_decoder-int4"))
@@ -71,7 +71,7 @@ def run(made_once: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def outcome(made_once: Path) -> Regression:
-    """The regression as it is, graded by the fast classes."""
+    """The unchanged regression with coverage of the fast classes."""
     return regression(made_once)
 
 
@@ -83,6 +83,6 @@ def campaign(folder: Path) -> None:
 
 
 def reread(text: str) -> dict[str, object]:
-    """A JSON document as a tool reads it."""
+    """A JSON document, parsed again."""
     document: dict[str, object] = json.loads(text)
     return document

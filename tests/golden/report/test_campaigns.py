@@ -1,4 +1,4 @@
-"""Campaigns: every shard that the request promises is there, or it is named."""
+"""Campaigns: every shard of the request exists or is named."""
 
 import json
 import shutil
@@ -17,12 +17,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "c"
 
 
-def test_a_whole_campaign(folder: Path) -> None:
+def test_complete_campaign_has_no_reason(folder: Path) -> None:
     known = campaigns.read(folder, "c")
     assert known.whole and known.shards == 1 and known.missing == ()
 
 
-def test_a_shard_that_is_missing_is_named(folder: Path) -> None:
+def test_missing_shard_is_named(folder: Path) -> None:
     shutil.rmtree(folder / "outlier_decoder-e2m1")
     known = campaigns.read(folder, "c")
     assert known.missing == ("outlier_decoder-e2m1/random-00000000",)
@@ -38,14 +38,14 @@ def test_half_a_shard_is_missing(folder: Path) -> None:
     "change",
     [{"schema": "refemu.campaign/9"}, {"refemu_version": "0.0.9"}, {"request": {"rows": 5}}, {"request": None}],
 )
-def test_a_request_that_cannot_be_read_is_no_whole_campaign(folder: Path, change: dict[str, Any]) -> None:
+def test_unreadable_request_is_incomplete(folder: Path, change: dict[str, Any]) -> None:
     stated = json.loads((folder / "campaign.json").read_text())
     (folder / "campaign.json").write_text(json.dumps({**stated, **change}))
     known = campaigns.read(folder, "c")
     assert not known.whole and known.reason.startswith("c: ")
 
 
-def test_shards_of_a_model_are_listed_by_scheme_and_window(tmp_path: Path, folder: Path) -> None:
+def test_model_shards_are_listed_by_scheme_and_window(tmp_path: Path, folder: Path) -> None:
     stated = json.loads((folder / "campaign.json").read_text())
     request = {"tokens": 40, "window": 16, "schemes": {"kllm-a4:n=2": {}}}
     (folder / "campaign.json").write_text(json.dumps({**stated, "request": request}))

@@ -1,4 +1,4 @@
-"""Commands of a report do what they say."""
+"""Commands of a report reproduce its results."""
 
 import shlex
 from pathlib import Path
@@ -19,7 +19,7 @@ def words(command: commands.Command) -> list[str]:
     return rest
 
 
-def test_every_command_is_understood(outcome: Regression) -> None:
+def test_every_command_parses(outcome: Regression) -> None:
     all_ = [command for each in outcome.sets for command in each.commands]
     all_ += [command for each in outcome.sets for answer in each.answers for command in answer.commands]
     own = [command for command in all_ if command.run.startswith("refemu ")]
@@ -30,19 +30,19 @@ def test_every_command_is_understood(outcome: Regression) -> None:
         assert parser().parse_args(words(command)).module
 
 
-def test_a_difference_is_shown_again(outcome: Regression, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a saved counterexample with the ports that the test gave."""
+def test_commands_reproduce_a_difference(outcome: Regression, capsys: pytest.CaptureFixture[str]) -> None:
+    """A saved counterexample is compared in the ports that its test gave."""
     for each in outcome.sets:
         for answer in each.answers:
             for command in answer.commands:
                 if command.run.startswith("refemu"):
                     assert main(words(command)) == int(words(command)[0] == "diff"), command
     text = capsys.readouterr().out
-    assert "verdict:" in text and "olive_mac [wrap]" in text
+    assert "diagnosis:" in text and "olive_mac [wrap]" in text
 
 
-def test_a_set_is_made_again_from_its_seed(made_once: Path, tmp_path: Path) -> None:
-    """The same bytes, exports too."""
+def test_command_regenerates_a_set(made_once: Path, tmp_path: Path) -> None:
+    """All bytes are equal, including exports."""
     for place in ("olive_mac-wrap", "bench/outlier_decoder-e2m1"):
         loaded = golden.load(made_once / place)
         (command,) = commands.of_set(loaded, str(tmp_path))
@@ -50,7 +50,7 @@ def test_a_set_is_made_again_from_its_seed(made_once: Path, tmp_path: Path) -> N
         assert golden.load(tmp_path / loaded.name).manifest["self_sha256"] == loaded.manifest["self_sha256"]
 
 
-def test_a_shard_is_made_again_from_its_seeds(tmp_path: Path) -> None:
+def test_command_regenerates_a_shard(tmp_path: Path) -> None:
     campaign(tmp_path / "c")
     shard = golden.load(tmp_path / "c" / "outlier_decoder-e2m1" / "random-00000000")
     (command,) = commands.of_set(shard, str(tmp_path / "again"))

@@ -15,7 +15,7 @@ from refemu.units.stimuli import Seeds
 from refemu.units.unit import Cases, Config, Kind
 
 
-def test_the_numbers_are_those_of_grade(made_once: Path) -> None:
+def test_coverage_agrees_with_grade(made_once: Path) -> None:
     folder = made_once / "olive_mac-wrap"
     seen = coverage.coverage(folder, golden.load(folder), FAST)
     graded = golden.grade_set(folder, FAST)
@@ -40,14 +40,14 @@ def test_decisions_are_rows_of_their_cases(made_once: Path) -> None:
     )
 
 
-def test_a_unit_that_this_refemu_has_not_is_no_error(made_once: Path) -> None:
+def test_unknown_unit_has_a_reason(made_once: Path) -> None:
     folder = made_once / "olive_mac-wrap"
     whole = golden.load(folder)
     for change, reason in (({"unit": "olive_mop"}, "did you mean"), ({"parameters": "wrap=9"}, "wrap")):
         other = dataclasses.replace(whole, manifest={**whole.manifest, **change})
         assert reason in coverage.coverage(folder, other, FAST).reason
     less = {name: array for name, array in whole.arrays.items() if name != "out.acc"}
-    assert "has no out.acc" in coverage.coverage(folder, dataclasses.replace(whole, arrays=less), FAST).reason
+    assert "lacks out.acc" in coverage.coverage(folder, dataclasses.replace(whole, arrays=less), FAST).reason
 
 
 NAME = "int8_int8_saturate"
@@ -74,12 +74,12 @@ def test_random_cases_shorter_than_an_operation_are_reported(
     assert coverage.coverage(folder, golden.load(folder), ()).completed == {"paper": 1, "random": completed}
     assert main(["grade", str(folder), "--class", "order"]) in (0, 1)
     assert (line in capsys.readouterr().out) == (completed == 0)
-    assert main(["report", str(tmp_path), "--grade", "none"]) == 2  # there is no answer
+    assert main(["report", str(tmp_path), "--grade", "none"]) == 2  # no answer
     assert (line in (tmp_path / "report.html").read_text()) == (completed == 0)
     (document,) = json.loads((tmp_path / "report.json").read_text())["sets"]
     assert document["coverage"]["completed"] == {"paper": 1, "random": completed}
 
 
-def test_a_unit_of_whole_operations_counts_none(made_once: Path) -> None:
+def test_single_event_units_have_no_count(made_once: Path) -> None:
     folder = made_once / "olive_mac-wrap"
     assert coverage.coverage(folder, golden.load(folder), ()).completed == {}

@@ -1,4 +1,4 @@
-"""The JSON follows its schema, and the same folder gives the same bytes."""
+"""The JSON follows its schema, and a folder always gives the same bytes."""
 
 import dataclasses
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_the_document_follows_the_schema(outcome: Regression, run: Path) -> None
         assert text.isascii() and text.endswith("}\n")
 
 
-def test_the_schema_refuses_what_it_does_not_name(outcome: Regression) -> None:
+def test_schema_rejects_unknown_fields(outcome: Regression) -> None:
     known = reread(document.text(outcome))
     for change in ({"outcome": "PASS"}, {"more": 1}, {"exit_code": 3}, {"counts": {"pass": 1}}, {"sets": [{}]}):
         with pytest.raises(fastjsonschema.JsonSchemaException):
@@ -31,7 +31,7 @@ def test_the_schema_refuses_what_it_does_not_name(outcome: Regression) -> None:
 
 
 def test_every_field_is_in_the_schema(outcome: Regression) -> None:
-    """And no field of the schema is without a value in some document."""
+    """Every field of the schema has a value in some document."""
     (named,) = [document.schema()["properties"]["sets"]["items"]["properties"]]
     assert set(named) == {field.name for field in dataclasses.fields(Reported)}
     assert set(document.document(outcome)) == set(document.schema()["properties"])

@@ -1,4 +1,4 @@
-"""JUnit XML as CI servers read it."""
+"""JUnit XML for CI servers."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -22,7 +22,7 @@ ALLOWED = {
 
 
 def require_valid(element: ET.Element) -> None:
-    """Attributes and children are known, in order, and counts are those of the testcases."""
+    """Require known attributes and children in order, and the counts of the testcases."""
     attributes, children = ALLOWED[element.tag]
     assert set(element.attrib) <= attributes, element.attrib
     places = [children.index(child.tag) for child in element]
@@ -35,19 +35,19 @@ def require_valid(element: ET.Element) -> None:
         require_valid(child)
 
 
-def test_the_file_is_valid_and_counts(outcome: Regression) -> None:
+def test_file_is_valid_with_right_counts(outcome: Regression) -> None:
     root = ET.fromstring(junit.text(outcome).encode())
     require_valid(root)
     assert {name: root.get(name) for name in COUNTS} == {"tests": "4", "failures": "3", "errors": "0", "skipped": "0"}
     (suite,) = [suite for suite in root if suite.get("name") == "olive_mac-wrap"]
     failure = suite.find("testcase/failure")
     assert failure is not None and failure.text and "44 of 56 rows differ" in failure.attrib["message"]
-    assert "verdict: row_shift" in failure.text and "refemu step olive_mac --case" in failure.text
+    assert "diagnosis: row_shift" in failure.text and "refemu step olive_mac --case" in failure.text
     properties = {each.attrib["name"]: each.attrib["value"] for each in suite.iter("property")}
     assert properties["grade.bits"] == "138/138" and properties["unit"] == "olive_mac"
 
 
-def test_what_is_skipped_and_what_is_an_error(run: Path) -> None:
+def test_skipped_and_error_follow_the_result(run: Path) -> None:
     (run / "olive_mac-wrap" / "answers.npz").unlink()
     (run / "ovp_decoder-int4.answers.npz").write_bytes(b"PK")
     (run / "stray.log").write_text("FAIL 3 of 4 rows differ\x07\n")
@@ -60,10 +60,10 @@ def test_what_is_skipped_and_what_is_an_error(run: Path) -> None:
     assert outcomes["olive_mac-wrap"] == ["skipped"] and outcomes["ovp_decoder-int4"] == ["error"]
     (failure,) = [each for each in root.iter("failure") if "3 of 4" in str(each.text)]
     assert failure.text == failure.attrib["message"] == r"FAIL 3 of 4 rows differ\x07"
-    assert outcomes["campaign c"] == ["error"] and outcomes["logs of no set that is here"] == ["failure"]
+    assert outcomes["campaign c"] == ["error"] and outcomes["logs of missing sets"] == ["failure"]
 
 
-def test_text_is_escaped_and_control_characters_are_spelt(outcome: Regression) -> None:
+def test_text_and_control_characters_are_escaped(outcome: Regression) -> None:
     text = junit.text(outcome)
     commands = [each.attrib["value"] for each in ET.fromstring(text.encode()).iter("property")]
 

@@ -1,4 +1,4 @@
-"""Logs of benches: what counts as a pass, and failing rows decoded."""
+"""Logs of testbenches: passes, and decoded failing rows."""
 
 import shutil
 import subprocess
@@ -29,16 +29,16 @@ endmodule
     [
         (f"PASS 12 rows of a-b, sha256 {DIGEST}\n", ""),
         (f"PASS 12 rows of a-b, sha256 {DIGEST}, in 0.1 s\n", ""),
-        ("PASS 12 rows\n", "the simulation ended and the bench did not say PASS"),
-        (f" PASS 12 rows of a-b, sha256 {DIGEST}\n", "the simulation ended and the bench did not say PASS"),
-        ("", "the simulation ended and the bench did not say PASS"),
+        ("PASS 12 rows\n", "the simulation ended before the testbench printed PASS"),
+        (f" PASS 12 rows of a-b, sha256 {DIGEST}\n", "the simulation ended before the testbench printed PASS"),
+        ("", "the simulation ended before the testbench printed PASS"),
         (f"PASS 12 rows of a-b, sha256 {DIGEST}\nFAIL row 3: x\n", "FAIL row 3: x"),
         (f"\x1b[32mPASS 12 rows of a-b, sha256 {DIGEST}\x1b[0m\n", ""),
         ("\x1b[31mFAIL row 3: x\x1b[0m\n", "FAIL row 3: x"),
         ("%Fatal: tb.v:3: FAIL no sentinel in stim.mem\n", "%Fatal: tb.v:3: FAIL no sentinel in stim.mem"),
     ],
 )
-def test_a_pass_is_its_line_and_no_other(tmp_path: Path, text: str, reason: str) -> None:
+def test_only_the_pass_line_passes(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "a.log").write_text(text)
     assert logs.read(tmp_path / "a.log").reason == reason
 
@@ -48,7 +48,7 @@ def test_the_exit_code_of_a_bench_counts(tmp_path: Path, code: str, reason: str)
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "icarus.log").write_text(f"PASS 12 rows of a-b, sha256 {DIGEST}\n")
     (tmp_path / "build" / "icarus.code").write_text(f"{code}\n")
-    assert logs.read(tmp_path / "build" / "icarus.log").code == ""  # no bench beside it
+    assert logs.read(tmp_path / "build" / "icarus.log").code == ""  # no testbench next to it
     (tmp_path / "tb_a.v").touch()
     assert logs.read(tmp_path / "build" / "icarus.log").reason == reason
 
@@ -63,13 +63,13 @@ def test_the_exit_code_of_a_bench_counts(tmp_path: Path, code: str, reason: str)
         ("** tb FAIL 3 of 7 rows differ **\n", True),
     ],
 )
-def test_other_logs_are_left_alone(tmp_path: Path, text: str, ours: bool) -> None:
+def test_foreign_logs_are_ignored(tmp_path: Path, text: str, ours: bool) -> None:
     (tmp_path / "a.log").write_text(text)
     assert logs.read(tmp_path / "a.log").is_of_bench == ours
 
 
 def test_failing_rows_are_decoded(run: Path) -> None:
-    """Of a bench that stops only the rows before are known, of one that goes on all."""
+    """If a testbench stops, only the earlier rows are known; if it continues, all are."""
     log, folder = run / "bench" / "build" / "icarus.log", run / "bench" / "outlier_decoder-e2m1"
     loaded = golden.load(folder)
     first = logs.difference(logs.read(log), loaded)
@@ -97,7 +97,7 @@ def test_rows_of_another_set_are_not_decoded(run: Path, old: str, new: str) -> N
     assert old in log.read_text()
     log.write_text(log.read_text().replace(old, new))
 
-    with pytest.raises(Refused, match="its failing rows are not of outlier_decoder-e2m1"):
+    with pytest.raises(Refused, match="its failing rows differ from those of outlier_decoder-e2m1"):
         logs.difference(logs.read(log), golden.load(folder))
 
 
@@ -110,7 +110,7 @@ def test_lines_without_words_give_no_difference(tmp_path: Path, run: Path) -> No
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="no iverilog here; `make rtl` installs it")
 @pytest.mark.parametrize(("sign", "passes"), [("code[3] ? -magnitude : magnitude", True), ("magnitude", False)])
-def test_the_benches_write_what_is_read(tmp_path: Path, sign: str, passes: bool) -> None:
+def test_logs_of_real_benches_are_read(tmp_path: Path, sign: str, passes: bool) -> None:
     (tmp_path / "outlier_decoder.v").write_text(DEVICE.replace("SIGN", sign))
     assert main(["export", "rtl", "outlier_decoder", "-o", str(tmp_path)]) == 0
     command = ["make", "-s", "icarus", f"PYTHON={sys.executable}", "CHECK=true", "ARGS=+ALL"]

@@ -1,4 +1,4 @@
-"""The HTML page: one file, well formed, escaped, without script or network."""
+"""The HTML page: one file, well-formed, escaped, without script or network."""
 
 import re
 from html.parser import HTMLParser
@@ -60,7 +60,7 @@ def test_links_lead_to_a_set(text: str) -> None:
 
 
 def test_values_are_escaped(text: str) -> None:
-    """Of a saved set whose test has a tag in its name."""
+    """A saved set's test has a tag in its name."""
     assert "<script" not in text and "&lt;script&gt;alert" in text
     assert r"\x1b[31m\x00" in text and not re.search("[\x00-\x08\x0b-\x1f]", text)
     text.encode()
@@ -71,9 +71,9 @@ def test_both_colour_schemes_and_narrow_screens(text: str) -> None:
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text and '<html lang="en">' in text
 
 
-def test_what_a_person_looks_for_is_there(text: str, outcome: Regression) -> None:
+def test_page_shows_results_and_commands(text: str, outcome: Regression) -> None:
     words = " ".join(Reader(text).words)
-    for part in ("FAIL", "4 sets: 1 pass, 3 fail", "verdict: row_shift explains", "44 of 56 rows differ", "138"):
+    for part in ("FAIL", "4 sets: 1 pass, 3 fail", "diagnosis: row_shift explains", "44 of 56 rows differ", "138"):
         assert part in words, part
     for each in outcome.sets:
         for answer in each.answers:

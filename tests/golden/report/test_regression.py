@@ -1,4 +1,4 @@
-"""Verdicts of a regression: what passes, what does not, and why."""
+"""Results of a regression: what passes, what does not, and why."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ def only(outcome: Regression, name: str) -> Reported:
     return each
 
 
-def test_every_set_has_a_verdict(outcome: Regression) -> None:
+def test_every_set_has_a_result(outcome: Regression) -> None:
     outcomes = {each.path.split("/")[0]: (each.outcome, each.kind) for each in outcome.sets}
 
     assert outcomes == {
@@ -43,7 +43,7 @@ def test_a_difference_is_that_of_diff(outcome: Regression, made_once: Path) -> N
     assert any("row_shift" in line for line in answer.lines)
 
 
-def test_of_a_saved_counterexample_the_ports_of_the_test_count(outcome: Regression) -> None:
+def test_counterexample_compares_ports_of_its_test(outcome: Regression) -> None:
     (each,) = [each for each in outcome.sets if each.kind == "counterexample"]
     (answer,) = each.answers
 
@@ -52,15 +52,15 @@ def test_of_a_saved_counterexample_the_ports_of_the_test_count(outcome: Regressi
     assert each.commands[0].run.startswith("pytest ")
 
 
-def test_all_right_is_0(run: Path) -> None:
+def test_all_passing_gives_exit_code_0(run: Path) -> None:
     for folder in ("saved", "bench", "olive_mac-wrap"):
         shutil.rmtree(run / folder)
     outcome = regression(run, "none")
     assert (outcome.code, outcome.outcome) == (0, "pass")
 
 
-def test_a_set_without_answers_is_2(run: Path) -> None:
-    """Also where all other sets pass: a device that died left none."""
+def test_set_without_answers_gives_exit_code_2(run: Path) -> None:
+    """All other sets pass; a crashed device leaves no answers."""
     for folder in ("saved", "bench"):
         shutil.rmtree(run / folder)
     (run / "olive_mac-wrap" / "answers.npz").unlink()
@@ -68,8 +68,8 @@ def test_a_set_without_answers_is_2(run: Path) -> None:
     assert (outcome.code, only(outcome, "olive_mac-wrap").outcome) == (2, "not compared")
 
 
-def test_what_cannot_be_read_is_malformed(run: Path) -> None:
-    """An answer without a port, too."""
+def test_unreadable_files_are_malformed(run: Path) -> None:
+    """An answer without a port is malformed too."""
     shutil.rmtree(run / "saved")
     shutil.rmtree(run / "bench")
     lacking = outputs(run / "olive_mac-wrap")
@@ -95,7 +95,7 @@ def test_the_worst_of_several_answers_counts(run: Path) -> None:
     assert worst(["pass", "malformed", "not compared"]) == "malformed" and worst([]) == "not compared"
 
 
-def test_a_pass_of_a_bench_is_of_this_set(run: Path) -> None:
+def test_pass_of_a_bench_counts_by_digest(run: Path) -> None:
     log, name = run / "bench" / "build" / "icarus.log", "outlier_decoder-e2m1"
     digest = golden.load(run / "bench" / name).manifest["self_sha256"]
     log.write_text(f"PASS 47 rows of {name}, sha256 {digest}\n")
@@ -108,10 +108,10 @@ def test_a_pass_of_a_bench_is_of_this_set(run: Path) -> None:
     log.with_suffix(".code").write_text("0\n")
     log.write_text(f"PASS 47 rows of {name}, sha256 {'0' * 64}\n")
     each = only(regression(run, "none"), name)
-    assert each.outcome == "not compared" and "run the bench again" in each.answers[0].reason
+    assert each.outcome == "not compared" and "rerun the testbench" in each.answers[0].reason
 
 
-def test_a_log_belongs_to_the_set_whose_digest_it_names(run: Path) -> None:
+def test_log_belongs_to_set_by_digest(run: Path) -> None:
     digest = golden.load(run / "olive_mac-wrap").manifest["self_sha256"]
     (run / "olive_mac-wrap" / "answers.npz").unlink()
     (run / "nightly").mkdir()
@@ -120,7 +120,7 @@ def test_a_log_belongs_to_the_set_whose_digest_it_names(run: Path) -> None:
     assert [answer.path for answer in each.answers] == ["nightly/x.log"] and each.outcome == "pass"
 
 
-def test_logs_of_no_set_count(run: Path) -> None:
+def test_logs_of_missing_sets_count(run: Path) -> None:
     for folder in ("saved", "bench", "olive_mac-wrap"):
         shutil.rmtree(run / folder)
     (run / "x.log").write_text("nothing of a bench\n")
@@ -136,13 +136,17 @@ def test_a_log_of_other_vectors_still_fails(run: Path) -> None:
     log = run / "bench" / "build" / "icarus.log"
     log.write_text(log.read_text().replace("want d2", "want d3"))
     (answer,) = only(regression(run, "none"), "outlier_decoder-e2m1").answers
-    assert answer.outcome == "fail" and answer.difference is None and "are not of outlier_decoder-e2m1" in answer.reason
+    assert (
+        answer.outcome == "fail"
+        and answer.difference is None
+        and "differ from those of outlier_decoder-e2m1" in answer.reason
+    )
     assert all(f"make -C {run / 'bench'} " in command.run and "VEC" not in command.run for command in answer.commands)
     assert answer.commands
 
 
-def test_shards_of_a_campaign(run: Path) -> None:
-    """A shard that is missing is no pass; what a device did is searched for once."""
+def test_campaign_with_missing_shard_does_not_pass(run: Path) -> None:
+    """A missing shard does not pass; a device is explained once for all shards."""
     for folder in ("saved", "bench", "olive_mac-wrap"):
         shutil.rmtree(run / folder)
     campaign(run / "c")
@@ -163,7 +167,7 @@ def test_shards_of_a_campaign(run: Path) -> None:
     assert outcome.code == 2 and outcome.campaigns[0].missing and outcome.counts["pass"] == 1
 
 
-def test_refusals(run: Path, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(run: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="did you mean 'fast'"):
         regression(run, "fats")
     with pytest.raises(Refused, match="no such directory"):

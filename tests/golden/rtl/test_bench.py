@@ -1,4 +1,4 @@
-"""Benches made from descriptors: they compile, a device that is not there fails, lost or short vectors fail loudly."""
+"""Testbenches from descriptors: they compile; an absent device and lost or truncated vectors fail."""
 
 import ast
 import functools
@@ -60,8 +60,8 @@ def icarus(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @needs_icarus
-def test_a_device_that_is_right_passes_every_row(exported: Path) -> None:
-    assert (exported / "outlier_decoder.v").read_text() == DEVICE  # what was there stays
+def test_right_device_passes_every_row(exported: Path) -> None:
+    assert (exported / "outlier_decoder.v").read_text() == DEVICE  # existing files are unchanged
     ran = icarus(exported)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     set_ = golden.load(exported / "outlier_decoder-e2m1")
@@ -82,7 +82,7 @@ def test_bench_builds_below_any_folder(name: str, tmp_path: Path, exported: Path
 
 
 @needs_icarus
-def test_stub_is_named_as_such(exported: Path) -> None:
+def test_unfilled_stub_is_named(exported: Path) -> None:
     (exported / "outlier_decoder.v").unlink()
     assert main(["export", "rtl", "outlier_decoder", "-o", str(exported)]) == 0
     ran = icarus(exported, "CHECK=true")
@@ -143,7 +143,7 @@ def _mem(name: str, change: str) -> object:
         pytest.param(_mem("gold.mem", "short"), "FAIL no sentinel in gold.mem", id="answers short"),
         pytest.param(_mem("gold.mem", "long"), "FAIL no sentinel in gold.mem", id="answers long"),
         pytest.param(_mem("gold.mem", "flip"), "FAIL row", id="bit flipped"),
-        pytest.param(_inserted("initial $finish;"), "the bench did not say PASS", id="ends at once"),
+        pytest.param(_inserted("initial $finish;"), "the testbench printed PASS", id="ends at once"),
         pytest.param(_inserted("initial #3 $finish;"), "FAIL the simulation ended in row ", id="ends early"),
         pytest.param(_inserted("initial #3 $stop;"), "FAIL the simulation ended in row ", id="stops early"),
         pytest.param(_inserted("initial #10 force base_int = 4'bx;"), "FAIL row 8", id="x after a while"),
@@ -156,7 +156,7 @@ def _mem(name: str, change: str) -> object:
         pytest.param(_header(lambda text: text.partition("\n")[2]), "FAIL no name and digest", id="set without a name"),
     ],
 )
-def test_what_is_wrong_fails_loudly(spoil: object, message: str, exported: Path) -> None:
+def test_faults_of_device_or_vectors_fail(spoil: object, message: str, exported: Path) -> None:
     spoil(exported)  # type: ignore[operator]
     ran = icarus(exported, "CHECK=true")
     assert ran.returncode != 0
@@ -165,8 +165,8 @@ def test_what_is_wrong_fails_loudly(spoil: object, message: str, exported: Path)
 
 
 @needs_icarus
-def test_the_set_names_itself_where_the_bench_runs(exported: Path, tmp_path: Path) -> None:
-    """A bench that was built with one set and runs another: of the same configuration, and of another one."""
+def test_bench_rejects_a_different_set(exported: Path, tmp_path: Path) -> None:
+    """A testbench built with one set runs another, of the same and of another configuration."""
     assert icarus(exported, "CHECK=true").returncode == 0
     (other,) = golden.generate(
         tmp_path / "same",
@@ -197,7 +197,7 @@ def test_the_set_names_itself_where_the_bench_runs(exported: Path, tmp_path: Pat
 
 
 @needs_icarus
-def test_every_row_that_differs_is_printed_on_demand(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_prints_every_differing_row(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _mutant(exported)
     ran = icarus(exported, "CHECK=true", "ARGS=+ALL +DUT=dut.mem")
     rows = [int(row) for row in re.findall(r"^FAIL row (\d+):", ran.stdout, re.MULTILINE)]
@@ -209,7 +209,7 @@ def test_every_row_that_differs_is_printed_on_demand(exported: Path, capsys: pyt
 
 
 @needs_icarus
-def test_diff_takes_no_answers_of_an_earlier_device(exported: Path) -> None:
+def test_diff_ignores_answers_of_earlier_device(exported: Path) -> None:
     make = ["make", "-s", "diff", f"PYTHON={sys.executable}", "CHECK=true"]
     run = functools.partial(subprocess.run, make, cwd=exported, capture_output=True, text=True, timeout=120)
     assert run().returncode == 0
@@ -221,7 +221,7 @@ def test_diff_takes_no_answers_of_an_earlier_device(exported: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["icarus", "cocotb"])
-def test_a_python_without_refemu_is_named(target: str, exported: Path, tmp_path: Path) -> None:
+def test_python_without_refemu_is_reported(target: str, exported: Path, tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)
@@ -240,7 +240,7 @@ def test_a_python_without_refemu_is_named(target: str, exported: Path, tmp_path:
 
 @needs_icarus
 def test_answers_are_written_for_diff(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`+DUT` goes on after the first difference; that names the port."""
+    """`+DUT` continues after the first difference, which names the port."""
     _mutant(exported)
     assert icarus(exported, "CHECK=true").returncode != 0
     vectors, answers = exported / "outlier_decoder-e2m1", exported / "dut.mem"
@@ -269,7 +269,7 @@ def test_repeated_rows_pass(exported: Path) -> None:
 
 
 @needs_icarus
-def test_a_device_of_several_files(exported: Path) -> None:
+def test_device_of_several_files_passes(exported: Path) -> None:
     top, rest = DEVICE.replace("module outlier_decoder", "module inner"), "wrap.v"
     ports = ".code(code), .bias(bias), .exponent(exponent), .base_int(base_int)"
     (exported / "inner.v").write_text(top)
@@ -280,7 +280,7 @@ def test_a_device_of_several_files(exported: Path) -> None:
 
 @needs_icarus
 def test_stale_vectors_are_found_before_the_bench_runs(exported: Path) -> None:
-    """The files of another campaign, whole in themselves."""
+    """The files of another campaign are complete in themselves."""
     _mem("gold.mem", "flip")(exported)  # type: ignore[operator]
     ran = icarus(exported)
     assert ran.returncode != 0
@@ -293,21 +293,17 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize("words", [["bfp_aligner", "--config", "half_even"], ["outlier_decoder"]])
-def test_a_folder_holds_the_bench_of_one_configuration(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A second export would leave a bench that runs the set of the first, or none."""
+def test_folder_has_one_configuration(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second export would leave a testbench that runs the first set, or none."""
     assert main(["export", "rtl", "bfp_aligner", "-o", str(tmp_path)]) == 0
     before = contents(tmp_path)
 
     assert main(["export", "rtl", *words, "-o", str(tmp_path)]) == 2
-    assert "is not of the bench of " in capsys.readouterr().err
+    assert "belongs to another set than " in capsys.readouterr().err
     assert contents(tmp_path) == before
 
 
-def test_an_export_into_its_own_folder_keeps_what_the_user_changed(
-    exported: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_second_export_preserves_changes_of_the_user(exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make = exported / "Makefile"
     make.write_text(make.read_text().replace("ARGS      ?=", "ARGS      ?= +ALL"))
     (exported / "test_outlier_decoder.py").unlink()
@@ -321,8 +317,8 @@ def test_an_export_into_its_own_folder_keeps_what_the_user_changed(
 
 
 @pytest.mark.parametrize(("shown", "wrong"), [("1010", False), ("10x0", False), ("101z", True), ("0010", True)])
-def test_an_unknown_bit_counts_where_the_mask_says_so(shown: str, wrong: bool) -> None:
-    """cocotb as `masks.differing` and the Verilog bench: bit 1 is not compared, whatever it is."""
+def test_unknown_bit_differs_under_the_mask(shown: str, wrong: bool) -> None:
+    """cocotb agrees with `masks.differing` and the Verilog testbench: a masked bit is not compared."""
     bench = rtl.files(units.find("bfp_aligner"), "paper")["test_bfp_aligner.py"]
     source = next(
         node for node in ast.parse(bench).body if isinstance(node, ast.FunctionDef) and node.name == "differs"

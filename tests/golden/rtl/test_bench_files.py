@@ -1,4 +1,4 @@
-"""Files that a bench reads beside the set: words of registers and masks of rows, with the digest of the set."""
+"""Files that a testbench reads with the set: words of registers and masks of rows, with the set's digest."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from refemu.golden.rtl import bench_files
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 
 
-def test_the_mask_file_has_a_word_per_row() -> None:
+def test_mask_file_has_a_word_per_row() -> None:
     mac = golden.load(VECTORS / "fp16_mac-fma")
     left = waivers.bits(mac, ["D-kllm-3"])
     lines = bench_files.mask(mac, ["D-kllm-3"], left).decode().splitlines()
@@ -24,8 +24,8 @@ def test_the_mask_file_has_a_word_per_row() -> None:
     assert [int(line, 16) ^ 0x1FFFFFFFF for line in lines[1:]] == [*words.tolist(), 0]
 
 
-def test_a_word_holds_the_registers_after_a_row() -> None:
-    """Ring of 5 words, head and tail of 48 bits, the first lowest."""
+def test_word_has_registers_after_a_row() -> None:
+    """A ring of 5 words, head and tail of 48 bits, the first lowest."""
     pages = golden.load(VECTORS / "free_page_list-small")
     files = bench_files.registers(pages)
     words = [int(line, 16) for line in files["regs.mem"].decode().splitlines()[1:]]
@@ -36,6 +36,6 @@ def test_a_word_holds_the_registers_after_a_row() -> None:
     assert all(int(line, 16) == (1 << 256) - 1 for line in files["regs.mem.care"].decode().splitlines()[1:])
 
 
-def test_a_set_without_registers_is_refused() -> None:
+def test_set_without_registers_is_rejected() -> None:
     with pytest.raises(Refused, match="the set has no registers"):
         bench_files.registers(golden.load(VECTORS / "ovp_decoder-int4"))

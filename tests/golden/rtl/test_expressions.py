@@ -18,6 +18,6 @@ from refemu.golden.rtl import expressions
         ("lane[0].q & ~`MASK", ["lane"], "core.lane[0].q & ~`MASK"),
     ],
 )
-def test_names_of_an_expression(expression: str, names: list[str], scoped: str) -> None:
+def test_names_of_expression_are_found_and_scoped(expression: str, names: list[str], scoped: str) -> None:
     assert list(expressions.names(expression)) == names
     assert expressions.scoped(expression, "core") == scoped

@@ -1,4 +1,4 @@
-"""File lists and the Makefile's variables, as the cocotb bench hands them to its simulator: absolute paths."""
+"""File lists and the Makefile's variables for the cocotb testbench: absolute paths."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from refemu.arith.checks import Refused
 from refemu.golden.rtl.filelist import Sources
 
 
-def test_a_list_in_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_list_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CORE", "ip/core")
     Path("all.f").write_text(
@@ -33,11 +33,11 @@ def test_a_list_in_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert sources.words == ["-Wno-x", "-gx", "-g2012", "-Wportbind"]
 
 
-def test_a_warning_of_verilator_does_not_end_its_build() -> None:
+def test_verilator_warning_does_not_end_the_build() -> None:
     assert Sources.of_environment("verilator", {"SHELL_V": "s.v"}).words == ["-Wno-fatal", "--timing"]
 
 
-def test_lists_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+def test_unreadable_lists_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no such file list"):
         Sources().read(tmp_path / "none.f")
     (tmp_path / "loop.f").write_text(f"-f {tmp_path / 'loop.f'}")

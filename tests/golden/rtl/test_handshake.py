@@ -1,4 +1,4 @@
-"""Bubbles and back-pressure: of one seed always the same, with long and short stalls; the Verilog bench draws alike."""
+"""Bubbles and back-pressure: a seed always gives the same long and short stalls, as in the Verilog testbench."""
 
 from refemu.golden.rtl.handshake import Chances
 

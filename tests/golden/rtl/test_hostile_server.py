@@ -1,4 +1,4 @@
-"""The exported C client with a server that lies, stops or says nothing: sentences, and nothing a sanitizer sees."""
+"""The exported C client with a wrong, crashed or silent server: error messages, and no finding of a sanitizer."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: Path, *words: str, **settings: str) -> list[str]:
-    """The lines of a run of `probe`, which a sanitizer would end."""
+    """Output lines of `probe`, which a sanitizer would end."""
     command = f"{sys.executable} -S {program.with_name('server.py')}"
     environment = os.environ | {"REFEMU": command, "REFEMU_TIMEOUT": "1", **settings}
     ran = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, env=environment, check=False)
@@ -68,7 +68,7 @@ def run(program: Path, *words: str, **settings: str) -> list[str]:
         ("", "no words_in or words_out that fit into a frame"),
     ],
 )
-def test_hello_that_lies_is_no_hello(hello: str, sentence: str, program: Path) -> None:
+def test_wrong_hello_is_rejected(hello: str, sentence: str, program: Path) -> None:
     lines = run(program, "open", "unit", "step", HELLO=hello)
 
     assert lines[0].startswith("open 1 unit: the hello has ") and sentence in lines[0]
@@ -79,38 +79,38 @@ def test_hello_that_lies_is_no_hello(hello: str, sentence: str, program: Path) -
     ['"parameters": {"words_in": 7}, ', '"ports": [{"words_in": 7}], ', r'"meaning": "{\"words_in\": 7", '],
     ids=["object", "list", "text"],
 )
-def test_keys_inside_the_hello_are_not_its_own(before: str, program: Path) -> None:
+def test_nested_keys_of_hello_are_ignored(before: str, program: Path) -> None:
     hello = GOOD.replace('"words_in"', f'{before}"words_in"')
 
     assert run(program, "open", "unit", "words", HELLO=hello)[:2] == ["open 0 ", "words 1 1"]
 
 
 @pytest.mark.parametrize("claimed", [1 << 26, 0xFFFFFFFF])
-def test_hello_that_is_shorter_than_claimed_breaks_off(claimed: int, program: Path) -> None:
+def test_short_hello_is_an_error(claimed: int, program: Path) -> None:
     sentence = run(program, "open", "unit", HELLO=GOOD, CLAIMED=str(claimed), THEN="nothing")[0]
 
-    assert "the hello broke off" in sentence or "the hello is too long" in sentence
+    assert "the hello is incomplete" in sentence or "the hello is too long" in sentence
 
 
 @pytest.mark.parametrize(
     ("reply", "line"),
     [
-        ("0100000000000000", "step 1 unit: refused without a reason"),
+        ("0100000000000000", "step 1 unit: rejected without a reason"),
         ("0100000003000000616263", "step 1 abc"),
-        ("070000000400000000000000", "step 2 unit: the reply is no frame"),
-        ("00000000080000000000000000000000", "step 2 unit: the reply is no frame"),
+        ("070000000400000000000000", "step 2 unit: the reply does not have"),
+        ("00000000080000000000000000000000", "step 2 unit: the reply does not have"),
         ("01000000ffffffff61", "step 2 unit: "),
-        ("000000000400000000", "step 2 unit: the reply broke off"),
+        ("000000000400000000", "step 2 unit: the reply is incomplete"),
         ("0000", "step 2 unit: no reply"),
     ],
 )
-def test_reply_that_is_none_is_an_error(reply: str, line: str, program: Path) -> None:
+def test_invalid_reply_is_an_error(reply: str, line: str, program: Path) -> None:
     assert run(program, "open", "unit", "step", HELLO=GOOD, REPLY=reply)[1].startswith(line)
 
 
 @pytest.mark.parametrize("words", [("open", "unit"), ("open", "unit", "step"), ("wrong", "unit")])
-def test_server_that_says_nothing_is_ended(words: tuple[str, ...], program: Path) -> None:
-    """Also one that ignores SIGTERM: after the seconds of $REFEMU_TIMEOUT and one second more."""
+def test_silent_server_is_ended(words: tuple[str, ...], program: Path) -> None:
+    """A server that ignores SIGTERM ends one second after $REFEMU_TIMEOUT."""
     start = time.monotonic()
     hello = "nothing" if words == ("open", "unit") else GOOD
     line = run(program, *words, HELLO=hello, THEN="nothing")[-2 if len(words) == 2 else 1]

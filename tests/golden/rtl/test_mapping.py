@@ -1,4 +1,4 @@
-"""A port map that does not fit is refused with the port and the way to map it."""
+"""The error for an unfit port map names the port and says how to map it."""
 
 import json
 from pathlib import Path
@@ -32,44 +32,44 @@ def changed(**parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"inputs": {"x_i": "{b, a}"}}, 'no port of yours; give "inputs": {"YOUR_PORT": "acc"}'),
-        ({"outputs": {"y": "result_o"}}, "output overflow of fp16_mac (1 bits) has no port of yours"),
+        ({"inputs": {"x_i": "{b, a}"}}, 'no port in your core; give "inputs": {"YOUR_PORT": "acc"}'),
+        ({"outputs": {"y": "result_o"}}, "output overflow of fp16_mac (1 bits) has no port in your core"),
         ({"inputs": {"x_i": "{acu, b, a}"}}, "in inputs.x_i of map.json: 'acu'; did you mean 'acc'?"),
         ({"outputs": {"yy": "result_o", "overflow": "of"}}, "unknown output of fp16_mac in outputs of map.json: 'yy'"),
-        ({"inputs": {"x_i": "{acc, b, a[16:1]}"}}, "a has bits 15 to 0, got '{acc, b, a[16:1]}'"),
-        ({"inputs": {"x_i": "{acc, b, a[8 +: 9]}"}}, "a has bits 15 to 0"),
-        ({"inputs": {"x_i": "{acc, b, a[6 -: 8]}"}}, "a has bits 15 to 0"),
-        ({"inputs": {"clk_i": "{acc, b, a}"}}, "your port clk_i is in clock and in inputs; a port has one use"),
-        ({"outputs": {"y": "r", "overflow": "r"}}, "your port r is in outputs.y and in outputs.overflow"),
-        ({"open": ["v_o"]}, "your port v_o is in handshake.out_valid and in open"),
-        ({"inputs": {"x_i": "{acc, b, a}", "m_i": "3"}}, "a constant needs its width, such as 3'd3"),
-        ({"inputs": {"x_i": "{acc, b, a}", "m_i": 3}}, "a Verilog expression as a string is needed"),
-        ({"inputs": {"x_i": "a; assign b"}}, "one expression in ASCII is needed, without ';'"),
-        ({"inputs": {"x[3:0]": "{acc, b, a}"}}, "a port of yours is one name, got 'x[3:0]'"),
-        ({"handshake": {"in_valid": "v_i"}}, "handshake: in_ready has no port of yours"),
+        ({"inputs": {"x_i": "{acc, b, a[16:1]}"}}, "a must be in bits 15 to 0, got '{acc, b, a[16:1]}'"),
+        ({"inputs": {"x_i": "{acc, b, a[8 +: 9]}"}}, "a must be in bits 15 to 0"),
+        ({"inputs": {"x_i": "{acc, b, a[6 -: 8]}"}}, "a must be in bits 15 to 0"),
+        ({"inputs": {"clk_i": "{acc, b, a}"}}, "port of your core must have one use, got clk_i in clock and in inputs"),
+        ({"outputs": {"y": "r", "overflow": "r"}}, "got r in outputs.y and in outputs.overflow"),
+        ({"open": ["v_o"]}, "got v_o in handshake.out_valid and in open"),
+        ({"inputs": {"x_i": "{acc, b, a}", "m_i": "3"}}, "a constant must have its width, such as 3'd3"),
+        ({"inputs": {"x_i": "{acc, b, a}", "m_i": 3}}, "must be a Verilog expression as a string"),
+        ({"inputs": {"x_i": "a; assign b"}}, "must be one expression in ASCII without ';'"),
+        ({"inputs": {"x[3:0]": "{acc, b, a}"}}, "a port of your core must be one name, got 'x[3:0]'"),
+        ({"handshake": {"in_valid": "v_i"}}, "handshake: in_ready has no port in your core"),
         ({"reset": {"port": "rst_ni", "active": "down"}}, 'reset must be a name or {"port": NAME, "active": "low"}'),
         ({"registers": {"prod": "p"}}, "registers of map.json: 'prod'; did you mean 'product'?"),
         ({"resets": "r"}, "unknown key of map.json 'resets'; did you mean 'reset'?"),
-        ({"parameters": {"X(1)) u0(); initial $finish; core #(.Y": "1"}}, "must be the name of a parameter of yours"),
-        ({"parameters": {"module": 1}}, "'module' must be the name of a parameter of yours"),
-        ({"parameters": {"X": True}}, "parameters.X: a Verilog expression as a string is needed"),
-        ({"parameters": {"X": [1]}}, "parameters.X: a Verilog expression as a string is needed"),
-        ({"parameters": {"X": float("nan")}}, "parameters.X: a Verilog expression as a string is needed"),
+        ({"parameters": {"X(1)) u0(); initial $finish; core #(.Y": "1"}}, "must be names of your core's parameters"),
+        ({"parameters": {"module": 1}}, "must be names of your core's parameters, got 'module'"),
+        ({"parameters": {"X": True}}, "parameters.X: must be a Verilog expression as a string"),
+        ({"parameters": {"X": [1]}}, "parameters.X: must be a Verilog expression as a string"),
+        ({"parameters": {"X": float("nan")}}, "parameters.X: must be a Verilog expression as a string"),
         ({"parameters": {"X": "1), .Y(2"}}, "parameters.X: brackets must close in order"),
-        ({"top": "module"}, "top must be a name of yours"),
+        ({"top": "module"}, "top must be a name in your core"),
         ({"outputs": {"y": "result_o", "overflow": "b)"}}, "outputs.overflow: brackets must close in order"),
         ({"unused": ["acc"]}, "uses acc, which map.json also lists as unused"),
         ({"outputs": {}, "unused": ["y", "overflow"]}, "no output of fp16_mac would be compared"),
     ],
 )  # fmt: skip
-def test_a_map_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
+def test_unfit_map_is_rejected(change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused) as caught:
         mapping.parse(changed(**change), "fp16_mac", PORTS)
 
     assert message in str(caught.value)
 
 
-def test_a_file_is_read_with_its_mistakes(tmp_path: Path) -> None:
+def test_file_with_mistakes_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "map.json"
     with pytest.raises(Refused, match="no such file"):
         mapping.read(file, "fp16_mac", PORTS)
@@ -77,10 +77,10 @@ def test_a_file_is_read_with_its_mistakes(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="not a port map in JSON"):
         mapping.read(file, "fp16_mac", PORTS)
     file.write_text("[]")
-    with pytest.raises(Refused, match="a JSON object is needed"):
+    with pytest.raises(Refused, match="must be a JSON object"):
         mapping.read(file, "fp16_mac", PORTS)
     file.write_text('{"inputs": {"x": "a", "x": "b"}}')
-    with pytest.raises(Refused, match="'x' stands there twice"):
+    with pytest.raises(Refused, match="each key must occur once, got 'x' twice"):
         mapping.read(file, "fp16_mac", PORTS)
     file.write_text(json.dumps(GOOD))
     assert mapping.read(file, "fp16_mac", PORTS).low

@@ -1,4 +1,4 @@
-"""`refemu export sv`: structs like the words of the set, texts like those of `refemu step`, counts like the grade's.
+"""`refemu export sv`: structs equal the words of the set, texts those of `refemu step`, counts those of the grade.
 
 What needs Verilator is built once: a device that answers, chosen at run time, right or with one of its bugs.
 """
@@ -59,7 +59,7 @@ def test_structs_are_the_words_of_the_set(name: str) -> None:
         assert lowest == hexfile.width(layout)
 
 
-def test_counts_are_those_of_the_manifest_and_the_grade() -> None:
+def test_counts_agree_with_manifest_and_grade() -> None:
     loaded = golden.load(VECTORS / "ovp_decoder-int4")
     counts = systemverilog.counts(loaded)
     grade = golden.grade_set(VECTORS / "ovp_decoder-int4", ["bits"], pool=1)
@@ -69,7 +69,7 @@ def test_counts_are_those_of_the_manifest_and_the_grade() -> None:
     assert set(counts["decisions"]) == {case["decision"] for case in loaded.manifest["cases"] if case.get("decision")}
 
 
-def test_rows_mem_has_a_word_a_row_and_a_sentinel() -> None:
+def test_rows_mem_has_words_and_a_sentinel() -> None:
     loaded = golden.load(VECTORS / "ovp_decoder-int4")
     lines = systemverilog.files(loaded)["ovp_decoder_rows.mem"].decode().splitlines()
     rows = systemverilog.row_kinds(loaded)
@@ -104,18 +104,18 @@ def elaborated(text: str, defines: list[str]) -> tuple[str, int]:
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("groups", [False, True])
 def test_packages_elaborate_with_their_cover_groups(name: str, groups: bool) -> None:
-    """Verilator ignores cover groups: slang elaborates them; nobody simulates them here."""
+    """Verilator ignores cover groups; slang elaborates them, and nothing simulates them here."""
     text, errors = elaborated(package(name), ["REFEMU_COVERGROUPS=1"] if groups else [])
     assert errors == 0 and ("coverpoint" in text) == groups
 
 
 @needs_slang
-def test_slang_sees_a_cover_point_of_no_port() -> None:
+def test_slang_detects_an_unknown_coverpoint() -> None:
     text = package("ovp_decoder-int4").replace("coverpoint got.illegal", "coverpoint got.legal")
     assert elaborated(text, [])[1] == 0 < elaborated(text, ["REFEMU_COVERGROUPS=1"])[1]
 
 
-def test_export_keeps_a_device_and_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_preserves_device_and_names_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "concat.v").write_text("// mine\n")
     assert main(["export", "sv", "concat", "-o", str(tmp_path)]) == 0
     assert (tmp_path / "concat.v").read_text() == "// mine\n"
@@ -124,7 +124,7 @@ def test_export_keeps_a_device_and_names_the_command(tmp_path: Path, capsys: pyt
 
 
 def build(folder: Path, top: str, *sources: str) -> Path:
-    """A program of Verilator."""
+    """A program built by Verilator."""
     command = [
         *(
             "verilator",
@@ -181,7 +181,7 @@ def simulated(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 @needs_verilator
-def test_a_right_device_passes_and_coverage_counts_as_python_does(decoder: Path) -> None:
+def test_right_device_passes_with_equal_coverage(decoder: Path) -> None:
     done = simulated(decoder, "+COVERAGE=coverage.json")
     loaded = golden.load(decoder / "ovp_decoder-int4")
 
@@ -195,7 +195,7 @@ def test_a_right_device_passes_and_coverage_counts_as_python_does(decoder: Path)
 @pytest.mark.long
 @needs_verilator
 @pytest.mark.parametrize("bug", [1, 2, 3])
-def test_wrong_devices_fail_with_the_row_and_the_values(decoder: Path, bug: int) -> None:
+def test_faulty_devices_fail_with_row_and_values(decoder: Path, bug: int) -> None:
     done = simulated(decoder, f"+BUG={bug}")
     assert done.returncode != 0 and "FAIL row" in done.stdout and "PASS" not in done.stdout
     assert {1: "exponent[", 2: "base_int[", 3: "illegal: got 0 want 1"}[bug] in done.stdout
@@ -203,7 +203,7 @@ def test_wrong_devices_fail_with_the_row_and_the_values(decoder: Path, bug: int)
 
 @pytest.mark.long
 @needs_verilator
-def test_a_set_of_another_digest_is_refused(decoder: Path, tmp_path: Path) -> None:
+def test_set_of_another_digest_is_rejected(decoder: Path, tmp_path: Path) -> None:
     golden.generate(tmp_path, units=["ovp_decoder:int4"], kinds=["paper"], hex=True)
     program = decoder / "build" / "Vtb_ovp_decoder_sv"
     command = [str(program), f"+VEC={tmp_path / 'ovp_decoder-int4'}"]
@@ -263,7 +263,7 @@ endmodule
 
 @pytest.mark.long
 @needs_verilator
-def test_scoreboard_in_order_and_by_tag(tmp_path: Path) -> None:
+def test_scoreboard_works_in_order_and_by_tag(tmp_path: Path) -> None:
     (tmp_path / "pkg.sv").write_text(package("ovp_decoder-int4"))
     (tmp_path / "tb.sv").write_text(TAGGED)
     done = subprocess.run([str(build(tmp_path, "tb", "pkg.sv", "tb.sv"))], capture_output=True, text=True, timeout=300)
@@ -273,7 +273,7 @@ def test_scoreboard_in_order_and_by_tag(tmp_path: Path) -> None:
 @pytest.mark.long
 @needs_verilator
 def test_texts_are_those_of_step(tmp_path: Path) -> None:
-    """Every float16 with a pattern of its own digits, and codes with names."""
+    """Every float16, and codes with names."""
     unit = units.find("fp16_mac")
     port = unit.ports(unit.config("paper")).inputs[0]
     (tmp_path / "pkg.sv").write_text(package("fp16_mac-paper"))

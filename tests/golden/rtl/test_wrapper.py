@@ -1,4 +1,4 @@
-"""Every part of a port map is in the shell around the core; without a map the core has our names."""
+"""Every part of a port map is in the wrapper; without a map the core has refemu's names."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def text(document: dict[str, Any]) -> str:
     return wrapper.text(MAC, "fma", mapping.parse(document, "fp16_mac", PORTS))
 
 
-def test_every_part_of_a_map_is_in_the_shell() -> None:
+def test_every_part_of_a_map_is_in_wrapper() -> None:
     source = text(GOOD)
 
     for part in (
@@ -51,14 +51,14 @@ def test_every_part_of_a_map_is_in_the_shell() -> None:
         assert part in source, part
 
 
-def test_without_a_map_the_core_has_our_names() -> None:
+def test_default_names_are_those_of_the_unit() -> None:
     source = wrapper.text(MAC, "fma", mapping.Map())
 
     assert all(f".{port.name}({port.name})" in source for port in (*PORTS.inputs, *PORTS.outputs))
     assert "`ifdef REFEMU_CLOCK\n    .clk(clk),\n`endif" in source
 
 
-def test_lanes_may_stand_the_other_way_round() -> None:
+def test_lanes_may_be_reversed() -> None:
     unit = units.find("flint_decoder")
     wide = units.find("bfp_aligner")
     ports = wide.ports(wide.config("paper"))
@@ -74,20 +74,20 @@ def test_lanes_may_stand_the_other_way_round() -> None:
     assert unit.name not in source
 
 
-def test_what_the_core_has_not_is_not_compared() -> None:
+def test_missing_outputs_are_marked() -> None:
     source = text(changed(outputs={"y": "result_o"}, unused=["overflow"]))
 
     assert "assign hs_present = 2'b01;" in source
     assert "assign overflow = 0;" in source
 
 
-def test_a_unit_with_a_port_named_as_the_handshake_has_other_names_for_it() -> None:
+def test_handshake_ports_get_other_names() -> None:
     source = wrapper.text(units.find("k_offset"), "small", mapping.Map())
 
     assert ".hs_out_valid(hs_out_valid)" in source and ".out_valid(out_valid)" in source
 
 
-def test_no_unit_has_a_port_named_as_the_shells_own() -> None:
+def test_no_port_has_a_name_of_the_wrapper() -> None:
     for unit in map(units.find, units.names()):
         taken = {port.name for config in unit.configs for port in unit.ports(unit.config(config)).all}
         own = {port for port in taken if port.startswith(("hs_", "flipped_"))} | (

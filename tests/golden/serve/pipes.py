@@ -1,4 +1,4 @@
-"""A client of the server in Python, and a server in a thread behind real pipes."""
+"""A client of the server in Python, and a server in a thread at the other end of real pipes."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from refemu.golden.serve.predictor import Predictor
 
 
 class Client:
-    """Speaks the frames of docs/serve-protocol.md, written without those of the server."""
+    """Uses the frames of docs/serve-protocol.md, implemented independently of the server."""
 
     def __init__(self, sink: int, source: int) -> None:
         self.sink, self.source = sink, source
@@ -29,7 +29,7 @@ class Client:
         data = b""
         while len(data) < size:
             part = os.read(self.source, size - len(data))
-            assert part, "the server went away"
+            assert part, "the server disappeared"
             data += part
         return data
 
@@ -53,7 +53,7 @@ class Client:
 
 @contextlib.contextmanager
 def connected(predictor: Predictor, blocking: bool = True) -> Iterator[Client]:
-    """A client of `predictor`; the server ends with it. blocking: its ends of the pipes are."""
+    """A client of `predictor`; the server ends with it. blocking: whether its ends of the pipes block."""
     requests, replies = os.pipe(), os.pipe()
     os.set_blocking(requests[0], blocking)
     os.set_blocking(replies[1], blocking)
@@ -72,7 +72,7 @@ def connected(predictor: Predictor, blocking: bool = True) -> Iterator[Client]:
 
 
 def packed(layout: Layout, set_: sets.Golden) -> np.ndarray:
-    """The words of all rows of a set, uint32 (rows, words), by the code behind the hex files."""
+    """The words of all rows of a set, uint32 (rows, words), by the code of the hex files."""
     entries = [{"name": p.name, "lanes": p.port.count, "bits": p.port.bits, "signed": False} for p in layout.places]
     arrays = {}
     for place in layout.places:

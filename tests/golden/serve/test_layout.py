@@ -14,14 +14,14 @@ def test_places_follow_each_other() -> None:
     assert (WIDE.width, WIDE.words, WIDE.bytes) == (86, 3, 12)
 
 
-def test_names_tell_the_groups_apart() -> None:
+def test_names_distinguish_the_groups() -> None:
     both = Layout([("out", Port("y", 4)), ("st", Port("y", 4)), ("care", Port("y", 4))])
 
     assert [place.name for place in both.places] == ["y", "st_y", "care_y"]
     assert both.places[1].item["group"] == "st"
 
 
-def test_values_of_one_row() -> None:
+def test_values_of_a_row_are_read() -> None:
     number = 5 << 3 | ((1 << 64) - 2) << 15 | 0x7F << 79 | 1 << 90  # the bit above the fields means nothing
     row = WIDE.values(number.to_bytes(12, "little")).tolist()[0]
 

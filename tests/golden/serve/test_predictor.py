@@ -1,4 +1,4 @@
-"""Transactions agree with the golden sets, singly and in rows; whatever is refused leaves the state as it was."""
+"""Transactions agree with the golden sets, singly and in rows; an invalid one does not change the state."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def predictor(name: str, **options: bool) -> Predictor:
 
 
 def words(name: str, **values: int) -> bytes:
-    """One transaction with these ports set, every lane alike, all others 0."""
+    """One transaction with some ports set, all lanes equal, and all other ports 0."""
     layout = predictor(name).layout_in
     row = [0] * len(layout.lsb)
     for place in layout.places:
@@ -42,7 +42,7 @@ def words(name: str, **values: int) -> bytes:
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("options", [{}, {"registers": True, "care": True}], ids=["outputs", "all"])
 def test_single_transactions_are_the_golden_rows(name: str, compiled: bool, options: dict[str, bool]) -> None:
-    """By the readable form, and where there is no state also by the twin."""
+    """The readable form answers, and without a state also the compiled form."""
     set_, unit = committed.read(name), predictor(name, **options)
     unit._compiled = compiled and not unit.stateful
     asked, answers = packed(unit.layout_in, set_), packed(unit.layout_out, set_)
@@ -54,7 +54,7 @@ def test_single_transactions_are_the_golden_rows(name: str, compiled: bool, opti
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_rows_go_on_from_the_state(name: str) -> None:
+def test_rows_continue_from_the_state(name: str) -> None:
     set_, unit = committed.read(name), predictor(name)
     asked, answers = packed(unit.layout_in, set_), packed(unit.layout_out, set_)
 
@@ -78,7 +78,7 @@ def test_masks_say_which_bits_count(compiled: bool) -> None:
         assert (values[place["care_illegal"].fields] == 1).all()
 
 
-def test_a_refused_transaction_leaves_the_state() -> None:
+def test_invalid_transaction_leaves_the_state() -> None:
     unit = predictor("bfp_pe-paper", registers=True)
     set_ = committed.read("bfp_pe-paper")
     asked, answers = packed(unit.layout_in, set_), packed(unit.layout_out, set_)
@@ -95,8 +95,8 @@ def test_a_refused_transaction_leaves_the_state() -> None:
     assert unit.step(asked[first + 1].tobytes()) == answers[first + 1].tobytes()
 
 
-def test_a_stream_refuses_as_the_readable_unit_and_stays_as_it_was() -> None:
-    """kv_compressor is answered by the compiled form of one device; a victim that is not there is refused."""
+def test_stream_rejects_as_the_readable_unit() -> None:
+    """The compiled form of one device answers for kv_compressor; a missing victim is an error."""
     name = "kv_compressor-paper"
     set_, unit, readable = committed.read(name), predictor(name, registers=True), predictor(name, registers=True)
     readable._stream_class = readable._stream = None
@@ -121,7 +121,7 @@ def test_a_stream_refuses_as_the_readable_unit_and_stays_as_it_was() -> None:
     assert unit.step(asked[first].tobytes()) == readable.step(asked[first].tobytes())
 
 
-def test_a_refused_first_row_is_that_of_a_new_device() -> None:
+def test_invalid_first_row_leaves_a_new_device() -> None:
     unit = predictor("bfp_pe-paper")
     with pytest.raises(Refused, match="in row 1 of 2"):
         unit.run(bytes(unit.layout_in.bytes) + words("bfp_pe-paper", mode=3))
@@ -141,8 +141,8 @@ def test_limits_of_ports_hold_in_rows_and_singly() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_what_a_unit_refuses_on_its_way_is_refused(compiled: bool) -> None:
-    """A norm of zeros has no divisor, which the twin's own frame says."""
+def test_late_error_of_a_unit_is_reported(compiled: bool) -> None:
+    """A norm of zeros has no divisor; the compiled form itself raises the error."""
     unit = predictor("index_norm-rms")
     unit._compiled = compiled
     for answer in (unit.step, unit.run):
@@ -151,28 +151,28 @@ def test_what_a_unit_refuses_on_its_way_is_refused(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 3, 5, 8])
-def test_another_number_of_words_is_refused(size: int) -> None:
+def test_wrong_number_of_words_is_rejected(size: int) -> None:
     unit = predictor("ovp_decoder-int4")
-    with pytest.raises(Refused, match=rf"ovp_decoder: a transaction has 4 bytes, 1 words, got {size} bytes"):
+    with pytest.raises(Refused, match=rf"ovp_decoder: a transaction must have 4 bytes, 1 words, got {size} bytes"):
         unit.step(bytes(size))
 
 
-def test_a_part_of_a_row_is_refused_and_no_rows_are_none() -> None:
+def test_partial_row_is_rejected() -> None:
     unit = predictor("fp16_mac-paper")
 
     assert unit.run(b"") == b""
-    with pytest.raises(Refused, match="rows have 8 bytes each, 2 words, got 12 bytes"):
+    with pytest.raises(Refused, match="rows must have 8 bytes each, 2 words, got 12 bytes"):
         unit.run(bytes(12))
 
 
-def test_a_slow_readable_form_gives_way_to_the_twin() -> None:
+def test_slow_readable_form_is_replaced() -> None:
     assert predictor("orizuru-n16")._compiled
     assert not predictor("olive_mac-wrap")._compiled
 
 
 @pytest.mark.parametrize("name", ["ovp_decoder-int8", "olive_mac-wrap", "bfp_pe-paper", "kv_compressor-pages"])
-def test_rows_in_parts_are_the_rows_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts bound the memory that one frame takes. A refusal in a later part leaves the state before the first."""
+def test_rows_in_parts_give_equal_answers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts bound the memory of a frame. An error in a later part restores the state before the first."""
     whole, parts = predictor(name), predictor(name)
     set_ = committed.read(name)
     first, count = max(cases(set_), key=lambda case: case[1]) if whole.stateful else (0, 40)
@@ -188,11 +188,11 @@ def test_rows_in_parts_are_the_rows_at_once(name: str, monkeypatch: pytest.Monke
         assert parts.run(b"".join(rows)) == at_once
 
 
-def test_frame_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frame_without_memory_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> bytes:
         raise MemoryError
 
     device = predictor("ovp_decoder-int8")
     monkeypatch.setattr(device, "run", fails)
     status, text = server.answer(device, server.RUN, 8, b"")
-    assert (status, text) == (server.ERROR, b"serve: no memory for 8 bytes of rows: send fewer rows at once")
+    assert (status, text) == (server.ERROR, b"serve: no memory for 8 bytes of rows; send fewer rows at once")

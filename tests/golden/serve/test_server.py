@@ -1,4 +1,4 @@
-"""Frames: every request is answered, what cannot be is refused in a sentence, and the server goes on."""
+"""Frames: every request gets an answer or an error message, and the server continues."""
 
 import os
 import struct
@@ -35,8 +35,8 @@ def test_hello_comes_first(decoder: Predictor) -> None:
         assert client.hello == decoder.hello
 
 
-def test_a_step_and_rows(decoder: Predictor) -> None:
-    """The pair of the README: 48 and a victim; exponents, integers, illegal from the lowest bit on."""
+def test_step_and_rows_are_answered(decoder: Predictor) -> None:
+    """The pair of the README, 48 and a victim: exponents, integers, illegal, lowest bit first."""
     with connected(decoder) as client:
         word = struct.pack("<I", 0x85 | 2 << 8)
         answer = struct.unpack("<I", client.answered(STEP, word))[0]
@@ -45,7 +45,7 @@ def test_a_step_and_rows(decoder: Predictor) -> None:
         assert client.answered(RUN) == b""
 
 
-def test_reset_begins_anew() -> None:
+def test_reset_restarts_the_unit() -> None:
     with connected(predictor("olive_mac-wrap")) as client:
         load, hold = (number.to_bytes(8, "little") for number in (1 | 5 << 1, 0))
         first = client.answered(STEP, load)
@@ -58,45 +58,43 @@ def test_reset_begins_anew() -> None:
 @pytest.mark.parametrize(
     ("kind", "payload", "message"),
     [
-        (STEP, bytes(8), "a transaction has 4 bytes, 1 words, got 8 bytes"),
-        (RUN, bytes(6), "rows have 4 bytes each"),
+        (STEP, bytes(8), "a transaction must have 4 bytes, 1 words, got 8 bytes"),
+        (RUN, bytes(6), "rows must have 4 bytes each"),
         (RESET, bytes(4), "reset takes no bytes, got 4"),
         (CLOSE, bytes(4), "close takes no bytes, got 4"),
-        (0, b"", "a request is 1 step, 2 run, 3 reset or 4 close, got 0"),
+        (0, b"", "a request must be 1 step, 2 run, 3 reset or 4 close, got 0"),
         (77, bytes(4), "got 77"),
     ],
 )
-def test_a_bad_request_is_refused_and_the_next_one_answered(
-    decoder: Predictor, kind: int, payload: bytes, message: str
-) -> None:
+def test_request_after_an_invalid_one_is_answered(decoder: Predictor, kind: int, payload: bytes, message: str) -> None:
     with connected(decoder) as client:
         assert message in client.refused(kind, payload)
         assert client.answered(STEP, bytes(4)) == bytes(4)
 
 
-def test_a_request_that_is_too_long_is_read_and_refused(decoder: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_request_is_read_and_rejected(decoder: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "LONGEST", 100)
     with connected(decoder) as client:
         assert "at most 100 bytes, got 104" in client.refused(RUN, bytes(104))
         assert len(client.answered(RUN, bytes(100))) == 100
 
 
-def test_a_request_in_parts_is_put_together(decoder: Predictor) -> None:
+def test_request_in_parts_is_assembled(decoder: Predictor) -> None:
     with connected(decoder) as client:
         for byte in struct.pack("<II", STEP, 4) + bytes(4):
             os.write(client.sink, bytes([byte]))
         assert struct.unpack("<II", client.read(8)) == (0, 4) and client.read(4) == bytes(4)
 
 
-def test_pipes_that_do_not_block_are_waited_for(decoder: Predictor) -> None:
-    """As a parent leaves them that hands over an end of its own; the answer is larger than a pipe holds."""
+def test_nonblocking_pipes_are_awaited(decoder: Predictor) -> None:
+    """A parent may pass on non-blocking ends; the answer is larger than a pipe's buffer."""
     with connected(decoder, blocking=False) as client:
         time.sleep(0.01)  # longer than the server polls
         assert len(client.answered(RUN, bytes(1 << 18))) == 1 << 18
 
 
 def served(decoder: Predictor, *requests: bytes) -> BaseException | None:
-    """What the server raises where its input ends behind these bytes."""
+    """The server's error if its input ends after these bytes."""
     raised: list[BaseException] = []
     asked, replies = os.pipe(), os.pipe()
 
@@ -119,19 +117,19 @@ def served(decoder: Predictor, *requests: bytes) -> BaseException | None:
     return raised[0] if raised else None
 
 
-def test_a_closed_pipe_ends_it_quietly(decoder: Predictor) -> None:
+def test_closed_pipe_ends_the_server_quietly(decoder: Predictor) -> None:
     assert served(decoder) is None
     assert served(decoder, struct.pack("<II", STEP, 4) + bytes(4)) is None
 
 
 @pytest.mark.parametrize("part", [1, 7, 8, 11])
-def test_a_pipe_closed_in_the_middle_is_an_error(decoder: Predictor, part: int) -> None:
+def test_pipe_closed_within_request_is_an_error(decoder: Predictor, part: int) -> None:
     error = served(decoder, (struct.pack("<II", STEP, 4) + bytes(4))[:part])
 
     assert isinstance(error, Refused) and "closed in the middle of a request" in str(error)
 
 
-def test_requests_that_do_not_wait_are_refused(decoder: Predictor) -> None:
+def test_requests_before_the_reply_are_rejected(decoder: Predictor) -> None:
     error = served(decoder, 2 * (struct.pack("<II", STEP, 4) + bytes(4)))
 
     assert isinstance(error, Refused) and "12 bytes follow a request" in str(error)
@@ -139,8 +137,8 @@ def test_requests_that_do_not_wait_are_refused(decoder: Predictor) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", committed.NAMES)
-def test_every_committed_set_through_the_server(name: str) -> None:
-    """Whole cases as rows, and the first rows of the set one by one."""
+def test_server_answers_every_committed_set(name: str) -> None:
+    """Complete cases are sent as rows, and the first rows of the set one by one."""
     set_, unit = committed.read(name), predictor(name)
     asked, answers = packed(unit.layout_in, set_), packed(unit.layout_out, set_)
 

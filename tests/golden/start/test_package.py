@@ -1,4 +1,4 @@
-"""A package as `refemu new-unit` writes it: its tests pass, see what is changed, and use public names only."""
+"""The package of `refemu new-unit`: its tests pass, detect changes, and use public names only."""
 
 import ast
 import errno
@@ -24,7 +24,7 @@ PUBLIC = ROOT / "examples" / "refemu-mx" / "tests" / "test_public_names.py"
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A package, with its metadata where pip would put them."""
+    """A package with its metadata, as installed by pip."""
     folder = tmp_path / "made"
     package.write("my_block2", folder)
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
@@ -38,9 +38,9 @@ def made(tmp_path: Path) -> Path:
 
 
 def outcome(folder: Path, *words: str, places: Sequence[str] = ()) -> tuple[int, str]:
-    """Exit code and output of the package's tests in a process of their own. places: of sources, by default its own."""
+    """Exit code and output of the package's tests in their own process. places: sources, by default its own."""
     environ = os.environ | {"PYTHONPATH": os.pathsep.join([*(places or [str(folder / "src")]), str(ROOT)])}
-    environ.pop("CI", None)  # there pytest writes the whole of a difference, for minutes where a row is wide
+    environ.pop("CI", None)  # in CI pytest prints complete differences, for minutes if a row is wide
     line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
     ran = subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True)
     return ran.returncode, ran.stdout + ran.stderr
@@ -52,14 +52,14 @@ def change(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_its_tests_pass_as_written(made: Path) -> None:
+def test_tests_of_the_scaffold_pass(made: Path) -> None:
     code, told = outcome(made)
 
     assert code == 0 and " passed" in told and "skipped" not in told, told
 
 
 @pytest.mark.long
-def test_another_tie_is_seen_by_the_oracle(made: Path) -> None:
+def test_changed_tie_is_detected_by_oracle(made: Path) -> None:
     change(made / "src/refemu_my_block2/my_block2.py", "else whole & 1)", "else 1 - whole & 1)")
     code, told = outcome(made, "-k", "protocol or oracles")
 
@@ -67,16 +67,16 @@ def test_another_tie_is_seen_by_the_oracle(made: Path) -> None:
     assert "FAILED tests/test_my_block2.py::test_every_case_is_the_oracles[b8_even]" in told
 
 
-def test_cases_that_are_lost_are_seen_by_the_grade(made: Path) -> None:
+def test_lost_cases_are_detected_by_coverage(made: Path) -> None:
     cases = made / "src/refemu_my_block2/cases.py"
     change(cases, 'kind == "edge"', 'kind == "none"')
     change(cases, 'words("my_block2/random", seed, 256)', 'words("my_block2/random", seed, 4)')
-    code, told = outcome(made, "-k", "gate")
+    code, told = outcome(made, "-k", "coverage")
 
-    assert code == 1 and "FAILED tests/test_my_block2.py::test_sets_reach_every_gate[b8_even]" in told
+    assert code == 1 and "FAILED tests/test_my_block2.py::test_sets_reach_required_coverage[b8_even]" in told
 
 
-def test_only_public_names_are_used(made: Path) -> None:
+def test_scaffold_uses_public_names_only(made: Path) -> None:
     private = runpy.run_path(str(PUBLIC))["private"]
     sources = [path for path in made.rglob("*.py") if path.stat().st_size]
 
@@ -84,7 +84,7 @@ def test_only_public_names_are_used(made: Path) -> None:
     assert [name for path in sources for name in private(path.read_text()) if name] == []
 
 
-def test_it_is_formatted_and_linted_as_refemu_is(made: Path) -> None:
+def test_scaffold_is_formatted_and_linted(made: Path) -> None:
     ruff = Path(sys.executable).with_name("ruff")
     if not ruff.is_file():
         pytest.skip("the extra `dev` is not installed")
@@ -97,30 +97,30 @@ def test_it_is_formatted_and_linted_as_refemu_is(made: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("Block", "a name is a lower case word"),
-        ("2block", "a name is a lower case word"),
-        ("a__b", "a name is a lower case word"),
-        ("a" * 41, "a name is a lower case word"),
-        ("../x", "a name is a lower case word"),
-        ("class", "must be no keyword of Python, SystemVerilog or C"),
-        ("reg", "must be no keyword"),
-        ("orizuru", "refemu has a unit orizuru"),
+        ("Block", "a name must be a lower-case word"),
+        ("2block", "a name must be a lower-case word"),
+        ("a__b", "a name must be a lower-case word"),
+        ("a" * 41, "a name must be a lower-case word"),
+        ("../x", "a name must be a lower-case word"),
+        ("class", "must not be a keyword of Python, SystemVerilog or C"),
+        ("reg", "must not be a keyword"),
+        ("orizuru", "differ from those of refemu's units, got 'orizuru'"),
         ("cases", "must not be that of another module of the package, got 'cases'"),
         ("variants", "must not be that of another module"),
-        ("combinational", "class must hide no name of its module, got Combinational for 'combinational'"),
-        ("any_unit", "class must hide no name"),
-        ("one_short", "class must hide no name"),
-        ("none", "class must hide no name"),
+        ("combinational", "class must not hide a name of its module, got Combinational for 'combinational'"),
+        ("any_unit", "class must not hide a name"),
+        ("one_short", "class must not hide a name"),
+        ("none", "class must not hide a name"),
     ],
 )
-def test_names_that_cannot_be_used_are_refused(name: str, why: str, tmp_path: Path) -> None:
+def test_invalid_names_are_rejected(name: str, why: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=why):
         package.write(name, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 
 
 def words_of(made: Path) -> set[str]:
-    """Every name in lower case that a written Python file, or the path of one, has."""
+    """Every lower-case name in the written Python files and their paths."""
     text = "\n".join(f"{path.relative_to(made)}\n{path.read_text()}" for path in made.rglob("*.py"))
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
     return {word.lower() for word in re.findall(r"[A-Za-z]+(?:_?[A-Za-z0-9]+)*", parts)}
@@ -138,9 +138,7 @@ def bound(body: Sequence[ast.stmt]) -> Iterator[str]:
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def test_a_name_that_the_files_have_works_or_is_refused(
-    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_name_in_the_files_works_or_is_rejected(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = set()
     for name in sorted(words_of(made)):
         try:
@@ -161,7 +159,7 @@ def test_a_name_that_the_files_have_works_or_is_refused(
 
 @pytest.mark.long
 def test_two_packages_are_tested_in_one_run(tmp_path: Path) -> None:
-    """Each by its own oracle."""
+    """Each package is tested by its own oracle."""
     for name in ("first_block", "second_block"):
         package.write(name, tmp_path / name)
         points = {f"units {name}": f"refemu_{name}.{name}:UNIT"}
@@ -174,17 +172,15 @@ def test_two_packages_are_tested_in_one_run(tmp_path: Path) -> None:
     assert "second_block.py::test_every_case_is_the_oracles[b8_even]" in told
 
 
-def test_a_folder_that_holds_something_stays_as_it_is(tmp_path: Path) -> None:
+def test_nonempty_folder_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(Refused, match="must be a new or an empty folder"):
         package.write("my_block2", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_write_that_fails_leaves_nothing_and_the_next_one_succeeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A disk that fills at the third file."""
+def test_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full at the third file."""
     count, write_bytes = iter(range(99)), Path.write_bytes
 
     def fills(path: Path, data: bytes) -> int:

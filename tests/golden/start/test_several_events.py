@@ -1,4 +1,4 @@
-"""The code of docs/several-events.md works as the page says."""
+"""The code of docs/several-events.md works as described."""
 
 import importlib
 import re
@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "several-events.md").read
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What the blocks of the page bind, as a module of a package."""
+    """The names that the page's blocks define, as a module of a package."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "counting").mkdir()
     (folder / "counting" / "__init__.py").touch()
@@ -27,7 +27,7 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         yield vars(importlib.import_module("counting.ones_counter"))
 
 
-def test_the_unit_counts_as_the_page_says(names: dict[str, Any]) -> None:
+def test_unit_counts_as_on_the_page(names: dict[str, Any]) -> None:
     assert "`UNIT.run([0b1011], [0]).ones` is `[3]`" in PAGE
     assert names["run"]([0b1011], [0]).ones.tolist() == [3]
     device = names["OnesCounter"](bits=8)
@@ -41,7 +41,7 @@ def test_the_unit_follows_the_protocol(names: dict[str, Any]) -> None:
         rule()
 
 
-def test_the_fault_is_one_of_short_words(names: dict[str, Any]) -> None:
+def test_fault_affects_short_words(names: dict[str, Any]) -> None:
     unit, fault = names["UNIT"], names["FAULT"]
     short = variant.device(unit, unit.config("b8"), [fault])
     assert short is not None and short.evaluate({"word": [255], "base": [0]}).ones.tolist() == [7]

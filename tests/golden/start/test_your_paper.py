@@ -1,4 +1,4 @@
-"""docs/your-paper.md, from its first command to its last, as a reader would follow it."""
+"""docs/your-paper.md, run from the first to the last command."""
 
 import os
 import re
@@ -20,7 +20,7 @@ FILE = re.compile(r"`((?:src|tests)/[\w/]+\.(?:py|md)|wrong\.py)`")
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:
-    """Path, language and text of every block: a file that the text before it names, a piece of one, or commands."""
+    """Path, language and text of every block: a file named in the text before it, a part of one, or commands."""
     fences = PAGE.split("```")
     for text, block in zip(fences[::2], fences[1::2], strict=False):
         language, _, body = block.partition("\n")
@@ -35,7 +35,7 @@ def put(folder: Path, path: str, body: str) -> None:
 
 
 def installed(folder: Path, package: Path) -> None:
-    """The metadata of a package, as pip would put them beside its sources."""
+    """Write the metadata of a package next to its sources, as pip does."""
     project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
     points = {
         f"{group.removeprefix('refemu.')} {name}": place
@@ -46,7 +46,7 @@ def installed(folder: Path, package: Path) -> None:
 
 
 def ran(folder: Path, line: str) -> str:
-    """Run a command of the page in its own process; what it printed. Its exit code must be the one that is shown."""
+    """Output of a command of the page, run in its own process; its exit code must be that of the page."""
     command, _, remark = line.partition("  #")
     words = shlex.split(command)
     if words[0] == "refemu":
@@ -63,7 +63,7 @@ def ran(folder: Path, line: str) -> str:
 
 
 @pytest.mark.long
-def test_the_page_runs_from_its_first_command_to_its_last(tmp_path: Path) -> None:
+def test_page_runs_from_first_command_to_last(tmp_path: Path) -> None:
     told: dict[str, str] = {}
     installed(tmp_path, ROOT / "examples" / "refemu-mx")
     cases = Path(PACKAGE, "src", "refemu_mx_scale", "cases.py")
@@ -81,8 +81,8 @@ def test_the_page_runs_from_its_first_command_to_its_last(tmp_path: Path) -> Non
                     told[line] = ran(tmp_path, line)
 
     first, second = (text for line, text in told.items() if line.startswith("refemu grade"))
-    assert re.search(r"hole +decisions +F-mxscale-2: the last lane is left out", first)
-    assert "F-mxscale-2" in second and "hole  " not in second.split("flag")[-1]
+    assert re.search(r"missed +decisions +F-mxscale-2: the last lane is left out", first)
+    assert "F-mxscale-2" in second and "missed  " not in second.split("flag")[-1]
     (outcome,) = (text for line, text in told.items() if line.startswith("refemu diff"))
     assert "right if D-mxscale-2: rule is 'ceil'" in outcome
     (decision,) = (text for line, text in told.items() if line.startswith("refemu explain"))
@@ -92,7 +92,7 @@ def test_the_page_runs_from_its_first_command_to_its_last(tmp_path: Path) -> Non
     assert len(told) == 14
 
 
-def test_every_file_of_the_page_is_one_that_new_unit_writes() -> None:
+def test_files_of_the_page_exist_in_new_unit() -> None:
     kinds = [(path, language) for path, language, _ in blocks()]
 
     assert [path for path, _ in kinds if path.startswith(("src", "tests"))] == [

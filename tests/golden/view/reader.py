@@ -11,7 +11,7 @@ VOID = {"meta", "input", "br", "wbr", "link", "img"}
 
 
 class Checker(HTMLParser):
-    """Refuses tags that are not closed in their order."""
+    """Requires that tags are closed in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Checker(HTMLParser):
 
 
 def checked(page: bytes) -> dict[str, Any]:
-    """The data of a page that is well-formed, needs no network, and says what it is to who cannot see it."""
+    """The data of a page, which must be well-formed, need no network and have text alternatives."""
     text = page.decode()
     checker = Checker()
     checker.feed(text)

@@ -1,4 +1,4 @@
-"""The pages in headless Chromium: keys, links, filters, what is marked, and no error of a script.
+"""The pages in headless Chromium: keys, links, filters, marks, and no error in a script.
 
 Without Chromium, chromedriver and selenium (extra `browser`) the tests are skipped, and fail where CI is set.
 """
@@ -25,7 +25,7 @@ READY = 20  #: seconds that a page may take on a busy machine
 
 
 def missing() -> str:
-    """What the machine lacks, or ""."""
+    """Missing programs, or ""."""
     try:
         import selenium  # noqa: F401
     except ImportError:
@@ -100,7 +100,7 @@ def test_arrow_keys_move_from_event_to_event(browser: Any, stepper: Path) -> Non
     assert browser.get_log("browser") == []
 
 
-def test_registers_and_marks_are_those_of_the_event(browser: Any, stepper: Path) -> None:
+def test_registers_and_marks_match_the_event(browser: Any, stepper: Path) -> None:
     states = shown("orizuru", "n8").states
     for event in (0, 1, 12, len(states) - 1):
         opened(browser, stepper, f"#event={event}")
@@ -142,7 +142,7 @@ def test_slider_buttons_and_names_work(browser: Any, stepper: Path) -> None:
     assert set(rows(browser)) < set(vars(states[0]))
 
 
-def test_the_stepper_fits_narrow_screens_and_follows_the_palette(browser: Any, stepper: Path) -> None:
+def test_stepper_fits_screen_and_palette(browser: Any, stepper: Path) -> None:
     narrow = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", narrow)
     colours = []
@@ -170,12 +170,12 @@ def test_ten_thousand_events_open_at_once(browser: Any, tmp_path: Path) -> None:
     opened(browser, page, "#event=9999")
     seconds = text(browser, "Number(document.documentElement.dataset.opened)") / 1000
     assert text(browser, "document.getElementById('name').textContent") == states[-1].event
-    assert seconds < 5  # on a machine that does nothing else it is below 1
+    assert seconds < 5  # below 1 on an idle machine
 
 
 @pytest.fixture(scope="module")
 def viewer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Answers of a device that is wrong in row 300 and, in the right lane alone, in row 700."""
+    """Answers of a device that differs in row 300 and, in the right lane only, in row 700."""
     loaded, folder = golden.load(SET), tmp_path_factory.mktemp("pages")
     arrays = {name: array.copy() for name, array in loaded.arrays.items() if name.startswith("out.")}
     arrays["out.exponent"][300] ^= 1
@@ -204,7 +204,7 @@ def test_the_viewer_filters_rows(browser: Any, viewer: Path) -> None:
     assert browser.get_log("browser") == []
 
 
-def test_a_link_opens_its_row_with_the_answer_beside_it(browser: Any, viewer: Path) -> None:
+def test_link_opens_its_row_with_answer(browser: Any, viewer: Path) -> None:
     opened(browser, viewer, "#row=700")
     assert text(browser, "document.querySelector('tr.open').dataset.row") == "700"
     cells = text(

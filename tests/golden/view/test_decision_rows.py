@@ -1,4 +1,4 @@
-"""Decisions at work: where another answer shows, by the alternatives themselves."""
+"""Active decisions: rows that detect variants, by the variants themselves."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def others(entries: list[dict[str, object]], id: str) -> list[dict[str, object]]
     return found
 
 
-def test_rows_that_tell_are_those_in_which_an_output_differs() -> None:
+def test_detecting_rows_differ_in_an_output() -> None:
     unit = ovp_decoder.UNIT
     config = unit.config("int4")
     pairs = np.arange(256)
@@ -33,7 +33,7 @@ def test_rows_that_tell_are_those_in_which_an_output_differs() -> None:
     assert all(entry["title"] and entry["text"] for entry in entries)
 
 
-def test_other_answers_are_tried_on_the_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variants_are_tried_on_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = ovp_decoder.UNIT
     inputs = {"pair": np.full(30, 0x85), "bias": np.full(30, 2)}
     monkeypatch.setattr(decision_rows, "MOST", 20)
@@ -51,5 +51,5 @@ def test_the_decision_of_the_case_comes_first() -> None:
     assert entries[0]["id"] == id and [entry["taken"] for entry in entries] == [True] + [False] * (len(entries) - 1)
 
 
-def test_runs() -> None:
+def test_runs_of_numbers_become_ranges() -> None:
     assert decision_rows.ranges([0, 1, 2, 5, 7, 8]) == [[0, 2], [5, 5], [7, 8]] and decision_rows.ranges([]) == []

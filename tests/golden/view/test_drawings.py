@@ -1,4 +1,4 @@
-"""Drawings of many events: read back they are those of the states."""
+"""Drawings of many events, read back and compared with the states."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_every_event_is_drawn() -> None:
     assert read(drawn) == [UNIT.draw(CONFIG, state) for state in every]
 
 
-def test_of_more_events_than_fit_evenly_spread_ones_are_drawn() -> None:
+def test_too_many_events_are_drawn_evenly() -> None:
     every = states(5)
     whole = drawings.drawn(UNIT, UNIT.ports(CONFIG), every, 1 << 20)
     assert whole is not None
@@ -41,7 +41,7 @@ def test_of_more_events_than_fit_evenly_spread_ones_are_drawn() -> None:
     assert drawings.drawn(UNIT, UNIT.ports(CONFIG), every, 10) is None
 
 
-def test_many_events_are_drawn_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_events_are_drawn_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawings, "MOST", 10)
     drawn = drawings.drawn(UNIT, UNIT.ports(CONFIG), states(2), 1 << 20)
 

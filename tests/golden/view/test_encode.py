@@ -1,4 +1,4 @@
-"""The stream of states: read back as it was, in bytes that follow what changes."""
+"""The stream of states reads back unchanged, and its size follows the changes."""
 
 import random
 
@@ -22,7 +22,7 @@ def data_of(encoded: encode.Encoded, names: list[str]) -> dict[str, object]:
     }
 
 
-def test_numbers_of_any_width_come_back() -> None:
+def test_numbers_of_any_width_read_back() -> None:
     chance = random.Random(3)
     count = 150  # more than a block
     every = []
@@ -50,7 +50,7 @@ def test_numbers_of_any_width_come_back() -> None:
             assert tuple(state[port.name]) == values[at]
 
 
-def test_events_stop_where_the_limit_is() -> None:
+def test_events_stop_at_the_limit() -> None:
     chance = np.random.default_rng(1)
     values = [tuple(lanes) for lanes in chance.integers(0, 256, (1000, 100)).tolist()]
     every = [("inputs", Port("x", 8, 100), values)]
@@ -63,7 +63,7 @@ def test_events_stop_where_the_limit_is() -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 5, 16, 18, 32])
-def test_ten_thousand_events_of_2000_changed_bits_fit_in_5_mb(bits: int) -> None:
+def test_events_of_2000_changed_bits_fit(bits: int) -> None:
     lanes = 2000 // bits
     words = np.random.default_rng(bits).integers(0, 1 << bits, (10_000, lanes)).tolist()
     every = [("outputs", Port("x", bits, lanes), list(map(tuple, words)))]
@@ -72,7 +72,7 @@ def test_ten_thousand_events_of_2000_changed_bits_fit_in_5_mb(bits: int) -> None
     assert len(encode.text(encoded.stream)) < 4_000_000
 
 
-def test_what_does_not_change_costs_a_few_bytes() -> None:
+def test_unchanged_events_take_few_bytes() -> None:
     every = [("inputs", Port("x", 32, 1000), [tuple(range(1000))] * 5000)]
     encoded = encode.encode(every, [0] * 5000, [0] * 5000, 1 << 20)
 

@@ -1,4 +1,4 @@
-"""Members of states: ports, registers that are none, counters."""
+"""Members of states: ports, other registers, counters."""
 
 from refemu.golden.view.members import members, registers_of
 from refemu.units import orizuru, paged_attention

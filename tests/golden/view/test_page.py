@@ -1,10 +1,10 @@
-"""A page is one file whose data no HTML ends."""
+"""A page is one file whose data cannot end its HTML element."""
 
 from refemu.golden.view.page import page
 from tests.golden.view import reader
 
 
-def test_data_that_looks_like_html_stays_data() -> None:
+def test_data_that_looks_like_html_is_escaped() -> None:
     data = {"text": "</script><b>&amp;\u2028", "codes": {}}
 
     for name in ("step", "set"):

@@ -1,4 +1,4 @@
-"""The page of a set: every row, port and flag, the device's answers, and the explainer's verdict."""
+"""The page of a set: every row, port and flag, the device's answers, and the explanation."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ SET = SETS / "ovp_decoder-int4"
 
 @pytest.fixture
 def answers(tmp_path: Path) -> Path:
-    """Of a device that takes the left element from the high half (D-olive-1)."""
+    """Answers of a device that takes the left element from the high half (D-olive-1)."""
     loaded = golden.load(SET)
     pair = loaded.arrays["in.pair"].astype(np.uint16)
     from refemu.units import ovp_decoder
@@ -57,7 +57,7 @@ def test_every_row_is_on_the_page(name: str) -> None:
     assert written.data == set_page.written(SETS / name).data
 
 
-def test_answers_stand_beside_the_rows(answers: Path) -> None:
+def test_answers_are_next_to_the_rows(answers: Path) -> None:
     difference = golden.diff(SET, answers, explain=True)
     written = set_page.written(SET, answers)
     data = reader.checked(written.data)
@@ -69,13 +69,13 @@ def test_answers_stand_beside_the_rows(answers: Path) -> None:
     assert (found["out.exponent", "answer"] == np.load(answers)["out.exponent"].ravel()).all()
 
 
-def test_rows_of_a_part() -> None:
+def test_page_has_the_requested_rows() -> None:
     data = reader.checked(set_page.written(SET, None, 100, 200).data)
 
     assert (data["first"], data["rows"], data["total"]) == (100, 100, 1032)
     assert (columns(data)["in.pair", "value"] == golden.load(SET).arrays["in.pair"][100:200]).all()
     for first, last in ((1032, None), (5, 5), (0, 1033)):
-        with pytest.raises(Refused, match="--rows must lie in 0:1032"):
+        with pytest.raises(Refused, match="--rows must be in 0:1032"):
             set_page.written(SET, None, first, last)
 
 
@@ -85,5 +85,5 @@ def test_a_full_page_holds_the_first_rows(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert 0 < written.rows < 1032 and reader.checked(written.data)["rows"] == written.rows
     monkeypatch.setattr(set_page, "LIMIT", set_page.SPARE + 1)
-    with pytest.raises(Refused, match="one row takes more"):
+    with pytest.raises(Refused, match="one row must fit"):
         set_page.written(SET)

@@ -1,4 +1,4 @@
-"""The stepper's page of every unit: all registers of all events, read back, and the same bytes again."""
+"""The stepper's page of every unit: all registers of all events read back, and bytes are reproducible."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def shown(name: str, config: str | None = None, **changed: Any) -> step_page.Sho
 
 
 @pytest.mark.parametrize("name", units.names())
-def test_every_register_of_every_event_is_on_the_page(name: str) -> None:
+def test_page_has_every_register_of_every_event(name: str) -> None:
     given = shown(name)
     written = step_page.written(given)
     data = reader.checked(written.data)
@@ -54,11 +54,11 @@ def test_drawings_are_those_of_the_states(name: str) -> None:
     assert reader.checked(step_page.written(shown("concat")).data)["drawings"] == "no drawing"
 
 
-def test_the_same_events_are_the_same_bytes() -> None:
+def test_equal_events_give_equal_bytes() -> None:
     assert step_page.written(shown("page_table")) == step_page.written(shown("page_table"))
 
 
-def test_a_full_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_page_names_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     given = multiplier()
     decisions = reader.checked(step_page.written(given).data)["decisions"]
     monkeypatch.setattr(step_page, "LIMIT", step_page.SPARE + len(str(decisions)) + 50_000)
@@ -73,7 +73,7 @@ def test_a_full_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         step_page.written(given)
 
 
-def test_codes_say_what_they_mean() -> None:
+def test_codes_have_meanings() -> None:
     ports = units.find("ovp_decoder").ports(units.find("ovp_decoder").config("int4"))
     codes = step_page.codes(ports.all)["ovp_int4"]
 
@@ -84,7 +84,7 @@ def test_codes_say_what_they_mean() -> None:
 
 
 def multiplier() -> step_page.Shown:
-    """10,001 events of olive_mac with random operands, of which a page takes 10,000."""
+    """10,001 events of olive_mac with random operands; a page takes 10,000."""
     unit = units.find("olive_mac")
     config = unit.config("wrap")
     chance = np.random.default_rng(0)

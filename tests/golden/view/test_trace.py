@@ -1,4 +1,4 @@
-"""Events with their operation, cut to what a page may hold."""
+"""Events with their operations, cut to the size of a page."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_events_of_a_clocked_unit_are_operations() -> None:
     assert [operation for operation, _ in trace.trace(unit, unit.config("wrap"), inputs)] == [0, 1, 2, 3]
 
 
-def test_cuts() -> None:
+def test_range_and_condition_cut_the_events() -> None:
     def events() -> object:
         return iter(enumerate("abcdef"))
 
@@ -34,5 +34,5 @@ def test_cuts() -> None:
     assert trace.cut(events(), 2, 4, 9, never) == (["c", "d"], [2, 3], 6, False)  # type: ignore[arg-type]
     assert trace.cut(events(), 0, None, 9, lambda state: state == "b") == (["a", "b"], [0, 1], 2, True)  # type: ignore[arg-type]
     for first, last in ((6, None), (0, 7), (9, 12)):
-        with pytest.raises(Refused, match=r"--events must lie in 0:6"):
+        with pytest.raises(Refused, match=r"--events must be in 0:6"):
             trace.cut(events(), first, last, 9, never)  # type: ignore[arg-type]

@@ -1,5 +1,5 @@
-# The SystemVerilog bench of $set: make -f sv.mk DEVICE="my_$unit.sv". VEC: the golden set. DEVICE: your sources, module
-# $unit on top. FLAGS: words for Verilator. ARGS: words for the simulation, as +ALL or +COVERAGE=coverage.json.
+# The SystemVerilog testbench of $set: make -f sv.mk DEVICE="my_$unit.sv". VEC: the golden set. DEVICE: your sources, with
+# top module $unit. FLAGS: options of Verilator. ARGS: options of the simulation, as +ALL or +COVERAGE=coverage.json.
 VEC       ?= $set
 DEVICE    ?= $unit.v
 FLAGS     ?=

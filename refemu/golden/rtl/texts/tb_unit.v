@@ -1,17 +1,17 @@
-// Holds $unit against the golden set $set; run with +VEC=<directory of the set>.
-// Every row is compared with !==, so an x or z is a difference; the sentinels tell that the files were read whole.
-// A pass is the line that begins with PASS: a device that ends the simulation leaves exit code 0 and no such line.
+// Checks $unit against the golden set $set; run with +VEC=<directory of the set>.
+// Every row is compared with !==, so an x or z is a difference; sentinels show that the files were read completely.
+// Only a line that begins with PASS is a pass: a device that ends the simulation leaves exit code 0 without it.
 // +LATENCY=<n>: rising edges from a row's inputs to its answer. +VALID: valid/ready on both sides, with bubbles and
-// back-pressure drawn from +SEED=<n>. +RESET=<n>: so many resets in mid-work. +TIMEOUT=<cycles> without an answer.
-// +ALL goes on after the first difference and prints every row that differs; +DUT=<file> goes on and writes the answers
-// for `refemu diff`; +REGS=<file> compares registers; +WAIVE=<file> leaves bits out; +REPEAT=<n> is for timing.
+// back-pressure drawn from +SEED=<n>. +RESET=<n>: number of resets in mid-work. +TIMEOUT=<cycles> without an answer.
+// +ALL continues after the first difference and prints every row that differs; +DUT=<file> continues and writes the
+// answers for `refemu diff`; +REGS=<file> compares registers; +WAIVE=<file> leaves bits out; +REPEAT=<n> is for timing.
 `timescale 1ns/1ps
 module tb_$unit;
   `include "${unit}_vec.svh"
-  localparam HAS_CLOCK = $event;  // whether the unit has registers: a row is an edge, a case begins with a reset
-  localparam FIRST_BIT = STIM_BITS - 1;  // of a unit with registers: whether the row begins a case
+  localparam HAS_CLOCK = $event;  // 1 if the unit has registers: a row is an edge, a case begins with a reset
+  localparam FIRST_BIT = STIM_BITS - 1;  // in a unit with registers, 1 if the row begins a case
   localparam LEAST = $event;  // edges from inputs to an answer
-  localparam QUIET = 64;  // cycles without a row in which no answer may come
+  localparam QUIET = 64;  // cycles without a row, during which no answer may come
   reg [STIM_BITS-1:0] stim [0:N];
   reg [GOLD_BITS-1:0] gold [0:N];
   reg [GOLD_BITS-1:0] care [0:N];
@@ -32,7 +32,7 @@ module tb_$unit;
   reg all, regs = 0, waives = 0, handshake = 0, running = 0;
   reg clk = 0, rst = 0, offers = 0, takes = 1;
   wire may_enter, answers, may_stall;
-  // Counters are set here, not in the initial block: Verilator 5.48 takes them for constants behind the loop there.
+  // Counters are set here, not in the initial block: after the loop there Verilator 5.48 takes them for constants.
   integer sent = 0, done = 0, row, file, dut, times, failures = 0, equal = 0, written = 0, edges = 0;
   integer judged_rows = 0, masked = 0, place;
   integer latency = LEAST, resets = 0, restarts = 0, limit = 1000, idle = 0, back = 0, seed = 1;
@@ -56,31 +56,31 @@ $assigns
     end
   endtask
 
-  // The set in +VEC says itself what it is, whatever set the bench was built with.
+  // The set in +VEC has its own name and digest, whatever set the testbench was built with.
   task must_be_of_this_bench;
     begin
       $$sformat(path, "%0s/include/${unit}_vec.svh", vec);
       file = $$fopen(path, "r");
       if (file == 0) $$fatal(1, "FAIL cannot open %0s", path);
       if ($$fscanf(file, "// %s sha256 %s", name, digest) != 2)
-        $$fatal(1, "FAIL no name and digest in the first line of %0s: generate the set again", path);
+        $$fatal(1, "FAIL no name and digest in the first line of %0s: regenerate the set", path);
       $$fclose(file);
       if (name !== "$set") $$fatal(1, "FAIL this bench is of $set, the set in %0s is %0s", vec, name);
     end
   endtask
 
-  // Files that `refemu export shell` made say of which set they are.
+  // Files of `refemu export shell` have the digest of their set.
   task must_be_of_this_set;
     begin
       file = $$fopen(path, "r");
       if (file == 0) $$fatal(1, "FAIL cannot open %0s", path);
       if ($$fscanf(file, "// sha256 %s by %s", of, by) != 2 || of !== digest)
-        $$fatal(1, "FAIL %0s is not of the set in %0s: make it again", path, vec);
+        $$fatal(1, "FAIL %0s is not of the set in %0s: regenerate it", path, vec);
       $$fclose(file);
     end
   endtask
 
-  // Rows with a bit that is compared, and bits of these rows that a waiver leaves out.
+  // Rows with a compared bit, and waived bits of these rows.
   task count_waived;
     for (row = 0; row < N; row = row + 1) begin
       counts = {regs ? register_bits & held_care[row] : {$regbits{1'b0}},
@@ -102,13 +102,13 @@ $assigns
 
   task reset_device;
     begin
-      offers = 0; takes = 0;  // what is in flight does not leave by the way
+      offers = 0; takes = 0;  // no answer in flight may leave
       rst = 1; edge_of_clock; rst = 0;
       fresh = 1; pending = 0; waiting = 0; idle = 0;
     end
   endtask
 
-  // Row `done` against its answer.
+  // Compare row `done` with its answer.
   task judge;
     begin
       want = gold[done];
@@ -138,7 +138,7 @@ $ports
     end
   endtask
 
-  // Xorshift, the same in the cocotb bench; every 32 cycles other rates of bubbles and of back-pressure.
+  // Xorshift as in the cocotb testbench; the rates of bubbles and back-pressure change every 32 cycles.
   task draw;
     begin
       chance = chance ^ (chance << 13); chance = chance ^ (chance >> 17); chance = chance ^ (chance << 5);
@@ -150,7 +150,7 @@ $ports
     rate = choice == 0 ? 8 : choice == 1 ? 6 : choice == 2 ? 4 : 1;
   endfunction
 
-  // What row `done` is to be told by in a message: the last one, where all were answered.
+  // End with a message on row `done`, or on the last row if all were answered.
   task broken(input [8*128-1:0] what);
     begin
       running = 0;
@@ -158,7 +158,7 @@ $ports
     end
   endtask
 
-  // A cycle: a row enters or none, an answer comes or none.
+  // One cycle, in which a row may enter and an answer may come.
   task cycle;
     begin
       entering = sent < N && !(HAS_CLOCK && stim[sent][FIRST_BIT] && !fresh);
@@ -177,7 +177,7 @@ $ports
         if (waiting && (!answers || ((got ^ kept) & compared & (HAS_CARE ? care[done] : {GOLD_BITS{1'b1}})) !== 0))
           broken("its answer was withdrawn or changed while out_ready was 0");
         if (answers && done == sent && !(takes ? accepted : entering))
-          broken("an answer came, but no row is in flight: one too many");
+          broken("an answer came, but no row is in flight");
       end
       if (accepted) begin entered[sent] = edges; sent = sent + 1; fresh = 0; end
       pending = entering && !accepted;
@@ -186,7 +186,7 @@ $ports
       waiting = handshake && answers && !takes && sent > done;
       kept = got;
       if (handshake && answers && takes) begin
-        if (edges - entered[done] < latency) broken("its answer comes earlier than LATENCY says");
+        if (edges - entered[done] < latency) broken("its answer comes before LATENCY edges");
         judge;
       end
       edge_of_clock;
@@ -197,20 +197,20 @@ $ports
     end
   endtask
 
-  // Without rows nothing may answer.
+  // Require that no answer comes without a row.
   task nothing_comes;
     begin
       offers = 0; takes = 1;
       repeat (handshake ? QUIET : 0) begin
         #1;
         if (answers !== 1'b0) broken(restarts > 0 && done < N ? "an answer came after a reset in mid-work, to a row from before it"
-                                                             : "an answer came behind the last one: one too many");
+                                                             : "an answer came after that of the last row");
         edge_of_clock;
       end
     end
   endtask
 
-  // Work in flight is dropped, and its rows are sent again; of a unit with registers the whole case.
+  // Drop the work in flight and send its rows again; with registers, the whole case.
   task restart;
     begin
       restarts = restarts + 1;
@@ -260,28 +260,28 @@ $ports
     $$sformat(path, "%0s/hex/stim.mem", vec); must_exist; $$readmemh(path, stim);
     $$sformat(path, "%0s/hex/gold.mem", vec); must_exist; $$readmemh(path, gold);
     if (HAS_CARE) begin $$sformat(path, "%0s/hex/care.mem", vec); must_exist; $$readmemh(path, care); end
-    if (stim[N] !== {STIM_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in stim.mem: short or wrong file");
-    if (gold[N] !== {GOLD_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in gold.mem: short or wrong file");
-    if (HAS_CARE && care[N] !== {GOLD_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in care.mem: short or wrong file");
+    if (stim[N] !== {STIM_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in stim.mem: truncated or wrong file");
+    if (gold[N] !== {GOLD_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in gold.mem: truncated or wrong file");
+    if (HAS_CARE && care[N] !== {GOLD_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in care.mem: truncated or wrong file");
     if ($$value$$plusargs("REGS=%s", path)) begin
       regs = 1;
       must_be_of_this_set; $$readmemh(path, held);
       $$sformat(path, "%0s.care", path); must_be_of_this_set; $$readmemh(path, held_care);
       if (held[N] !== {$regbits{1'b1}} || held_care[N] !== {$regbits{1'b1}})
-        $$fatal(1, "FAIL no sentinel in the file of registers: short or wrong file");
-      if (handshake) $$fatal(1, "FAIL +REGS needs a fixed latency: with a handshake registers are ahead of the answers");
+        $$fatal(1, "FAIL no sentinel in the file of registers: truncated or wrong file");
+      if (handshake) $$fatal(1, "FAIL +REGS needs a fixed latency: with a handshake, registers are ahead of the answers");
     end
     if ($$value$$plusargs("WAIVE=%s", path)) begin
       waives = 1;
       must_be_of_this_set; $$readmemh(path, judged);
-      if (judged[N][GOLD_BITS-1:0] !== {GOLD_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in %0s: short or wrong file", path);
+      if (judged[N][GOLD_BITS-1:0] !== {GOLD_BITS{1'b1}}) $$fatal(1, "FAIL no sentinel in %0s: truncated or wrong file", path);
     end
     if ($$value$$plusargs("DUT=%s", path)) begin
       dut = $$fopen(path, "w");
       if (dut == 0) $$fatal(1, "FAIL cannot write %0s", path);
     end
     #1;
-    if (regs && named == 0) $$fatal(1, "FAIL +REGS, and the map names no register: give \"registers\" in map.json, docs/port-map.md");
+    if (regs && named == 0) $$fatal(1, "FAIL +REGS, but the map names no register: give \"registers\" in map.json, docs/port-map.md");
     if (waives) begin
       count_waived;
       if (judged_rows == 0) $$fatal(1, "FAIL every row is waived: nothing would be compared");

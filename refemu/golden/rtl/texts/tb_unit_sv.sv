@@ -1,4 +1,4 @@
-// Holds $unit against the golden set $set by the classes of refemu_${unit}_pkg; +VEC=<directory of the set>.
+// Checks $unit against the golden set $set with the classes of refemu_${unit}_pkg; +VEC=<directory of the set>.
 // +ALL prints every row that differs; +COVERAGE=<file> writes the counters of coverage as JSON.
 `timescale 1ns/1ps
 module tb_${unit}_sv;
@@ -6,7 +6,7 @@ module tb_${unit}_sv;
   logic [STIMULUS_BITS-1:0] stim[0:ROWS];
   logic [$$bits(outputs_t)-1:0] gold[0:ROWS];
   logic [$$bits(outputs_t)-1:0] care[0:ROWS];
-  logic [23:0] about[0:ROWS];  // of a row: decision, kind, flags
+  logic [23:0] about[0:ROWS];  // decision, kind and flags of a row
   inputs_t  stimulus = '0;
   outputs_t got;
   string    vec, path;
@@ -23,10 +23,10 @@ $clock
   endfunction
 
   function automatic void must_be_whole(string name, bit sentinel);
-    if (!sentinel) $$fatal(1, "FAIL no sentinel in %s: short or wrong file", name);
+    if (!sentinel) $$fatal(1, "FAIL no sentinel in %s: truncated or wrong file", name);
   endfunction
 
-  // The set in +VEC says itself what it is, whatever set the package was made for.
+  // The set in +VEC has its own name and digest, whatever set the package was made for.
   function automatic void must_be_of_this_package();
     int file;
     string name, digest;

@@ -1,5 +1,5 @@
 // $unit: $meaning
-// $paper. Fill in the device; `make` holds it against the golden set.
+// $paper. Fill in the device; `make` checks it against the golden set.
 `timescale 1ns/1ps
 module $unit (
 $declared

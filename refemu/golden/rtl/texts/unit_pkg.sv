@@ -13,7 +13,7 @@ package refemu_${unit}_pkg;
 
 $structs
 
-  // A float of 16 or 32 bits for people: the value in as many digits as tell its neighbours apart.
+  // A float of 16 or 32 bits as text, with enough digits to distinguish its neighbours.
   function automatic string float_text(logic [31:0] word, int fraction_bits, int exponent_bits, string form);
     int exponent, top, bias;
     longint fraction;
@@ -34,7 +34,7 @@ $structs
 
 $texts
 
-  // Inputs of a row, the outputs that the golden model gives, and which of their bits count.
+  // Inputs of a row, the golden model's outputs, and which of their bits count.
   class transaction;
     inputs_t  stimulus = '0;
     outputs_t want = '0;
@@ -50,10 +50,10 @@ $texts
     endfunction
   endclass
 
-  // Holds answers against transactions, in order (`push`, `check`) or by tag (`push_tagged`, `check_tagged`).
+  // Compares answers with transactions, in order (`push`, `check`) or by tag (`push_tagged`, `check_tagged`).
   class scoreboard;
     longint matched = 0, differing = 0, unexpected = 0;
-    bit     verbose = 0;  // prints every difference, not the first alone
+    bit     verbose = 0;  // prints every difference, not only the first
     local transaction waiting_in_order[$$];
     local transaction waiting_by_tag[longint];
 
@@ -61,14 +61,14 @@ $texts
       waiting_in_order.push_back(item);
     endfunction
 
-    // 0 where the tag is still in use: the transaction is not taken.
+    // 0 if the tag is still in use; the transaction is then ignored.
     virtual function bit push_tagged(longint tag, transaction item);
       if (waiting_by_tag.exists(tag) != 0) return 0;
       waiting_by_tag[tag] = item;
       return 1;
     endfunction
 
-    // The next transaction's answer; 1 where it is right.
+    // Checks the next transaction's answer; 1 if it is right.
     virtual function bit check(outputs_t got);
       transaction item;
       if (waiting_in_order.size() == 0) return stray("no transaction waits for it");
@@ -88,18 +88,18 @@ $texts
       return longint'(waiting_in_order.size()) + longint'(waiting_by_tag.num());
     endfunction
 
-    // Whether there were answers, all right, and none is missing.
+    // Whether there were answers, all of them right, and none is missing.
     virtual function bit passed();
       return matched > 0 && differing == 0 && unexpected == 0 && waiting() == 0;
     endfunction
 
     virtual function string verdict();
-      return $$sformatf("%s %0d transactions of %s, sha256 %s: %0d differ, %0d answers to nothing, %0d without answer",
+      return $$sformatf("%s %0d transactions of %s, sha256 %s: %0d differ, %0d unexpected answers, %0d without answer",
                        passed() ? "PASS" : "FAIL", matched, SET, SHA256, differing, unexpected, waiting());
     endfunction
 
     local function bit stray(string why);
-      if (unexpected == 0 || verbose) $$display("FAIL an answer to nothing: %s", why);
+      if (unexpected == 0 || verbose) $$display("FAIL an unexpected answer: %s", why);
       unexpected++;
       return 0;
     endfunction
@@ -118,8 +118,8 @@ $differences
     endfunction
   endclass
 
-  // Which bits of the outputs were 0, 1, rose and fell where they count, and how many rows had each flag, kind of case
-  // and decision: the counts of `refemu grade` and of the manifest.
+  // Which bits of the outputs were 0, were 1, rose and fell where they count, and the number of rows with each flag, kind
+  // of case and decision, as counted by `refemu grade` and the manifest.
   class coverage;
     longint   rows = 0;
     outputs_t zero = '0, one = '0, rising = '0, falling = '0;
@@ -160,7 +160,7 @@ $decisions
   endclass
 
 `ifdef REFEMU_COVERGROUPS
-  // For simulators with functional coverage; Verilator has none, so refemu's tests parse these and do not simulate them.
+  // For simulators with functional coverage. Verilator has none, so refemu's tests parse these but do not simulate them.
   class functional_coverage;
     covergroup answers with function sample(inputs_t stimulus, outputs_t got, logic [7:0] flags);
       option.per_instance = 1;

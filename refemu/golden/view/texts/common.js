@@ -45,7 +45,7 @@ function listed(meaning) {
   return whole ? items.map((item) => item[2]) : [];
 }
 
-// What a code of a port stands for, as text; of many lanes without its fields.
+// The value of a port's code as text, without fields if there are many lanes.
 function valueOf(code, port) {
   if (port.kind === "f16") return digits(float16(Number(code)), 5);
   if (port.kind === "f32") { view.setUint32(0, Number(code)); return digits(view.getFloat32(0), 7); }
@@ -56,7 +56,7 @@ function valueOf(code, port) {
   return String(value) + (port.names[Number(value)] ? " " + port.names[Number(value)] : "");
 }
 
-// Run lengths: texts of lanes, four and more alike as "8 x 0".
+// Run lengths: texts of lanes, four or more equal ones as "8 x 0".
 function runs(texts) {
   const parts = [];
   for (let at = 0; at < texts.length;) {
@@ -69,7 +69,7 @@ function runs(texts) {
   return parts;
 }
 
-// A name that may break behind its underscores, hyphens and slashes.
+// A name that may break after its underscores, hyphens and slashes.
 function broken(name) {
   const made = document.createDocumentFragment();
   for (const part of name.split(/(?<=[_/-])/)) made.append(part, document.createElement("wbr"));

@@ -14,7 +14,7 @@ function varint(at) {
 }
 
 // Apply the changes of the event whose bytes begin at `at`; returns where they end. touched(byte) of every byte that
-// changes: a run may bridge some that stay.
+// changes: a run may include some that do not.
 function apply(at, target, touched) {
   let count, skip, length, place = 0;
   [name, at] = varint(at);
@@ -43,7 +43,7 @@ function index() {
   }
 }
 
-// The state after an event, from the nearest one that is kept.
+// The state after an event, from the nearest saved one.
 function stateAfter(event) {
   const near = Math.floor(event / WHOLE), found = kept[near].slice();
   for (let each = near * WHOLE + 1; each <= event; each += 1) apply(starts[each], found);
@@ -98,7 +98,7 @@ function row(field, changed) {
   return line;
 }
 
-// Text that is made when somebody opens it.
+// Text that is generated when it is opened.
 function folded(title, make) {
   const more = element("details"), list = element("pre"), event = now;
   more.append(element("summary", title), list);
@@ -164,9 +164,9 @@ function decisions() {
     const here = each.taken || each.others.some((other) => told(other, place));
     return [here, decision(each, here, place, open.has(each.id))];
   });
-  if (place >= data.tried) id("deciding").textContent = "Not tried here: other answers are tried in the first " + data.tried + (data.clocked ? " events." : " operations.");
+  if (place >= data.tried) id("deciding").textContent = "Not tried here: variants are tried in the first " + data.tried + (data.clocked ? " events." : " operations.");
   else id("deciding").textContent = data.decisions.length ? parts.filter(([here]) => here).length + " of " + data.decisions.length
-    + " are at work here: another answer would show in an output of this " + (data.clocked ? "event" : "operation") + "." : "none";
+    + " are active here: a variant would change an output of this " + (data.clocked ? "event" : "operation") + "." : "none";
   id("list").replaceChildren(...parts.filter(([here]) => here).concat(parts.filter(([here]) => !here)).map(([, made]) => made));
 }
 
@@ -176,10 +176,10 @@ function decision(each, here, place, open) {
   more.open = open;
   more.append(element("summary", (here ? "\u25CF " : "") + each.id + "  " + each.title + (each.taken ? " (this case is about it)" : "")));
   for (const other of each.others) {
-    const says = place >= data.tried ? "" : other.rows === null ? ": no such device here" : told(other, place) ? ": would answer otherwise here" : ": would answer alike here";
+    const says = place >= data.tried ? "" : other.rows === null ? ": no such device here" : told(other, place) ? ": changes an output here" : ": changes no output here";
     list.append(element("li", other.says + says));
   }
-  if (each.reason) list.append(element("li", "no other answer shows: " + each.reason));
+  if (each.reason) list.append(element("li", "no variant can be detected: " + each.reason));
   more.append(list, element("pre", each.text));
   whole.append(more);
   return whole;

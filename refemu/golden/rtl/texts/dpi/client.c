@@ -1,5 +1,5 @@
 /* Sends the golden set of $set through a live server and compares its answers: build/client DIR, DIR a set with hex/.
-   --single: transaction by transaction, not in rows. --time SECONDS: also how many a second, singly and in rows. */
+   --single: transaction by transaction, not in rows. --time SECONDS: also print rates, for single transactions and for rows. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static table read_words(const char *folder, const char *name, size_t bits, size_
     size_t digit, length = strcspn(line, "\r\n"), ones = 0;
     uint32_t *row;
     if (strncmp(line, "//", 2) == 0) continue;
-    if (length != digits || whole) fail(path, "a word has another number of digits, or follows the sentinel");
+    if (length != digits || whole) fail(path, "a word has a wrong number of digits, or follows the sentinel");
     if (t.rows == most) {
       most = most ? 2 * most : 1024;
       t.words = (uint32_t *)realloc(t.words, most * count * sizeof *t.words);
@@ -52,7 +52,7 @@ static table read_words(const char *folder, const char *name, size_t bits, size_
       char text[2] = {line[digits - 1 - digit], '\0'}, *end;
       unsigned long nibble = strtoul(text, &end, 16);
       unsigned bit;
-      if (*end != '\0') fail(path, "a word holds what is no hex digit");
+      if (*end != '\0') fail(path, "a word has a character other than a hex digit");
       for (bit = 0; bit < 4; bit++) {
         size_t at = 4 * digit + bit;
         uint32_t one = nibble >> bit & 1;
@@ -75,7 +75,7 @@ static table read_words(const char *folder, const char *name, size_t bits, size_
   }
   free(line);
   fclose(file);
-  if (!whole || t.rows == 0) fail(path, "no sentinel at its end: short or wrong file");
+  if (!whole || t.rows == 0) fail(path, "no sentinel at its end: truncated or wrong file");
   return t;
 }
 
@@ -89,7 +89,7 @@ static void asked(void *predictor, int status) {
   if (status != REFEMU_OK) fail(${upper}_SET, refemu_error(predictor));
 }
 
-/* The rows of one case, or of a unit without a state of the whole set. */
+/* End of the rows of a case; a unit without a state has all rows in one. */
 static size_t case_end(const table *in, size_t row) {
   size_t end = row + 1;
   while (end < in->rows && !(CLOCKED && in->first[end])) end++;
@@ -151,7 +151,7 @@ int main(int count, char **words) {
     fclose(file);
     care = read_words(folder, "care.mem", OUT_BITS, OUT, 0);
   }
-  if (in.rows != want.rows || (masked && care.rows != in.rows)) fail(folder, "its files have other numbers of rows");
+  if (in.rows != want.rows || (masked && care.rows != in.rows)) fail(folder, "its files have different numbers of rows");
   out = (uint32_t *)calloc(in.rows * OUT, sizeof *out);
   predictor = ${unit}_open();
   if (out == NULL || predictor == NULL) fail("client", out == NULL ? "no memory" : refemu_error(NULL));

@@ -20,22 +20,22 @@
 enum { STEP = 1, RUN = 2, RESET = 3, CLOSE = 4 };
 enum { WORDS = 64, TEXT = 2048, TAIL = 1024, HEAD = 8 };
 #define MAGIC 0x554d4652u
-#define FRAME ((size_t)1 << 20)      /* bytes of a batch that are sent at once */
+#define FRAME ((size_t)1 << 20)      /* bytes of a batch sent at once */
 #define LONGEST_HELLO ((size_t)1 << 26)
-/* Nanoseconds that this thread polls for a reply before it sleeps: waking it takes longer than most transactions. */
+/* Nanoseconds of polling for a reply before a sleep: waking up takes longer than most transactions. */
 #define AWAKE_NS 60000L
-#define ASLEEP 32 /* replies for which it sleeps at once, after it has polled in vain */
-#define PATIENCE 600 /* seconds that a server may say nothing; $REFEMU_TIMEOUT names another number */
-#define GRACE 1000   /* milliseconds that a server has to end after SIGTERM, or after its pipe was closed */
+#define ASLEEP 32 /* replies without polling after polling found none */
+#define PATIENCE 600 /* seconds to wait for a server; $REFEMU_TIMEOUT overrides it */
+#define GRACE 1000   /* milliseconds for a server to end after SIGTERM, or after its pipe was closed */
 
-/* A handle stays in a list for ever, so that one that was closed is known as such. */
+/* Handles stay in a list forever, so that a closed one is recognized. */
 typedef struct refemu {
   struct refemu *next;
   int open;
   pid_t process;
   int to, from;
-  int asleep; /* replies left for which the thread sleeps at once */
-  FILE *words; /* what the server writes to standard error */
+  int asleep; /* replies left without polling */
+  FILE *words; /* standard error of the server */
   size_t words_in, words_out;
   char *hello, *digest;
   unsigned char *buffer;
@@ -57,11 +57,11 @@ static refemu *known(void *handle) {
   return each;
 }
 
-/* Asks for a handle that is open; says so in its error, or where there is none in that of refemu_error(NULL). */
+/* Requires an open handle; sets its error, or that of refemu_error(NULL) if there is no handle. */
 static refemu *usable(void *handle, const char *function) {
   refemu *h = known(handle);
   if (h == NULL)
-    snprintf(last_error, TEXT, "%s: the handle is none that refemu_open gave%s", function,
+    snprintf(last_error, TEXT, "%s: the handle is not one of refemu_open%s", function,
              handle == NULL ? ", got NULL" : "");
   else if (!h->open && h->process == 0 && h->error[0] == '\0')
     snprintf(h->error, TEXT, "%s: the handle of %s was closed", function, h->spec);
@@ -84,8 +84,7 @@ static int little_endian(void) {
   return *(const unsigned char *)&one == 1;
 }
 
-/* Lets a write to a process that died fail with EPIPE and raise no SIGPIPE in this program, whatever that does with the
-   signal. */
+/* A write that fails with EPIPE if the process has ended, without SIGPIPE in this program, whatever its handler. */
 static ssize_t write_quietly(int file, const void *data, size_t size) {
   sigset_t pipe_only, before, pending;
   ssize_t done;
@@ -118,7 +117,7 @@ static int send_all(int file, const unsigned char *data, size_t size) {
   return 1;
 }
 
-/* What a read gives; -1 where nothing came for as long as a server may say nothing. */
+/* Result of a read; -1 after the timeout of a server. */
 static ssize_t read_in_time(int file, unsigned char *data, size_t size) {
   const char *named = getenv("REFEMU_TIMEOUT");
   long seconds = named != NULL ? strtol(named, NULL, 10) : PATIENCE;
@@ -149,8 +148,8 @@ static long since(const struct timespec *begin) {
   return (long)(now.tv_sec - begin->tv_sec) * 1000000000L + (now.tv_nsec - begin->tv_nsec);
 }
 
-/* Polls for a reply for AWAKE_NS, unless polling was in vain lately, as on a busy machine; the read that follows waits
-   for what has not come. */
+/* Polls for a reply for AWAKE_NS, unless polling recently failed, as on a busy machine; the read that follows waits for
+   the rest. */
 static void wait_awake(refemu *h) {
   struct pollfd watch;
   struct timespec begin;
@@ -179,7 +178,7 @@ static int enlarge(refemu *h, size_t size) {
   return 1;
 }
 
-/* The last lines that the server wrote to standard error. */
+/* The last lines of the server's standard error. */
 static void last_words(refemu *h, char *text, size_t room) {
   long size;
   size_t have = 0;
@@ -206,7 +205,7 @@ static void release(refemu *h) {
   h->open = 0;
 }
 
-/* Collects the process; kills it where it does not end by itself. */
+/* Collects the process, and kills it if it does not end. */
 static pid_t collect(refemu *h, int *status) {
   const struct timespec step = {0, 1000000L};
   pid_t ended = 0;
@@ -223,7 +222,7 @@ static pid_t collect(refemu *h, int *status) {
   return ended;
 }
 
-/* The process ended or speaks no frames: collects it, and says how it ended and what it said last. */
+/* Collects a process that ended or sent no frame, and reports how it ended and its last output. */
 static int dead(refemu *h, const char *what) {
   char words[TAIL], how[128];
   int status = 0;
@@ -241,12 +240,12 @@ static int dead(refemu *h, const char *what) {
     snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
   last_words(h, words, sizeof words);
   snprintf(h->error, TEXT, "%.300s: %.100s: the process %s%s%s", h->spec, what, how,
-           words[0] != '\0' ? "; its last words: " : "", words);
+           words[0] != '\0' ? "; its last output: " : "", words);
   release(h);
   return REFEMU_DEAD;
 }
 
-/* The words of a command line, separated by spaces; one that is the path of a program stays whole. */
+/* The words of a command line, separated by spaces; the path of a program is not split. */
 static int split(char *text, char **words, int count) {
   char *state = NULL, *word;
   if (strchr(text, '/') != NULL && access(text, X_OK) == 0) {
@@ -279,14 +278,14 @@ static int private_pipe(int ends[2]) {
 #endif
 }
 
-/* Starts the process; 0 and a sentence where that fails. */
+/* Starts the process; 0 and an error message if that fails. */
 static int start(refemu *h, const char *spec) {
   const char *named = getenv("REFEMU");
   char serve[] = "serve", command[4096], options[4096], *words[WORDS + 1];
   int down[2] = {-1, -1}, up[2] = {-1, -1}, end, count, errors;
   if (named == NULL || named[0] == '\0') named = "refemu";
   if (strlen(named) >= sizeof command || strlen(spec) >= sizeof options) {
-    snprintf(h->error, TEXT, "refemu_open: $REFEMU and the spec have less than %zu characters", sizeof command);
+    snprintf(h->error, TEXT, "refemu_open: $REFEMU and the spec must have less than %zu characters", sizeof command);
     return 0;
   }
   strcpy(command, named);
@@ -315,14 +314,14 @@ static int start(refemu *h, const char *spec) {
   errors = fileno(h->words);
   h->process = fork();
   if (h->process == 0) {
-    int none = fcntl(errors, F_DUPFD, 3); /* in case it is one of those that are replaced now */
+    int none = fcntl(errors, F_DUPFD, 3); /* in case it is one of those replaced now */
     sigset_t nothing;
     sigemptyset(&nothing);
     sigprocmask(SIG_SETMASK, &nothing, NULL);
     fcntl(none, F_SETFD, FD_CLOEXEC);
     if (dup2(down[0], 0) == 0 && dup2(up[1], 1) == 1 && dup2(none, 2) == 2) {
       execvp(words[0], words);
-      fprintf(stderr, "cannot start %s: %s; $REFEMU names the command of refemu\n", words[0], strerror(errno));
+      fprintf(stderr, "cannot start %s: %s; set $REFEMU to the refemu command\n", words[0], strerror(errno));
     }
     fflush(stderr);
     _exit(127);
@@ -357,7 +356,7 @@ static const char *value_of(const char *json, const char *key) {
   return NULL;
 }
 
-/* A number of words of a frame; 0 where it is none. */
+/* A number of words of a frame; 0 if it is invalid. */
 static size_t words_of(const char *text) {
   unsigned long count = text != NULL && *text >= '1' && *text <= '9' ? strtoul(text, NULL, 10) : 0;
   return count <= FRAME / 4 ? (size_t)count : 0;
@@ -368,11 +367,11 @@ static int greet(refemu *h) {
   const char *digest;
   size_t size;
   if (!receive(h->from, head, sizeof head)) return dead(h, "no hello");
-  if (get(head) != MAGIC) return dead(h, "what came first is no hello of refemu serve");
-  if (get(head + 4) != REFEMU_PROTOCOL) return dead(h, "it speaks another version of the protocol: export dpi anew");
+  if (get(head) != MAGIC) return dead(h, "its first output is not a hello of refemu serve");
+  if (get(head + 4) != REFEMU_PROTOCOL) return dead(h, "it has another version of the protocol: rerun refemu export dpi");
   size = get(head + 8);
   if (size > LONGEST_HELLO || (h->hello = (char *)malloc(size + 1)) == NULL) return dead(h, "the hello is too long");
-  if (!receive(h->from, (unsigned char *)h->hello, size)) return dead(h, "the hello broke off");
+  if (!receive(h->from, (unsigned char *)h->hello, size)) return dead(h, "the hello is incomplete");
   h->hello[size] = '\0';
   h->words_in = words_of(value_of(h->hello, "words_in"));
   h->words_out = words_of(value_of(h->hello, "words_out"));
@@ -436,8 +435,8 @@ static int ask(refemu *h, uint32_t kind, const uint32_t *in, size_t size, uint32
   put(h->buffer, kind);
   put(h->buffer + 4, (uint32_t)size);
   if (size > 0) memcpy(h->buffer + HEAD, in, size);
-  if (!send_all(h->to, h->buffer, HEAD + size)) return dead(h, "the process does not read any more");
-  /* One read most often: no reply is longer than what is asked for, but one that refuses. */
+  if (!send_all(h->to, h->buffer, HEAD + size)) return dead(h, "the process no longer reads");
+  /* Usually one read: only an error is longer than the requested reply. */
   wait_awake(h);
   for (have = 0; have < HEAD;) {
     ssize_t done = read_in_time(h->from, h->buffer + have, HEAD + want - have);
@@ -448,18 +447,18 @@ static int ask(refemu *h, uint32_t kind, const uint32_t *in, size_t size, uint32
   memcpy(head, h->buffer, HEAD);
   size = get(head + 4);
   if (get(head) == 0 && size == want) {
-    if (!receive(h->from, h->buffer + have, HEAD + want - have)) return dead(h, "the reply broke off");
+    if (!receive(h->from, h->buffer + have, HEAD + want - have)) return dead(h, "the reply is incomplete");
     if (want > 0) memcpy(out, h->buffer + HEAD, want);
     return REFEMU_OK;
   }
-  if (get(head) != 1) return dead(h, "the reply is no frame of as many words as the unit answers with");
-  if (!enlarge(h, HEAD + size)) return dead(h, "no memory for a refusal");
+  if (get(head) != 1) return dead(h, "the reply does not have the unit's number of words");
+  if (!enlarge(h, HEAD + size)) return dead(h, "no memory for an error message");
   if (have < HEAD + size && !receive(h->from, h->buffer + have, HEAD + size - have))
-    return dead(h, "the refusal broke off");
+    return dead(h, "the error message is incomplete");
   if (size >= TEXT) size = TEXT - 1;
   memcpy(h->error, h->buffer + HEAD, size);
   h->error[size] = '\0';
-  if (size == 0) snprintf(h->error, TEXT, "%s: refused without a reason", h->spec);
+  if (size == 0) snprintf(h->error, TEXT, "%s: rejected without a reason", h->spec);
   return REFEMU_REFUSED;
 }
 

@@ -1,7 +1,7 @@
-// Holds the device $unit against refemu, live: drawn transactions, answers of a server of $set beside it.
-// +N=<transactions>, default 1000; +SEED=<seed>, default 1; +ALL goes on after the first difference.
-// Edit `draw` for the stimulus of your design. A transaction that the unit refuses reaches neither it nor the device.
-// A pass is the line that begins with PASS: a device that ends the simulation leaves exit code 0 and no such line.
+// Compares the device $unit with refemu, live: drawn transactions, and answers of a server of $set.
+// +N=<transactions>, default 1000; +SEED=<seed>, default 1; +ALL continues after the first difference.
+// Edit `draw` for the stimulus of your design. An invalid transaction reaches neither the unit nor the device.
+// Only a line that begins with PASS is a pass: a device that ends the simulation leaves exit code 0 without it.
 `timescale 1ns/1ps
 module tb_${unit}_random;
   import ${unit}_dpi_pkg::*;
@@ -17,7 +17,7 @@ $clock
     $connected
   );
 
-  // A value of a port: a corner in one of four, else uniform.
+  // A value of a port: a corner value in a quarter of the draws, else uniform.
   function automatic bit [63:0] value(input bit [63:0] low, input bit [63:0] span);
     bit [63:0] drawn;
     drawn = {$$urandom, $$urandom};

@@ -17,13 +17,13 @@ extern "C" {
 /* 1: a transaction is one clock edge, and there is a state. */
 #define ${upper}_CLOCKED $clocked
 
-/* refemu_open of just this unit; the other functions are those of refemu_dpi.h under names of their own, since every
-   package of SystemVerilog declares them with the widths of its unit. */
+/* refemu_open and refemu_step for this unit, under its own names, since every SystemVerilog package declares them with the
+   widths of its unit. */
 void *${unit}_open(void);
 int ${unit}_step(void *handle, const uint32_t *in, uint32_t *out);
 
-/* The lowest bit of every port in the words, the bits of a lane and how many there are; of a signed port a value is
-   extended, and set_ and get_ take and give it so. care_: which bits of an output a device must answer so. */
+/* The lowest bit of every port in the words, the bits of a lane and the number of lanes. set_ and get_ use sign-extended
+   values for a signed port. care_: bits of an output that a device must match. */
 static inline uint64_t ${unit}_field(const uint32_t *words, unsigned lsb, unsigned bits) {
   uint64_t value = words[lsb / 32] >> lsb % 32;
   unsigned have = 32 - lsb % 32, word = lsb / 32 + 1;

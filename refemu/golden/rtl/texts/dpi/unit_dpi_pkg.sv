@@ -1,11 +1,11 @@
 // $unit in configuration $config as a function of SystemVerilog, imported from refemu_dpi.c and ${unit}_dpi.c.
-// $paper: $meaning. The first port lies in the lowest bits, lane 0 lowest.
+// $paper: $meaning. The first port is in the lowest bits, lane 0 lowest.
 package ${unit}_dpi_pkg;
   localparam int WORDS_IN = $words_in;
   localparam int WORDS_OUT = $words_out;
   localparam int OK = 0;       // answered
-  localparam int REFUSED = 1;  // the unit does not take this transaction; its state is as it was
-  localparam int DEAD = 2;     // no process answers any more
+  localparam int REFUSED = 1;  // this transaction is invalid; the state is unchanged
+  localparam int DEAD = 2;     // the server has ended
 
   typedef struct packed {
 $in_fields
@@ -23,7 +23,7 @@ $out_fields
   import "DPI-C" function int ${unit}_step(input chandle handle, input bit [32*WORDS_IN-1:0] in,
                                            output bit [32*WORDS_OUT-1:0] out);
 
-  // Starts the server of this unit and configuration; null where there is none: error(null) says why.
+  // Starts the server of this unit and configuration; null if that fails: error(null) has the reason.
   function automatic chandle start();
     return ${unit}_open();
   endfunction
@@ -38,7 +38,7 @@ $out_fields
     return status;
   endfunction
 
-  // Back to the state of a device that was reset.
+  // Resets the unit.
   function automatic int reset(input chandle handle);
     return refemu_reset(handle);
   endfunction
@@ -48,7 +48,7 @@ $out_fields
     return refemu_close(handle);
   endfunction
 
-  // The last error in a sentence.
+  // The last error message.
   function automatic string error(input chandle handle);
     return refemu_error(handle);
   endfunction
