@@ -22,7 +22,7 @@ MXFP4 = MxFormat("e2m1")
 
 
 def best(function: Callable[[], object], runs: int = RUNS) -> float:
-    """Least processor time of several runs behind one that compiles, in ms."""
+    """Least processor time of several runs after one that compiles, in ms."""
     function()
     times = []
     for _ in range(runs):

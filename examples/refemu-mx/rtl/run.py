@@ -1,4 +1,4 @@
-"""The MXFP4 encoder in Verilog against its golden set, then with each of its planted bugs, which the set must convict.
+"""The MXFP4 encoder in Verilog against its golden set, then with each of its planted bugs, which the set must detect.
 
     python rtl/run.py FOLDER
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 DESIGN = HERE / "mx_encoder_e2m1.v"
-#: bug -> text of the design, what stands there instead
+#: bug -> text of the design, its replacement
 BUGS = {
     "the last lane is left out of the largest": (
         "lane < 32; lane = lane + 1) begin\n      each",
@@ -113,7 +113,7 @@ def main() -> int:
     text = DESIGN.read_text()
     for number, (bug, (old, new)) in enumerate(BUGS.items(), 1):
         if text.count(old) != 1:
-            wrong.append(f"{old!r} stands {text.count(old)} times in the design, not once")
+            wrong.append(f"{old!r} must occur once in the design, got {text.count(old)} times")
             continue
         device = folder / f"bug{number}.v"
         device.write_text(text.replace(old, new))
@@ -123,7 +123,7 @@ def main() -> int:
     for line in wrong:
         print(f"rtl: {line}", file=sys.stderr)
     if not wrong:
-        print(f"rtl: the encoder passes, its {len(BUGS)} bugs are convicted")
+        print(f"rtl: the encoder passes, its {len(BUGS)} bugs are detected")
     return int(bool(wrong))
 
 
@@ -136,7 +136,7 @@ def passes(folder: Path, device: Path, simulator: str = "icarus") -> bool:
     if "PASS" in ran.stdout:
         return True
     if "FAIL" not in ran.stdout:
-        sys.exit(f"rtl: {device.name} gives no verdict:\n{ran.stdout}")
+        sys.exit(f"rtl: {device.name} gives no result:\n{ran.stdout}")
     return False
 
 

@@ -4,7 +4,7 @@ from fractions import Fraction
 from math import inf, isinf, isnan, nan
 from struct import pack, unpack
 
-#: exponent bits, mantissa bits, bias, codes at the top of a sign that are no numbers
+#: exponent bits, mantissa bits, bias, codes at the top of a sign that are not numbers
 SHAPES = {"e5m2": (5, 2, 15, 4), "e4m3": (4, 3, 7, 1), "e3m2": (3, 2, 3, 0), "e2m3": (2, 3, 1, 0), "e2m1": (2, 1, 1, 0)}
 
 
@@ -33,7 +33,7 @@ def nearest(name: str, x: Fraction, negative: bool) -> tuple[int, bool]:
     table = magnitudes(name)
     _, code = min(table, key=lambda pair: (abs(pair[0] - abs(x)), pair[1] & 1))
     step = table[-1][0] - table[-2][0]
-    # the code behind the largest would be even where the largest is odd
+    # the code after the largest would be even if the largest is odd
     beyond = 2 * (abs(x) - table[-1][0])
     clipped = beyond > step or (beyond == step and table[-1][1] & 1 == 1)
     if name == "int8":

@@ -135,7 +135,7 @@ def test_mixes_with_the_caches_of_the_papers(text: str) -> None:
         (lambda: models.run("tiny", IDS, scheme="mxfp4:blocks=16"), "unknown parameter of scheme mxfp4 'blocks'"),
     ],
 )
-def test_refusals(make: Callable[[], object], message: str) -> None:
+def test_schemes_reject_invalid_options(make: Callable[[], object], message: str) -> None:
     with pytest.raises(Refused, match=message):
         make()
 

@@ -67,7 +67,7 @@ def test_zeros_and_values_that_are_not_finite() -> None:
     assert np.isfinite(Nvfp4Format("row").encode(tiny).decode()).all()
 
 
-def test_refusals() -> None:
+def test_tensors_reject_invalid_inputs() -> None:
     with pytest.raises(RefusedType, match="a float32 array of at least one axis is needed, got float64 of 1 axes"):
         MxFormat("e2m1").encode(np.zeros(32))
     with pytest.raises(Refused, match=r"must not be empty, got shape \(2, 0\)"):

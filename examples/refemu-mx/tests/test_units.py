@@ -70,7 +70,7 @@ def test_converting_rounds_once() -> None:
 
 
 def test_every_decision_is_written_taken_and_answered_otherwise() -> None:
-    """Those of tensors and schemes are no unit's, and have parameters or no other answer."""
+    """Decisions of tensors and schemes are not a unit's, and have parameters or no variant."""
     written = set(re.findall(r"^### (D-mx-\d+) ", DECISIONS, re.MULTILINE))
     modules = [path for path in PACKAGE.rglob("*.py") if path.stem not in ("cases", "compiled", "variants")]
     taken = {path.stem: set(re.findall(r"D-mx-\d+", path.read_text())) for path in modules}
@@ -83,7 +83,7 @@ def test_every_decision_is_written_taken_and_answered_otherwise() -> None:
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_every_other_answer_and_fault_is_told_by_a_row_of_a_set(name: str, tmp_path: Path) -> None:
+def test_every_variant_and_fault_is_detected(name: str, tmp_path: Path) -> None:
     told = set()
     for written in golden.generate(tmp_path, units=[name]):
         choices = golden.variants(name, written.config, written.path)

@@ -1,7 +1,7 @@
-"""Bounds of every value in lifted functions, by the widths of the ports: numba has integers of 64 bits, Python has all.
+"""Bounds of every value in lifted functions, from the widths of the ports: numba integers have 64 bits only.
 
-Branches are joined, and those that a constant excludes are left out; loops run as often as the text says. A place by
-which a value is shifted counts from 0, since the readable form would raise below it.
+Branches are joined, except those that a constant excludes; loops run as often as in the text. Shift amounts are at
+least 0, since the readable form raises below it.
 """
 
 import ast
@@ -39,8 +39,8 @@ class Vector(NamedTuple):
     """A list or an array; each of its values is within `item`."""
 
     item: Any
-    length: int  #: the most that it has
-    fewer: int = 0  #: how many of these it may lack
+    length: int  #: largest length
+    fewer: int = 0  #: number of elements that may be missing
 
 
 class Span(NamedTuple):
@@ -50,14 +50,14 @@ class Span(NamedTuple):
     stop: Range
 
 
-HIDDEN = ("_c", "_s", "_p")  #: arguments that only compiled code has
+HIDDEN = ("_c", "_s", "_p")  #: arguments of compiled code only
 Value: TypeAlias = Any  #: Range, Vector, or a tuple of values
 BIT = Range(0, 1)
 NO_REAL = ()  #: item of an empty list for real numbers
 
 
 def of_constant(value: Any) -> Value:
-    """Bounds of a constant: itself; a class of named tuples stays what it is."""
+    """Bounds of a constant: itself; a class of named tuples is unchanged."""
     if isinstance(value, type):
         return value
     if isinstance(value, np.ndarray):
@@ -71,7 +71,7 @@ def of_constant(value: Any) -> Value:
 
 
 def joined(values: Iterable[Value]) -> Value:
-    """What holds all of some values."""
+    """Bounds that contain all of some values."""
     return reduce(_join, values)
 
 
@@ -97,14 +97,14 @@ def items(value: Value) -> list[Value]:
 
 
 def length(value: Value) -> int:
-    """The most that a vector or a tuple has."""
+    """The largest length of a vector or a tuple."""
     if isinstance(value, Span):
         return max(value.stop.high - value.start.low, 0)
     return value.length if isinstance(value, Vector) else len(value)
 
 
 def least(value: Value) -> int:
-    """The least that a vector or a tuple has."""
+    """The smallest length of a vector or a tuple."""
     if isinstance(value, Span):
         return max(value.stop.low - value.start.high, 0)
     return length(value) - (value.fewer if isinstance(value, Vector) else 0)
@@ -146,14 +146,14 @@ EXACT = 1 << 53  #: magnitude up to which every integer is a real number
 
 
 def real(value: Value) -> Real:
-    """A number as a real one."""
+    """Convert a number to a real number."""
     if isinstance(value, Range) and not -EXACT <= value.low <= value.high <= EXACT:
         raise OverflowError("an integer that no real number is")
     return value if isinstance(value, Real) else Real(float(value.low), float(value.high))
 
 
 def _reals(operation: Callable[[float, float], float], a: Real, b: Real) -> Real:
-    """Bounds of a sum, a difference or a product; those of any number where infinities meet."""
+    """Bounds of a sum, a difference or a product; unbounded for infinities of both signs."""
     if not all(map(math.isfinite, (*a, *b))):
         return ANY
     values = [operation(x, y) for x in a for y in b]
@@ -188,13 +188,13 @@ COMPARED: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 
 
 def _merge(local: dict[str, Value], ways: Sequence[Mapping[str, Value]]) -> None:
-    """Names after one of several ways."""
+    """Names after one of several branches."""
     for name in set().union(*ways):
         local[name] = joined(way[name] for way in ways if name in way)
 
 
 class Bounds:
-    """Evaluates lifted functions over ranges. Refused: a value may leave 64 bits."""
+    """Evaluates lifted functions over ranges; raises Refused if a value may exceed 64 bits."""
 
     def __init__(
         self,
@@ -204,15 +204,15 @@ class Bounds:
         written: Mapping[str, int] | None = None,
     ) -> None:
         self.unit, self.functions = unit, functions
-        self.names = names  #: of constants and registers
+        self.names = names  #: bounds of constants and registers
         self.written = written or {}  #: lanes of the vector that a statement writes, by its name
         self.known: dict[tuple[str, tuple[Value, ...]], Value] = {}
-        self.function = ""  #: that is evaluated
-        self.taken: list[str] = []  #: its arguments
-        self.lengths: dict[str, int] = {}  #: of lists of events, by the name of their array; -1: not always the same
+        self.function = ""  #: function under evaluation
+        self.taken: list[str] = []  #: arguments of the function
+        self.lengths: dict[str, int] = {}  #: lengths of lists of events, by the name of their array; -1: variable
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
-        """What a function returns."""
+        """Bounds of the result of a function."""
         key = name, tuple(arguments)
         if key not in self.known:
             tree = self.functions[name]
@@ -230,7 +230,7 @@ class Bounds:
     # statements
 
     def _block(self, body: Sequence[ast.stmt], local: dict[str, Value], returned: list[Value]) -> bool:
-        """Run a block; whether what follows it can be reached."""
+        """Run a block; return whether the code after it can be reached."""
         return all(self._statement(statement, local, returned) for statement in body)
 
     def _statement(self, node: ast.stmt, local: dict[str, Value], returned: list[Value]) -> bool:
@@ -259,13 +259,13 @@ class Bounds:
                 return self._loop(node, local, returned)
             case ast.Raise():
                 return False
-            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[vector])):  # it is written
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[vector])):  # a vector is written
                 written, lanes = self.value(vector, local), self.written[name]
                 if (length(written), least(written)) != (lanes, lanes):
                     raise Refused(f"{self.unit}: {ast.unparse(vector)} must have {lanes} lanes, got {length(written)}")
                 if not all(isinstance(each, Range) for each in items(written)):
                     raise Refused(f"{self.unit}: {ast.unparse(vector)} must be integers, got a real number")
-            case ast.Expr(value=ast.Call(args=[])):  # it is kept
+            case ast.Expr(value=ast.Call(args=[])):  # a vector is retained
                 pass
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
@@ -274,13 +274,13 @@ class Bounds:
         return True
 
     def _share(self, node: ast.stmt, vector: Value) -> None:
-        """A list of an event has the same length every time, or not."""
+        """Note the length of a list of an event, or that it varies."""
         name = shared(self.function, node)
         same = least(vector) == length(vector) == self.lengths.get(name, length(vector))
         self.lengths[name] = length(vector) if same else -1
 
     def _loop(self, node: ast.For, local: dict[str, Value], returned: list[Value]) -> bool:
-        """Every run of the body; those that may be left out are joined with what was before."""
+        """Run the body for every turn; optional turns are joined with the names before."""
         values = self.value(node.iter, local)
         for place, item in enumerate(items(values)):
             before = dict(local)
@@ -318,7 +318,7 @@ class Bounds:
     # expressions
 
     def value(self, node: ast.expr, local: Mapping[str, Value]) -> Value:
-        """Bounds of an expression. Refused: it may leave 64 bits."""
+        """Bounds of an expression; raises Refused if it may exceed 64 bits."""
         try:
             value = self._expression(node, local)
         except OverflowError as error:
@@ -368,7 +368,7 @@ class Bounds:
         raise Refused(f"{self.unit}: {ast.unparse(node)} has no bounds")
 
     def _values(self, parts: Sequence[ast.expr], local: Mapping[str, Value]) -> list[Value]:
-        """Of arguments, or of what a tuple is made of."""
+        """Bounds of arguments, or of the elements of a tuple."""
         values: list[Value] = []
         for each in parts:
             if isinstance(each, ast.Starred):
@@ -412,7 +412,7 @@ class Bounds:
         return joined(values)
 
     def _compared(self, node: ast.Compare, local: Mapping[str, Value]) -> Range:
-        """1 or 0 where constants decide, else either."""
+        """1 or 0 if constants decide, else either."""
         values = [self.value(each, local) for each in (node.left, *node.comparators)]
         if any(isinstance(each, Real) for each in values):
             values = [real(each) for each in values]
@@ -483,12 +483,12 @@ def _shown(value: Value) -> Range:
 
 
 def _rounded(value: Value) -> Real:
-    """A real number, rounded to float32 or fp16: the ends with it."""
+    """Bounds of a real number rounded to float32 or fp16: the rounded ends."""
     return Real(*map(scalar32.f32, real(value)))
 
 
 def _ldexp(value: Value, exponent: Range) -> Real:
-    """Of finite ends and a known exponent."""
+    """Bounds of `ldexp` for finite ends and a known exponent."""
     x = real(value)
     if (
         exponent.low != exponent.high
@@ -500,7 +500,7 @@ def _ldexp(value: Value, exponent: Range) -> Real:
     return Real(math.ldexp(x.low, exponent.low), math.ldexp(x.high, exponent.low))
 
 
-#: bounds of the functions that compiled code has a form of
+#: bounds of functions with a compiled form
 COMPILED: dict[Callable[..., Any], Callable[..., Value]] = {
     divmod: lambda a, b: (_divided(operator.floordiv, a, b), _divided(operator.mod, a, b)),
     scalar32.div32: lambda a, b: ANY,
@@ -519,13 +519,13 @@ COMPILED: dict[Callable[..., Any], Callable[..., Value]] = {
 
 
 def _of_number(value: Value, result: Range) -> Range:
-    """Bounds of a result that only numbers have."""
+    """Bounds of a result that depends on numbers only."""
     real(value)
     return result
 
 
 def _word(word: Range, bits: int) -> Real:
-    """Value of a pattern."""
+    """Bounds of the value of a pattern."""
     if not 0 <= word.low <= word.high < 1 << bits:
         raise OverflowError(f"a word of more than {bits} bits")
     return ANY

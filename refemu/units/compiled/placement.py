@@ -1,4 +1,4 @@
-"""Places of the vectors of events: the row of an output, or an array that every event uses."""
+"""Places of the vectors of events: the row of an output, or an array shared by all events."""
 
 import ast
 import copy
@@ -7,28 +7,28 @@ from typing import Any
 
 from refemu.units.compiled.lifter import KEEP, WRITE
 
-REALS = "x_"  #: begins the name of an array of real numbers
+REALS = "x_"  #: prefix of the name of an array of real numbers
 
 
 def shared(event: str, list_of: ast.stmt) -> str:
-    """The name of the array that a list of an event is in, at every event. list_of: the statement that makes it."""
+    """The name of the shared array of a list of an event. list_of: the statement that creates the list."""
     begin = REALS if "= f_empty_reals(" in ast.unparse(list_of) else "w_"
     return f"{begin}{event}_{_assigned(list_of)}"
 
 
 class Placed(ast.NodeTransformer):
-    """Puts loops in the place of the statements that write and keep vectors."""
+    """Replaces the statements that write and retain vectors by loops."""
 
     def __init__(self, tree: ast.FunctionDef, held: Sequence[str], shared: Sequence[str]) -> None:
         self.event, self.held, self.shared = tree.name, held, shared
-        self.rows: dict[str, str] = {}  #: lists that are written as they are made, and into which port
+        self.rows: dict[str, str] = {}  #: lists that are written as they are filled, with their port
         self.within = 0  #: loops
         self.body = self.block(copy.deepcopy(tree.body))
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """The statements of a function, or of a branch of it."""
         empty = {_assigned(each) for each in body if _is_empty(each)}
-        taken: set[str] = set()  # names of changes whose list is written as it is made
+        taken: set[str] = set()  # names of changes whose list is written as it is filled
         for each in body:
             match each:
                 case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=vector)) if vector in empty:
@@ -58,7 +58,7 @@ class Placed(ast.NodeTransformer):
         return [self.visit(node)]
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Element of a list that is written as it is made."""
+        """Element of a list that is written as it is filled."""
         if isinstance(node.value, ast.Name) and node.value.id in self.rows:
             port, place = self.rows[node.value.id], ast.unparse(node.slice)
             return ast.parse(f"y_{port}[_d, _e, {place}] = 0").body[0].targets[0]  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def _assigned(node: ast.stmt) -> str:
 
 
 def _is_empty(node: ast.stmt) -> Any:
-    """Whether a statement makes an empty list."""
+    """Whether a statement creates an empty list."""
     return bool(_assigned(node)) and ast.unparse(node).startswith(f"{_assigned(node)} = f_empty")
 
 
@@ -83,12 +83,12 @@ def _is_write(node: ast.stmt) -> bool:
 
 
 def _port(node: ast.stmt) -> str:
-    """The port of a statement that writes or keeps a vector."""
+    """The port of a statement that writes or retains a vector."""
     return ast.unparse(node).partition("(")[0].partition("_")[2]
 
 
 def _uses(body: Sequence[ast.stmt], name: str) -> int:
-    """How often a list is read, its elements being set left out."""
+    """Number of reads of a list, except to set its elements."""
     return sum(_reads(statement, name) for statement in body)
 
 

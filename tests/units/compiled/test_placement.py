@@ -17,7 +17,7 @@ def placed(text: str, held: tuple[str, ...] = (), *names: str) -> str:
     return ast.unparse(ast.fix_missing_locations(ast.Module(Placed(tree, held, names).body, [])))
 
 
-def test_a_list_that_is_an_output_is_written_as_it_is_made() -> None:
+def test_list_that_is_output_is_written_as_it_is_made() -> None:
     assert placed(f"{MADE}\n{WRITTEN}") == "for i in range(4):\n    y_y[_d, _e, i] = i + x"
 
 
@@ -28,22 +28,22 @@ def test_a_register_is_its_row() -> None:
 
 
 @pytest.mark.parametrize("reads", ["a = v[0]", "_z = v", "a = len(v)", "a = _y[0]"])
-def test_a_list_that_is_read_is_no_row(reads: str) -> None:
+def test_list_that_is_read_gets_array(reads: str) -> None:
     text = placed(f"{MADE}\n{WRITTEN}\n{reads}", (), "w_event_v")
 
     assert text.startswith("v = w_event_v\n") and "y_y[_d, _e, _lane] = _y[_lane]" in text
 
 
-def test_a_list_in_a_loop_is_new_every_time() -> None:
+def test_list_in_loop_is_new_every_time() -> None:
     text = placed("for j in range(2):\n    v = f_empty(4)\n    v[0] = j", (), "w_event_v")
 
     assert "v = f_empty(4)" in text
 
 
-def test_a_list_of_no_fixed_length_is_new_every_time() -> None:
+def test_list_of_no_fixed_length_is_new_every_time() -> None:
     assert placed(f"{MADE}\na = v[0]").startswith("v = f_empty(4)")
 
 
-def test_a_list_of_real_numbers_has_an_array_of_them() -> None:
+def test_list_of_real_numbers_has_array_of_them() -> None:
     assert placed("v = f_empty_reals(4)\na = v[0]", (), "x_event_v").startswith("v = x_event_v\n")
     assert placed("v = f_empty_reals(4)\na = v[0]", (), "w_event_v").startswith("v = f_empty_reals(4)")

@@ -22,10 +22,10 @@ class Element:
 
     name: ElementName  #: lower-case name
     exp_bits: int  #: bits of the exponent, 0 of an integer
-    man_bits: int  #: bits behind the leading one; of an integer, behind the point
+    man_bits: int  #: bits after the leading one; for an integer, after the point
     emin: int  #: exponent of the smallest normal number
     largest_code: int  #: magnitude code of the largest number
-    specials: Specials = "none"  #: codes that are no numbers
+    specials: Specials = "none"  #: codes that are not numbers
 
     @property
     def width(self) -> int:
@@ -76,7 +76,7 @@ class Element:
         return table[_checked(codes, self.width, self.name)]
 
     def encode(self, values: ArrayLike, /) -> np.ndarray:
-        """The nearest codes, ties to even, saturating; NaN is refused where no code stands for it."""
+        """The nearest codes, ties to even, saturating; NaN raises if it has no code."""
         from refemu_mx.mx_encoder import quantize
 
         flat = np.asarray(values, np.float64)
@@ -111,7 +111,7 @@ class Scale:
         return np.array([ldexp(1, code - 127) for code in range(255)] + [nan])[_checked(codes, 8, "e8m0")]
 
     def encode(self, values: ArrayLike, /) -> np.ndarray:
-        """Codes of powers of two from 2**-127 to 2**127, and of NaN; anything else is refused."""
+        """Codes of powers of two from 2**-127 to 2**127, and of NaN; anything else raises."""
         flat = np.asarray(values, np.float64)
         mantissa, exponent = np.frexp(flat)
         codes = exponent + 126

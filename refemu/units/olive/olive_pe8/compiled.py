@@ -1,4 +1,4 @@
-"""Compiled twin of olive_pe8: the sum of the four shifted products is x * y, shifted once. [olive §4.5]"""
+"""Compiled form of olive_pe8: the sum of the four shifted products is x * y, shifted once. [olive §4.5]"""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ LOW = -(1 << 31)
 
 @compiled_run(UNIT)
 def run(pe: OlivePe8, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """Load or multiply and add, event by event; devices side by side."""
+    """Load, or multiply and add, event by event."""
     choices = int(pe.split == "sign_magnitude"), int(pe.overflow == "saturate")
     macs, overflows = _run(*inputs, *choices, *outputs)
     return macs, PES * macs, overflows

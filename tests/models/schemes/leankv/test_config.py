@@ -223,7 +223,7 @@ def test_refuses_configurations(scheme: str, message: str) -> None:
 
 
 UNFIT = {
-    "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: 8 key packs are no multiple of Kvec .*; k_vec=1, k_group=4, "
+    "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: key packs must be a multiple of Kvec .*; k_vec=1, k_group=4, "
     "v_vec=2, v_group=2 would do",
     f"leankv:{CHANGES},workers=3": "2 KV heads cannot be shared out to 3 workers",
     f"leankv:{CHANGES},high=K4V2,low=K8V4": "a low page must hold at least as many tokens as a high one, got 140 K8V4",
@@ -274,14 +274,14 @@ def test_a_step_without_pages_changes_nothing() -> None:
     """D-leankv-53: OutOfPages before any change, in a prompt and in a step."""
     parts = small_parts(f"leankv-k16v16:{SMALL},page_bytes=256,num_pages=24")
     session = models.session(parts)
-    with pytest.raises(OutOfPages, match="28 pages needed, 24 free"):
+    with pytest.raises(OutOfPages, match="pages must be at most 24, the free ones, got 28"):
         session.append(IDS[:20])
     session.append(IDS[:15])
     pool = session._caches.pools.pools[0]
     before = pool.images.tobytes(), pool.manager.snapshot()
     session.append(IDS[15:18])
     mark = len(session), pool.images.tobytes(), session.counters
-    with pytest.raises(OutOfPages, match="4 pages needed, 0 free"):
+    with pytest.raises(OutOfPages, match="pages must be at most 0, the free ones, got 4"):
         session.append(IDS[18:20])
 
     assert mark == (len(session), pool.images.tobytes(), session.counters)

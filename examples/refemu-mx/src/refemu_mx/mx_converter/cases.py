@@ -20,7 +20,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _cases(kind, "every number of the source, at scale 1", codes, 127)
         ends = np.repeat(codes, 4, axis=0)
         yield _cases(kind, "the same at scales at which the new one ends, or float32 does", ends, [0, 2, 254, 253])
-        yield _cases(kind, "numbers of any size beside the largest", beside_largest(fmt), 127)
+        yield _cases(kind, "numbers of any size next to the largest", beside_largest(fmt), 127)
         yield _cases(kind, "zeros of both signs", np.array([[0, 1 << (fmt.width - 1)] * 16]), 127, "D-mx-2")
         yield _cases(kind, "a scale of NaN", codes[:2], 255, "D-mx-7")
         special = [code for code in range(1 << fmt.width) if not np.isfinite(fmt.number(code))]

@@ -8,7 +8,7 @@ from refemu_mx.mx_converter import MxConverter, magnitude
 
 
 class Dropping(MxConverter):
-    """Converter that takes elements that are no numbers as zeros."""
+    """Converter that takes elements that are not numbers as zeros."""
 
     def block(self, scale_in: int, codes_in: Sequence[int]) -> tuple[int, tuple[int, ...], int]:
         """The block without NaN and infinity."""

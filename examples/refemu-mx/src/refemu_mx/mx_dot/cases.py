@@ -17,7 +17,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     a, b = ELEMENTS[config["a"]], ELEMENTS[config["b"]]
     if kind == "edge":
         yield _cases(kind, "every number of both, at scale 1", numbers(a), numbers(b)[::-1], 127, 127)
-        yield _cases(kind, "large terms that cancel, beside a small one", *cancelling(a, b), 127, 127, "D-mx-8")
+        yield _cases(kind, "large terms that cancel, with a small one", *cancelling(a, b), 127, 127, "D-mx-8")
         scales = np.array([0, 127, 200, 254, 1, 110, *range(50, 68)])
         yield _cases(kind, "scales that give subnormal sums, and infinity", numbers(a), numbers(b), scales, scales)
         yield _cases(kind, "a scale of NaN", numbers(a)[:1], numbers(b)[:1], 255, 127, "D-mx-9")
@@ -36,7 +36,7 @@ def numbers(fmt: Element) -> np.ndarray:
 
 
 def cancelling(a: Element, b: Element) -> tuple[np.ndarray, np.ndarray]:
-    """The largest product, once of each sign, with the smallest between and behind them."""
+    """The largest product, once of each sign, with the smallest between and after them."""
     minus = (1 << a.width) - a.largest_code if a.exp_bits == 0 else a.largest_code | 1 << (a.width - 1)
     left, right = np.zeros((4, BLOCK), np.int64), np.zeros((4, BLOCK), np.int64)
     for row, (first, small, last) in enumerate(((0, 1, 2), (0, 31, 30), (3, 0, 4), (7, 8, 31))):

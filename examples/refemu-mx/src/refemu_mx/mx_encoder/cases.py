@@ -26,7 +26,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def elements(fmt: Element) -> np.ndarray:
-    """Blocks with a maximum that gives scale 1 under every rule, and 31 magnitudes or midpoints beside it."""
+    """Blocks with a maximum that gives scale 1 under every rule, and 31 other magnitudes or midpoints."""
     values = np.array([fmt.number(code) for code in range(fmt.largest_code + 1)])
     points = np.unique(np.concatenate([values, (values[1:] + values[:-1]) / 2]))
     top = float(np.float32(2.0**fmt.emax))

@@ -111,7 +111,7 @@ VARIANTS = (
     *choices("D-mx-1", "rule", "floor", "ceil", "even", "nvidia"),
     Variant("D-mx-2", "a block of zeros has the scale 1", unit_class=OneScale),
     Variant("D-mx-3", "elements of a block that is not finite are all ones", answer=_infinite),
-    Variant("D-mx-4", "beyond the largest stands infinity or NaN", unit_class=Overflowing),
+    Variant("D-mx-4", "beyond the largest is infinity or NaN", unit_class=Overflowing),
     Variant("D-mx-5", "-128 is used where -127 saturates", answer=_lowest),
     Variant("D-mx-6", "a negative value that rounds to zero is plus zero", answer=_plus_zero),
 )

@@ -37,7 +37,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def elements() -> np.ndarray:
-    """Blocks with a maximum of 6, and 15 magnitudes or midpoints beside it."""
+    """Blocks with a maximum of 6, and 15 other magnitudes or midpoints."""
     values = np.array([E2M1.number(code) for code in range(8)])
     points = np.concatenate([values, (values[1:] + values[:-1]) / 2])
     table = np.zeros((2, BLOCK))
