@@ -116,7 +116,7 @@ def test_broken_ones_are_named_and_take_nothing_down(acme: Path, capsys: pytest.
     assert set(errors) == {"torn/torn", "torn/lost", "torn/shut"}
     assert "does not load: RuntimeError: no licence" in errors["torn/torn"] and "torn.py:1" in errors["torn/torn"]
     assert "no_such_module" in errors["torn/lost"]
-    assert "port name 'value' is there 2 times" in errors["torn/shut"]
+    assert "port names must be unique, got 'value' 2 times" in errors["torn/shut"]
     assert main(["step", "torn"]) == 2
     assert "plug-in torn 1.2: unit torn does not load: RuntimeError: no licence" in capsys.readouterr().err
     assert main(["list", "units"]) == 0

@@ -44,7 +44,7 @@ KEPT_LONG = (
 #: tests that remain in `make test`: no quicker test detects their mutants (tools/mutation.json)
 KEPT_FAST = (
     "tests/arith/attention/test_scores.py::test_tanh_of_edges_and_of_many_values",
-    "tests/formats/olive/test_ovp_search.py::test_the_type_with_the_least_sum_of_errors_wins[readable]",
+    "tests/formats/olive/test_ovp_search.py::test_type_with_least_sum_of_errors_wins[readable]",
     "tests/models/prepared/test_schemes.py::test_factors_are_learned_once",
     "tests/studies/leankv/test_experiments.py::test_equal_budget_is_share_of_row_before",
 )

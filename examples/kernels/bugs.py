@@ -13,7 +13,7 @@ class Bug:
     unit: str
     what: str  #: one line
     file: str
-    right: str  #: text that stands once in the file
+    right: str  #: text that occurs once in the file
     wrong: str  #: what takes its place
 
 
@@ -138,10 +138,10 @@ BUGS = [
 
 
 def planted(bug: Bug, sources: Path, target: Path) -> Path:
-    """A copy of the kernels in `target` with the bug. Refused: a text that does not stand there exactly once."""
+    """A copy of the kernels in `target` with the bug. Raises ValueError unless the text occurs exactly once."""
     shutil.copytree(sources, target, ignore=shutil.ignore_patterns("__pycache__"))
     text = (target / bug.file).read_text()
     if text.count(bug.right) != 1:
-        raise ValueError(f"{bug.file}: {bug.right!r} stands there {text.count(bug.right)} times, not once")
+        raise ValueError(f"{bug.file}: {bug.right!r} must occur once, got {text.count(bug.right)} times")
     (target / bug.file).write_text(text.replace(bug.right, bug.wrong))
     return target

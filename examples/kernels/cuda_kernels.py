@@ -22,7 +22,7 @@ POWER_ZERO = host.POWER_ZERO
 
 @cuda.jit(device=True)
 def decoded(code, partner, bias, width, man_bits, exponent_bits, flint):
-    """Exponent and integer of one element beside `partner`."""
+    """Exponent and integer of one element next to `partner`."""
     identifier = 1 << (width - 1)
     magnitude, negative = code & (identifier - 1), code >> (width - 1)
     exponent, value = 0, 0

@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402
 from numba import cuda, float32, int32  # noqa: E402
 
 WARP = 32
-MOST = 640  #: tokens of a head that shared memory has room for
+MOST = 640  #: most tokens of a head that fit in shared memory
 PART_SUMS = MOST * 8  #: partial dot products of a head; at most 8 threads share a key
 LANES = 256  #: threads that sum exponentials, at most
 ACCUMULATORS = 32 * 128  #: floats of all accumulators of a head, at most
@@ -202,7 +202,7 @@ def add_scores(p, words, entry, counts, newest, layouts, score):
 def compact(share, window, thresholds, cls, order, counts):
     """A block classifies the tokens of a prompt; every thread finds the place of its own among those before the window.
 
-    counts: tokens pruned, low and high. The sums are those of one thread: a scan in parallel would round otherwise.
+    counts: tokens pruned, low and high. The sums are those of one thread: a parallel scan would round differently.
     """
     i, t, tokens = cuda.blockIdx.x, cuda.threadIdx.x, share.shape[1]
     ranked = cuda.shared.array(PROMPT, int32)  # the simulator tells shared arrays apart by their lines

@@ -85,7 +85,7 @@ def _line(unit: str, way: str, run: Run, name: str, outcome: str, good: bool, bu
 
 
 def hunted(out: Path, bug: Bug) -> Line:
-    """Plant one bug; the verdict says which kinds of cases of which set caught it."""
+    """Plant one bug; the result says which kinds of cases of which set detected it."""
     try:
         for config in UNITS[bug.unit]:
             with tempfile.TemporaryDirectory() as work:
@@ -104,7 +104,7 @@ def hunted(out: Path, bug: Bug) -> Line:
 
 
 def _ended(reason: RuntimeError) -> str:
-    """Verdict on a kernel that gave no answers: the last line of what it printed."""
+    """Result of a kernel without outputs: the last line that it printed."""
     return f"ended: {str(reason).strip().splitlines()[-1]}"
 
 
@@ -114,7 +114,7 @@ def _kinds(folder: Path, run: Run) -> list[str]:
     try:
         answer = answer_files.read(run.answers, made)
     except Refused as reason:
-        return [f"a refused answer ({reason})"]
+        return [f"an invalid output ({reason})"]
     if compare(made, answer).equal:
         return []
     wrong = {
@@ -132,7 +132,7 @@ def _kinds(folder: Path, run: Run) -> list[str]:
 def report(lines: list[Line]) -> str:
     """The table for people."""
     wide = max(len("how it ran"), *(len(line.where) for line in lines))
-    shown = [f"{'kernel':22} {'language':11} {'how it ran':{wide}} {'set':22} {'rows':>6} {'rows/s':>8}  verdict"]
+    shown = [f"{'kernel':22} {'language':11} {'how it ran':{wide}} {'set':22} {'rows':>6} {'rows/s':>8}  result"]
     for line in lines:
         rate = f"{line.rows_per_second:8.2g}" if line.rows else f"{'':8}"
         outcome = line.outcome if not line.bug else f"{line.outcome}: {line.bug}"

@@ -26,7 +26,7 @@ DEVICE = "cuda" if GPU else "cpu"
 def decoded(
     code, partner, bias, WIDTH: tl.constexpr, MAN_BITS: tl.constexpr, EXPONENT_BITS: tl.constexpr, FLINT: tl.constexpr
 ):
-    """Exponents and integers of elements beside their partners."""
+    """Exponents and integers of elements next to their partners."""
     IDENTIFIER: tl.constexpr = 1 << (WIDTH - 1)
     magnitude, negative = code & (IDENTIFIER - 1), code >> (WIDTH - 1)
     hidden = tl.where(magnitude == 0, 0, 1 << MAN_BITS)

@@ -194,7 +194,7 @@ def add_scores(p, words, entry, counts, newest, layouts, score, cells, page_word
 def compact(share, window, thresholds, cls, order, counts, tokens, N: tl.constexpr):
     """A program classifies the tokens of a prompt, N places: the rank of each, then one running sum.
 
-    A scan in parallel would round otherwise. counts: tokens pruned, low and high.
+    A parallel scan would round differently. counts: tokens pruned, low and high.
     """
     i, t, u = tl.program_id(0), tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
     border = tl.maximum(tokens - tl.load(window + i), 0)
@@ -213,7 +213,7 @@ def compact(share, window, thresholds, cls, order, counts, tokens, N: tl.constex
         running = running + tl.load(share + i * tokens + token)
         is_pruned = (kept == 0) & (running < low)
         own = tl.where(is_pruned, 0, tl.where((kept < 2) & (running < high), 1, 2))
-        kept = own  # 0 until a token is kept, 2 from the first one of high precision
+        kept = own  # 0 until a token is retained, 2 from the first one of high precision
         pruned += tl.where(own == 0, 1, 0)
         lows += tl.where(own == 1, 1, 0)
         tl.store(cls + i * tokens + token, own)

@@ -1,4 +1,4 @@
-"""Bugs of Harmonia's array: configuration of its golden set, file, bug, a text that stands there once, another text."""
+"""Bugs of Harmonia's array: configuration of its golden set, file, bug, text that occurs there once, replacement."""
 
 CORE = "bfp_array_core.v"
 
@@ -21,8 +21,8 @@ BUGS = (
     ("by_slot", CORE, "sums outlive clear", "acc_at = begins && clear ? 32'd0 : acc", "acc_at = acc"),
     ("by_slot", CORE, "flags outlive clear", "begins && clear ? 3'd0 : flags", "flags"),
     ("by_slot", CORE, "nibbles of M8M8 in neighbouring sub-PEs", "mode == M8M8 ? {slot[0], slot[1]} : slot", "slot"),
-    ("by_slot", CORE, "a pass goes on into another mode", " || mode != pass_mode", ""),
-    ("by_slot", CORE, "a pass goes on into another output", "clear || mode != pass_mode", "mode != pass_mode"),
+    ("by_slot", CORE, "a pass continues into another mode", " || mode != pass_mode", ""),
+    ("by_slot", CORE, "a pass continues into another output", "clear || mode != pass_mode", "mode != pass_mode"),
     ("by_slot", CORE, "columns without weights wait for them", "takes ? entry[PLACE] :", "takes ? 1'b1 :"),
     ("by_slot", CORE, "busy ends with the last group that waits", "arrived || waiting || left", "arrived || waiting"),
     ("by_slot", CORE, "the reset leaves the groups under way", "{arrived, waiting, b_waiting, left} <= 0;", ";"),

@@ -1,4 +1,4 @@
-"""Bugs of small blocks: golden set, file, bug, a text that stands there once, what replaces it."""
+"""Bugs of small blocks: golden set, file, bug, a text that occurs there once, its replacement."""
 
 FMA, ACCUMULATOR, EXPONENT, FLOAT = "fp16_mac_ieee.v", "bfp_accumulator.v", "bfp_exponent.v", "bfp_pe_float.v"
 
@@ -66,7 +66,7 @@ FP16_MAC = (
     (
         "fp16_mac-ieee",
         FMA,
-        "infinity * 0 beside a NaN raises nothing",
+        "infinity * 0 with a NaN raises nothing",
         "signalling || times_zero",
         "signalling || (times_zero && !nan_acc)",
     ),

@@ -1,6 +1,6 @@
 """One device with many bugs, of which +BUG=<n> chooses one as the simulation starts, so that a build serves many.
 
-The modules that a bug changes, and those around them, stand in the source once more for each bug, under other names. A
+The modules that a bug changes, and those around them, are copied in the source for each bug, under other names. A
 copy that was not chosen sees constant inputs, and no clock.
 """
 
@@ -28,7 +28,7 @@ def changed(design: Design, mutant: Mutant) -> dict[str, str]:
     texts = {name: (HERE / name).read_text() for name in design.sources}
     text = texts[mutant.file]
     if text.count(mutant.old) != 1:
-        sys.exit(f"{mutant.file}: {mutant.old!r} stands there {text.count(mutant.old)} times, not once")
+        sys.exit(f"{mutant.file}: {mutant.old!r} must occur once, got {text.count(mutant.old)} times")
     return {**texts, mutant.file: text.replace(mutant.old, mutant.new)}
 
 

@@ -1,8 +1,8 @@
-"""The pair decoder beside a live predictor, stimulus by `randomize()`: `python -m examples.rtl.constrained`.
+"""The pair decoder with a live predictor, stimulus by `randomize()`: `python -m examples.rtl.constrained`.
 
 The bench is that of `refemu export dpi`, with constrained.sv in the place of its task `draw`. Verilator solves
 constraints by z3, a program that the extra `rtl` brings. Run with it, with a bug in the design, and where no z3 is
-found, which must fail: `randomize()` returns 0 then, and nothing else tells that its values are not solved.
+found, which must fail: `randomize()` returns 0 then, and nothing else shows that its values are not solved.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def held(folder: Path) -> Iterator[live.Live]:
 
 def main(words: Sequence[str]) -> int:
     """Run it and print it."""
-    parser = argparse.ArgumentParser(description="constrained stimulus beside a live predictor, in Verilator")
+    parser = argparse.ArgumentParser(description="constrained stimulus with a live predictor, in Verilator")
     parser.add_argument("--out", default=str(ROOT / "out" / "rtl" / "constrained"), help="where bench and build go")
     folder = Path(parser.parse_args(words).out).resolve()
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"

@@ -33,8 +33,8 @@ CORES = (
         (
             "answers a cycle late",
             "answers a cycle early",
-            "signs are of the row behind",
-            "a stage stands still for a cycle",
+            "signs are those of the next row",
+            "a stage stalls for a cycle",
             "two answers are exchanged",
         ),
     ),
@@ -62,7 +62,7 @@ CORES = (
         (
             "two rows and two columns enter together",
             "elements of a pair of A enter in the other order",
-            "sums are kept from product to product",
+            "sums continue from product to product",
             "overflow is that of the last step",
             "answers before the far corner has all its products",
             "takes a product while it works on one",

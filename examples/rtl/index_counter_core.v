@@ -1,4 +1,4 @@
-// Index Distribution Counter: how often each index occurs, sixteen positions a cycle. [kllm section IV-B, Table I]
+// Index Distribution Counter: occurrences of each index, sixteen positions a cycle. [kllm section IV-B, Table I]
 // Indices are compared to one-hot columns, each column is summed, registers add up the cycles.
 `timescale 1ns/1ps
 
@@ -11,7 +11,7 @@ module index_counter_core #(
   input  wire                                rst,
   input  wire                                clear,   // registers start from 0 in this cycle
   input  wire [16*BITS-1:0]                  q,
-  input  wire [15:0]                         valid,   // a position that is left out counts nowhere (D-kllm-13)
+  input  wire [15:0]                         valid,   // an excluded position counts nowhere (D-kllm-13)
   input  wire [16*AMOUNT_BITS-1:0]           amount,
   output reg  [COUNTER_BITS*(1<<BITS)-1:0]   count
 );

@@ -1,4 +1,4 @@
-"""Designs in Verilator beside a live predictor, `refemu export dpi`: a right one passes, one with a bug is seen."""
+"""Designs in Verilator with a live predictor, `refemu export dpi`: a correct one passes, one with a bug is detected."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ from examples.rtl.mutants import MUTANTS
 from refemu import golden, units
 from refemu.golden.rtl import dpi
 
-#: without registers, one with masks, one that refuses NaN, two of clock edges
+#: without registers, one with masks, one that rejects NaN, two of clock edges
 SETS = (
     "ovp_decoder-int4",
     "bfp_aligner-paper",

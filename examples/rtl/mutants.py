@@ -6,7 +6,7 @@ from examples.rtl import bfp_array_mutants, block_mutants, pe_lane_mutants
 
 
 class Mutant(NamedTuple):
-    """One bug. `old` stands once in `file`."""
+    """One bug. `old` occurs once in `file`."""
 
     design: str  #: name of the golden set
     file: str
@@ -256,7 +256,7 @@ MUTANTS = (
     Mutant(
         "free_page_list-paper",
         "free_page_list_core.v",
-        "end is the place behind the last id",
+        "end is the place after the last id",
         "place(stop, PAGES - 1)",
         "stop",
     ),

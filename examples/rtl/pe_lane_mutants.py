@@ -1,4 +1,4 @@
-"""Bugs of the PE lane: configuration of the golden set, file, bug, a text that stands there once, what replaces it."""
+"""Bugs of the PE lane: configuration of the golden set, file, bug, a text that occurs there once, its replacement."""
 
 CORE, COUNTS, FLOAT, MAC = "index_counter_core.v", "pe_lane_counts.v", "pe_lane_float.v", "pe_lane_mac.v"
 
@@ -52,7 +52,7 @@ BUGS = (
     (
         "column",
         COUNTS,
-        "counting goes on while a merge waits",
+        "counting continues while a merge waits",
         "wire counts = left_turns != 0 && (merging == 0 || merged);",
         "wire counts = left_turns != 0;",
     ),
@@ -154,14 +154,14 @@ BUGS = (
     (
         "column",
         MAC,
-        "acc kept over an opening tile",
+        "acc not cleared by an opening tile",
         "if (swap && opens) {acc, outside} <= 0;",
         "if (swap && opens) outside <= 0;",
     ),
     (
         "column",
         MAC,
-        "outside kept over an opening tile",
+        "outside not cleared by an opening tile",
         "if (swap && opens) {acc, outside} <= 0;",
         "if (swap && opens) acc <= 0;",
     ),
@@ -186,7 +186,7 @@ BUGS = (
         "default: {left_factor, right_factor, addend} = {a_scale,",
     ),
     ("column", MAC, "shift added", "{~shift_held[15], shift_held[14:0], row", "{shift_held, row"),
-    ("column", MAC, "y of absent lanes kept", "active ? sum : 16'h0000", "active ? sum : output_word"),
+    ("column", MAC, "y of absent lanes not cleared", "active ? sum : 16'h0000", "active ? sum : output_word"),
     ("column", MAC, "y_valid for tiles that do not close", "y_valid <= answers;", "y_valid <= finishes;"),
     ("column", MAC, "overflow sticky", "overflow[j] <= active &&", "overflow[j] <= overflow[j] || active &&"),
     ("column", MAC, "overflow misses NaN", "result[16*j+10 +: 5] == 5'd31", "result[16*j +: 15] == 15'h7c00"),

@@ -121,7 +121,7 @@ def wrapped(design: Design, folder: Path) -> list[Path]:
 
 
 def wrong_set(design: Design, folder: Path, simulator: str, out: Path) -> Held:
-    """The bench of one configuration with the set of another: refused by name."""
+    """The bench of one configuration with the set of another: rejected by name."""
     config = OTHER[design.set]
     (other,) = golden.generate(out / "others", units=[design.unit], configs=[config], kinds=["edge"], hex=True)
     ran = run(design, folder, simulator, Path(other.path))

@@ -155,7 +155,7 @@ def main(words: Sequence[str]) -> int:
             for one_bug in bugs_seen:
                 say(shown_mutant(one_bug))
     if arguments.mutants and "verilator" in arguments.simulators.split(",") and not absent("verilator"):
-        say(f"\n{'golden set':36}{'held':9}drawn transactions in Verilator, beside a live predictor")
+        say(f"\n{'golden set':36}{'held':9}drawn transactions in Verilator, with a live predictor")
         driven = [design for design in chosen if design.set in live.SETS]
         for seen in side_by_side(lambda one: list(live.held(one, folders[one.set].parent / "live" / one.set)), driven):
             beside += seen

@@ -1,8 +1,8 @@
-"""Every design through yosys, then sources that it must refuse: `python -m examples.rtl.synthesis`.
+"""Every design through yosys, then sources that it must reject: `python -m examples.rtl.synthesis`.
 
 A design is read, elaborated, flattened and checked: no latch, no loop of logic, no wire with two drivers or with none.
 Its cells are counted as they are before any mapping: adders, shifters and multiplexers of whole words. Exit code 0 if
-every design passes and everything planted is refused, else 1; where yosys is missing, nothing passes.
+every design passes and every planted source is rejected, else 1; without yosys nothing passes.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SCRIPT = (
 
 
 class Planted(NamedTuple):
-    """A source that is no good hardware, and what yosys must say of it."""
+    """A source that is not good hardware, and the message of yosys about it."""
 
     what: str
     text: str
@@ -67,7 +67,7 @@ PLANTED = (
 
 @dataclasses.dataclass(frozen=True)
 class Synthesized:
-    """What yosys says of one design, or of one source that it must refuse."""
+    """Message of yosys about one design, or about one source that it must reject."""
 
     name: str
     right: bool  #: whether it says what it must

@@ -1,4 +1,4 @@
-"""Reader of .npz files from anybody: names, then headers, then contents, each only when it is asked for."""
+"""Reader of untrusted .npz files: names, then headers, then contents, each on demand."""
 
 import io
 import re
@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 
-NAME = re.compile(r"[a-z0-9_.]+")  #: of an array: no `/` makes a folder, nothing needs escaping anywhere
+NAME = re.compile(r"[a-z0-9_.]+")  #: name of an array: no `/`, and nothing that needs escaping
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # NumPy's, and those that zipfile inflates no further than asked
 _HEADER = 1 << 16  # bytes of a member that are read for its header: NumPy takes no longer one
 
@@ -25,16 +25,16 @@ class Header(NamedTuple):
 
 
 class Archive:
-    """An .npz whose names, headers and contents are read when they are asked for.
+    """An .npz whose names, headers and contents are read on demand.
 
     A reader that expects a shape looks at the header first: what it does not expect is never inflated. Nothing is ever
     unpickled.
     """
 
     def __init__(self, data: bytes, thing: str, deflated: bool = True) -> None:
-        """thing: what the messages start with. deflated: whether members may be compressed; what refemu writes is not.
+        """thing: start of messages. deflated: whether members may be compressed; refemu writes them uncompressed.
 
-        Refused: what is no zip of <array>.npy, each name once.
+        Raises Refused unless it is a zip of <array>.npy, each name once.
         """
         self._thing, self._members = thing, dict[str, zipfile.ZipInfo]()
         with _readable(thing):
@@ -44,7 +44,7 @@ class Archive:
             if name == member.filename or not NAME.fullmatch(name):
                 raise Refused(f"{thing}: member {member.filename!r} is not <array>.npy with a name of [a-z0-9_.]")
             if name in self._members:
-                raise Refused(f"{thing}: array {name} is there twice")
+                raise Refused(f"{thing}: array names must be unique, got {name} twice")
             if member.compress_type not in (_METHODS if deflated else _METHODS[:1]):
                 raise Refused(
                     f"{thing}: {name} is compressed by method {member.compress_type}; stored"
@@ -64,7 +64,7 @@ class Archive:
         return methods == {zipfile.ZIP_DEFLATED}
 
     def header(self, name: str) -> Header:
-        """What array `name` says that it is. Refused: what is no number, and another length than the shape needs."""
+        """The header of array `name`; raises Refused for a non-numeric dtype, or a length unlike the shape."""
         with _readable(self._thing), self._archive.open(self._members[name]) as stream:
             start = io.BytesIO(stream.read(_HEADER))
         header = _header(start, f"{self._thing}: {name}")
@@ -81,7 +81,7 @@ class Archive:
         try:
             stored: np.ndarray = np.ndarray(shape, dtype, body, stream.tell(), order="F" if fortran else "C")
         except (TypeError, ValueError, OverflowError) as error:  # (0, 2**63) and the like
-            raise Refused(f"{self._thing}: {name}: shape {shape} is no shape of an array: {error}") from error
+            raise Refused(f"{self._thing}: {name}: shape {shape} is invalid: {error}") from error
         array = np.array(stored, dtype.newbyteorder("="), order="C")
         array.flags.writeable = False
         return array
@@ -89,7 +89,7 @@ class Archive:
 
 @contextmanager
 def _readable(thing: str) -> Iterator[None]:
-    """Whatever a damaged container makes zipfile and zlib raise, as a refusal."""
+    """Turn every exception that a damaged container causes in zipfile and zlib into Refused."""
     try:
         yield
     except Exception as error:

@@ -1,6 +1,6 @@
 """Bit fields, two's complement, packing of sub-byte codes, the three fields of an fp16 word.
 
-Decision: D-arith-12 (element 0 of a packed stream stands in the least significant bits).
+Decision: D-arith-12 (element 0 of a packed stream is in the least significant bits).
 """
 
 from collections.abc import Iterator
@@ -145,7 +145,7 @@ def code_dtype(width: int) -> np.dtype:
 def pack(codes: ArrayLike, width: int) -> bytes:
     """Pack codes as one stream of bits, C order, without gaps.
 
-    Element i stands at bits [i * width, (i + 1) * width); bit j of the stream in byte j // 8 at position j % 8
+    Element i has bits [i * width, (i + 1) * width); bit j of the stream is in byte j // 8 at position j % 8
     (D-arith-12). Spare high bits of the last byte are 0.
 
     Parameters
@@ -202,7 +202,7 @@ def unpack(data: bytes | np.ndarray, width: int, count: int) -> np.ndarray:
     Raises
     ------
     Refused
-        The length is not exactly right, or spare bits are not 0.
+        The length is wrong, or spare bits are not 0.
     RefusedType
         An array of another dtype.
     """

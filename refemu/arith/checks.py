@@ -1,4 +1,4 @@
-"""Refusals: every message names the thing, the rule, the value and the first bad index.
+"""Errors of user input: every message names the thing, the rule, the value and the first bad index.
 
 `Refused` is a ValueError and `RefusedType` a TypeError, so callers may catch either; the command line answers both
 with exit code 2 and everything else with 3.
@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 
 T = TypeVar("T")
-FEW = 12  #: names that a refusal lists behind the nearest one
+FEW = 12  #: most names that a message lists after the nearest one
 
 
 class Refused(ValueError):
@@ -33,14 +33,14 @@ def at(index: tuple[int, ...]) -> str:
 
 
 def as_array(values: Any, thing: str = "values") -> np.ndarray:
-    """`values` as an array; refuses a masked one, for what its mask hides would decide codes and sums."""
+    """`values` as an array; rejects a masked one, whose hidden values would decide codes and sums."""
     if isinstance(values, np.ma.MaskedArray):
         raise RefusedType(f"{thing}: must not be a masked array, which hides values; fill it first: x.filled(value)")
     return np.asarray(values)
 
 
 def require_integers(values: Any, thing: str) -> np.ndarray:
-    """`values` as an array; refuses every dtype that is not an integer one (bool included)."""
+    """`values` as an array; rejects every dtype that is not an integer (bool included)."""
     array = as_array(values, thing)
     if array.dtype.kind == "f" and not hasattr(values, "dtype"):
         array = _unsigned(values, array)
@@ -57,16 +57,16 @@ def _unsigned(values: Any, array: np.ndarray) -> np.ndarray:
 
 
 def refuse_as(readable: Callable[..., Any], *arguments: Any, **named: Any) -> NoReturn:
-    """Raise what `readable` raises for arguments that its compiled twin refuses: one wording, and no silent fallback.
+    """Raise what `readable` raises for arguments that its compiled form rejects: one wording, and no silent fallback.
 
-    AssertionError: `readable` takes what its twin refuses.
+    AssertionError: `readable` takes what its compiled form rejects.
     """
     readable(*arguments, **named)
-    raise AssertionError(f"{readable.__module__}.{readable.__qualname__} takes what its compiled twin refuses")
+    raise AssertionError(f"{readable.__module__}.{readable.__qualname__} takes what its compiled form rejects")
 
 
 def require_range(values: Any, low: int, high: int, thing: str, name: str = "value") -> np.ndarray:
-    """Integers in [low, high); refuses the first one outside with its index."""
+    """Integers in [low, high); rejects the first one outside with its index."""
     array = require_integers(values, thing)
     if array.dtype.kind == "u" and low <= 0 and 1 << 8 * array.itemsize <= high:
         return array  # the dtype says so
@@ -87,7 +87,7 @@ def plain(value: T) -> T:
 
 
 def require_int(value: Any, low: int, high: int, thing: str, name: str) -> int:
-    """A parameter as Python's int; refuses one that is not an int, of Python or NumPy, in [low, high]."""
+    """A parameter as a Python int; rejects one that is not an int, of Python or NumPy, in [low, high]."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise RefusedType(f"{thing}: {name} must be an int, got {value!r}")
     if not low <= value <= high:
@@ -96,14 +96,14 @@ def require_int(value: Any, low: int, high: int, thing: str, name: str) -> int:
 
 
 def require_bool(value: Any, thing: str, name: str) -> bool:
-    """A parameter as Python's bool; refuses one that is not a bool, of Python or NumPy."""
+    """A parameter as a Python bool; rejects one that is not a bool, of Python or NumPy."""
     if not isinstance(value, bool | np.bool_):
         raise RefusedType(f"{thing}: {name} must be a bool, got {value!r}")
     return bool(value)
 
 
 def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
-    """The member of `choices` that equals `value`; refuses another value with the list."""
+    """The member of `choices` that equals `value`; rejects another value with the list."""
     known = list(choices)
     if value not in known:
         raise Refused(f"{thing}: {name} must be one of {', '.join(map(repr, known))}, got {value!r}")
@@ -111,7 +111,7 @@ def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """`table[name]`; an unknown name is refused with the nearest match, and with the known names where few are."""
+    """`table[name]`; rejects an unknown name with the nearest match, and with the known names if few."""
     if name in table:
         return table[name]
     near = difflib.get_close_matches(name, table, n=1)

@@ -250,7 +250,7 @@ def grouped_matmul(
     partial : {"fp16", "fp32"}
         Rounding of a group's sum.
     product : {"fp16", "fp32"}, optional
-        Rounding of the product with the scale; needed beside `b_scale`.
+        Rounding of the product with the scale; needed with `b_scale`.
     order : Order
         Order over groups.
     acc : {"fp16", "fp32"}
@@ -264,7 +264,7 @@ def grouped_matmul(
     Raises
     ------
     Refused
-        K is no multiple of `group`, |P| could reach 2**53, or acc is "fp16" over terms that are not fp16.
+        K is not a multiple of `group`, |P| could reach 2**53, or acc is "fp16" with terms that are not fp16.
     RefusedType
         Another dtype or shape.
     """
@@ -284,7 +284,7 @@ def _group_term(operands: Grouped, g: int, partial: Precision, product: Precisio
     value = _rounded(np.ldexp(total, exponent), partial)
     if operands.scale is None:
         return value
-    assert product is not None  # `require_roundings` demands it beside scales
+    assert product is not None  # `require_roundings` requires it with scales
     return _rounded(value.astype(np.float64) * operands.scale[g], product)  # 24 + 11 bits: exact before rounding
 
 

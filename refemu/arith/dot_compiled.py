@@ -360,6 +360,6 @@ def attention(
             )
 
     share_out(run, key.shape[1], threads, _least(2 * query.size // key.shape[1] * key.shape[0]))
-    if np.isnan(out).any():  # from infinities: the readable form refuses what must be refused
+    if np.isnan(out).any():  # from infinities: the readable form raises if it must
         return readable.attention(query, key, value, scale=scale, start=start, rule=rule)
     return out

@@ -68,7 +68,7 @@ def to_odd(n: int, exponent: int = UNIT) -> float:
 def round_limbs(limbs: np.ndarray) -> np.ndarray:
     """int64 limbs (3, ...) of 32 bits, lowest first, the highest signed, times 2**-48 as float64 rounded to odd.
 
-    From the top, a limb is appended while there is room, and from 30 bits on only sets the last bit if it is not 0.
+    From the top, limbs are appended while they fit; from 30 bits on a nonzero limb only sets the last bit.
     """
     number, exponent = limbs[2], np.full(limbs.shape[1:], UNIT + 64)
     for limb in (limbs[1], limbs[0]):

@@ -218,7 +218,7 @@ def to_f32(x: ArrayLike) -> np.ndarray:
 
 
 def round16(x: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
-    """Round float32 once to fp16: to nearest, ties to even, from 65,520 on infinity, the sign kept on zero.
+    """Round float32 once to fp16: to nearest, ties to even, infinity from 65,520 on, with the sign of zero.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
     x : array_like of float16 or float32
         Values.
     thing, name : str
-        Start of a refusal, `<thing>: <name> must hold fp16 values, got 0.1 at index (0, 3)`.
+        Start of the error message, `<thing>: <name> must hold fp16 values, got 0.1 at index (0, 3)`.
 
     Returns
     -------
@@ -532,7 +532,7 @@ def sqrt16(a: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
 def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike, mode: Fp16Mode = IEEE) -> np.ndarray:
     """Multiply and add, a * b + c rounded once: not `mul16` then `add16` (D-arith-3).
 
-    In float64 the product is exact, and a sum that is not lies too near an fp16 value to reach a midpoint. float32 does
+    In float64 the product is exact, and an inexact sum is too near an fp16 value to reach a midpoint. float32 does
     not suffice.
 
     Parameters
@@ -592,7 +592,7 @@ def round_to_odd(total: np.ndarray, p: np.ndarray, c: np.ndarray) -> np.ndarray:
 def order_key(u: ArrayLike, total: bool = False) -> np.ndarray:
     """Map fp16 words to integers of the same order, for comparing without floats.
 
-    In IEEE order -0 = +0, both key 0. A NaN lies beyond the infinity of its sign.
+    In IEEE order -0 = +0, both key 0. A NaN is beyond the infinity of its sign.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ def round16(x: ArrayLike) -> np.ndarray:
     """`fp16.round16` of mode IEEE."""
     array = np.asarray(x)
     if array.dtype != np.float32:
-        return fp16.canonical(fp16.round16(array))  # float16, or a refusal
+        return fp16.canonical(fp16.round16(array))  # float16, or an error
     return elementwise(kernels.round16_all, array)
 
 

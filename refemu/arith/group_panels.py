@@ -52,7 +52,7 @@ def group_panels(
 ) -> GroupPanels:
     """b (K, N), b_exp and b_scale (G, N), as for `dot.grouped_matmul`, packed and frozen.
 
-    Refused: what `grouped_matmul` refuses of them, |b| from 2**24 on, exponents beyond 60 in magnitude.
+    Raises Refused like `grouped_matmul`, and for |b| from 2**24 on and exponents beyond 60 in magnitude.
     """
     none = np.zeros((0, np.shape(b)[0] if np.ndim(b) else 0), np.int64)
     operands = require_grouped(none, b, group, np.zeros((0, none.shape[1] // max(group, 1)), np.int64), b_exp, b_scale)

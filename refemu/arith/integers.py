@@ -1,6 +1,6 @@
 """Integers of a stated width: range checks, wrap, saturate, exact sums and products. All arithmetic is int64.
 
-Decision: D-arith-10 (what an overflow does is stated by the unit; the default is to refuse).
+Decision: D-arith-10 (the unit states what an overflow does; by default it is an error).
 """
 
 from typing import Literal, TypeAlias, get_args
@@ -42,7 +42,7 @@ def as_int64(values: ArrayLike, thing: str) -> np.ndarray:
     values : array_like of integers
         Values below 2**63.
     thing : str
-        Start of a refusal.
+        Start of the error message.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def limits(bits: int, signed: bool) -> tuple[int, int]:
 
 
 def require_bits(bits: int, thing: str) -> int:
-    """`bits` if it is a width that int64 holds for both signs, 1 to 63; refused otherwise under the name `thing`."""
+    """`bits` if it is a width that int64 holds for both signs, 1 to 63; else raises in the name of `thing`."""
     if not 1 <= bits <= 63:
         raise Refused(f"{thing}: bits must be in [1, 63], got {bits}")
     return bits
@@ -210,7 +210,7 @@ def limit(v: ArrayLike, bits: int, signed: bool, overflow: Overflow, name: str) 
     overflow : {"refuse", "wrap", "saturate"}
         Rule for a value that does not fit.
     name : str
-        Start of a refusal.
+        Start of the error message.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def limit(v: ArrayLike, bits: int, signed: bool, overflow: Overflow, name: str) 
     Raises
     ------
     Refused
-        A value does not fit and the rule is "refuse", or the rule is unknown.
+        A value does not fit and the rule is `"refuse"`, or the rule is unknown.
     RefusedType
         Another dtype.
     """

@@ -50,7 +50,7 @@ class Request:
         return self.out
 
     def require(self, terms: int) -> None:
-        """Refuse keywords that do not go together, or an order that does not fit `terms` terms."""
+        """Reject keywords that do not go together, or an order that does not fit `terms` terms."""
         require_choice(self.acc, ACCUMULATORS, self.thing, "acc")
         require_order(self.order, self.acc, terms, self.thing)
         if self.acc == "exact":
@@ -96,14 +96,14 @@ class Request:
 
 
 def require_product(a: np.ndarray, b: np.ndarray, request: Request) -> None:
-    """Refuse integers whose sum of products could leave int64."""
+    """Reject integers whose sum of products could leave int64."""
     bound = integers.peak(a) * integers.peak(b) * a.shape[-1] + abs(int(request.start)) if request.is_int else 0
     if bound >= 1 << 63:
         raise Refused(f"{request.thing}: a sum can reach {bound}, which is outside int64")
 
 
 def require_matrices(a: np.ndarray, b: np.ndarray, thing: str) -> None:
-    """Refuse shapes other than (M, K) and (K, N)."""
+    """Reject shapes other than (M, K) and (K, N)."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise RefusedType(f"{thing}: (M, K) and (K, N) are needed, got {a.shape} and {b.shape}")
 
@@ -152,7 +152,7 @@ class Grouped:
 def require_grouped(
     a: ArrayLike, b: ArrayLike, group: int, a_exp: ArrayLike, b_exp: ArrayLike | None, b_scale: ArrayLike | None
 ) -> Grouped:
-    """The arrays of `dot.grouped_matmul` as a `Grouped`, refused where shapes or ranges do not fit."""
+    """The arrays of `dot.grouped_matmul` as a `Grouped`; rejects shapes or ranges that do not match."""
     thing = "grouped_matmul"
     left, right = require_integers(a, thing), require_integers(b, thing)
     require_matrices(left, right, thing)
@@ -183,7 +183,7 @@ def _exponents(values: ArrayLike, shape: tuple[int, ...], name: str) -> np.ndarr
 
 
 def require_roundings(partial: Precision, product: Precision | None, acc: Precision, scaled: bool) -> None:
-    """Refuse what is not a rounding, and an fp16 accumulator over terms that are not fp16 values."""
+    """Reject what is not a rounding, and an fp16 accumulator over terms that are not fp16 values."""
     require_choice(partial, PRECISIONS, "grouped_matmul", "partial")
     require_choice(acc, PRECISIONS, "grouped_matmul", "acc")
     if scaled:

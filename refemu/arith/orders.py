@@ -145,14 +145,14 @@ def require_order(order: object, acc: str, terms: int, thing: str) -> None:
     terms : int
         Number of terms.
     thing : str
-        Start of a refusal.
+        Start of the error message.
 
     Raises
     ------
     Refused
         The order does not go with `acc`, or a `split` is not `terms` long.
     RefusedType
-        `order` is no order.
+        `order` is not an order.
     """
     if (acc == "exact") != isinstance(order, Exact):
         raise Refused(f'{thing}: acc="exact" and order=Exact() go together only, got acc={acc!r}, order={order!r}')
@@ -210,7 +210,7 @@ class _Program:
 
 
 class _Terms:
-    """Products k of a dot product, not yet computed."""
+    """Lazy products of a dot product."""
 
     def __init__(self, program: _Program, ks: Sequence[int]) -> None:
         self.program, self.ks = program, ks

@@ -30,7 +30,7 @@ class Panels:
 
     @property
     def half(self) -> bool:
-        """Whether the values are kept as fp16 words."""
+        """Whether the values are stored as fp16 words."""
         return self.values.dtype == np.uint16
 
     def matrix(self) -> np.ndarray:

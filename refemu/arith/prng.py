@@ -15,7 +15,7 @@ __all__ = ["bell", "below", "stream", "words", "words_of"]
 
 _STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio, odd
 _MIX = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)  # splitmix64's two shift-multiply rounds
-_BLOCK = 1 << 14  # words that a second-level cache holds beside their shifted copy
+_BLOCK = 1 << 14  # words that fit in a second-level cache with their shifted copy
 
 
 def words(seed: int, start: int, count: int) -> np.ndarray:
@@ -79,7 +79,7 @@ def words_of(seeds: Sequence[int], start: int, count: int) -> np.ndarray:
 
 
 def _mix(z: np.ndarray, shifted: np.ndarray) -> None:
-    """splitmix64's output function of `z`, in its place; shifted: room for as many words."""
+    """splitmix64's output function of `z`, in place; shifted: work space of the same size."""
     for shift, factor in _MIX:
         z ^= np.right_shift(z, np.uint64(shift), out=shifted)
         z *= np.uint64(factor)

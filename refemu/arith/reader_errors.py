@@ -1,6 +1,6 @@
-"""Reading of user input: an exception that damaged input causes inside a reader becomes a refusal.
+"""Reading of user input: an exception that damaged input causes inside a reader becomes Refused.
 
-A reader parses inside `reading(thing)`. The guard stands around parsing only: what goes wrong while refemu computes is
+A reader parses inside `reading(thing)`. The guard covers parsing only: what goes wrong while refemu computes is
 an error of refemu, and stays one.
 """
 
@@ -23,10 +23,10 @@ _PANIC = "PanicException"  # of a library in Rust: no Exception, and of no class
 
 @contextmanager
 def reading(thing: str, what: str, *more: type[Exception]) -> Iterator[None]:
-    """Turn what a bad input makes Python, NumPy or a library raise inside the block into a refusal.
+    """Turn exceptions of Python, NumPy or a library that a bad input causes inside the block into Refused.
 
     thing: what the message starts with. what: what was expected, "a readable .npz". more: exceptions of a library. A
-    refusal passes through as it is, and so does an OSError, which names its file itself.
+    Refused passes through unchanged, and so does an OSError, which names its file itself.
     """
     try:
         yield

@@ -60,9 +60,9 @@ _BOOL = (True, False)  #: the values of a bool, distinguished from those of `Lit
 
 
 def require_options(record: "DataclassInstance", thing: str) -> None:
-    """Refuse fields that hold none of the values that their annotation names: a `Literal`, a bool, None beside these.
+    """Reject fields without one of the values that their annotation names: a `Literal`, a bool, or None with these.
 
-    Of a field that is a tuple of options every member is checked. thing: what a refusal starts with.
+    Every member of a tuple of options is checked. thing: start of the error message.
     """
     for name, (choices, many) in _options(type(record)).items():
         value = getattr(record, name)
@@ -82,7 +82,7 @@ def _options(record: type) -> dict[str, tuple[tuple[Any, ...], bool]]:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """The values that an annotation names; nothing for one that names none, or a type beside them."""
+    """The values that an annotation names; nothing if it names none, or also a type."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     if hint in (bool, NoneType):

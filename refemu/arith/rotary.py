@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, RefusedType, require_choice, require_range
 
-POSITIONS = 1 << 22  #: positions lie below
+POSITIONS = 1 << 22  #: upper bound of positions, exclusive
 RotaryMode: TypeAlias = Literal["exact", "f32_angle"]  #: of the exact angle, or of one rounded to float32 (D-arith-8)
 
 _CONTEXT = Context(prec=60)

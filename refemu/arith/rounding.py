@@ -166,7 +166,7 @@ def round_float(x: ArrayLike, mode: Rounding) -> np.ndarray:
     if rounding in whole:
         return whole[rounding](array)
     cut = np.trunc(array)
-    with np.errstate(invalid="ignore"):  # infinity - infinity: NaN, which is no tie and not above one half
+    with np.errstate(invalid="ignore"):  # infinity - infinity: NaN, neither a tie nor above one half
         rest = np.abs(array - cut)  # exact; floor(x + 0.5) is not: the addition rounds
     half = array.dtype.type(0.5)
     away = (rest > half) | ((rest == half) & _tie_leaves_zero(array, rounding))
@@ -190,7 +190,7 @@ def require_mode(mode: Rounding, thing: str) -> Rounding:
     mode : str
         Mode.
     thing : str
-        Start of a refusal.
+        Start of the error message.
 
     Returns
     -------

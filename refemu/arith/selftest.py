@@ -1,7 +1,7 @@
 """Self-test of the floating-point environment, whose rounding mode another library may have changed.
 
 Every bit of the package rests on rounding to nearest. Flushing of subnormals does not change fp16 work, but it does
-change float32 work, so it is refused as well.
+change float32 work, so it is rejected as well.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def _check_casts() -> None:
 def hard_cases() -> tuple[np.ndarray, np.ndarray]:
     """64 hard inputs of a rounding to fp16, float32, and the fp16 words, uint16, that it must give.
 
-    For each of 16 words its midpoint with the next word, the float32 numbers beside it, and the midpoint negated.
+    For each of 16 words its midpoint with the next word, the float32 numbers next to it, and the midpoint negated.
     """
     low = np.array(_HARD_CODES, np.int64)
     _, significand, exponent = f16_split(low)

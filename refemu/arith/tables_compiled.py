@@ -1,4 +1,4 @@
-"""Compiled twin of `tables`: same names, same arguments, same words. Kernels: `kernels`."""
+"""Compiled form of `tables`: same names, same arguments, same words. Kernels: `float_jit`."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -73,7 +73,7 @@ class CodeFormat(Protocol):
 
 
 def validated(fmt: Any, name: str, origin: plugins.Origin) -> CodeFormat:
-    """The format. Refused: a name that is no constant's, codes that do not fit; RefusedType: a method is missing."""
+    """Check a format; raises Refused for an invalid name or codes that do not fit, RefusedType for a missing method."""
     if not _NAME.fullmatch(name):
         raise Refused(f"format: a name is an upper case word, got {name!r}")
     if not isinstance(fmt, CodeFormat):

@@ -2,7 +2,7 @@
 
     parameters  name=value,...
     value       4  0.5  true  false  none  word  tuple  object
-    tuple       4+4 for two members, 4+ for one, none for no member; a tuple in a tuple stands in brackets: [0+1]+[2+3]
+    tuple       4+4 for two members, 4+ for one, none for no member; a tuple in a tuple is in brackets: [0+1]+[2+3]
     object      BASE[field=value;...], a ready constant or a class with some fields changed: OVP_INT4[left=high]
 
 `read(write(value), kind)` is `value`. No public type of the papers' numbers is needed to read a command line.
@@ -28,7 +28,7 @@ _PAIRS = {"[": 1, "]": -1}
 def assignments(text: str, thing: str, separator: str = ",") -> dict[str, str]:
     """Split `name=value,...` at separators outside brackets.
 
-    thing: for refusals. Refused: no `=`, a name twice, brackets that do not match.
+    thing: for error messages. Raises Refused for a missing `=`, a repeated name, brackets that do not match.
     """
     table: dict[str, str] = {}
     for part in _split(text, separator, thing):
@@ -44,7 +44,7 @@ def assignments(text: str, thing: str, separator: str = ",") -> dict[str, str]:
 def read(text: str, kind: Any, thing: str) -> Any:
     """The value that `text` stands for where a parameter is annotated with `kind`; a word where nothing else fits.
 
-    thing: for refusals. Refused: an object with an unknown base or field, brackets that do not match.
+    thing: for error messages. Raises Refused for an unknown base or field, brackets that do not match.
     """
     options = list(_options(kind))
     if text in options:  # a word of a Literal, also where it looks like something else

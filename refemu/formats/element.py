@@ -223,8 +223,8 @@ class Element(ABC):
 def _of_fp16(fmt: Element, rounding: Ties) -> np.ndarray:
     """The code of every fp16 word; the highest bit of the dtype alone for what is not finite.
 
-    That is no code of a narrower format, and the identifier, or the least value, of one that fills its dtype. To look
-    for it among the codes costs a fifth of a look at the values.
+    That is not a code of a narrower format, but the identifier, or the least value, of one that fills its dtype. To
+    search for it among the codes takes a fifth of the time of a search among the values.
     """
     every = np.arange(WORDS).astype(np.uint16).view(np.float16).astype(np.float64)
     codes = fmt.code_of(np.where(np.isfinite(every), every, 0), rounding).astype(code_dtype(fmt.width))

@@ -39,7 +39,7 @@ class GroupIntTensor(Shown):
 
     def _require_scale(self) -> None:
         bad = ~(np.isfinite(self.scale) & ~np.signbit(self.scale))
-        rule = "must be finite and not negative"
+        rule = "must be finite and at least 0"
         if not bad.any() and not self.scale.all():
             bad = (self.scale == 0) & (groups.split(self.grid(), self.size, -1) != 0).any(axis=-1)
             rule = "stands for codes that are not 0"
@@ -332,7 +332,7 @@ class GroupInt:
         code : array_like of integers (..., in)
             Codes.
         scale : array_like of float16 (..., groups)
-            Factors, finite and not negative; not 0 beside codes that are not 0.
+            Factors, finite and at least 0; not 0 for nonzero codes.
         zero : array_like of integers (..., groups), optional
             Zero points; needed with `zero_point`, and only there.
 
@@ -373,7 +373,7 @@ class GroupInt:
 
 
 def require_weights(w: ArrayLike) -> np.ndarray:
-    """float16 or float32 weights as float64; refuses NaN and infinity with the first index."""
+    """float16 or float32 weights as float64; rejects NaN and infinity with the first index."""
     array = as_array(w)
     if array.dtype not in (np.float16, np.float32):
         raise RefusedType(f"GroupInt.encode: w must be float16 or float32, got dtype {array.dtype}")

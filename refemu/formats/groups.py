@@ -9,7 +9,7 @@ from refemu.arith.checks import Refused, RefusedType
 
 
 def require_axis(axis: int, shape: tuple[int, ...], thing: str) -> int:
-    """`axis` counted from the front; refused unless `shape` has it and it holds an element. thing: starts a refusal."""
+    """`axis` counted from the front; raises unless `shape` has it, not empty. thing: start of the error message."""
     if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
         raise RefusedType(f"{thing}: axis must be an int, got {axis!r}")
     if not -len(shape) <= axis < len(shape):

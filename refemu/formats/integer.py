@@ -54,7 +54,7 @@ class IntFormat(Element):
         return signed & ((1 << self.width) - 1)
 
     def value_of(self, codes: np.ndarray) -> np.ndarray:
-        """`decode` without its range check; refuses the identifier of a symmetric format."""
+        """`decode` without its range check; rejects the identifier of a symmetric format."""
         if self.symmetric:
             self.refuse_identifier(codes)
         return (codes ^ self.identifier) - self.identifier

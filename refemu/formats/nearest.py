@@ -24,7 +24,7 @@ TIES: tuple[Ties, ...] = get_args(Ties)
 def exact(values: ArrayLike, thing: str) -> np.ndarray:
     """`values` without loss: floats as float64, integers as int64 or uint64, same shape.
 
-    Refuses what `require_real` and `require_finite` refuse.
+    Raises like `require_real` and `require_finite`.
     """
     array = require_real(values, thing)
     if array.dtype.kind == "f":
@@ -33,7 +33,7 @@ def exact(values: ArrayLike, thing: str) -> np.ndarray:
 
 
 def require_real(values: ArrayLike, thing: str) -> np.ndarray:
-    """`values` as an array of integers, float16, float32 or float64; refuses every other dtype."""
+    """`values` as an array of integers, float16, float32 or float64; rejects every other dtype."""
     array = as_array(values)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise RefusedType(f"{thing}: values must be integers, float16, float32 or float64, got dtype {array.dtype}")
@@ -41,7 +41,7 @@ def require_real(values: ArrayLike, thing: str) -> np.ndarray:
 
 
 def require_finite(values: np.ndarray, thing: str) -> np.ndarray:
-    """Floats without NaN and infinity; refuses the first one with its index (D-olive-47)."""
+    """Floats without NaN and infinity; rejects the first one with its index (D-olive-47)."""
     bad = ~np.isfinite(values)
     if bad.any():
         index = first_index(bad)

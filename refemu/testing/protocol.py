@@ -355,7 +355,7 @@ def restore_takes_only_its_own_state(unit: AnyUnit, name: str) -> None:
     outside = port.limits[1] + 1
     bad = dataclasses.replace(device.snapshot(), **{port.name: port.filled(outside)})
     before = device.snapshot()
-    with refused(RefusedType, f"{unit.name}: restore takes a State of this unit, got str"):
+    with refused(RefusedType, f"{unit.name}: state must be a State of this unit, got str"):
         device.restore("state")
     with refused(Refused, f"{unit.name}: {port.name} {outside}"):
         device.restore(bad)

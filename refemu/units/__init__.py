@@ -53,7 +53,7 @@ __all__ = [
     "working",
 ]
 
-#: The paper of every unit, by which its package is found: `refemu.units.<paper>.<name>`.
+#: The paper of every unit, which gives its package: `refemu.units.<paper>.<name>`.
 PAPERS = {
     "bfp_accumulator": "harmonia",
     "bfp_aligner": "harmonia",
@@ -140,7 +140,7 @@ def plugged() -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Names; where one is not unique, `distribution/unit`.
+        Names; `distribution/unit` if a name is not unique.
     """
     return _PLUGGED.names()
 
@@ -156,7 +156,7 @@ def working() -> dict[str, AnyUnit]:
     Returns
     -------
     dict of Unit
-        Those that load, by the names of `plugged`.
+        Units that load, by the names of `plugged`.
     """
     return _PLUGGED.working()[0]
 
@@ -184,9 +184,9 @@ def called() -> tuple[str, ...]:
 
 
 def register(unit: AnyUnit) -> AnyUnit:
-    """Register a unit in this process: its name then stands wherever a unit's name is taken.
+    """Register a unit in this process: its name is then valid wherever a unit's name is taken.
 
-    A later unit of the same name takes the place of an earlier one. To bring a unit to every process, name it in the
+    A later unit of the same name replaces an earlier one. To make a unit available in every process, name it in the
     entry points `refemu.units` of a distribution.
 
     Parameters
@@ -204,7 +204,7 @@ def register(unit: AnyUnit) -> AnyUnit:
     Refused
         The descriptor contradicts itself, or the name is one of refemu's or of the unit's own distribution.
     RefusedType
-        It is no Unit.
+        `unit` is not a Unit.
     """
     if _PLUGGED.holds(unit) or _is_own(unit):
         return unit
@@ -212,17 +212,17 @@ def register(unit: AnyUnit) -> AnyUnit:
     if not known.origin.distribution or not _PLUGGED.knows(known.key):
         return _PLUGGED.register(known, known.name)
     if _PLUGGED.find(known.key) is not known:
-        raise Refused(f"unit {known.key}: its distribution brings another of that name; give yours another name")
+        raise Refused(f"unit {known.key}: its distribution has another unit of this name; rename one of them")
     return known
 
 
 def unregister(name: str) -> None:
-    """Take back `register`.
+    """Remove a unit that was registered by call.
 
     Parameters
     ----------
     name : str
-        Name of a unit; nothing happens where none of that name was registered by call.
+        Name of a unit; no effect if none of this name was registered by call.
     """
     _PLUGGED.forget(name)
 
@@ -230,13 +230,13 @@ def unregister(name: str) -> None:
 def register_faults(library: FaultLibrary) -> FaultLibrary:
     """Register a fault library in this process: `grade`, `diff --explain` and the rest then try its devices.
 
-    A later library for the same unit takes the place of an earlier one. To bring a library to every process, name it in
+    A later library for the same unit replaces an earlier one. To make a library available in every process, name it in
     the entry points `refemu.faults` of a distribution, under the name of the unit.
 
     Parameters
     ----------
     library : FaultLibrary
-        Wrong devices of one unit, refemu's own or any other.
+        Faulty devices of one unit, refemu's own or any other.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def register_faults(library: FaultLibrary) -> FaultLibrary:
         Its unit is unknown, it is empty, the id of a device is neither D-word-number nor F-word-number, or a device
         says nothing.
     RefusedType
-        It is no FaultLibrary, or an entry of it no Alternative.
+        `library` is not a FaultLibrary, or an entry of it is not an Alternative.
     """
     known = faults.required(library)
     if find(known.unit).key != known.unit:
@@ -258,12 +258,12 @@ def register_faults(library: FaultLibrary) -> FaultLibrary:
 
 
 def unregister_faults(unit: str) -> None:
-    """Take back `register_faults`.
+    """Remove a fault library that was registered by call.
 
     Parameters
     ----------
     unit : str
-        Unit of the library, as the library names it; nothing happens where there is none.
+        Unit of the library, as named in the library; no effect if there is none.
     """
     faults.REGISTRY.forget(unit)
 
@@ -274,7 +274,7 @@ def find(name: str | AnyUnit) -> AnyUnit:
     Parameters
     ----------
     name : str or Unit
-        Name, of a plug-in also `distribution/unit`. A Unit is registered, as `register` does.
+        Name; for a plug-in also `distribution/unit`. A Unit is registered, as by `register`.
 
     Returns
     -------
@@ -300,7 +300,7 @@ def choose(spec: str | AnyUnit, config: str | None = None) -> tuple[AnyUnit, str
     spec : str or Unit
         Name, or name and configuration: "orizuru:n8", "orizuru:n=4096,k=21".
     config : str, optional
-        Configuration, where `spec` names none; by default the unit's first.
+        Configuration, if `spec` names none; by default the unit's first.
 
     Returns
     -------
@@ -312,18 +312,18 @@ def choose(spec: str | AnyUnit, config: str | None = None) -> tuple[AnyUnit, str
     Raises
     ------
     Refused
-        An unknown name or parameter, with the nearest; a value that the unit refuses; two configurations.
+        An unknown name or parameter, with the nearest; a value that the unit rejects; two configurations.
     """
     name, text = parameters.split(spec) if isinstance(spec, str) else (spec, None)
     unit = find(name)
     if text is not None and config is not None:
-        raise Refused(f"{unit.name}: one configuration is needed, got {text} and {config}")
+        raise Refused(f"{unit.name}: configuration must be given once, got {text} and {config}")
     text = text or config
     return unit, next(iter(unit.configs)) if text is None else parameters.text(unit, unit.config(text))
 
 
 def configurations(spec: str | AnyUnit) -> tuple[AnyUnit, list[str]]:
-    """Find a unit, and the configuration that follows its name or else all its ready ones.
+    """Find a unit, and the configuration after its name, or else all its ready configurations.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
     Parameters
     ----------
     name : str or Unit
-        Unit, of a plug-in too.
+        Unit, also of a plug-in.
     compiled : bool
         Import that of the compiled form. One that is derived from the text of the unit has `run` alone.
 

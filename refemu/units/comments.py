@@ -1,4 +1,4 @@
-"""Meanings of the fields of a class, from the `#:` comments of its source: what a reader of the code reads."""
+"""Meanings of the fields of a class, from the `#:` comments of its source."""
 
 import re
 import sys
@@ -13,9 +13,9 @@ _COMMENT = re.compile(r"(?:^|[^\"'])#: *(.*)$")
 
 @cache
 def of_class(kind: type[Any]) -> dict[str, str]:
-    """Extract the comment of each annotated field, those of base classes included.
+    """Extract the comment of each annotated field, including those of base classes.
 
-    A field's comment follows it on its last line, or fills the lines before it, or both.
+    A field's comment is on its last line, on the lines before it, or both.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def of_class(kind: type[Any]) -> dict[str, str]:
     Returns
     -------
     dict of str
-        By field, in the order of the source; a field without a comment is left out.
+        Comments by field, in the order of the source, without fields that have none.
     """
     fields = getattr(kind, "__dataclass_fields__", {}).values()
     meanings = {field.name: field.metadata["meaning"] for field in fields if "meaning" in field.metadata}
@@ -36,7 +36,7 @@ def of_class(kind: type[Any]) -> dict[str, str]:
 
 
 def _body(kind: type[Any]) -> Iterator[str]:
-    """Lines of the class, without its head. By lines, not by a syntax tree, which takes ten times as long."""
+    """Lines of the class, without its head; parsed by line, since a syntax tree takes ten times as long."""
     lines = iter(getlines(getattr(sys.modules.get(kind.__module__), "__file__", None) or ""))
     head = re.compile(rf"class {re.escape(kind.__qualname__)}\b")
     for line in lines:

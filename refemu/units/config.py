@@ -10,7 +10,7 @@ class Config(Mapping[str, Any]):
     """Parameters of a unit by keyword, frozen: `Config(normal="int4", outlier=(2, 1))`."""
 
     def __init__(self, **parameters: Any) -> None:
-        """Freeze parameters; NumPy scalars become Python's.
+        """Freeze parameters; convert NumPy scalars to Python's.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
-"""The clocked form of a unit whose operation is several events: every row is a clock edge, with one event or none.
+"""The cycle-accurate form of a unit with several events an operation: a row is a clock edge, with at most one event.
 
-The clocked unit holds the unit itself, the inner one, and steps it; nothing is computed here.
+The cycle-accurate unit has the unit itself, the inner one, and steps it; nothing is computed here.
 """
 
 import dataclasses
@@ -15,15 +15,15 @@ from refemu.units.declaration import Changes, Declared, DeclaredState, Sequentia
 from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Stepped
 
-IDLE = "idle"  #: event of a row in which nothing is done
-HELD = "_held"  #: end of the name of a register that holds an operand of the operation
+IDLE = "idle"  #: event of an idle row
+HELD = "_held"  #: suffix of a register that holds an operand of the operation
 
 
 class CycleAccurate(Sequential):
-    """Base of the clocked forms: `class ClockedX(CycleAccurate, X)`, with a name, `held` and `edges`.
+    """Base of cycle-accurate forms: `class ClockedX(CycleAccurate, X)`, with a name, `held` and `edges`.
 
-    Parameters, counters and registers are those of X. A State has the fields of X's, `start`, `phase`, `busy` and
-    `valid`. Of an operand that later events of X read, `held` has the name, and the State `<name>_held`.
+    Parameters, counters and registers are those of X. A State has the fields of X's, and `start`, `phase`, `busy` and
+    `valid`. `held` names the operands that later events of X read; the State has them as `<name>_held`.
     """
 
     held: ClassVar[Sequence[str]] = ()
@@ -40,7 +40,7 @@ class CycleAccurate(Sequential):
 
     @constant
     def inner(self) -> Any:
-        """The whole operation, event by event."""
+        """Unit that runs the whole operation, event by event."""
         return self._whole(**{name: getattr(self, name) for name in self._names})
 
     @constant
@@ -49,10 +49,10 @@ class CycleAccurate(Sequential):
 
     def _reset(self) -> None:
         super()._reset()
-        self._in_step: Any = None  # the State that the inner unit's belongs to
+        self._in_step: Any = None  # the State whose registers the inner unit has
 
     def _open(self, *inputs: Any) -> DeclaredState:
-        """One clock edge."""
+        """Advance one clock edge."""
         before: Any = self.state
         row = dict(zip(self._inputs, inputs, strict=True)) | {"index": before.index + 1}
         start, *operands = inputs
@@ -75,23 +75,23 @@ class CycleAccurate(Sequential):
         Parameters
         ----------
         start : int
-            The port.
+            Value of the port.
 
         Returns
         -------
         bool
-            Never while an operation is under way.
+            False while an operation is under way.
         """
         return bool(start) and not self.state.busy
 
     @decides("D-arith-21")
     def idle(self) -> Changes:
-        """No operation is under way.
+        """Advance an edge without an operation.
 
         Returns
         -------
         mapping
-            What an idle row changes: `valid` is 1 only in the row that closes an operation.
+            Changes of an idle row: `valid` is 1 only in the row that closes an operation.
         """
         return {"valid": 0}
 
@@ -102,14 +102,14 @@ class CycleAccurate(Sequential):
 
     @decides("D-arith-20")
     def _shown(self, inner: Any) -> dict[str, Any]:
-        """Fields of a State that are the inner unit's: outputs and registers as they stand, counters."""
+        """Fields of a State from the inner unit: present outputs and registers, counters."""
         hidden = {"event", "index", "phase", *self._inputs}
         values: dict[str, Any] = vars(inner)
         held = {f"{name}{HELD}": values[name] for name in self.held}
         return {name: value for name, value in values.items() if name not in hidden} | held
 
     def whole(self, state: DeclaredState) -> Any:
-        """State of the inner unit that a State of this one holds.
+        """State of the inner unit within a State of this one.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class CycleAccurate(Sequential):
         Returns
         -------
         State
-            The inner unit's; operands that it has done with are those of the last row.
+            State of the inner unit; operands that it no longer needs are those of the last row.
         """
         kind = type(self.inner.state)
         values = {field.name: getattr(state, field.name) for field in dataclasses.fields(kind)}
@@ -128,7 +128,7 @@ class CycleAccurate(Sequential):
 
 
 def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:
-    """Ports of the clocked form. inner: of the whole operation. events: of an operation. held: names of operands."""
+    """Ports of a cycle-accurate form. inner: ports of the whole operation. events: number. held: names of operands."""
     operands = {port.name: port for port in inner.inputs}
     registers = [
         dataclasses.replace(operands[name], name=f"{name}{HELD}", meaning=f"{name} of the operation") for name in held
@@ -137,7 +137,7 @@ def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:
         inputs=(Port("start", 1, meaning="begin an operation, unless one is under way"), *inner.inputs),
         outputs=(
             *inner.outputs,
-            Port("busy", 1, meaning="events of the operation are left"),
+            Port("busy", 1, meaning="an operation is under way"),
             Port("valid", 1, meaning="this row closes an operation"),
         ),
         state=(
@@ -149,9 +149,9 @@ def ports(inner: Ports, events: int, held: Sequence[str]) -> Ports:
 
 
 def marks(whole: Any, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag: those that close an operation that the whole operation flags.
+    """Rows of each flag: those that close an operation with this flag.
 
-    whole: its Unit. config, inputs, result: as for `mark`; of operands that are held, registers stand for the inputs.
+    whole: Unit of the operation. config, inputs, result: as for `mark`; registers replace the inputs of held operands.
     """
     operands = {name: getattr(result, f"{name}{HELD}", array) for name, array in inputs.items()}
     return {flag: rows & result.valid for flag, rows in whole.mark(config, operands, result).items()}

@@ -1,8 +1,8 @@
 """Units declared by parameters, ports, counters and events; the constructor, State, `step` and Result follow.
 
-A unit is a class of four parts. Annotated names with a `#:` comment are its parameters. `ports` says which interface
-they give it, `counters` and `registers` what else a State has. Each method that `events` names takes the inputs of an
-event and returns what the event changes. `Unit(unit_class=...)` completes the class; `refemu new-unit` writes one.
+A unit is a class of four parts. Annotated names with a `#:` comment are its parameters. `ports` gives its interface,
+`counters` and `registers` list the other fields of a State. Each method in `events` takes the inputs of an event and
+returns its changes. `Unit(unit_class=...)` completes the class; `refemu new-unit` writes one.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from refemu.units.stepping import Stepped
 
 __all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant", "decides"]
 
-#: what an event changes: values of outputs and registers, increments of counters; `event` if it has another name
+#: changes of an event: values of outputs and registers, increments of counters; `event` if it has another name
 Changes: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,7 +38,7 @@ class DeclaredState:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __deepcopy__(self, memo: object) -> "DeclaredState":  # nothing in it changes
+    def __deepcopy__(self, memo: object) -> "DeclaredState":  # immutable
         return self
 
 
@@ -48,18 +48,18 @@ def constant(method: Callable[[Any], T]) -> T:
     Parameters
     ----------
     method : callable
-        Method without arguments, called once for a device.
+        Method without arguments, called once per device.
 
     Returns
     -------
     object
-        An attribute of devices: what the method returns.
+        Attribute of devices with the result of the method.
     """
     return cached_property(method)  # type: ignore[return-value]  # what an instance has
 
 
 def decides(*ids: str) -> Callable[[F], F]:
-    """Mark the function that takes a decision, which a design with another answer overrides.
+    """Mark the function that takes a decision, which variants override.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
     parameters: dict[str, tuple[Any, Any]] = {}
     for each in reversed(cls.__mro__):
         unit = hasattr(each, "counters") and each.__module__ != __name__
-        if unit or dataclasses.is_dataclass(each):  # or a group of parameters
+        if unit or dataclasses.is_dataclass(each):  # a unit, or a group of parameters
             hints: dict[str, Any] = inspect.get_annotations(each)
             for name, hint in hints.items():
                 if get_origin(hint) is not ClassVar:
@@ -96,17 +96,17 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
 class Declared(Stepped[DeclaredState]):
     """Base of declared units. Parameters of base classes, such as groups that units share, come first."""
 
-    #: names of the events, and of the methods that they are; where a parameter has the name of event "merge", `merge_`,
-    #: which sets `event`
+    #: names of the events and of their methods; if a parameter is called "merge", the method is `merge_`, which sets
+    #: `event`
     events: ClassVar[tuple[str, ...]]
-    does: ClassVar[Mapping[str, str]] = {}  #: event -> what it does, where no method of its name is that event
-    number: ClassVar[str] = "index"  #: field of the State that numbers events, of another name where a port has this
+    does: ClassVar[Mapping[str, str]] = {}  #: event -> what it does, for events without a method of their name
+    number: ClassVar[str] = "index"  #: field of the State that numbers events; another name if a port has this one
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
-    #: name -> meaning, of fields of the State that are no ports, at least in some configuration
+    #: name -> meaning, for fields of the State that are not ports in every configuration
     registers: ClassVar[dict[str, str]] = {}
-    initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset; may be a constant
-    State: ClassVar[type[DeclaredState]]  #: of all configurations; `complete` makes it
-    _names: ClassVar[tuple[str, ...]] = ()  #: of the parameters
+    initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset; can be a `constant`
+    State: ClassVar[type[DeclaredState]]  #: State of all configurations, made by `complete`
+    _names: ClassVar[tuple[str, ...]] = ()  #: names of the parameters
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -120,7 +120,7 @@ class Declared(Stepped[DeclaredState]):
         constructor: Any = vars(record)["__init__"]
         constructor.__qualname__, constructor.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
         for name in ("__setattr__", "__eq__", "__hash__", "__repr__"):
-            setattr(cls, name, getattr(Stepped, name))  # not those of a group, which is frozen
+            setattr(cls, name, getattr(Stepped, name))  # not the methods of a group, which is frozen
         cls._names = tuple(parameters)
         type.__setattr__(cls, "__init__", constructor)
 
@@ -139,7 +139,7 @@ class Declared(Stepped[DeclaredState]):
         self.state: DeclaredState = self.reset(self.State, **self.initial)
 
     def check(self) -> None:
-        """Reject parameters whose types are right and that do not fit each other."""
+        """Reject parameters that have valid types but do not match."""
 
     def step(self, *values: Any, **named: Any) -> DeclaredState:
         """Execute one event; return the State after it."""
@@ -151,11 +151,11 @@ class Declared(Stepped[DeclaredState]):
         return self._open(*self.validate_event(*values, **named))
 
     def opens(self, *inputs: Any) -> str:
-        """Event that takes these inputs."""
+        """The event that takes these inputs."""
         return self.events[0]
 
     def follows(self) -> str:
-        """Event that takes none, while `busy`."""
+        """The event without inputs, while `busy`."""
         return self.events[-1]
 
     def _open(self, *inputs: Any) -> DeclaredState:
@@ -201,7 +201,7 @@ class Sequential(Declared):
     """Base of units with registers that outlast an operation; they run sequences of events from reset."""
 
     def validated(self, *values: Any, **named: Any) -> list[np.ndarray]:
-        """Check the inputs of many events; some input needs an axis, the sequence of events."""
+        """Check the inputs of many events; at least one input needs an axis, the sequence of events."""
         arrays = validate_events(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
         self._require(*arrays)
         return arrays
@@ -211,15 +211,15 @@ class Sequential(Declared):
         arrays = self.validated(*values, **named)
         shape = arrays[0].shape[: arrays[0].ndim - len(self.ports.inputs[0].shape)]
         if len(shape) != 1:
-            raise Refused(f"{self.name}: steps takes one sequence of events, got shape {shape}")
+            raise Refused(f"{self.name}: inputs of steps must be one sequence of events, got shape {shape}")
         yield from self.operations(arrays)
 
 
 class InPlace(Sequential):
     """Base of units with memories that events write in place, through methods that other units may call.
 
-    A State is made when it is asked for: of `_last`, what the last event left beside the memories, and of
-    `_registers`. A list or an array in these holds the first lanes of a field, which has its reset value behind them.
+    A State is built on access, from `_last`, the fields of the last event outside the memories, and from `_registers`.
+    A list or an array in these has the first lanes of a field; the other lanes have their reset value.
     """
 
     def _reset(self) -> None:
@@ -230,11 +230,11 @@ class InPlace(Sequential):
         raise NotImplementedError
 
     def load(self, state: DeclaredState) -> None:
-        """Set memories and counters to what a State shows, its own or that of a unit that contains this one."""
+        """Set memories and counters from a State, its own or that of a unit that contains this one."""
         raise NotImplementedError
 
     def _note(self, event: str, **shown: Any) -> None:
-        """Count an event, and keep what a State shows of it."""
+        """Count an event, and save what a State shows of it."""
         shown["event"], shown[self.number] = event, self._last[self.number] + 1
         self._last = shown
 
@@ -265,7 +265,7 @@ class InPlace(Sequential):
 
 
 def ports_of(unit_class: Any, config: Mapping[str, Any]) -> Ports:
-    """Ports in a configuration; parameters that it does not state have their defaults."""
+    """Ports in a configuration; other parameters have their defaults."""
     values = {name: config.get(name, default) for name, default in _defaults(unit_class)}
     for name, value in values.items():
         if value is inspect.Parameter.empty:
@@ -292,7 +292,7 @@ def _plain(value: Any, thing: str) -> Any:
 
 @lru_cache(maxsize=1024, typed=True)  # a lane has thousands of units, and each call of a compiled form makes one
 def _interface(unit_class: Any, *values: Any) -> Ports:
-    """Ports of a unit with these parameters. Refused: they do not fit."""
+    """Ports of a unit with these parameters; raises Refused if they do not match."""
     device = object.__new__(unit_class)
     device.__dict__.update(zip(unit_class._names, values, strict=True))
     require_options(device, unit_class.name)
@@ -345,9 +345,9 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
 
 
 def _require_names(unit_class: Any, ports: Mapping[str, object], always: Sequence[str]) -> None:
-    """Refuse an event without its method, and two fields of the State with one name.
+    """Reject an event without its method, and two fields of the State with one name.
 
-    always: registers that every configuration shows as ports; one that some show has a meaning for the others.
+    always: registers that every configuration shows as ports; one that only some show has a meaning for the others.
     """
     events = getattr(unit_class, "events", ())
     if not events:
@@ -365,8 +365,8 @@ def _require_names(unit_class: Any, ports: Mapping[str, object], always: Sequenc
 
 
 def _events(unit_class: Any) -> str:
-    """What each event does, by the first lines of their methods."""
-    texts = ['"reset": nothing has happened yet']
+    """What each event does, from the first lines of their methods."""
+    texts = ['"reset": no event yet']
     for name in unit_class.events:
         does = unit_class.does.get(name) or inspect.getdoc(getattr(unit_class, name)) or name
         does = does.splitlines()[0].rstrip(".")

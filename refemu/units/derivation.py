@@ -1,4 +1,4 @@
-"""Derivation of `run`, its Result and the frame of a compiled twin from a unit's descriptor."""
+"""Derivation of `run`, its Result and the frame of a compiled form from a unit's descriptor."""
 
 import dataclasses
 import functools
@@ -16,13 +16,15 @@ from refemu.units.ports import Ports, collect
 from refemu.units.stepping import Descriptor, Result, Stepped
 
 Arrays = Sequence[np.ndarray]
-Body = Callable[[Any, Arrays, Arrays], Sequence[int] | None]  #: of a twin: device, inputs, outputs -> counters
+Body = Callable[
+    [Any, Arrays, Arrays], Sequence[int] | None
+]  #: body of a compiled form: device, inputs, outputs -> counters
 
 
 def result_type(configurations: Sequence[Ports], counters: Sequence[str], module: str) -> type[Result]:
     """A Result class: an array for every output and register, an int for every counter, in this order.
 
-    configurations: ports of each. What some configuration lacks is None there.
+    configurations: ports of each. Fields that a configuration lacks are None there.
     """
     names = [[port.name for port in ports.outputs + ports.state] for ports in configurations]
     fields: list[Any] = [
@@ -44,7 +46,7 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
 
 
 def readable(unit: Descriptor) -> Callable[..., Any]:
-    """`run` of a unit: its stepping class over arrays, an operation (or an event of a clocked unit) per index."""
+    """`run` of a unit: its stepping class over arrays, an operation (or an event of a sequential unit) per index."""
 
     order = _order(unit)
 
@@ -63,11 +65,11 @@ def readable(unit: Descriptor) -> Callable[..., Any]:
 
 
 def compiled_run(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
-    """Decorate a function of device, inputs and outputs: it becomes the compiled `run` of `unit`.
+    """Decorate a function of device, inputs and outputs as the compiled `run` of `unit`.
 
-    It gets contiguous, writable arrays in the ports' order, outputs followed by registers: (rows,) of a combinational
-    unit, (devices, events) of a clocked one, then of a vector the axis of lanes. It fills the outputs and
-    returns the counters in the order of `unit.counters`; another number of them is refused.
+    It gets contiguous, writable arrays in the order of the ports, outputs followed by registers: (rows,) for a
+    combinational unit, (devices, events) for a sequential one, then for a vector the axis of lanes. It fills the
+    outputs and returns the counters in the order of `unit.counters`; another number of counters raises.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def compiled_run(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
     Raises
     ------
     Refused
-        At a call, what the readable form refuses too.
+        At a call, for the same inputs as the readable form.
     """
 
     order = _order(unit)
@@ -110,7 +112,7 @@ def compiled_run(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
 def _validated(
     unit: Descriptor, order: Sequence[str], values: Sequence[Any], named: Mapping[str, Any]
 ) -> tuple[Any, list[np.ndarray], tuple[int, ...]]:
-    """The device of a call, its inputs as arrays, and their shape without lanes. order: of inputs by position."""
+    """The device of a call, its inputs as arrays, and their shape without lanes. order: order of inputs by position."""
     inputs, config = _split(unit, named)
     device = unit.unit_class(**config)
     if unit.unit_class.validated not in (Stepped.validated, Sequential.validated):
@@ -118,7 +120,9 @@ def _validated(
             _parameters(unit.unit_class.validated).bind(device, *values, **inputs)
         except TypeError as error:
             raise RefusedType(f"{unit.name}: run has {error}") from None
-    elif len(order) > len(device.ports.inputs):  # a position is that of the signature, whatever this device lacks
+    elif len(order) > len(
+        device.ports.inputs
+    ):  # a position is that of the signature, even if this device lacks some inputs
         values, inputs = (), _by_name(unit.name, order, values, inputs)
     arrays = device.validated(*values, **inputs)
     first, port = arrays[0], device.ports.inputs[0]
@@ -126,18 +130,18 @@ def _validated(
 
 
 def _by_name(unit: str, order: Sequence[str], values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """All inputs by name, without those that are None; refuses one too many, and one given twice."""
+    """All inputs by name, except None; rejects one too many, and one given twice."""
     places = dict(zip(order, values, strict=False))
     twice = [name for name in places if name in named]
     if len(values) > len(order) or twice:
         got = " and ".join([f"{len(values)} by position", *twice])
-        raise RefusedType(f"{unit}: inputs are {', '.join(order)} in this order, got {got}")
+        raise RefusedType(f"{unit}: inputs must be {', '.join(order)} in this order, got {got}")
     return {name: value for name, value in places.items() if value is not None} | dict(named)
 
 
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> inspect.Signature:
-    """The signature of `function`; looking it up takes longer than many a call of a twin."""
+    """The signature of `function`, cached: a lookup takes longer than many compiled calls."""
     return inspect.signature(function)
 
 
@@ -154,7 +158,7 @@ def _last_events(device: Stepped[Any], arrays: Arrays) -> Iterator[Any]:
 
 
 def _result(unit: Descriptor, ports: Ports, states: Sequence[Any], shape: tuple[int, ...], last: Sequence[Any]) -> Any:
-    """The Result of the `states` that end an operation; last: the State of every device, with its counters."""
+    """The Result of the `states` that end an operation; last: last State of every device, with its counters."""
     counts = dict.fromkeys(unit.counters, 0)
     for state in last:
         for name, count in counts.items():
@@ -173,9 +177,9 @@ def _described(unit: Descriptor, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _signature(unit: Descriptor) -> inspect.Signature:
-    """Inputs in order, as `validated` names them or the ports; then the parameters of the constructor by keyword."""
+    """Inputs in the order of `validated`, else of the ports; then the parameters of the constructor by keyword."""
     inputs = [
-        each.replace(annotation=inspect.Parameter.empty)  # what ArrayLike stands for would fill lines
+        each.replace(annotation=inspect.Parameter.empty)  # ArrayLike would expand to several lines
         for each in list(_parameters(unit.unit_class.validated).parameters.values())[1:]
     ]
     if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in inputs):
@@ -183,7 +187,7 @@ def _signature(unit: Descriptor) -> inspect.Signature:
     config = _parameters(unit.unit_class).parameters.values()  # type: ignore[arg-type]
     twice = {each.name for each in inputs} & {each.name for each in config}
     if twice:
-        raise Refused(f"{unit.name}: a parameter and an input port must have two names, got {min(twice)!r} for both")
+        raise Refused(f"{unit.name}: parameters and input ports must have different names, got {min(twice)!r} for both")
     keywords = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in config]
     return inspect.Signature([*inputs, *keywords], return_annotation=unit.result)
 
@@ -191,7 +195,7 @@ def _signature(unit: Descriptor) -> inspect.Signature:
 def inputs_of(unit: Descriptor) -> list[inspect.Parameter]:
     """One parameter per input port of any configuration.
 
-    From the first port that some configuration lacks on, the default is None: Python allows none without one there.
+    From the first port that some configuration lacks on, the default is None, since Python requires one there.
     """
     kind, required = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
     ports, order = _ports(unit), _order(unit)

@@ -1,6 +1,6 @@
-"""Rules that a descriptor must follow to be registered; a contradiction in it is refused with the rule.
+"""Rules that a descriptor must follow to be registered; an error names the broken rule.
 
-What takes the unit to run is looked at later: cases outside their ports and a twin that differs, when a set is made.
+Rules that need a run are checked later, when a set is made: cases within their ports, an equal compiled form.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ from refemu.units.unit import AnyUnit, Unit
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 CONFIGURATION = re.compile(r"[a-z0-9][a-z0-9_]*")
-FLAGS = 8  #: bits of the word of flags
+FLAGS = 8  #: bits of the flags word
 
 
 def require(unit: Any) -> AnyUnit:
-    """The unit. Refused: its descriptor contradicts itself; RefusedType: it is no Unit."""
+    """Check a unit and return it; raises Refused for an inconsistent descriptor, RefusedType if it is not a Unit."""
     if not isinstance(unit, Unit):
-        raise RefusedType(f"unit: a Unit is needed, got {type(unit).__name__}")
+        raise RefusedType(f"unit: must be a Unit, got {type(unit).__name__}")
     if not NAME.fullmatch(unit.name):
-        raise Refused(f"unit: a name is a lower case word, got {unit.name!r}")
+        raise Refused(f"unit: the name must be a lower case word, got {unit.name!r}")
     for fault in _faults(unit):
         raise Refused(f"{unit.name}: {fault}")
     return unit
@@ -46,7 +46,7 @@ def _faults(unit: AnyUnit) -> Iterator[str]:
         yield f"meaning and paper must not be empty, got {unit.meaning!r} and {unit.paper!r}"
     bits = [flag.bit for flag in unit.flags.values()]
     if len(set(bits)) < len(bits) or not set(bits) <= set(range(FLAGS)):
-        yield f"each flag needs a bit of its own below {FLAGS}, got {bits}"
+        yield f"flags must have different bits below {FLAGS}, got {bits}"
     for name, config in unit.configs.items():
         yield from (f"configuration {name}: {fault}" for fault in _faults_of(unit, name, config))
 
@@ -58,12 +58,12 @@ def _faults_of(unit: AnyUnit, name: str, config: Config) -> Iterator[str]:
     yield from _faults_of_ports(ports)
     unknown = sorted(set(config) - set(inspect.signature(unit.unit_class).parameters))
     if unknown:
-        yield f"the constructor of {unit.unit_class.__name__} has no parameter {unknown[0]}"
+        yield f"the parameters must be those of {unit.unit_class.__name__}, got {unknown[0]}"
         return
     try:
         device = unit.unit_class(**config)
     except (Refused, RefusedType, TypeError) as error:
-        yield f"the constructor refuses it: {error}"
+        yield f"the constructor rejects it: {error}"
         return
     yield from _faults_of_events(device, [port.name for port in ports.inputs])
     if device.ports != ports:
@@ -72,14 +72,14 @@ def _faults_of(unit: AnyUnit, name: str, config: Config) -> Iterator[str]:
 
 
 def _faults_of_events(device: Stepped[Any], inputs: Sequence[str]) -> Iterator[str]:
-    """Some event that may open an operation takes every input, some later one none; `busy` is a property."""
+    """Check that an event that may open an operation takes every input, a later one none, and `busy` is a property."""
     if not isinstance(inspect.getattr_static(device, "busy"), property | cached_property):
-        yield "`busy` must be a property: write @property above it"
+        yield "`busy` must be a property, got a method; write @property above it"
     if not isinstance(device, Declared):
         return
     kind = type(device)
     if (kind._open, kind._continue) != (Declared._open, Declared._continue):
-        return  # the unit calls its events itself
+        return  # the unit calls its events
     several, chooses = kind.busy is not Stepped.busy, kind.follows is not Declared.follows
     first = device.events if kind.opens is not Declared.opens else device.events[:1]
     last = () if not several else device.events if chooses else device.events[-1:]
@@ -102,16 +102,16 @@ def _takes(method: inspect.Signature, count: int) -> bool:
 
 def _faults_of_ports(ports: Ports) -> Iterator[str]:
     if not ports.inputs or not ports.outputs:
-        yield "at least one input and one output are needed"
+        yield "ports must have at least one input and one output, got none"
     for port, count in Counter(port.name for port in ports.all).items():
         if not NAME.fullmatch(port):
-            yield f"a port name is a lower case word, got {port!r}"
+            yield f"a port name must be a lower case word, got {port!r}"
         if count > 1:
-            yield f"port name {port!r} is there {count} times"
+            yield f"port names must be unique, got {port!r} {count} times"
 
 
 def _faults_of_state(unit: AnyUnit, ports: Ports, device: Stepped[Any]) -> Iterator[str]:
     needed = {"event", "index", *(port.name for port in ports.all), *unit.counters}
     present = {field.name for field in dataclasses.fields(device.snapshot())}
     if lost := sorted(needed - present):
-        yield f"its State needs a field {lost[0]}"
+        yield f"the State must have a field for each port, got none for {lost[0]}"

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args, get_origin
 from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Descriptor
 
-HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)  #: of a section
-PATTERNS = {"f16": "float16 patterns", "f32": "float32 patterns"}  #: instead of a range, by a port's encoding
-#: methods of a stepping class whose arguments are ports, with what they return
+HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)  #: heading of a section
+PATTERNS = {"f16": "float16 patterns", "f32": "float32 patterns"}  #: text instead of a range, by encoding of the port
+#: methods of a stepping class whose arguments are ports, with their result
 METHODS = {
     "step": ("State", "Ports, registers and counters after the event."),
     "validate_event": ("list", "One int per port, a tuple of them for lanes."),
@@ -23,14 +23,14 @@ DTYPE = "An input has a dtype or a number of lanes that its port does not admit"
 def section(docstring: str | None, title: str) -> str:
     """Extract the body of one section of a numpydoc docstring.
 
-    Returns "" where there is no such section.
+    Returns "" if there is no such section.
     """
     parts = HEADING.split(inspect.cleandoc(docstring or ""))
     return dict(zip(parts[1::2], parts[2::2], strict=True)).get(title, "").strip()
 
 
 def sections(**bodies: str) -> str:
-    """Format sections by title; empty ones are left out."""
+    """Format sections by title, without empty ones."""
     return "\n\n".join(f"{title}\n{'-' * len(title)}\n{body}" for title, body in bodies.items() if body)
 
 
@@ -48,7 +48,7 @@ def of_run(unit: Descriptor, signature: inspect.Signature) -> str:
             [*_arguments(unit, ports, signature.parameters.values(), _array), _constructor(unit, "Parameters")]
         ).strip(),
         Returns=f"{unit.result.__name__}\n" + "\n".join(_results(unit, ports)),
-        Raises="Refused\n    A value or a parameter is outside its range, or the shapes do not fit each other.\n"
+        Raises="Refused\n    A value or a parameter is outside its range, or the shapes do not broadcast.\n"
         f"RefusedType\n    {DTYPE}, is missing or unknown.",
         References=f"[{unit.paper}]",
     )
@@ -56,21 +56,21 @@ def of_run(unit: Descriptor, signature: inspect.Signature) -> str:
 
 
 def of_constructor(hints: Mapping[str, Any], meanings: Mapping[str, str]) -> str:
-    """Write the docstring of a declared unit's constructor. meanings: of parameters, from their comments."""
+    """Write the docstring of a declared unit's constructor. meanings: comments of the parameters."""
     entries = [f"{name} : {_type(hint)}\n    {_sentence(meanings.get(name, ''))}." for name, hint in hints.items()]
-    raises = "Refused\n    A parameter is outside its range, or does not fit the others."
+    raises = "Refused\n    A parameter is outside its range, or does not match the others."
     return f"Configure the unit.\n\n{sections(Parameters=chr(10).join(entries), Raises=raises)}"
 
 
 def _type(hint: Any) -> str:
-    """A type in a docstring: the values of a Literal, else as Python writes it."""
+    """A type in a docstring: the values of a Literal, else Python's text."""
     if get_origin(hint) is Literal:
         return "{" + ", ".join(f'"{value}"' if isinstance(value, str) else str(value) for value in get_args(hint)) + "}"
     return inspect.formatannotation(hint)
 
 
 def methods(unit: Descriptor) -> None:
-    """Append the sections to `step`, `accept` and `validated` of a unit's class, unless they have their own."""
+    """Append the sections to `step`, `accept` and `validated` of a unit's class, unless they have sections."""
     ports = unit.ready_ports[0]
     for name, returns in METHODS.items():
         function = vars(unit.unit_class).get(name)

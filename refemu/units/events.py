@@ -22,7 +22,7 @@ def cell(port: Any, value: Any, most: int = 1 << 62) -> str:
 def table(ports: Any, states: Sequence[Any], most: int = 1 << 62) -> tuple[list[str], list[list[Any]]]:
     """Column names, and a row per state: its number, the event, every port and register, every counter.
 
-    ports: of the configuration (`Unit.ports`). states: at least one, of one unit. most: lanes in a cell.
+    ports: those of the configuration (`Unit.ports`). states: at least one, of one unit. most: lanes in a cell.
     """
     known = {port.name for port in ports.all} | {"event", "index"}
     counters = [
@@ -43,7 +43,7 @@ def table(ports: Any, states: Sequence[Any], most: int = 1 << 62) -> tuple[list[
 
 
 def to_html(title: str, ports: Any, states: Sequence[Any]) -> str:
-    """HTML of `table`, without the column `#` where there is one state."""
+    """HTML of `table`, without the column `#` if there is one state."""
     from refemu.formats import html
 
     head, rows = table(ports, states, html.MOST)
@@ -53,7 +53,7 @@ def to_html(title: str, ports: Any, states: Sequence[Any]) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Events:
-    """States of one device as a table of one line each, as text or in a notebook."""
+    """States of one device as a table with a line for each, as text or in a notebook."""
 
     ports: Any  #: `device.ports`, or `Unit.ports(config)`
     states: Sequence[Any]
@@ -69,9 +69,9 @@ class Events:
 
 
 def as_float(port: Any, values: np.ndarray) -> str:
-    """The end of a refusal: as a float, the first of `values` outside the limits of a port of float patterns.
+    """The end of an error message: the first of `values` outside the limits of a port of float patterns, as a float.
 
-    Empty for other ports, and for a value that is no pattern.
+    Empty for other ports, and for a value that is not a pattern.
     """
     dtypes: dict[str, tuple[type, type]] = {"f16": (np.uint16, np.float16), "f32": (np.uint32, np.float32)}
     low, high = port.limits

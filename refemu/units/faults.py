@@ -1,6 +1,6 @@
-"""Fault libraries: wrong devices of any unit, of distributions with entry points `refemu.faults`, and by call.
+"""Fault libraries: faulty devices of any unit, from entry points `refemu.faults` of distributions, or by call.
 
-An entry point has the name of a unit, so that the libraries of a unit are found without loading any other.
+An entry point has the name of a unit, so that the libraries of a unit are found without loading others.
 """
 
 import re
@@ -17,10 +17,10 @@ DECISION, FAULT = (re.compile(rf"{letter}-[a-z]+-\d{{1,6}}") for letter in "DF")
 
 @dataclass(frozen=True)
 class FaultLibrary:
-    """Wrong devices of a unit, beside those that it has itself: other answers to its decisions, and faults."""
+    """Faulty devices of a unit in addition to its own: variants of its decisions, and faults."""
 
-    unit: str  #: name of the unit, of a plug-in's "distribution/unit"
-    faults: Sequence[Variant]  #: each under an id: of a decision, "D-olive-1", or of its own, "F-lab-1"
+    unit: str  #: name of the unit; for a plug-in's unit "distribution/unit"
+    faults: Sequence[Variant]  #: each with an id: of a decision, "D-olive-1", or of the fault, "F-lab-1"
 
 
 def _validated(library: object, name: str, origin: plugins.Origin) -> FaultLibrary:
@@ -31,20 +31,20 @@ def _validated(library: object, name: str, origin: plugins.Origin) -> FaultLibra
 
 
 def required(library: object) -> FaultLibrary:
-    """A library. RefusedType: it is none, or an entry of it no Alternative; Refused: it breaks another rule."""
+    """Check a library; raises RefusedType for a wrong type of it or of an entry, Refused for another broken rule."""
     if not isinstance(library, FaultLibrary):
-        raise RefusedType(f"faults: a FaultLibrary is needed, got {type(library).__name__}")
+        raise RefusedType(f"faults: must be a FaultLibrary, got {type(library).__name__}")
     if not library.faults:
-        raise Refused(f"faults of {library.unit}: at least one is needed, got none")
+        raise Refused(f"faults of {library.unit}: must have at least one entry, got none")
     for number, each in enumerate(library.faults):
         require(each, f"faults of {library.unit}: entry {number}", DECISION, FAULT)
     return library
 
 
 def require(each: object, thing: str, *ids: re.Pattern[str]) -> Variant:
-    """A wrong device. RefusedType: it is no Alternative; Refused: its id is of another form, or it says nothing."""
+    """Check a faulty device; raises RefusedType if it is not an Alternative, Refused for a bad id or no description."""
     if not isinstance(each, Variant):
-        raise RefusedType(f"{thing}: an Alternative is needed, got {type(each).__name__}")
+        raise RefusedType(f"{thing}: must be an Alternative, got {type(each).__name__}")
     if not any(pattern.fullmatch(each.decision) for pattern in ids):
         forms = " or ".join(pattern.pattern for pattern in ids)
         raise Refused(f"{thing}: its id must be {forms}, got {each.decision!r}")
@@ -57,7 +57,7 @@ REGISTRY = plugins.Registry("fault", lambda: (), _validated)
 
 
 def of_unit(key: str) -> tuple[Variant, ...]:
-    """The wrong devices that libraries have for a unit; a library that fails to load is named by a warning."""
+    """The faulty devices of a unit in all libraries; warns about a library that fails to load."""
     called = [REGISTRY.find(key)] if key in REGISTRY.called() else []
     libraries = (*_brought(key.rpartition("/")[2]), *called)
     return tuple(each for library in libraries if library.unit == key for each in library.faults)
@@ -74,7 +74,7 @@ def _brought(unit: str) -> Iterator[FaultLibrary]:
 
 
 def broken(find: Callable[[str], object]) -> Iterator[plugins.Broken]:
-    """Libraries that fail to load, and those of a unit that is not here. find(name): the unit; Refused: it is not."""
+    """Libraries that fail to load, and those of an unknown unit. find(name): the unit, or raises Refused."""
     libraries, failed = REGISTRY.working()
     yield from failed
     for plug in plugins.plugs("fault"):

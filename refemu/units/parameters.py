@@ -1,7 +1,7 @@
 """Configurations of a unit by text: a ready name, or parameters as `n=4096,k=21` or `n8,k=3`.
 
-refemu.formats.config_text has the grammar. Parameters that the text leaves out are those of the ready configuration
-that it begins with, or else the defaults of the constructor.
+refemu.formats.config_text has the grammar. Omitted parameters are those of the ready configuration at the
+start of the text, or else the defaults of the constructor.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ def split(spec: str) -> tuple[str, str | None]:
 
 
 def config(unit: Descriptor, text: str) -> Config:
-    """The configuration that `text` stands for; a ready one as it is. unit: a Unit.
+    """The configuration of a text; a ready one by its name. unit: a Unit.
 
-    Refused: an unknown ready name or parameter, with the nearest, a parameter that is missing or out of range.
+    Raises Refused for an unknown ready name or parameter, with the nearest; or a parameter missing or out of range.
     """
     if text in unit.configs or ("=" not in text and "," not in text):
         ready: Config = lookup(f"configuration of {unit.name}", text, unit.configs)
@@ -47,9 +47,9 @@ def config(unit: Descriptor, text: str) -> Config:
 
 
 def text(unit: Descriptor, parameters: Mapping[str, Any]) -> str:
-    """The text of a configuration: its ready name, or what differs from the defaults, in the constructor's order.
+    """The text of a configuration: its ready name, or the parameters that differ from defaults, in order.
 
-    unit: a Unit. `config` reads it back. Refused: a value that has no text.
+    unit: a Unit. `config` parses it. Raises Refused for a value that has no text.
     """
     whole = full(unit, parameters)
     for name, ready in unit.configs.items():
@@ -61,9 +61,9 @@ def text(unit: Descriptor, parameters: Mapping[str, Any]) -> str:
 
 
 def set_name(unit: Descriptor, text: str) -> str:
-    """Name of the set of a configuration in the form that the function `text` gives. Two texts have two names.
+    """Name of the set of a configuration in the form of the function `text`. Different texts have different names.
 
-    unit: a Unit. `orizuru-n4096-k21`; where values are not plain words, or could be read in two ways, a digest follows.
+    unit: a Unit. `orizuru-n4096-k21`; a digest follows if values are not plain words, or are ambiguous.
     The name of a plug-in's set begins with its distribution: `refemu-mx.mx_encoder-mxfp4`.
     """
     prefix = unit.key.replace("/", ".")
@@ -79,7 +79,7 @@ def set_name(unit: Descriptor, text: str) -> str:
 
 
 def _ambiguous(unit: Descriptor, part: str) -> bool:
-    """Whether a part of a name could stand for another parameter, another value or a digest."""
+    """Whether a part of a name could mean another parameter, another value or a digest."""
     return (
         part != part.lower()
         or len([name for name in _signature(unit) if part.startswith(name)]) > 1
@@ -102,7 +102,7 @@ def full(unit: Descriptor, parameters: Mapping[str, Any]) -> Config:
     values = {**defaults, **parameters}
     missing = [name for name in defaults if values[name] is inspect.Parameter.empty]
     if missing:
-        raise Refused(f"{unit.name}: parameter {missing[0]} is needed, such as {missing[0]}=16")
+        raise Refused(f"{unit.name}: parameter {missing[0]} must be given, got none; add it, such as {missing[0]}=16")
     return Config(**values)
 
 

@@ -13,28 +13,28 @@ from refemu.arith.integers import limits
 from refemu.arith.records import parameters, plain_fields
 from refemu.units import events
 
-Lanes: TypeAlias = tuple[int, ...]  #: value of a vector in one event, lane 0 first; that of a scalar is an int
+Lanes: TypeAlias = tuple[int, ...]  #: value of a vector in one event, lane 0 first; a scalar is an int
 
-FEW = 256  #: lanes that take less time one by one than as an array
+FEW = 256  #: most lanes that are faster one by one than as an array
 
 
 @parameters
 class Port:
     """Port or register: a scalar, or a vector of `lanes` fields, lane 0 in the least significant bits of a word.
 
-    In an event a scalar is an int and a vector a tuple; in arrays a vector has a last axis of its lanes. One lane is a
-    vector, too.
+    In an event a scalar is an int and a vector a tuple; in arrays a vector has a last axis of lanes. One lane is also a
+    vector.
     """
 
-    name: str  #: lower case; no keyword of Verilog, SystemVerilog or C
-    bits: int  #: of one lane, 1 to 64
-    lanes: int | None = None  #: of a vector, at least 1; None for a scalar
+    name: str  #: lower case; not a keyword of Verilog, SystemVerilog or C
+    bits: int  #: width of one lane, 1 to 64
+    lanes: int | None = None  #: lanes of a vector, at least 1; None for a scalar
     signed: bool = False  #: two's complement in `bits` bits
-    encoding: str = ""  #: what a field means: "uint", "int", "f16", "f32" or the name of a format; "" = by `signed`
-    meaning: str = ""  #: one line for people
-    least: int | None = None  #: smallest value of a lane that is admitted, if that is not what the bits say
-    most: int | None = None  #: largest one
-    payload: bool = False  #: a NaN keeps its bits in stimuli, as where a signalling one counts; else there is one NaN
+    encoding: str = ""  #: encoding of a field: "uint", "int", "f16", "f32" or the name of a format; "" = by `signed`
+    meaning: str = ""  #: one-line description
+    least: int | None = None  #: smallest admitted value of a lane, by default from the bits
+    most: int | None = None  #: largest admitted value of a lane
+    payload: bool = False  #: whether NaN payloads are preserved in stimuli (for signalling NaN); else one NaN
 
     def __post_init__(self) -> None:
         plain_fields(self)
@@ -50,12 +50,12 @@ class Port:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Axes that the port adds to an array: (lanes,) of a vector, () of a scalar."""
+        """Axes that the port adds to an array: (lanes,) for a vector, () for a scalar."""
         return () if self.lanes is None else (self.lanes,)
 
     @property
     def kind(self) -> str:
-        """Encoding, spelled out."""
+        """The encoding, explicit."""
         return self.encoding or ("int" if self.signed else "uint")
 
     @cached_property
@@ -75,7 +75,7 @@ class Port:
         return np.dtype(np.bool_) if self.bits == 1 else self.dtype
 
     def filled(self, value: int) -> int | Lanes:
-        """Value of the port in one event that has one number in every field.
+        """Value of the port in one event with the same number in every field.
 
         Parameters
         ----------
@@ -95,9 +95,9 @@ class Port:
         Parameters
         ----------
         values : array_like of integers
-            Of a vector, lanes on the last axis.
+            Values; the last axis of a vector has the lanes.
         unit : str
-            Name of the unit, for a refusal.
+            Name of the unit, for error messages.
 
         Returns
         -------
@@ -107,9 +107,9 @@ class Port:
         Raises
         ------
         Refused
-            A value is outside the port's bits or limits, with the first bad index.
+            A value is outside the port's bits or limits; the message has the first bad index.
         RefusedType
-            A dtype that is no integer dtype, or a wrong number of lanes.
+            The dtype is not an integer, or the number of lanes is wrong.
         """
         array = require_integers(values, f"{unit}.{self.name}")
         if self.shape and array.shape[-1:] != self.shape:
@@ -123,7 +123,7 @@ class Port:
         return array.astype(self.dtype, copy=False)
 
     def _is_plain(self, lanes: tuple[Any, ...]) -> bool:
-        """Whether these are a few ints within the limits; all else is for arrays to check or to refuse."""
+        """Whether these are a few ints within the limits; else the checks for arrays apply."""
         low, high = self.limits
         few = len(lanes) == self.count <= FEW
         return few and {*map(type, lanes)} == {int} and low <= min(lanes) and max(lanes) <= high
@@ -136,7 +136,7 @@ class Port:
         value : int or sequence of int
             One per lane of a vector.
         unit : str
-            Name of the unit, for a refusal.
+            Name of the unit, for error messages.
 
         Returns
         -------
@@ -152,12 +152,12 @@ class Port:
         """
         low, high = self.limits
         if self.lanes is None and type(value) is int and low <= value <= high:
-            return value  # what a loop of steps passes: no array is made
+            return value  # the case of a loop of steps: without an array
         if self.shape and isinstance(value, tuple) and self._is_plain(value):
             return tuple(value)
         array = self.validate(value, unit)
         if array.ndim != len(self.shape):
-            raise RefusedType(f"{unit}.{self.name}: one event is needed, got shape {array.shape}")
+            raise RefusedType(f"{unit}.{self.name}: must be one event, got shape {array.shape}")
         return tuple(array.tolist()) if self.shape else int(array)
 
 
@@ -174,7 +174,7 @@ class Ports:
         """Inputs, outputs and registers."""
         return self.inputs + self.outputs + self.state
 
-    def __deepcopy__(self, memo: object) -> "Ports":  # of devices, which are copied: nothing in it changes
+    def __deepcopy__(self, memo: object) -> "Ports":  # immutable: copies of a device share it
         return self
 
 
@@ -182,7 +182,7 @@ def validate(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np
     """One array per port, each of the port's dtype, all of one shape (and the axis of lanes of a vector).
 
     values: integers or integer arrays, one per port, broadcast against each other without their lanes. The results may
-    be read-only views, or the values themselves. Refuses what `Port.admit` refuses, and shapes that do not fit.
+    be read-only views, or the values themselves. Raises like `Port.validate`, and for shapes that do not broadcast.
     """
     arrays = [port.validate(value, unit) for port, value in zip(ports, values, strict=True)]
     shapes = [array.shape[: array.ndim - len(port.shape)] for port, array in zip(ports, arrays, strict=True)]
@@ -190,7 +190,7 @@ def validate(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
         listed = ", ".join(f"{port.name} {shape}" for port, shape in zip(ports, shapes, strict=True))
-        raise Refused(f"{unit}: the ports' shapes do not fit each other: {listed}") from None
+        raise Refused(f"{unit}: shapes of the ports must broadcast, got {listed}") from None
     whole = [shape + port.shape for port in ports]
     return [
         array if array.shape == each else np.broadcast_to(array, each)
@@ -199,15 +199,15 @@ def validate(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np
 
 
 def validate_events(unit: str, ports: Sequence[Port], values: Sequence[Any]) -> list[np.ndarray]:
-    """As `validate`, for units with registers: refused unless some port has an axis, the sequence of events."""
+    """As `validate`, for units with registers: at least one port must have an axis, the sequence of events."""
     arrays = validate(unit, ports, values)
     if arrays[0].ndim == len(ports[0].shape):
-        raise RefusedType(f"{unit}: at least one port needs an axis, the sequence of events; all are scalars")
+        raise RefusedType(f"{unit}: at least one port must have an axis, the sequence of events, got scalars")
     return arrays
 
 
 def in_order(unit: str, ports: Sequence[Port], values: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    """Inputs of a call in the ports' order; refuses one that is missing, unknown or there twice."""
+    """Inputs of a call in the order of the ports; rejects one that is missing, unknown or given twice."""
     names = [port.name for port in ports]
     rest = names[len(values) :]
     if len(values) > len(names) or set(named) != set(rest):

@@ -1,8 +1,8 @@
 """Texts of a State for a debugger: `repr` and `str`, at most MOST characters each, codes in hex.
 
-`repr` evaluates to the State while it is short enough. A longer one folds its lanes, `(0x3c00, 0x3c00, ... 64 values)`,
-which is no Python, so that nobody takes it for the whole. `str` folds too, and has the values of floats beside their
-patterns, `0x3c00=1`. A notebook shows a State as a table and, where its unit has one, as a drawing.
+`repr` evaluates to the State if it is short enough. A longer one folds its lanes, `(0x3c00, 0x3c00, ... 64 values)`,
+which is not valid Python, so that nobody mistakes it for the whole. `str` folds too, and has the values of floats after
+their patterns, `0x3c00=1`. A notebook shows a State as a table and, if its unit has one, as a drawing.
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ from refemu.units import events
 from refemu.units.ports import Port, Ports
 from refemu.units.value_text import NUMBERS, number
 
-MOST = 400  #: characters of a text
-LANES = (8, 4, 2, 1, 0)  #: lanes shown of a value, the first that make a text short enough
+MOST = 400  #: most characters of a text
+LANES = (8, 4, 2, 1, 0)  #: numbers of shown lanes of a value; the first that makes a text short enough is taken
 FLOATS = ("f16", "f32")
 
 
@@ -42,7 +42,7 @@ def install(unit: Any) -> None:
 
 
 def state_class(stepped: type[Any]) -> type[Any] | None:
-    """The State of a declared unit, or that in the bases of a stepping class, `Stepped[State]`; None without one."""
+    """The State of a declared unit, or of the base `Stepped[State]` of a stepping class; None without one."""
     if hasattr(stepped, "State"):
         return stepped.State
     for each in stepped.__mro__:
@@ -54,12 +54,12 @@ def state_class(stepped: type[Any]) -> type[Any] | None:
 
 
 def drawing(unit: Any, ports: Ports, state: Any) -> str:
-    """SVG of a State; "" where its unit has no drawing. Drawings are a layer above, imported when wanted."""
+    """SVG of a State; "" if its unit has no drawing. Drawings are a higher layer, imported on demand."""
     return str(importlib.import_module("refemu.draw.registry").of_ports(unit, ports, state))
 
 
 def _html(unit: Any, state: Any) -> str:
-    """Table of a State, and its drawing where all configurations that it fits draw it alike; its text if none fits."""
+    """Table of a State, and its drawing if all configurations that fit draw it alike; its text if none fits."""
     fitting = [ports for ports in map(unit.ports, unit.configs.values()) if _fits(ports, state)]
     if not fitting:
         return f"<pre>{html.escape(str(state), quote=False)}</pre>"
@@ -69,15 +69,15 @@ def _html(unit: Any, state: Any) -> str:
 
 
 def _fits(ports: Ports, state: Any) -> bool:
-    """Whether every port has as many lanes in the State."""
+    """Whether every port has the same number of lanes in the State."""
     values = ((port, getattr(state, port.name)) for port in ports.all)
     return all((len(value) if isinstance(value, tuple) else None) == port.lanes for port, value in values)
 
 
 def _codes(unit: Any) -> Mapping[str, tuple[Port, bool]]:
-    """Ports of codes by name, and whether all configurations hold the same kind of float there.
+    """Ports of codes by name, and whether all configurations have the same kind of float there.
 
-    A port that is a number in some configuration is none.
+    A port that is a number in some configuration is excluded.
     """
     ports: dict[str, list[Port]] = {}
     for config in unit.configs.values():
@@ -96,7 +96,7 @@ def _evaluating(state: Any, codes: Mapping[str, tuple[Port, bool]]) -> str:
 
 
 def _short(state: Any, codes: Mapping[str, tuple[Port, bool]], values: bool) -> str:
-    """values: of floats, beside their patterns."""
+    """values: whether to show values of floats after their patterns."""
     text = ""
     for lanes in LANES:
         text = _text(state, functools.partial(_folded, codes=codes, lanes=lanes, values=values))
@@ -111,14 +111,14 @@ def _text(state: Any, spell: Callable[[str, Any], str]) -> str:
 
 
 def _literal(value: Any, code: tuple[Port, bool] | None) -> str:
-    """Python of a value, codes in hex."""
+    """Python text of a value, codes in hex."""
     if isinstance(value, tuple) and type(value) is tuple:
         return f"({', '.join(_literal(item, code) for item in value)}{',' * (len(value) == 1)})"
     return repr(value) if code is None else _hexadecimal(value, code[0])
 
 
 def _hexadecimal(value: Any, port: Port) -> str:
-    """A code in hex that evaluates to it; anything else as Python has it."""
+    """A code in hex that evaluates to it; the repr of anything else."""
     return f"0x{value:0{-(-port.bits // 4)}x}" if isinstance(value, int) and value >= 0 else repr(value)
 
 

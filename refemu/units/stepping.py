@@ -39,11 +39,11 @@ class Result:
             return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
 
-    def __repr__(self) -> str:  # of every Result that is made of ports: one for each would take time at every start
+    def __repr__(self) -> str:  # shared by all derived Results: one for each would slow every start
         state_text = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
         return f"{type(self).__qualname__}({state_text})"
 
-    if TYPE_CHECKING:  # fields of a Result that is made of ports and counters; `units.find` knows each by name
+    if TYPE_CHECKING:  # fields of a derived Result; `units.find` knows each by name
 
         def __getattr__(self, name: str) -> np.ndarray: ...
 
@@ -58,26 +58,26 @@ def _same(a: Any, b: Any) -> bool:
 
 @functools.cache
 def _registers(state: type[Any]) -> tuple[str, ...]:
-    """Names of the fields of a State. Cached: every call of a twin makes a device, and looking them up is slow."""
+    """Names of the fields of a State, cached: every compiled call makes a device, and a lookup is slow."""
     return tuple(inspect.signature(state).parameters)
 
 
 class Stepped(Generic[S]):
     """Base of the stepping classes: one immutable State, replaced as a whole by an event.
 
-    So a call that raises leaves the state as it was, and an event reads committed registers only. A class has `step`,
-    whose arguments are the inputs of one event, and `_open`, which takes them checked; where an operation has several
-    events, `busy` and `_continue` too.
+    So a call that raises does not change the state, and an event reads committed registers only. A class has `step`,
+    whose arguments are the inputs of one event, and `_open`, which takes checked inputs; if an operation has several
+    events, also `busy` and `_continue`.
     """
 
-    name: ClassVar[str]  #: of the unit, as refusals start
-    _unit: ClassVar[Any] = None  #: descriptor, once there is one
+    name: ClassVar[str]  #: name of the unit, at the start of error messages
+    _unit: ClassVar[Any] = None  #: descriptor of the unit, if any
     ports: Ports
     state: S  #: the module's State: event, index, every port and register under its own name, counters
 
     @property
     def busy(self) -> bool:
-        """Whether the current operation has events left; `step()` then takes no inputs."""
+        """Whether events of the current operation remain; `step()` then takes no inputs."""
         return False
 
     def snapshot(self) -> S:
@@ -103,10 +103,10 @@ class Stepped(Generic[S]):
         Refused
             A port of the State is out of range.
         RefusedType
-            The State is not this unit's.
+            The State is of another unit.
         """
         if type(state) is not type(self.state):
-            raise RefusedType(f"{self.name}: restore takes a State of this unit, got {type(state).__name__}")
+            raise RefusedType(f"{self.name}: state must be a State of this unit, got {type(state).__name__}")
         for port in self.ports.all:
             port.validate_one(getattr(state, port.name), self.name)
         self.state = state
@@ -129,7 +129,7 @@ class Stepped(Generic[S]):
         state : type
             Class of the State.
         **registers : object
-            Registers of another value.
+            Registers with other values.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Stepped(Generic[S]):
         return type(self.state)(**{**registers, "index": registers["index"] + 1, **ports, **changed})
 
     def changed(self, **fields: Any) -> S:
-        """Present State with some fields changed, as `dataclasses.replace` makes it in four times as long.
+        """Present State with some fields changed; four times as fast as `dataclasses.replace`.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class Stepped(Generic[S]):
         Raises
         ------
         TypeError
-            A name is no field of the State.
+            A name is not a field of the State.
         """
         before = self.state
         state: S = object.__new__(before.__class__)
@@ -188,9 +188,9 @@ class Stepped(Generic[S]):
         return state
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse inputs that fit their ports but that the block cannot process; name the first bad index.
+        """Reject inputs that fit their ports but that the block cannot process; name the first bad index.
 
-        inputs: arrays of one shape in the ports' order, lanes last. Those of a single event have no other axis.
+        inputs: arrays of one shape in the ports' order, lanes last. For a single event they have no other axis.
         """
 
     def validate_event(self, *values: Any, **named: Any) -> list[Any]:
@@ -217,7 +217,7 @@ class Stepped(Generic[S]):
         """
         ordered = in_order(self.name, self.ports.inputs, values, named)
         inputs = [port.validate_one(value, self.name) for port, value in zip(self.ports.inputs, ordered, strict=True)]
-        if type(self)._require is not Stepped._require:  # arrays would slow the many steps of other units
+        if type(self)._require is not Stepped._require:  # only then: arrays would slow steps of other units
             self._require(*(np.array(value, port.dtype) for value, port in zip(inputs, self.ports.inputs, strict=True)))
         return inputs
 
@@ -239,7 +239,7 @@ class Stepped(Generic[S]):
         Raises
         ------
         Refused
-            A value is out of range, or shapes do not fit.
+            A value is out of range, or shapes do not broadcast.
         RefusedType
             An input is missing, unknown or of another dtype.
         """
@@ -275,7 +275,7 @@ class Stepped(Generic[S]):
         Parameters
         ----------
         arrays : sequence of ndarray
-            One per input port, as `validated` returns them.
+            One per input port, from `validated`.
 
         Returns
         -------
@@ -292,30 +292,30 @@ class Stepped(Generic[S]):
                 yield self._continue()
 
     def _stepped(self, **inputs: Any) -> S:
-        """`step` where an operation has several events: `inputs` begin one, without any the next event follows.
+        """`step` of an operation of several events: `inputs` begin one; without inputs the next event follows.
 
-        An input that is None is left out. Refused: inputs while an operation is in progress, none while there is none.
+        None means no input. Raises Refused for inputs during an operation, and for no inputs outside of one.
         """
         present = {name: value for name, value in inputs.items() if value is not None}
         if self.busy and present:
-            raise Refused(f"{self.name}: step takes no inputs now: {self.state.event} came last")  # type: ignore[attr-defined]
+            raise Refused(f"{self.name}: step takes no inputs after event {self.state.event}")  # type: ignore[attr-defined]
         if not self.busy and not present:
-            raise Refused(f"{self.name}: step takes the inputs of an operation now")
+            raise Refused(f"{self.name}: step needs the inputs of an operation, got none")
         return self._open(*self.validate_event(**present)) if present else self._continue()
 
     def _open(self, *inputs: Any) -> S:
-        """The first event of an operation, or the only one; inputs as `accept` gives them."""
+        """Run the first event of an operation, or the only one; inputs from `accept`."""
         step: Callable[..., S] = getattr(self, "step")  # noqa: B009  each unit has its own arguments
         return step(*inputs)
 
     def _continue(self) -> S:
-        """The next event of the operation that is in progress."""
+        """Run the next event of the operation under way."""
         step: Callable[..., S] = getattr(self, "step")  # noqa: B009
         return step()
 
 
 class Descriptor(Protocol):
-    """What the modules that a Unit is made with read of it; each attribute is explained there."""
+    """Attributes of a Unit that lower modules read; `Unit` explains them."""
 
     @property
     def name(self) -> str: ...

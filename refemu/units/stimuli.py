@@ -1,6 +1,6 @@
 """Stimuli for golden cases: seeded random port values, columns of one length, sequences of events.
 
-A module `cases/<unit>.py` cites what its unit cites, such as [olive §4.2].
+A module `cases.py` cites the sections of its unit, such as [olive §4.2].
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
     seed : int or range
         Seeds.
     count : int
-        Words of each.
+        Words of each seed.
     after : int
         Added to every seed.
 
@@ -46,7 +46,7 @@ def random(
 ) -> np.ndarray:
     """Draw uniform values of a port, one sequence per unit, kind, port and seed.
 
-    Words of an fp16 port are finite; values lie between the port's limits.
+    Words of an fp16 port are finite; values are within the port's limits.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def random(
     port : Port
         Port.
     shape : tuple of int
-        Shape of what one seed draws, without lanes.
+        Shape of the values of one seed, without lanes.
     seed : int or range
         Seed; a range concatenates the values of its seeds along the first axis.
     kind : str
@@ -66,7 +66,7 @@ def random(
     Returns
     -------
     ndarray of int64
-        Values, of a vector lanes last.
+        Values, lanes last for a vector.
 
     Raises
     ------
@@ -78,13 +78,13 @@ def random(
     streams = [prng.stream(f"{unit}/{kind}/{port.name}", each) for each in seeds]
     words = prng.words_of(streams, first * prod(full[1:]), prod(full))
     top = words.view(np.int64) if port.signed else words
-    top >>= top.dtype.type(64 - port.bits)  # an arithmetic shift where the port is signed
+    top >>= top.dtype.type(64 - port.bits)  # an arithmetic shift if the port is signed
     values = validated(port, top.view(np.int64))
     return values.reshape(len(seeds) * full[0], *full[1:]) if isinstance(seed, range) else values.reshape(full)
 
 
 def validated(port: Port, values: np.ndarray) -> np.ndarray:
-    """Map values of a port's bits to its limits, and fp16 patterns to finite ones; others stay as they are.
+    """Map values of a port's bits to its limits, and fp16 patterns to finite ones; others are unchanged.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed
     ports : sequence of Port
         Ports.
     shape : tuple of int
-        Shape of what one seed draws, without lanes.
+        Shape of the values of one seed, without lanes.
     seed : int or range
         Seed.
 
@@ -130,7 +130,7 @@ def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed
 
 
 def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict[str, np.ndarray]:
-    """The first `few` of every `rows` rows, which one seed drew."""
+    """The first `few` of every `rows` rows, those of one seed."""
     return {
         name: np.concatenate([array[low : low + few] for low in range(0, len(array), rows)])
         for name, array in inputs.items()
@@ -143,7 +143,7 @@ def columns(**values: ArrayLike) -> dict[str, np.ndarray]:
     Parameters
     ----------
     **values : array_like of integers
-        By port; a scalar stands in every row.
+        Values by port; a scalar is repeated in every row.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -
     names : sequence of str
         Ports.
     events : sequence
-        Cases of equal length; an event holds one value per name.
+        Cases of equal length; an event has one value per name.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -
     return {name: table[:, :, column] for column, name in enumerate(names)}
 
 
-#: rows of a case of the clocked form of a unit: `start`, and which operation's operands are on the ports
+#: rows of a case of a cycle-accurate unit: `start`, and the operation whose operands are on the ports
 Edges: TypeAlias = Sequence[tuple[int, int]]
 
 
@@ -185,7 +185,7 @@ def joined(blocks: Iterable[Mapping[str, np.ndarray]], few: int) -> dict[str, np
 
 
 def edges(operations: Mapping[str, np.ndarray], cases: Sequence[Edges]) -> dict[str, np.ndarray]:
-    """Inputs of the clocked form of a unit; `cases` are of one length, and of `operations` each row has one."""
+    """Inputs of a cycle-accurate unit; `cases` have one length, and each row has one of `operations`."""
     table = np.array(cases, np.int64)
     return {"start": table[..., 0]} | {name: array[table[..., 1]] for name, array in operations.items()}
 
@@ -196,9 +196,9 @@ def side_by_side(cases: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndar
 
 
 def in_turn(numbers: Sequence[int], events: int, gap: int = 0) -> list[tuple[int, int]]:
-    """Operations in turn; rows that take nothing have the operands of those that follow, from the next but one on.
+    """Operations in turn; idle rows have the operands of later operations, from the second next on.
 
-    events: of an operation. gap: idle rows between two operations.
+    events: number of events of an operation. gap: idle rows between two operations.
     """
     rows: list[tuple[int, int]] = []
     for place, number in enumerate(numbers):
@@ -210,10 +210,10 @@ def in_turn(numbers: Sequence[int], events: int, gap: int = 0) -> list[tuple[int
 def streamed(
     label: str, seed: Seeds, operations: Mapping[str, np.ndarray], rows: int, rare: int = 1
 ) -> dict[str, np.ndarray]:
-    """Other operands in each of the `rows` rows of a case, one case per seed; `start` is drawn.
+    """Different operands in each of the `rows` rows of a case, one case per seed; `start` is drawn.
 
-    operations: of every seed in turn, equally many; rows beyond them begin with the first again. rare: `start` is 1 in
-    one row of 2**rare.
+    operations: those of every seed in turn, equally many, repeated for further rows. rare: `start` is 1 in one row of
+    2**rare.
     """
     drawn = words(label, seed, rows) >> np.uint64(64 - rare)
     each = len(next(iter(operations.values()))) // len(drawn)

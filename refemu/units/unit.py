@@ -26,9 +26,9 @@ from refemu.units.variant import choices as choices
 
 S = TypeVar("S")
 R = TypeVar("R", bound=Result, covariant=True)
-_DERIVED: Any = None  #: what `Unit` makes itself
+_DERIVED: Any = None  #: default of fields that `Unit` derives
 
-Kind: TypeAlias = Literal["paper", "edge", "random", "exhaustive", "model"]  #: of golden cases
+Kind: TypeAlias = Literal["paper", "edge", "random", "exhaustive", "model"]  #: kind of golden cases
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -36,8 +36,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class Flag:
     """Bit of a row's flags."""
 
-    bit: int  #: place in the word of flags
-    why: str  #: reason of such rows
+    bit: int  #: bit of the flags word
+    why: str  #: reason for such rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +45,11 @@ class Cases:
     """Golden cases of one kind that share a reason."""
 
     kind: Kind  #: one of KINDS
-    why: str  #: one line: why these cases exist
-    #: one array per input port, in its range: (cases,) of a combinational unit, (cases, events) from reset of another,
-    #: then lanes
+    why: str  #: reason for these cases, one line
+    #: one array per input port, in its range: (cases,) for a combinational unit, (cases, events) from reset for
+    #: another, then lanes
     inputs: Mapping[str, np.ndarray]
-    decision: str = ""  #: id of the decision that the answer follows, if it does
+    decision: str = ""  #: id of the decision that the outputs follow, if any
     source: Mapping[str, Any] = field(default_factory=dict)  #: for model cases: layer, tensor, tokens, ...
     config: str = ""  #: for model cases: name of the configuration in the unit's `configs`
 
@@ -64,32 +64,32 @@ class RunFunction(Protocol[R]):
 class Unit(Generic[S, R]):
     """Descriptor of a hardware block; the last statements of its module are `UNIT = Unit(...)` and `run = UNIT.run`.
 
-    A class that derives from `Combinational` or `Sequential` has name, ports and counters itself. Other fields may be
-    left out where they follow: `run`, the Result, the place of the compiled twin.
+    A class that derives from `Combinational` or `Sequential` has name, ports and counters. Derived fields may be
+    omitted: `run`, the Result, the place of the compiled form.
     """
 
     paper: str  #: "olive §4.2, Fig. 6b"
-    meaning: str  #: one line for people
-    configs: Mapping[str, Config]  #: ready configurations; each is a golden set of its own
+    meaning: str  #: one-line description
+    configs: Mapping[str, Config]  #: ready configurations, each with its golden set
     unit_class: type[Stepped[S]]  #: unit_class(**config).steps(**inputs) yields States
-    #: cases(config, kind, seed); "random" takes a range of seeds too: what each draws, in turn; "model" comes from taps
+    #: cases(config, kind, seed); "random" also takes a range of seeds, in turn; "model" comes from taps
     cases: Callable[[Config, Kind, int | range], Iterable[Cases]]
-    name: str = _DERIVED  #: of the block, as in `units.find(name)`; of the class
+    name: str = _DERIVED  #: name of the block, as in `units.find(name)`; by default from the class
     ports: Callable[[Config], Ports] = _DERIVED  #: ports(config): inputs, outputs and registers in one configuration
-    counters: Sequence[str] = ()  #: of a State, in a Result: totals over operations and devices
-    peaks: Sequence[str] = ()  #: counters whose total over devices is the largest one, not the sum
-    result: type[R] = _DERIVED  #: of `run`; made of ports and counters where none is given
-    run: RunFunction[R] = _DERIVED  #: run(**inputs, **config); steps `unit_class` where none is given
-    #: "module:function" of the compiled twin, imported on first use; by default `compiled` next to it. A declared
-    #: class without it has one made of its events. "none": the readable form runs instead
+    counters: Sequence[str] = ()  #: counters of a State; in a Result totals over operations and devices
+    peaks: Sequence[str] = ()  #: counters whose total over devices is the maximum, not the sum
+    result: type[R] = _DERIVED  #: Result of `run`; by default made from ports and counters
+    run: RunFunction[R] = _DERIVED  #: run(**inputs, **config); by default steps `unit_class`
+    #: "module:function" of the compiled form, imported on first use; by default `compiled` next to it. A declared
+    #: class without it has one made from its events. "none": the readable form runs instead
     compiled_run: str = ""
     timing: str = ""  #: "combinational", or "event": rows of a case are consecutive steps from reset; by `unit_class`
-    version: int = 1  #: +1 whenever some input gives another output
+    version: int = 1  #: incremented whenever any input gives another output
     flags: Mapping[str, Flag] = field(default_factory=dict)  #: flags of a row by name
     mark: Callable[..., Mapping[str, np.ndarray]] | None = None  #: mark(config, inputs, result) -> flag -> bool (rows,)
-    #: care(config, inputs, result) -> "out.x" -> bools: which lanes a device must answer as this unit does
+    #: care(config, inputs, result) -> "out.x" -> bools: lanes in which a device must match this unit
     care: Callable[..., Mapping[str, np.ndarray]] | None = None
-    #: "out.x" -> which bits of a lane `care` may leave open one by one, and why; its mask is then one of bit patterns
+    #: "out.x" -> bits of a lane that `care` may leave open individually, and why; its mask then has bit patterns
     partial_care: Mapping[str, str] = field(default_factory=dict)
     legal: Callable[..., Mapping[str, np.ndarray]] | None = None  #: legal(config, inputs) -> inputs that `run` takes
     #: closes(config, inputs, result) -> rows that complete an operation: bool (cases, events); by default, those in
@@ -97,7 +97,7 @@ class Unit(Generic[S, R]):
     closes: Callable[..., np.ndarray] | None = None
     #: module with `VARIANTS`, `FAULTS` and `UNOBSERVABLE`, imported on first use; by default `variants`
     others: str = ""
-    #: "module:function" that draws a State: function(ports, state) -> SVG; where none is given, one of refemu.draw
+    #: "module:function" that draws a State: function(ports, state) -> SVG; by default one of refemu.draw
     drawing: str = ""
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class Unit(Generic[S, R]):
         state_text.install(self)
 
     def _completing(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of the configuration that gets the parameters left to their defaults too."""
+        """A function of the configuration that also gets default parameters."""
 
         @wraps(function)
         def completing(config: Config, *rest: Any) -> Any:
@@ -137,16 +137,16 @@ class Unit(Generic[S, R]):
         return completing
 
     def _require_callables(self) -> None:
-        """Refuse what the derived fields could not be made of."""
+        """Reject fields from which the derived ones cannot be made."""
         if not self.configs:
-            raise Refused(f"{self.name}: at least one configuration is needed, got none")
+            raise Refused(f"{self.name}: configs must have at least one configuration, got none")
         for name in ("ports", "cases", "unit_class"):
             if not callable(getattr(self, name)):
                 raise RefusedType(f"{self.name}: {name} must be callable, got {getattr(self, name)!r}")
 
     @cached_property
     def ready_ports(self) -> tuple[Ports, ...]:
-        """Ports in each ready configuration, in the order of `configs`. Refused: one lacks a parameter they need."""
+        """Ports in each ready configuration, in the order of `configs`; raises Refused if one lacks a parameter."""
         return tuple(self._ports_of(name) for name in self.configs)
 
     def _ports_of(self, name: str) -> Ports:
@@ -163,7 +163,7 @@ class Unit(Generic[S, R]):
 
     @cached_property
     def run_compiled(self) -> RunFunction[R]:
-        """The compiled twin: same arguments, same Result. Imports numba. Refused: there is no such module."""
+        """The compiled form: same arguments, same Result. Imports numba; raises Refused if there is no such module."""
         compiled: RunFunction[R] = getattr(self.module_compiled, self.compiled_run.partition(":")[2] or "run")
         return compiled
 
@@ -180,30 +180,30 @@ class Unit(Generic[S, R]):
             form.run = derived(self)  # type: ignore[attr-defined]
         elif not home or (not home.startswith("refemu.") and not _exists(home)):
             place = f"module {home}" if home else "a module in no package"
-            raise Refused(f"{self.name}: a compiled form is needed, or compiled_run='none', got none in {place}")
+            raise Refused(f"{self.name}: a compiled form must exist, got none in {place}; write one, or state compiled_run='none'")
         else:
             return importlib.import_module(home)
         return form
 
     @cached_property
     def origin(self) -> plugins.Origin:
-        """The distribution that the unit comes from; without a name of refemu's own, and of one registered by call."""
+        """The distribution of the unit; without a name for refemu's own and for units registered by call."""
         module = self.unit_class.__module__
         return plugins.Origin() if module.startswith("refemu.") else plugins.origin_of("unit", module)
 
     @property
     def key(self) -> str:
-        """The name that finds the unit whatever else is installed: "orizuru", "refemu-mx/mx_encoder"."""
+        """The name that finds the unit with any other units installed: "orizuru", "refemu-mx/mx_encoder"."""
         return f"{self.origin.distribution}/{self.name}" if self.origin.distribution else self.name
 
     def _of_block(self, module: str, function: str = "") -> str:
-        """A module in the package of the unit's class; "" where that is in no package."""
+        """A module in the package of the unit's class; "" if the class is not in a package."""
         package = self.unit_class.__module__.rpartition(".")[0]
         return f"{package}.{module}{function}" if package else ""
 
     @property
     def variants(self) -> Sequence[Variant]:
-        """What `grade` and `diff --explain` try: other answers to the unit's decisions, its faults, and libraries."""
+        """Devices that `grade` and `diff --explain` try: variants of decisions, faults, and libraries."""
         return (*self._variants, *faults.of_unit(self.key))
 
     @cached_property
@@ -214,7 +214,7 @@ class Unit(Generic[S, R]):
 
     @cached_property
     def unobservable(self) -> Mapping[str, str]:
-        """Decisions without an alternative: id -> why no design differs there, or why no bit shows it."""
+        """Decisions without a variant: id -> why no design differs there, or why no bit shows it."""
         return dict(getattr(self._others, "UNOBSERVABLE", {}))
 
     @cached_property
@@ -231,7 +231,7 @@ class Unit(Generic[S, R]):
     def stimuli(
         self, config: Config, kind: Kind, seed: int | range = 0, left_out: Callable[[str], object] | None = None
     ) -> Iterator[Cases]:
-        """Cases that a configuration takes: of a ready one all, of another those of the ready ones that fit it.
+        """Cases for a configuration: all of a ready one; for another, those of ready configurations that fit.
 
         Parameters
         ----------
@@ -240,9 +240,9 @@ class Unit(Generic[S, R]):
         kind : Kind
             Any but "model".
         seed : int or range
-            Of the random cases; a range for what each of its seeds draws, in turn.
+            Seed of the random cases; a range for the cases of each seed in turn.
         left_out : callable, optional
-            Called with the reason of cases that do not fit, and why they do not.
+            Called with the reason of cases that do not fit, and the error.
 
         Yields
         ------
@@ -252,7 +252,7 @@ class Unit(Generic[S, R]):
         Raises
         ------
         Refused
-            The unit made cases of another kind.
+            The unit returned cases of another kind.
         """
         blocks = self._of_kind(kind, self.cases(config, kind, seed))
         yield from blocks if config in self.configs.values() else self._fitting(config, blocks, left_out)
@@ -290,27 +290,27 @@ class Unit(Generic[S, R]):
         Returns
         -------
         Config
-            Configuration, with every parameter where it is no ready one.
+            Configuration, with every parameter unless it is a ready one.
 
         Raises
         ------
         Refused
-            An unknown name or parameter, with the nearest; a value that the unit refuses.
+            An unknown name or parameter, with the nearest; a value that the unit rejects.
         """
         return parameters.config(self, text)
 
     def evaluate(self, config: Mapping[str, Any], inputs: Mapping[str, Any], jit: bool = True) -> R:
-        """Run the unit on arrays by port name, by the compiled twin or the readable form.
+        """Run the unit on arrays by port name, in the compiled or the readable form.
 
         Parameters
         ----------
         config : mapping
             Parameters.
         inputs : mapping of str to array_like
-            One array per input port. Combinational units take any shape; of event units the last axis, before lanes, is
-            the sequence of events, leading axes are devices that start from reset.
+            One array per input port. Combinational units take any shape; for event units the last axis, before lanes,
+            is the sequence of events, and leading axes are devices that start from reset.
         jit : bool
-            Run the compiled twin.
+            Whether to run the compiled form.
 
         Returns
         -------
@@ -337,7 +337,7 @@ class Unit(Generic[S, R]):
         inputs : mapping of str to ndarray
             As for `evaluate`.
         result : Result
-            What `evaluate` returns for them.
+            Result of `evaluate` for them.
 
         Returns
         -------
@@ -386,7 +386,7 @@ class Unit(Generic[S, R]):
         Returns
         -------
         str
-            SVG; "" where the unit has no drawing.
+            SVG; "" if the unit has no drawing.
         """
         return state_text.drawing(self, self.ports(Config(**config)), state)
 
@@ -403,7 +403,7 @@ class Unit(Generic[S, R]):
 def _exists(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of a package above it
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 

@@ -1,4 +1,4 @@
-"""Values of ports for people: codes with what they stand for, lanes folded to a width."""
+"""Values of ports as text: codes with their meaning, lanes folded to a width."""
 
 import functools
 import re
@@ -9,15 +9,15 @@ from typing import Any
 
 from refemu.units.ports import Port
 
-RUN = 4  #: lanes of one value from which on they are counted
-WORD_BITS = 16  #: lanes of one bit that stand together
-NUMBERS = ("uint", "int")  #: kinds of ports whose values are numbers, in decimal
+RUN = 4  #: least number of equal lanes that are shown as a count
+WORD_BITS = 16  #: one-bit lanes that are joined in a word
+NUMBERS = ("uint", "int")  #: encodings of ports with numbers, shown in decimal
 _ITEM = re.compile(r"(\d+) ([^,;]+)")
 
 
 @functools.cache
 def names(meaning: str) -> tuple[str, ...]:
-    """Names of the codes 0, 1, ... where a port's meaning is a list of them, "0 allocate, 1 recycle"; else ()."""
+    """Names of the codes 0, 1, ... if a port's meaning is a list of them, "0 allocate, 1 recycle"; else ()."""
     items = [_ITEM.fullmatch(part) for part in re.split(r"[,;] ", meaning)]
     listed = [item for item in items if item]
     ordered = [int(item[1]) for item in listed] == list(range(len(items)))
@@ -25,12 +25,12 @@ def names(meaning: str) -> tuple[str, ...]:
 
 
 def values_of(value: Any) -> tuple[Any, ...]:
-    """The values of a field of a State: the lanes of a vector, or the one of anything else."""
+    """The values of a field of a State: the lanes of a vector, or a single value."""
     return value if isinstance(value, tuple) else (value,)
 
 
 def token(port: Port, lane: Any) -> str:
-    """One lane: `48`, `0x4200=3` of a float pattern, `1=recycle` of a code with a name, `0x85` of another code."""
+    """One lane: `48`, `0x4200=3` for a float pattern, `1=recycle` for a code with a name, `0x85` for another code."""
     if not isinstance(lane, int):
         return str(lane).replace(" ", "")
     if port.kind in NUMBERS:
@@ -41,19 +41,19 @@ def token(port: Port, lane: Any) -> str:
 
 
 def hexadecimal(port: Port, lane: int) -> str:
-    """The code of a lane with its prefix, as many digits as its bits need."""
+    """The code of a lane with its prefix, in as many digits as its bits need."""
     return f"0x{lane & (1 << port.bits) - 1:0{-(-port.bits // 4)}x}"
 
 
 def number(port: Port, lane: int) -> str:
-    """What a float pattern stands for, with digits enough to tell float16 values from each other."""
+    """The value of a float pattern, with enough digits to distinguish float16 values."""
     form, digits, size = ("e", 5, 2) if port.kind == "f16" else ("f", 7, 4)
     (value,) = struct.unpack(f"<{form}", (lane & (1 << 8 * size) - 1).to_bytes(size, "little"))
     return f"{value:.{digits}g}"
 
 
 def whole(port: Port, lanes: Sequence[Any]) -> str:
-    """All lanes, lane 0 first, "-" for none; `4*0` stands for four lanes of 0, and lanes of one bit stand together."""
+    """All lanes, lane 0 first, "-" for none; `4*0` means four lanes of 0, and one-bit lanes are joined."""
     if not lanes:
         return "-"
     if port.bits == 1 and len(lanes) > 1:
@@ -64,8 +64,8 @@ def whole(port: Port, lanes: Sequence[Any]) -> str:
 def folded(port: Port, value: Any, width: int, before: Any = None) -> str:
     """A value in at most about `width` characters.
 
-    Where its lanes do not fit: those that differ from the value `before`, as `[lane] value`; the first ones, where most
-    differ or there is no such value.
+    If its lanes do not fit: those that differ from the value `before`, as `[lane] value`; the first ones if most differ
+    or there is no such value.
     """
     lanes = values_of(value)
     text = whole(port, lanes)
@@ -98,7 +98,7 @@ def _bits(lanes: Sequence[int]) -> str:
 
 
 def _first(items: Sequence[str], width: int, end: str) -> str:
-    """As many items as fit before `end`, at least one; no end where all fit."""
+    """As many items as fit before `end`, at least one; without end if all fit."""
     if len(" ".join(items)) <= width:
         return " ".join(items)
     room, shown = width - len(end), 0

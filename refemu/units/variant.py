@@ -1,7 +1,7 @@
-"""Other answers to the decisions that a unit takes, and devices that took them.
+"""Variants of the decisions that a unit takes, and devices that implement them.
 
-An alternative is a change of the configuration, a stepping class that overrides what decides, or a function on answers.
-The first two compose exactly; a function on answers comes last.
+A variant is a change of the configuration, a stepping class that overrides the decision, or a function on outputs. The
+first two compose exactly; a function on outputs comes last.
 """
 
 import dataclasses
@@ -20,12 +20,12 @@ from refemu.units.declaration import Declared
 from refemu.units.derivation import readable
 from refemu.units.stepping import Descriptor, Result, Stepped
 
-#: answer(config, inputs, result): outputs (and registers) by name that such a device gives, where they differ
+#: answer(config, inputs, result): outputs (and registers) of such a device by name, where they differ
 Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
 
 
 def _unchanged(config: Config) -> Config:
-    """Return the configuration as it is.
+    """Return the configuration unchanged.
 
     Parameters
     ----------
@@ -42,22 +42,22 @@ def _unchanged(config: Config) -> Config:
 
 @dataclass(frozen=True)
 class Variant:
-    """Other answer to a decision. A ready configuration that cannot have it: `apply` or `answer` refuses."""
+    """Variant of a decision. `apply` or `answer` raises for a ready configuration that cannot have it."""
 
     decision: str  #: id, "D-olive-33"
     says: str  #: "overflow is 'saturate'"
-    apply: Callable[[Config], Config] = _unchanged  #: makes the configuration of a device that took the other answer
-    unit_class: type[Stepped[Any]] | None = None  #: stepping class of such a device, derived from the unit's
-    answer: Answer | None = None  #: what such a device answers, from the unit's inputs and Result
+    apply: Callable[[Config], Config] = _unchanged  #: gives the configuration of a device with the variant
+    unit_class: type[Stepped[Any]] | None = None  #: stepping class of such a device, derived from the unit's class
+    answer: Answer | None = None  #: outputs of such a device, from the unit's inputs and Result
 
 
 def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ...]:
-    """Alternatives that set one parameter of the configuration to each of several values.
+    """Variants that set one parameter of the configuration to each of several values.
 
     Parameters
     ----------
     decision : str
-        Id, "D-olive-33" say.
+        Id, such as "D-olive-33".
     parameter : str
         Name of the parameter.
     *values : object
@@ -77,17 +77,17 @@ def _with(parameter: str, value: Any, config: Config) -> Config:
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """A unit that answered some of its decisions in another way."""
+    """A unit with variants of some of its decisions."""
 
     unit: Descriptor
-    config: Config  #: of the device
-    run: Callable[..., Result]  #: compiled where no class is overridden
+    config: Config  #: configuration of the device
+    run: Callable[..., Result]  #: compiled if no class is overridden
     answer: Answer | None = None
 
     def evaluate(self, inputs: Mapping[str, np.ndarray], jit: bool = True) -> Result:
-        """Answers to inputs by port name, as `Unit.evaluate` takes them.
+        """Outputs for inputs by port name, in the form of `Unit.evaluate`.
 
-        jit: use the compiled twin where it has the same decisions. Refused: inputs that the device cannot take.
+        jit: use the compiled form if it has the same decisions. Raises Refused for inputs that the device cannot take.
         """
         run = self.unit.run if self.run is self.unit.run_compiled and not jit else self.run
         result: Result = run(**inputs, **self.config)
@@ -102,10 +102,10 @@ def right(unit: Descriptor, config: Config) -> Device:
 
 
 def device(unit: Descriptor, config: Config, variants: Sequence[Variant]) -> Device | None:
-    """The unit in a configuration with all of `variants`; None where it would be the same unit, or cannot be.
+    """The unit in a configuration with all of `variants`; None if it would be the same unit, or is impossible.
 
-    unit: a Unit. Two stepping classes are joined into one; of two functions on answers there is no such device.
-    RefusedType: an alternative sets something that is not a parameter of the unit.
+    unit: a Unit. Two stepping classes are joined into one; two functions on outputs do not combine.
+    Raises RefusedType if a variant sets something that is not a parameter of the unit.
     """
     changed, answers = config, [each.answer for each in variants if each.answer is not None]
     classes = tuple(each.unit_class for each in variants if each.unit_class is not None)
@@ -133,10 +133,10 @@ def device(unit: Descriptor, config: Config, variants: Sequence[Variant]) -> Dev
 
 
 def _same(unit: Descriptor, before: Config, after: Config) -> bool:
-    """Whether two configurations have the same parameters, those that they leave to their defaults too."""
+    """Whether two configurations have the same parameters, defaults included."""
     return repr(parameters.full(unit, before)) == repr(parameters.full(unit, after))
 
 
 def _joined(unit: Descriptor, classes: tuple[type[Stepped[Any]], ...]) -> type[Stepped[Any]]:
-    """One class of all variants, with the parameters of the unit's own, however theirs pass them on."""
+    """One class of all variants, with the parameters of the unit's class."""
     return type(unit.unit_class.__name__, classes, {"__signature__": inspect.signature(unit.unit_class)})

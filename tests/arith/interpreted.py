@@ -1,5 +1,5 @@
-"""Kernels as plain Python: `interpreted()` runs the functions behind the compiled ones of arith/kernels, and
-`interpreted(loaded())` those behind all of refemu's.
+"""Kernels as plain Python: `interpreted()` runs the Python functions of the compiled ones of arith/kernels, and
+`interpreted(loaded())` those of all kernels.
 
 Inside, every kernel is its `py_func`, and so is what it calls; what only a compiler can do is replaced by its plain
 twin. `WAYS` are the two ways to run a compiled twin; with NUMBA_DISABLE_JIT they are one.

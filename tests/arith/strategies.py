@@ -55,7 +55,7 @@ orders = st.recursive(_flat, _nested, max_leaves=4)
 
 
 def is_fusable(order: Order) -> bool:
-    """Whether no tree stands directly over products."""
+    """Whether no tree is directly above products."""
     if isinstance(order, Chunks):
         return is_fusable(order.inner)
     return not isinstance(order, Tree | Halves)

@@ -34,7 +34,7 @@ def test_what_refemu_writes_is_stored_and_may_be_asked_for_as_such() -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_methods_that_inflate_without_a_limit_are_refused(method: int) -> None:
+def test_methods_that_inflate_without_limit_are_rejected(method: int) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", method) as target:
         target.writestr("a.npy", bytes(1 << 16))

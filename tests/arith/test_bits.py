@@ -14,7 +14,7 @@ from tests.oracles import fp16
 
 
 @given(code=st.integers(-(1 << 63), (1 << 63) - 1), low=st.integers(0, 63), width=st.integers(1, 63))
-def test_field_cuts_bits_out_of_a_twos_complement_word(code, low, width):
+def test_field_cuts_bits_out_of_twos_complement_word(code, low, width):
     assert (code >> low) & ((1 << width) - 1) == int(bits.field(code, low, width))
 
 
@@ -178,6 +178,6 @@ def test_split_and_join_are_inverse_for_all_words():
         ),
     ],
 )
-def test_refuses(call, error, message):
+def test_bits_rejects_invalid_inputs(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -23,7 +23,7 @@ def test_a_float64_is_rounded_once() -> None:
     assert int(narrow(np.float64([x])).view(np.uint16)[0]) == oracle.from_float(x) == 0x3C01
 
 
-def test_beyond_the_range_it_is_infinite_without_a_warning() -> None:
+def test_beyond_range_it_is_infinite_without_warning() -> None:
     x = np.array([65_519.99, 65_520.0, -1e30, np.inf, np.nan])
 
     assert narrow(x).tolist()[:4] == [65_504.0, np.inf, -np.inf, np.inf]

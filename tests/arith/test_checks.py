@@ -8,7 +8,7 @@ from refemu.arith import checks, fp16, fp32
 from refemu.arith.checks import Refused, RefusedType
 
 
-def test_refusals_are_value_and_type_errors():
+def test_exceptions_are_value_or_type_errors():
     assert issubclass(Refused, ValueError)
     assert issubclass(RefusedType, TypeError)
 
@@ -26,7 +26,7 @@ def test_first_index_is_the_first_in_c_order(bad, index):
     assert all(type(i) is int for i in checks.first_index(bad))
 
 
-def test_at_names_an_index_and_is_silent_for_a_scalar():
+def test_at_names_index_and_is_silent_for_scalar():
     assert checks.at((0, 3)) == " at index (0, 3)"
     assert checks.at(()) == ""
 
@@ -40,7 +40,7 @@ def test_integers_pass_unchanged(values):
 
 
 @pytest.mark.parametrize("values", [1.0, [True], np.zeros(1, np.float16), "1", [None]], ids=repr)
-def test_other_dtypes_are_refused(values):
+def test_other_dtypes_are_rejected(values):
     with pytest.raises(RefusedType, match=r"^port: integers are needed, got dtype "):
         checks.require_integers(values, "port")
 
@@ -62,7 +62,7 @@ def test_the_first_value_outside_a_range_is_named(values, message):
         checks.require_range(values, 0, 16, "INT4", "code")
 
 
-def test_a_choice_is_returned_or_refused_with_the_list():
+def test_unknown_choice_is_rejected_with_known_ones():
     assert checks.require_choice("a", ["a", "b"], "unit", "mode") == "a"
     with pytest.raises(Refused, match=r"^unit: mode must be one of 'a', 'b', got 'c'$"):
         checks.require_choice("c", ["a", "b"], "unit", "mode")
@@ -75,7 +75,7 @@ def test_a_flag_becomes_pythons_own(value):
 
 
 @pytest.mark.parametrize("value", [1, 0.0, "yes", None, np.int64(1), np.array([True])])
-def test_what_is_no_bool_is_refused_as_a_flag(value):
+def test_non_bool_flag_is_rejected(value):
     with pytest.raises(RefusedType, match="thing: flag must be a bool, got"):
         checks.require_bool(value, "thing", "flag")
 
@@ -95,23 +95,23 @@ def test_lookup_finds_by_name():
         pytest.param("mac", {}, r"^unknown unit 'mac'\. Known: none$", id="empty"),
     ],
 )
-def test_lookup_refuses_with_the_nearest_and_the_known_names(name, table, message):
+def test_lookup_error_names_nearest_and_known_names(name, table, message):
     with pytest.raises(Refused, match=message):
         checks.lookup("unit", name, table)
 
 
-def test_a_readable_form_that_takes_what_its_twin_refuses_is_no_silent_fallback() -> None:
+def test_readable_form_accepting_rejected_arguments_fails() -> None:
     def readable(value: int, *, least: int = 0) -> int:
         checks.require_int(value, least, 8, "readable", "value")
         return value
 
     with pytest.raises(Refused, match=r"readable: value must be in \[5, 8\], got 4"):
         checks.refuse_as(readable, 4, least=5)
-    with pytest.raises(AssertionError, match="readable takes what its compiled twin refuses"):
+    with pytest.raises(AssertionError, match="readable takes what its compiled form rejects"):
         checks.refuse_as(readable, 4)
 
 
-def test_masked_arrays_are_refused_by_operations_and_units() -> None:
+def test_masked_arrays_are_rejected_by_operations_and_units() -> None:
     masked = np.ma.masked_equal(np.ones(4, np.float16), 1)
     calls = [lambda: fp16.add16(masked, masked), lambda: fp16.to_f16(masked), lambda: fp32.exp32(masked.astype("f4"))]
     calls += [lambda: units.find("flint_decoder").run(masked.astype(np.uint8))]

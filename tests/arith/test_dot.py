@@ -118,7 +118,7 @@ def test_tiles_are_high_while_there_are_enough_for_all_threads(rows, across, par
 @needs_compiled
 @pytest.mark.parametrize("k", [1, 3, 4, 9, 1000, 1003])
 def test_any_float32_goes_through_fp32(k):
-    """Products that are not exact tell the fused accumulator from the other."""
+    """Inexact products distinguish the fused accumulator from the other."""
     rng = np.random.default_rng(7)
     a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((9, k), (k, 33)))
     plain, fused = (dot.matmul(a, b, order=Sequential(), acc=acc) for acc in ("fp32", "fp32_fma"))
@@ -225,7 +225,7 @@ def test_orders_work_on_panels_too():
 
 
 @pytest.mark.parametrize("module", [dot, dot_compiled])
-def test_integers_wrap_saturate_and_refuse(module):
+def test_integers_wrap_saturate_and_reject(module):
     """D-arith-10: saturation depends on the order, wrapping does not."""
     a, b = np.array([[100, 100, -100]]), np.ones((3, 1), np.int64)
     options = {"order": Sequential(), "acc": "int", "bits": 8}

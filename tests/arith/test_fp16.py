@@ -56,7 +56,7 @@ def test_fp16_values_round_to_themselves():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_every_midpoint_and_its_neighbours_round_right(dtype, sign):
-    """A midpoint goes to the even word, the numbers beside it to the nearer one, the last midpoint to infinity."""
+    """A midpoint goes to the even word, the numbers next to it to the nearer one, the last midpoint to infinity."""
     low = np.arange(0x7C00)
     ladder = np.append(np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(dtype), dtype(65_536))
     middle = (ladder[:-1] + ladder[1:]) / 2
@@ -83,7 +83,7 @@ def test_float32_rounds_as_struct_does(x):
 
 
 def test_float64_does_not_pass_through_float32():
-    """1 + 2**-11 + 2**-40 lies above a midpoint; float32 puts it on the midpoint, from where it would go to even."""
+    """1 + 2**-11 + 2**-40 is above a midpoint; float32 rounds it onto the midpoint, and then to even."""
     x = np.float64(1 + 2.0**-11 + 2.0**-40)
 
     assert int(words_of(fp16.round16_of_f64(x))) == 0x3C01
@@ -127,7 +127,7 @@ def test_rounding_moves_by_half_a_quantum_at_most(x):
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_modes_convert_as_stated(mode):
-    """D-arith-2. Every 32nd word, its midpoint, and the float32 numbers beside both; infinities and NaN."""
+    """D-arith-2. Every 32nd word, its midpoint, and the float32 numbers next to both; infinities and NaN."""
     ladder = np.append(WORDS[:0x7C00].view(np.float16).astype(np.float32), np.float32(65_536))
     step = np.unique(np.r_[0:0x7C00:32, 0x3F0:0x410, 0x7BF0:0x7C00])
     points = np.concatenate([ladder[step], (ladder[step] + ladder[step + 1]) / 2, np.float32([65_520, 1e30, 1e-30])])
@@ -219,6 +219,6 @@ ONE = np.float32(1)
         ),
     ],
 )
-def test_refuses(call, error, message):
+def test_fp16_rejects_invalid_inputs(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -13,7 +13,7 @@ WORDS = np.arange(1 << 16, dtype=np.uint16)
 
 
 def float32s(label, count):
-    """Random words, and a lot near fp16: midpoints of neighbours and the float32 numbers beside them."""
+    """Random words, and a lot near fp16: midpoints of neighbours and the float32 numbers next to them."""
     low = fp16.to_f32(WORDS[:0x7C00].view(np.float16))
     middle = (low.astype(np.float64) + fp16.to_f32((WORDS[:0x7C00] + 1).view(np.float16))) / 2
     middle[-1] = 65520
@@ -93,13 +93,13 @@ def test_narrowing_interpreted(way):
 
 
 @needs_compiled
-def test_round16_of_f64_beside_every_midpoint():
+def test_round16_of_f64_next_to_every_midpoint():
     middle = float32s("f64", 0).astype(np.float64)
     for x in (middle, np.nextafter(middle, -np.inf), np.nextafter(middle, np.inf)):
         assert same(fp16.canonical(fp16.round16_of_f64(x)), fp16_compiled.round16_of_f64(x))
 
 
-def test_bounded_products_round_alike_but_for_the_sign_of_zero():
+def test_bounded_products_round_alike_but_for_sign_of_zero():
     """The short form inside the fp16 matmul: below 65520, where a sum from +0 does not see the sign of a zero."""
     x = float32s("bounded", 0)
     x = x[np.abs(x) < 65520]
@@ -137,7 +137,7 @@ def test_fma16_rounds_once(way, a, b, c):
 
 @needs_compiled
 def test_fma16_on_products_near_midpoints():
-    """c is a midpoint's distance from a product, and one step beside it."""
+    """c is a midpoint's distance from a product, and one step next to it."""
     words = prng.words(prng.stream("fma16", 0), 0, 300_000).view(np.uint16).reshape(-1, 4)
     a, b, c = (fp16.to_f32(words[:, i].view(np.float16)) for i in range(3))
     near = fp16.to_f32(fp16.to_f16(-a.astype(np.float64) * b))
@@ -198,6 +198,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
-def test_refuses(call, message):
+def test_fp16_jit_rejects_invalid_inputs(call, message):
     with pytest.raises(RefusedType, match=message):
         call()

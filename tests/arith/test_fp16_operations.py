@@ -65,7 +65,7 @@ def test_edge_triples_of_fma_equal_the_oracle():
 
 
 def near_ties(count):
-    """Triples whose product is a midpoint (a * 3) or an fp16 value (a * 1), and whose c is tiny beside it."""
+    """Triples whose product is a midpoint (a * 3) or an fp16 value (a * 1), and whose c is tiny compared with it."""
     a = (random_words("fma/a", count) & 0x80FE) + 0x5C01 + (random_words("fma/exponent", count) % 6 << 10)
     b = np.where(random_words("fma/b", count) & 1, 0x4200, 0x3C00)
     c = random_words("fma/c", count) & 0x83FF

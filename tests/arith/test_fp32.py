@@ -85,14 +85,14 @@ def test_fma32_rounds_once_where_results_are_subnormal(fma, a, exponent, negativ
 
 
 def _ties_that_float64_does_not_see():
-    """Triples whose exact sum lies beside a midpoint of float32, closer than float64 can tell."""
+    """Triples whose exact sum is nearer to a midpoint of float32 than float64 resolves."""
     rng = np.random.default_rng(1)
     a, b = (2.0 * rng.integers(2049, 2895, 1500) + 1 for _ in range(2))  # products of 25 bits: midpoints
     c = np.ldexp(rng.choice([-1.0, 1.0], 1500), rng.integers(-100, -30, 1500))
     left = np.arange((1 << 23) + 1, 1 << 24, 2)
     right = ((1 << 47) + left // 2) // left
     rest = left * right - (1 << 47)
-    near = np.flatnonzero((rest != 0) & (np.abs(rest) <= 64))  # products hardly beside 2**-150 once they are scaled
+    near = np.flatnonzero((rest != 0) & (np.abs(rest) <= 64))  # scaled products very near 2**-150
     pick = near[rng.integers(0, near.size, 1500)]
     third = np.ldexp(rng.integers(1 << 17, 1 << 23, 1500), -149)
     subnormal = np.ldexp(left[pick], -98), np.ldexp(right[pick], -99), third
@@ -159,7 +159,7 @@ def _differences(start, step):
 
 @needs_compiled
 def test_exp32_on_one_in_4093_of_every_float32():
-    """D-arith-6. Against the C library's float64 exponential, which no input of float32 can tell from the exact one."""
+    """D-arith-6. Against the C library's float64 exponential, which equals the exact one for every float32 input."""
     assert sum(_differences(start, 4093) for start in range(0, 1 << 32, 1 << 22)) == 0
 
 
@@ -176,7 +176,7 @@ def test_the_table_of_powers():
     assert np.float64(fp32.SHIFT).view(np.int64) == kernels.scalars.EXP_SHIFT_BITS
 
 
-def test_a_table_that_is_not_the_pinned_one_is_refused(monkeypatch):
+def test_table_that_is_not_pinned_one_is_rejected(monkeypatch):
     monkeypatch.setattr(fp32, "EXP_TABLE_SHA256", "0" * 64)
     with pytest.raises(ArithmeticError, match="does not have its sha256"):
         inspect.unwrap(fp32.exp_table)()
@@ -263,7 +263,7 @@ def _tuple(order):
 
 @pytest.mark.parametrize("softmax", [fp32.softmax32, fp32_compiled.softmax32])
 def test_softmax_of_nan_and_infinity_is_nan_all_over(softmax):
-    """D-arith-17: an overflow upstream stays visible and refuses nothing."""
+    """D-arith-17: an overflow upstream stays visible and raises nothing."""
     rows = np.array(
         [[1, np.nan, 2], [1, np.inf, 2], [1, np.uint32(0xFFC00000).view(np.float32), 2], [1, 1, 1]], np.float32
     )
@@ -301,7 +301,7 @@ def test_rmsnorm_step_by_step(way, order):
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=repr)
-def test_layernorm_is_rmsnorm_of_what_deviates_from_the_mean(order):
+def test_layernorm_is_rmsnorm_of_what_deviates_from_mean(order):
     rng = np.random.default_rng(3)
     x, gain, offset = (rng.normal(size=shape).astype(np.float32) for shape in ((4, 2, 9), 9, 9))
     mean = fp32.total32(x, order=order) / np.float32(9)
@@ -363,6 +363,6 @@ REFUSED = [
 
 @pytest.mark.parametrize("module", [fp32, fp32_compiled])
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_refuses(module, call, error, message):
+def test_fp32_rejects_invalid_inputs(module, call, error, message):
     with pytest.raises(error, match=message):
         call(module)

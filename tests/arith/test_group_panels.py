@@ -92,7 +92,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "error", "message"), REFUSED)
-def test_refuses(change, error, message):
+def test_group_panels_rejects_invalid_inputs(change, error, message):
     options = {"b": np.ones((64, 2), int), "group": 32, "b_exp": None, "b_scale": None} | change
     with pytest.raises(error, match=message.replace("|", r"\|")):
         group_panels(options.pop("b"), **options)
@@ -109,7 +109,7 @@ def test_refuses(change, error, message):
         pytest.param({"threads": 0}, Refused, "threads: number must be", id="threads"),
     ],
 )
-def test_product_refuses(change, error, message):
+def test_product_rejects(change, error, message):
     packed = group_panels(np.ones((64, 2), int), group=32, b_scale=np.ones((2, 2), np.float16))
     options = {
         "a": np.ones((1, 64), int),

@@ -42,7 +42,7 @@ def test_wrapping_twice_is_wrapping_once(v, bits, signed):
 
 
 @given(v=st.lists(st.integers(-(1 << 61), 1 << 61), max_size=20), bits=st.integers(1, 62), signed=st.booleans())
-def test_wrapping_at_every_step_is_wrapping_once_at_the_end(v, bits, signed):
+def test_wrapping_at_every_step_is_wrapping_once_at_end(v, bits, signed):
     low, _ = bounds(bits, signed)
     stepped = 0
     for one in v:
@@ -69,14 +69,14 @@ def test_limit_does_what_the_unit_states(overflow, want):
     assert want == integers.limit([127, 128, -129], 8, True, overflow, "acc").tolist()
 
 
-def test_limit_refuses_by_name():
+def test_limit_rejects_by_name():
     """D-arith-10."""
     assert integers.limit([1], 8, True, "refuse", "acc").tolist() == [1]
     with pytest.raises(Refused, match=r"^acc: 128 at index \(1,\) does not fit 8 signed bits$"):
         integers.limit([127, 128], 8, True, "refuse", "acc")
 
 
-def test_limit_refuses_another_overflow_with_the_choices():
+def test_limit_rejects_another_overflow_with_choices():
     assert get_args(Overflow) == ("refuse", "wrap", "saturate")
     with pytest.raises(Refused, match=r"^acc: overflow must be one of 'refuse', 'wrap', 'saturate', got 'clamp'$"):
         integers.limit([1], 8, True, "clamp", "acc")
@@ -155,7 +155,7 @@ def test_worst_cases_stay_in_the_stated_float(peak, k, dtype):
     assert [[-peak * peak * k] * 2] == integers.matmul(np.full((1, k), peak, np.uint8), right).tolist()
 
 
-def test_a_factor_too_large_for_the_prepared_float_is_still_exact():
+def test_factor_too_large_for_prepared_float_is_still_exact():
     right = integers.Right(np.array([[4097]]), largest=1)
 
     assert right.values.dtype == np.float32
@@ -168,7 +168,7 @@ def test_the_peak_is_exact_for_every_dtype():
     assert integers.peak(np.zeros(0, np.int8)) == 0
 
 
-def test_matmul_knows_that_the_smallest_integer_has_no_negative():
+def test_matmul_knows_that_smallest_integer_has_no_negative():
     assert integers.matmul(np.array([[-128]], np.int8), np.array([[-128]], np.int8)).tolist() == [[16384]]
     assert integers.matmul([[1]], np.array([[LOW + 1]])).tolist() == [[LOW + 1]]
 
@@ -181,7 +181,7 @@ def test_matmul_takes_leading_axes_and_unsigned_values():
     assert integers.matmul(a[0, 0], b).tolist() == integers.matmul(a, b)[0, 0].tolist()
 
 
-def test_a_prepared_factor_is_frozen_and_prints_its_shape():
+def test_prepared_factor_is_frozen_and_prints_its_shape():
     right = integers.Right(np.array([[1, -2], [3, 4]], np.int8))
 
     assert right.shape == (2, 2)
@@ -262,6 +262,6 @@ TWO_62 = np.full((2, 1), 1 << 62)
         pytest.param(lambda: integers.matmul([[2]], TWO_62[:1]), Refused, "which is outside int64", id="product"),
     ],
 )
-def test_refuses(call, error, message):
+def test_integers_rejects_invalid_inputs(call, error, message):
     with pytest.raises(error, match=message):
         call()

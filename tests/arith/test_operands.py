@@ -1,4 +1,4 @@
-"""The checks that sums share; their refusals are also tried through `dot` and `dot_compiled` in test_dot.py."""
+"""The checks that sums share; test_dot.py also tries their errors through `dot` and `dot_jit`."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_a_start_is_a_value_of_the_accumulator():
 
 
 def test_a_register_is_limited_as_it_says():
-    """D-arith-10: refused unless another answer is asked for."""
+    """D-arith-10: an error unless another rule is chosen."""
     x = np.array([127, 128])
 
     assert Request("t", Sequential(), "int").limit(x).tolist() == [127, 128]
@@ -120,7 +120,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_refuses(call, error, message):
+def test_arith_rejects_invalid_inputs(call, error, message):
     with pytest.raises(error, match=message):
         call()
 

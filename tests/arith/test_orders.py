@@ -1,4 +1,4 @@
-"""Orders of sums: what they refuse, and the programs of additions that they are lowered to."""
+"""Orders of sums: their errors, and the programs of additions to which they are lowered."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def run(program: np.ndarray, slots: int, terms: list[float], start: float) -> fl
 
 @pytest.mark.parametrize("start", [0.0, 0.25])
 @pytest.mark.parametrize("terms", range(40))
-def test_program_and_readable_engine_add_as_the_oracle_does(terms: int, start: float) -> None:
+def test_program_and_readable_engine_add_as_oracle_does(terms: int, start: float) -> None:
     """D-arith-4, D-arith-5: each order is one shape of additions, from its start; no terms give the start."""
     values = [(k + 1) / 41 for k in range(terms)]
 
@@ -145,7 +145,7 @@ BAD_ORDERS = [
 
 
 @pytest.mark.parametrize(("make", "error", "message"), BAD_ORDERS)
-def test_refuses_an_order(make: Any, error: type[Exception], message: str) -> None:
+def test_orders_rejects_order(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
 
@@ -169,7 +169,7 @@ BAD_USES = [
 
 
 @pytest.mark.parametrize(("order", "acc", "terms", "error", "message"), BAD_USES)
-def test_refuses_an_order_that_does_not_fit(
+def test_orders_rejects_order_that_does_not_fit(
     order: Any, acc: str, terms: int, error: type[Exception], message: str
 ) -> None:
     """D-arith-3: fused products under a tree have no accumulator to go into."""
@@ -178,7 +178,7 @@ def test_refuses_an_order_that_does_not_fit(
 
 
 @pytest.mark.parametrize("acc", ["fp16_fma", "fp32_fma"])
-def test_fused_products_may_stand_under_lanes_and_chunks(acc: str) -> None:
+def test_fused_products_combine_with_lanes_and_chunks(acc: str) -> None:
     for order in ORDERS:
         if is_fusable(order):
             orders.require_order(order, acc, 8, "dot")

@@ -48,7 +48,7 @@ def test_peak_is_nan_if_one_is():
 @pytest.mark.parametrize(
     "w", [np.ones((2, 2)), np.ones(2, np.float32), np.ones((2, 2), np.int8)], ids=["f64", "1d", "int"]
 )
-def test_refuses(w):
+def test_panels_rejects_invalid_inputs(w):
     with pytest.raises(RefusedType, match=r"panels: float16 or float32 \(N, K\) is needed, got"):
         panels(w)
 

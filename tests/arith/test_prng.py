@@ -57,7 +57,7 @@ def test_words_of_seeds_are_those_of_each(seeds, start, count):
     assert [oracle.words(seed, start, count) for seed in seeds] == got.tolist() and got.shape == (len(seeds), count)
 
 
-def test_words_beyond_a_block_are_those_of_their_counters():
+def test_words_beyond_block_are_those_of_their_counters():
     assert prng.words(3, 0, 20_000)[19_990:].tolist() == oracle.words(3, 19_990, 10)
 
 
@@ -67,7 +67,7 @@ def test_the_counter_may_be_large():
 
 
 @given(label=st.text(st.characters(max_codepoint=127)), seed=st.integers())
-def test_a_stream_is_named_by_its_label_and_the_seed(label, seed):
+def test_stream_is_named_by_its_label_and_seed(label, seed):
     assert oracle.stream(label, seed) == prng.stream(label, seed)
 
 
@@ -120,6 +120,6 @@ def test_bell_is_symmetric_and_reaches_both_ends():
         pytest.param(lambda: prng.bell(np.zeros(1, np.int64)), RefusedType, "bell: uint64 words .* int64", id="bell"),
     ],
 )
-def test_refuses(call, error, message):
+def test_prng_rejects_invalid_inputs(call, error, message):
     with pytest.raises(error, match=message):
         call()

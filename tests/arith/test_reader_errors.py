@@ -1,4 +1,4 @@
-"""What damaged input raises is a refusal; what refemu itself raises, an interrupt and a file system's error are not."""
+"""Exceptions of damaged input become Refused; those of refemu itself, interrupts and file system errors do not."""
 
 import csv
 import json
@@ -43,7 +43,7 @@ def fail(error: BaseException) -> Callable[[], Any]:
         pytest.param(fail(ValueError("x" * 999)), r"ValueError: x{200}\.\.\.$", id="cut"),
     ],
 )
-def test_what_input_raises_is_a_refusal(call: Callable[[], Any], message: str) -> None:
+def test_exception_of_reader_becomes_value_error(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(Refused, match=message), reading("x.json", "a list", Library):
         call()
 
@@ -74,11 +74,11 @@ def test_an_integer_is_read_as_python_does(word: str, base: int, value: int) -> 
 
 
 @pytest.mark.parametrize("word", ["", "x", "1.5", "9" * (DIGITS + 1), "0x" + "f" * DIGITS])
-def test_what_is_no_integer_or_a_very_long_one_is_a_value_error(word: str) -> None:
+def test_non_integer_or_overlong_raises_value_error(word: str) -> None:
     with pytest.raises(ValueError, match=r"invalid literal|more than 1000 characters"):
         integer(word)
 
 
 def test_the_longest_integer_can_be_shown() -> None:
-    """Python refuses to write one of more than 4300 digits."""
+    """Python does not convert integers of more than 4300 digits."""
     assert str(integer("0x" + "f" * (DIGITS - 2))).isdecimal()

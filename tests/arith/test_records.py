@@ -38,12 +38,12 @@ def test_numpy_scalars_are_pythons_own_before_they_are_checked() -> None:
     assert type(dataclasses.replace(record, value=np.uint8(7)).value) is int  # type: ignore[arg-type]
 
 
-def test_what_python_made_is_kept_as_it_is() -> None:
+def test_plain_python_values_are_unchanged() -> None:
     with pytest.raises(TypeError, match="not an int of Python"):
         Checked("4")  # type: ignore[arg-type]
 
 
-def test_options_are_the_standard_librarys_and_records_are_frozen() -> None:
+def test_options_are_standard_librarys_and_records_are_frozen() -> None:
     assert Bare(1) != Bare(1)
     assert repr(Bare(1)).startswith("<")
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -85,7 +85,7 @@ def test_options_are_what_annotations_name() -> None:
         ({"types": ("int", "float")}, "thing: types must be one of 'int', 'flint', got 'float'"),
     ],
 )
-def test_another_value_is_refused_with_the_choices(wrong: dict[str, Any], message: str) -> None:
+def test_another_value_is_rejected_with_choices(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused) as refusal:
         Options(**wrong)
 

@@ -69,7 +69,7 @@ def test_shapes_and_the_first_position():
     assert rotary.rotary(5, 8, 10_000)[0].shape == (4,)
 
 
-def test_any_part_of_the_positions_equals_that_part_of_all():
+def test_any_part_of_positions_equals_that_part_of_all():
     whole = rotary.rotary(np.arange(100), 64, 10_000)
     part = rotary.rotary(np.arange(60, 70), 64, 10_000)
 
@@ -102,6 +102,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "options", "error", "message"), REFUSED)
-def test_refuses(arguments, options, error, message):
+def test_rotary_rejects_invalid_inputs(arguments, options, error, message):
     with pytest.raises(error, match=message):
         rotary.rotary(*arguments, **options)

@@ -39,7 +39,7 @@ def test_wide_numbers_and_shifts_round_as_fractions_do(mode, n, s):
 
 
 @given(n=st.integers(1 - LIMIT, LIMIT - 1), s=st.integers(0, 62))
-def test_a_negative_shift_is_exact_or_refused(n, s):
+def test_negative_shift_is_exact_or_rejected(n, s):
     if -(1 << 63) <= n << s < 1 << 63:
         assert n << s == int(shift_round(n, -s, "floor"))
     else:
@@ -136,7 +136,7 @@ def test_a_mode_is_its_name():
 
 
 @pytest.mark.parametrize("some", [fp16.Fp16Rounding, nearest.Ties, bfp.BfpRounding], ids=["fp16", "ties", "bfp"])
-def test_every_rounding_of_the_package_is_one_of_the_vocabulary(some):
+def test_every_rounding_of_package_is_one_of_vocabulary(some):
     assert set(get_args(some)) < set(MODES)
 
 
@@ -168,6 +168,6 @@ def test_every_rounding_of_the_package_is_one_of_the_vocabulary(some):
         pytest.param(lambda: round_float(1.0, "nearest"), Refused, "got 'nearest'", id="float mode"),
     ],
 )
-def test_refuses(call, error, message):
+def test_rounding_rejects_invalid_inputs(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -57,7 +57,7 @@ def test_fp16_pattern_is_numpys_cast(x: float) -> None:
 @example(a=1.0, b=2.0**-60)
 @example(a=1.0, b=-(2.0**-60))
 @example(a=0.0, b=-0.0)
-def test_a_sum_rounded_to_odd_lies_on_the_side_of_the_exact_one(a: float, b: float) -> None:
+def test_odd_rounded_sum_is_on_exact_side(a: float, b: float) -> None:
     exact, total = Fraction(a) + Fraction(b), odd_sum(a, b)
     odd = int(np.float64(total).view(np.uint64)) & 1
     neighbours = Fraction(math.nextafter(total, -math.inf)), Fraction(math.nextafter(total, math.inf))

@@ -1,4 +1,4 @@
-"""The self-test passes here, and refuses every environment and every rounding kernel that is not IEEE's."""
+"""The self-test passes here, and fails in every environment and with every rounding kernel that is not IEEE's."""
 
 import ctypes
 import ctypes.util
@@ -45,7 +45,7 @@ def test_this_process_rounds_to_nearest():
         pytest.param(0x8000, r"flushes subnormals \(2\*\*-126/2 gave 0\)", id="flush to zero"),
     ],
 )
-def test_refuses_another_environment(bits, message):
+def test_selftest_rejects_other_float_environment(bits, message):
     with control_bits(bits), pytest.raises(ArithmeticError, match=f"^refemu: float32 arithmetic .*{message}") as caught:
         selftest.check()
 
@@ -54,7 +54,7 @@ def test_refuses_another_environment(bits, message):
 
 
 @needs_control_word
-def test_the_first_float_work_of_a_process_is_refused(monkeypatch):
+def test_first_float_work_runs_selftest(monkeypatch):
     monkeypatch.setattr(selftest, "_passed", False)
     with control_bits(0x6000), pytest.raises(ArithmeticError, match="does not round to nearest"):
         fp16.add16(np.float16(1), np.float16(1))
@@ -73,7 +73,7 @@ def test_the_check_runs_once_a_process(monkeypatch):
     assert calls == [1]
 
 
-def test_a_wrong_cast_is_refused(monkeypatch):
+def test_wrong_cast_is_rejected(monkeypatch):
     cast = casts.narrow
     monkeypatch.setattr(casts, "narrow", lambda x: cast(np.nextafter(x, x.dtype.type(0))))
     with pytest.raises(ArithmeticError, match="casts to float16 do not round to nearest"):

@@ -94,7 +94,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("total", [sums.total32, sums_compiled.total32])
 @pytest.mark.parametrize(("x", "message"), REFUSED)
-def test_refuses(total, x, message):
+def test_sums_rejects_invalid_inputs(total, x, message):
     with pytest.raises(RefusedType, match=message):
         total(x, order=Sequential())
 

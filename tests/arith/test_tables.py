@@ -149,7 +149,7 @@ def test_apply16_looks_words_up():
 
 @pytest.mark.parametrize(("name", "differ"), [("sigmoid", 11078), ("silu", 11830), ("rsqrt", 8402)])
 def test_composed_functions_are_other_units(name, differ):
-    """D-arith-7: step by step in fp16, with a rounding after each, thousands of words come out otherwise."""
+    """D-arith-7: step by step in fp16, with a rounding after each, thousands of words differ."""
     composed = tables.apply16(name, WORDS, mode="composed")
 
     assert composed.dtype == np.uint16
@@ -164,7 +164,7 @@ def test_composed_sigmoid_by_hand():
     assert fp16.bits(fp16.to_f16(want)).tolist() == tables.apply16("sigmoid", fp16.bits(x), mode="composed").tolist()
 
 
-def test_a_table_with_another_hash_is_refused(monkeypatch):
+def test_table_with_another_hash_is_rejected(monkeypatch):
     monkeypatch.setitem(tables.SHA256, "exp", "0" * 64)
     with pytest.raises(ArithmeticError, match=r'^table16\("exp"\): sha256 608c213c.* is not the pinned 0000'):
         inspect.unwrap(tables.table16)("exp")
@@ -188,7 +188,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_refuses(call, error, message):
+def test_tables_rejects_invalid_inputs(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
@@ -220,7 +220,7 @@ def test_the_twin_takes_any_shape_and_alignment(codes):
     assert np.array_equal(want, got) and got.dtype == np.uint16 and got.shape == np.shape(codes)
 
 
-def test_the_twin_has_the_other_modes_and_refusals():
+def test_compiled_tables_have_same_modes_and_errors():
     codes = np.arange(40).astype(np.uint16)
 
     assert np.array_equal(tables.apply16("silu", codes, "composed"), tables_compiled.apply16("silu", codes, "composed"))

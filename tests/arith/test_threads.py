@@ -35,7 +35,7 @@ def test_a_part_has_at_least_so_many_units():
     assert parts(10, 4, least=6) == [(0, 10)]
 
 
-def test_the_number_of_the_process_counts_where_a_call_states_none():
+def test_number_of_process_counts_where_call_states_none():
     assert get_threads() == 1 and parts(6) == [(0, 6)]
     with using_threads(2):
         assert parts(6) == [(0, 3), (3, 6)]
@@ -96,7 +96,7 @@ def test_a_part_sees_the_context_of_the_caller():
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2])
-def test_an_error_is_raised_after_every_part_has_ended(bad):
+def test_error_is_raised_after_every_part_has_ended(bad):
     done = []
 
     def run(first, last):
@@ -130,7 +130,7 @@ def test_the_environment_names_a_number(monkeypatch, text, number):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "1025"])
-def test_the_environment_refuses(monkeypatch, text):
+def test_invalid_environment_value_is_rejected(monkeypatch, text):
     monkeypatch.setenv("REFEMU_THREADS", text)
     with pytest.raises(Refused, match=rf"REFEMU_THREADS: an integer in \[1, 1024\] is needed, got '{text}'"):
         from_environment()
@@ -139,7 +139,7 @@ def test_the_environment_refuses(monkeypatch, text):
 @pytest.mark.parametrize(
     ("number", "error"), [(0, Refused), (-3, Refused), (1025, Refused), (1.5, RefusedType), (True, RefusedType)]
 )
-def test_numbers_that_are_refused(number, error):
+def test_invalid_thread_counts_are_rejected(number, error):
     with pytest.raises(error, match="threads: number must be"):
         share_out(lambda first, last: None, 1, number)
     with pytest.raises(error, match="threads: number must be"):
@@ -221,7 +221,7 @@ def test_little_work_is_not_shared_out(monkeypatch):
         WORK["heads"]()
 
 
-def test_blocks_in_several_threads_leave_each_other_and_the_process_alone() -> None:
+def test_blocks_in_several_threads_leave_each_other_and_process_alone() -> None:
     seen, before = set(), get_threads()
     barrier = threading.Barrier(3)
 

@@ -29,7 +29,7 @@ def test_rows_of_a_set_that_tell(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     assert document["unit"] == "ovp_decoder" and document["config"] == "int4"
     assert (
-        counts["two identifiers are flagged, one beside magnitude 0 is not"]
+        counts["two identifiers are flagged, one next to magnitude 0 is not"]
         == 2 * golden.load(tmp_path / "ovp_decoder-int4").rows // 256
     )  # pairs 0x08 and 0x80
     assert {choice["decision"] for choice in document["variants"]} >= {"D-olive-1", "D-olive-18", "D-olive-19"}

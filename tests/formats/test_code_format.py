@@ -1,4 +1,4 @@
-"""Formats of plug-ins: found, listed and shown by name; refused where their codes do not fit."""
+"""Formats of plug-ins: found, listed and shown by name; rejected if their codes do not fit."""
 
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,7 @@ GRAY2 = Gray()
 """
 
 
-def test_a_format_of_a_distribution_is_found_listed_and_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_format_of_distribution_is_found_listed_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, "gray", {"formats GRAY2": "gray_codes:GRAY2"}, {"gray_codes.py": GRAY})
     with installed(tmp_path):
         assert formats.find("gray2") is formats.find("gray/GRAY2")
@@ -76,7 +74,7 @@ def test_a_format_is_registered_by_call() -> None:
         formats.find("two")
 
 
-def test_what_cannot_be_a_format_is_refused() -> None:
+def test_invalid_format_is_rejected() -> None:
     two = Two()
     with pytest.raises(Refused, match="format INT4: refemu has one of that name"):
         formats.register("INT4", two)

@@ -1,4 +1,4 @@
-"""Parameters as text: every value comes back from its text, and what is no value says so."""
+"""Parameters as text: every value round-trips through its text, and invalid texts are rejected."""
 
 import dataclasses
 from typing import Any, Literal
@@ -87,12 +87,12 @@ def test_texts(kind: Any, text: str, value: object) -> None:
         ("n=1],m=[2", "brackets do not match"),
     ],
 )
-def test_assignments_refuse(text: str, message: str) -> None:
+def test_assignments_reject(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message.replace("[", r"\[")):
         config_text.assignments(text, "thing")
 
 
-def test_objects_refuse_unknown_bases_and_fields_and_what_their_class_refuses() -> None:
+def test_objects_reject_unknown_bases_fields_and_values() -> None:
     with pytest.raises(Refused, match=r"unknown thing: base of OVP_INT5\[\] 'OVP_INT5'; did you mean 'OVP_INT8'"):
         config_text.read("OVP_INT5[]", Ovp, "thing")
     with pytest.raises(Refused, match="unknown thing: field of KllmArith 'ties'; did you mean 'tie'"):

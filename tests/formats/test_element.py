@@ -1,4 +1,4 @@
-"""What holds for every element format, against an oracle with exact arithmetic."""
+"""Properties of every element format, compared with an oracle in exact arithmetic."""
 
 import itertools
 from typing import Any
@@ -58,7 +58,7 @@ def test_every_code_decodes_as_the_oracle_says(name: str) -> None:
 
 @pytest.mark.parametrize("rounding", TIES)
 @pytest.mark.parametrize("name", CONSTANTS)
-def test_values_midpoints_and_neighbours_encode_as_the_oracle_says(name: str, rounding: str) -> None:
+def test_values_midpoints_and_neighbours_encode_as_oracle_says(name: str, rounding: str) -> None:
     values = interesting(CONSTANTS[name])
     expected = [ovp.element_encode(name, float(value), rounding) for value in values]
 
@@ -111,7 +111,7 @@ def test_all_rules_agree_off_midpoints(fmt: Element) -> None:
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_the_identifier_is_never_produced_by_a_normal_type_nor_any_zero_by_an_outlier(fmt: Element) -> None:
+def test_identifier_is_never_produced_by_normal_type_nor_any_zero_by_outlier(fmt: Element) -> None:
     codes = np.concatenate([fmt.encode(interesting(fmt), rounding) for rounding in TIES])
 
     assert set(codes.tolist()) <= set(fmt.codes().tolist())
@@ -119,7 +119,7 @@ def test_the_identifier_is_never_produced_by_a_normal_type_nor_any_zero_by_an_ou
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_shapes_are_kept_and_scalars_taken(fmt: Element) -> None:
+def test_shapes_are_preserved_and_scalars_accepted(fmt: Element) -> None:
     assert fmt.encode(np.ones((2, 0, 3))).shape == (2, 0, 3)
     assert fmt.decode(fmt.encode(np.ones((2, 3)))).shape == (2, 3)
     assert fmt.encode(1).shape == fmt.round(1.0).shape == ()
@@ -156,7 +156,7 @@ BAD_CALLS = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD_CALLS)
-def test_refuses(call: Any, error: type, message: str) -> None:
+def test_element_rejects_invalid_inputs(call: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 
@@ -189,7 +189,7 @@ def test_many_fp16_values_encode_as_few_do(fmt: Element, rounding: str) -> None:
     ids=lambda fmt: fmt.name,
 )
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_is_refused_among_many_fp16_values(value: float, fmt: Element) -> None:
+def test_non_finite_among_fp16_values_is_rejected(value: float, fmt: Element) -> None:
     """The table's mark for these words is a value's code in formats of 8 and 16 bits."""
     x = np.full((2, 1 << 16), -65504, np.float16)
     x[1, 7] = value

@@ -13,7 +13,7 @@ def test_numpy_takes_a_field_for_an_array() -> None:
     assert np.asarray(field, np.int64).dtype == np.int64
 
 
-def test_a_field_is_itself_and_can_be_a_key() -> None:
+def test_field_is_itself_and_can_be_key() -> None:
     """Equality by content would compare arrays, which have no one truth."""
     codes = np.array([1, 2], np.uint8)
     field, other = Field(codes, 4, False, "codes"), Field(codes, 4, False, "codes")

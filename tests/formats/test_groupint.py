@@ -1,4 +1,4 @@
-"""Grouped integers: codes and scales of the oracle, exact values, short groups, the zero point, refusals."""
+"""Grouped integers: codes and scales of the oracle, exact values, short groups, the zero point, errors."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -46,7 +46,7 @@ def test_rows_equal_the_oracle(encode: Encode, row: list[np.float32], bits: int,
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
-def test_a_row_of_576_has_four_groups_and_a_half(encode: Encode) -> None:
+def test_row_of_576_has_four_groups_and_half(encode: Encode) -> None:
     """[harmonia Table I, §IV-B] a factor for 128 inputs; 4.125 bits a weight where no group is short."""
     w = np.random.default_rng(1).standard_normal((3, 576)).astype(np.float32)
     tensor = encode(INT4_G128, w)
@@ -88,7 +88,7 @@ def test_round_to_nearest_per_row(encode: Encode, dtype: Any) -> None:
     assert np.abs(tensor.decode() - x).max() <= 0.51 * (peak / 3).max()
 
 
-def test_values_are_exact_and_scales_follow_the_activations_groups() -> None:
+def test_values_are_exact_and_scales_follow_activations_groups() -> None:
     """[harmonia §IV-B] a BFP group of 32 inputs uses factor g >> 2; one of 128 its own."""
     w = np.random.default_rng(4).standard_normal((2, 576)).astype(np.float32)
     tensor = INT4_G128.encode(w)
@@ -152,7 +152,7 @@ def test_zero_point_covers_the_range_and_zero(encode: Encode) -> None:
         pytest.param(INT4_G128, np.float32(1), Refused, "axis must be in", id="scalar"),
     ],
 )
-def test_refuses_weights(encode: Encode, fmt: GroupInt, w: Any, error: type[Exception], message: str) -> None:
+def test_groupint_rejects_weights(encode: Encode, fmt: GroupInt, w: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         encode(fmt, w)
 
@@ -165,7 +165,7 @@ def test_refuses_weights(encode: Encode, fmt: GroupInt, w: Any, error: type[Exce
         pytest.param(lambda: GroupInt(4, 128, 1), RefusedType, "zero_point must be a bool, got 1", id="zero"),  # type: ignore
     ],
 )
-def test_refuses_parameters(build: Any, error: type[Exception], message: str) -> None:
+def test_groupint_rejects_parameters(build: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
 
@@ -194,7 +194,7 @@ def test_kernels_equal_their_python() -> None:
     assert np.array_equal(peaks[0], peaks[1]) and np.array_equal(codes[0], codes[1]) and codes[0].any()
 
 
-def test_a_float32_quotient_is_beside_the_same_tie_as_the_exact_one() -> None:
+def test_float32_quotient_is_near_same_tie() -> None:
     """[harmonia §V-A]: weights at, just below and just above every tie of scales of few and of many bits."""
     factors = np.arange(1, 1 << 15, 37).astype(np.uint16).view(np.float16)
     scale = factors[(factors < 500) & (factors > 0)].astype(np.float32)[:, None]

@@ -1,4 +1,4 @@
-"""Given codes and scales are taken as they are, or refused with their place."""
+"""Given codes and scales are taken unchanged, or rejected with their index."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_zero_points_are_subtracted() -> None:
     assert set(tensor(fmt, [[15, 0, 3]], zero=[[8, 1]]).fields()) == {"code", "scale", "zero"}
 
 
-def test_codes_are_packed_as_twos_complement_from_the_least_significant_bits_on() -> None:
+def test_codes_are_packed_as_twos_complement_from_least_significant_bits_on() -> None:
     given = tensor()
 
     assert given.pack() == bits.pack([0b1000, 7, 1], 4)
@@ -60,8 +60,7 @@ def test_arrays_are_frozen() -> None:
         pytest.param(
             lambda: tensor(scale=[[1, -1]]),
             Refused,
-            r"scale -1.0 of row \(0,\), group 1 must be finite and not "
-            "negative",
+            r"scale -1.0 of row \(0,\), group 1 must be finite and at least 0",
             id="negative",
         ),
         pytest.param(lambda: tensor(scale=[[np.inf, 1]]), Refused, "scale inf of row", id="infinite"),
@@ -96,7 +95,7 @@ def test_arrays_are_frozen() -> None:
         ),
     ],
 )
-def test_refuses(build: Any, error: type[Exception], message: str) -> None:
+def test_groupint_tensor_rejects_invalid_inputs(build: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
 

@@ -30,7 +30,7 @@ def test_spread_repeats_the_value_of_a_group(axis: int) -> None:
     assert np.array_equal(np.take(spread, [0, 1, 2], axis), np.take(per_group, [0, 0, 1], axis))
 
 
-def test_axis_is_counted_from_the_front_and_must_hold_something() -> None:
+def test_axis_is_counted_from_front_and_must_hold_something() -> None:
     assert groups.require_axis(-1, (2, 3), "thing") == 1
     with pytest.raises(Refused, match=r"thing: axis must be in \[-2, 2\), got -3"):
         groups.require_axis(-3, (2, 3), "thing")

@@ -24,7 +24,7 @@ TENSORS = {
 
 
 def rows(text: str) -> list[list[str]]:
-    """Cells of every row; refuses what is no well-formed markup."""
+    """Cells of every row; rejects malformed markup."""
     tree = ElementTree.fromstring(f"<div>{text}</div>")
     return [["".join(cell.itertext()) for cell in row] for row in tree.iter("tr")]
 

@@ -62,6 +62,6 @@ def test_the_identifier_is_described_as_no_value() -> None:
         pytest.param(True, RefusedType, "IntFormat: width must be an int, got True", id="bool"),
     ],
 )
-def test_refuses(width: Any, error: type, message: str) -> None:
+def test_integer_rejects_invalid_inputs(width: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         IntFormat(width)

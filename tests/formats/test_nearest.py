@@ -28,7 +28,7 @@ def test_on_integers_it_is_integer_rounding(rounding: str, eighths: int) -> None
     [("half_even", [6, 6, 6, 6]), ("half_away", [7, 7, 6, 6]), ("half_up", [7, 6, 6, 5]), ("half_down", [6, 7, 5, 6])],
 )
 def test_ties_go_by_rank_direction_or_size(rounding: str, ranks: list[int]) -> None:
-    """D-olive-7: 12 lies midway between 8 (rank 6) and 16 (rank 7), 7 between 6 (rank 5) and 8."""
+    """D-olive-7: 12 is midway between 8 (rank 6) and 16 (rank 7), 7 between 6 (rank 5) and 8."""
     magnitudes = np.array([0, 1, 2, 3, 4, 6, 8, 16])
 
     assert nearest(np.array([12.0, -12.0, 7.0, -7.0]), magnitudes, rounding).tolist() == ranks
@@ -40,13 +40,13 @@ def test_the_neighbours_of_a_midpoint_are_not_ties() -> None:
         assert nearest(np.array([low, -low, high, -high]), np.array([8, 16]), rounding).tolist() == [0, 0, 1, 1]
 
 
-def test_both_ends_saturate_and_ranks_start_where_told() -> None:
+def test_ends_saturate_and_ranks_start_as_given() -> None:
     values = np.array([0.0, -0.0, np.inf, -np.inf, 1e300])
 
     assert nearest(values, np.array([12, 16, 24]), "half_even", first_rank=1).tolist() == [1, 1, 3, 3, 3]
 
 
-def test_magnitude_of_integers_is_exact_at_the_end_of_int64() -> None:
+def test_magnitude_of_integers_is_exact_at_end_of_int64() -> None:
     values = exact(np.array([-(2**63), 2**63 - 1, -1, 0]), "test")
 
     assert magnitude(values).tolist() == [2**63, 2**63 - 1, 1, 0]
@@ -83,7 +83,7 @@ def test_exact_keeps_every_value(values: Any, dtype: type) -> None:
         pytest.param(np.zeros(1, np.longdouble), RefusedType, "got dtype (longdouble|float128)", id="longdouble"),
     ],
 )
-def test_exact_refuses(values: np.ndarray, error: type, message: str) -> None:
+def test_exact_rejects(values: np.ndarray, error: type, message: str) -> None:
     """D-olive-47: NaN and infinity have no code."""
     with pytest.raises(error, match=message):
         exact(values, "test")

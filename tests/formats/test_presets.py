@@ -60,7 +60,7 @@ def test_find_takes_any_case_and_repr_evaluates_back(name: str) -> None:
     assert hash(fmt) == hash(eval(repr(fmt), PUBLIC))
 
 
-def test_find_refuses_an_unknown_name_with_the_nearest() -> None:
+def test_find_rejects_unknown_name_with_nearest() -> None:
     with pytest.raises(Refused, match="unknown format 'OVP_INT5'; did you mean 'OVP_INT"):
         formats.find("ovp_int5")
 
@@ -74,7 +74,7 @@ def test_the_tables_hold_every_constant_of_the_package() -> None:
     assert set(tables) <= set(formats.__all__)
 
 
-def test_names_whose_type_is_known_are_the_names_of_the_tables() -> None:
+def test_names_whose_type_is_known_are_names_of_tables() -> None:
     tables = {**presets.CONSTANTS, **presets.BLOCKS}
     typed = {kind: get_args(names) for kind, names in TYPED.items()}
 
@@ -83,7 +83,7 @@ def test_names_whose_type_is_known_are_the_names_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
-def test_masked_arrays_are_refused_by_every_format(dtype: type) -> None:
+def test_masked_arrays_are_rejected_by_every_format(dtype: type) -> None:
     """A masked value would decide its neighbours' codes."""
     presets = [getattr(formats, name) for name in formats.__all__]
     for fmt in (each for each in presets if hasattr(each, "encode") and not isinstance(each, type)):

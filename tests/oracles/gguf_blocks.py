@@ -231,7 +231,7 @@ PLAIN: dict[str, Plain] = {
 GRIDDED: dict[str, Gridded] = {
     function.__name__.upper(): function for function in (iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s, iq1_m)
 }
-#: bytes of a block, and where in it float16 values stand
+#: bytes of a block, and offsets of its float16 values
 SIZES: dict[str, tuple[int, tuple[int, ...]]] = {
     "Q4_0": (18, (0,)),
     "Q4_1": (20, (0, 2)),

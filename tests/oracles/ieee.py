@@ -1,6 +1,6 @@
 """fp16 multiplication and addition with IEEE 754's directions and flags: exact fractions looked up between neighbours.
 
-The 31,744 finite magnitudes stand in a list; a result lies between two of them. Flags: NV 16, OF 4, UF 2, NX 1.
+The 31,744 finite magnitudes are in a list; a result is between two of them. Flags: NV 16, OF 4, UF 2, NX 1.
 """
 
 import math
@@ -17,7 +17,7 @@ NORMAL = Fraction(1, 2**14)
 
 @cache
 def magnitudes() -> list[float]:
-    """Every finite magnitude by its word, and 2**16 as if exponents went on."""
+    """Every finite magnitude by its word, and 2**16 as the next one."""
     return [to_float(word) for word in range(INF)] + [65536.0]
 
 

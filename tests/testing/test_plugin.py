@@ -45,7 +45,7 @@ def test_wrong_rule_is_shrunk_saved_and_explained(tmp_path: Path, capsys: pytest
     entry = made.manifest["cases"][-1]
     assert (entry["cases"], entry["why"]) == (1, "counterexample of test_mine.py::test_my_encoder")
     assert main(["diff", str(saved / "ovp_encoder-int4"), str(saved / "dut.npz"), "--explain", "--ports", "pair"]) == 1
-    assert "D-olive-5: of two outliers the left one wins" in capsys.readouterr().out
+    assert "D-olive-5: the left one of two outliers is stored" in capsys.readouterr().out
     assert main(["check", str(saved)]) == 0
     assert "hashes" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Rows of the clocked form of a unit beside those of the oracle."""
+"""Rows of a cycle-accurate unit, and those of the oracle."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

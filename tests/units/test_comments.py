@@ -1,4 +1,4 @@
-"""Comments of fields are found behind them and before them."""
+"""Comments of fields are found after them and before them."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class _Base:
 
 @dataclass
 class _Example(_Base):
-    behind: int = 1  #: behind
+    after: int = 1  #: after
     none: int = 2
     plain: int = 3  # no mark
     #: before,
@@ -20,15 +20,15 @@ class _Example(_Base):
     both: tuple[int, ...] = (
         1,
         2,
-    )  #: and behind
+    )  #: and after
     text: str = "#: in a string"
 
 
 def test_comments_of_a_class() -> None:
     assert comments.of_class(_Example) == {
         "inherited": "of the base",
-        "behind": "behind",
-        "both": "before, two lines, and behind",
+        "after": "after",
+        "both": "before, two lines, and after",
     }
 
 

@@ -37,7 +37,7 @@ def operands(unit: AnyUnit) -> list[list[Any]]:
 
 
 def closed(unit: AnyUnit, run: Callable[[int], tuple[int, list[Any]]]) -> list[Any]:
-    """States of one operation and the edge behind it; run: start and operands by row."""
+    """States of one operation and the edge after it; run: start and operands by row."""
     machine, states = device(unit), []
     while not states or states[-1].busy:
         states.append(machine.step(*_flat(run(len(states)))))
@@ -84,7 +84,7 @@ def _frozen(value: Any) -> Any:
 
 @pytest.mark.parametrize("unit", CLOCKED)
 def test_start_and_operands_are_not_looked_at_while_busy(unit: AnyUnit) -> None:
-    """D-arith-19: start=1 with other operands in every row changes nothing until the row behind the last event."""
+    """D-arith-19: start=1 with other operands in every row changes nothing until the row after the last event."""
     first, *others = operands(unit)
     quiet = closed(unit, lambda row: (int(row == 0), first))
     loud = closed(unit, lambda row: (1, others[row % len(others)] if row else first))
@@ -128,8 +128,8 @@ def test_nothing_happens_without_a_start(unit: AnyUnit) -> None:
 
 
 @pytest.mark.parametrize("unit", CLOCKED)
-def test_another_device_goes_on_from_any_state(unit: AnyUnit) -> None:
-    """The inner unit is told the registers of a State that is not its last one."""
+def test_another_device_resumes_from_any_state(unit: AnyUnit) -> None:
+    """The inner unit gets the registers of a State that is not its last one."""
     first, *_ = operands(unit)
     states = closed(unit, lambda row: (int(row == 0), first))
     for number in {0, 1, len(states) // 2, len(states) - 3}:
@@ -172,7 +172,7 @@ def test_a_device_that_begins_again_at_a_start() -> None:
 def test_devices_that_hold_outputs_back_or_gate_them() -> None:
     """D-arith-20: the flag of an illegal pair is up in row 5, and where it is held back in row 8."""
     right, held = answers("outputs stay those of the last closed operation", **TWO)
-    _, gated = answers("outputs are 0 but where an operation closes", **TWO)
+    _, gated = answers("outputs are 0 unless an operation closes", **TWO)
 
     assert right.illegal[0].tolist() == [0] * 5 + [1] * 5
     assert held.illegal[0].tolist() == [0] * 8 + [1] * 2 and held.d[0].tolist() == right.d[0].tolist()
@@ -181,13 +181,13 @@ def test_devices_that_hold_outputs_back_or_gate_them() -> None:
 
 def test_a_device_whose_valid_stays() -> None:
     """D-arith-21."""
-    right, wrong = answers("valid stays until the next operation begins", **TWO)
+    right, wrong = answers("valid stays 1 until the next operation begins", **TWO)
 
     assert np.flatnonzero(right.valid[0]).tolist() == [3, 8]
     assert np.flatnonzero(wrong.valid[0]).tolist() == [3, 4, 8, 9]
 
 
-def test_flags_mark_the_rows_that_close_such_an_operation() -> None:
+def test_flags_mark_rows_that_close_such_operation() -> None:
     """UNSPECIFIED goes by the biases that were taken, not by those on the ports."""
     unit = units.find("olive_edp_clocked")
     assert unit.mark is not None

@@ -76,14 +76,12 @@ UNIT: AnyUnit = Unit(
 )
 
 
-def test_a_state_has_ports_registers_and_counters_with_their_meanings() -> None:
+def test_state_has_ports_registers_and_counters_with_their_meanings() -> None:
     fields = {field.name: field.metadata["meaning"] for field in dataclasses.fields(Adder.State)}
 
     assert list(fields) == ["event", "index", "x", "twice", "total", "left", "last", "adds"]
     assert fields["adds"] == "words added" and fields["last"] == "the word that came last"
-    assert fields["event"] == (
-        '"reset": nothing has happened yet; "add": a word is added; "again": the last word is added again'
-    )
+    assert fields["event"] == ('"reset": no event yet; "add": a word is added; "again": the last word is added again')
     assert Adder().snapshot() == Adder.State("reset", -1, 0, 0, 1, 0, 0, 0)
 
 
@@ -97,7 +95,7 @@ def test_events_change_what_they_return_and_counters_grow() -> None:
         ("add", 1, 5, 3),
     ]
     assert hash(states[0]) == hash(dataclasses.replace(states[0])) and states[0].last == 9
-    with pytest.raises(Refused, match="takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="step needs the inputs of an operation, got none"):
         device.step()
 
 
@@ -125,7 +123,7 @@ def test_constructor_and_step_are_described() -> None:
         ({"mode": [["wrap"]]}, RefusedType, "adder: mode must be a number, a word or a tuple"),
     ],
 )
-def test_wrong_parameters_are_refused(parameters: Any, error: type[Exception], message: str) -> None:
+def test_wrong_parameters_are_rejected(parameters: Any, error: type[Exception], message: str) -> None:
     for make in (lambda: Adder(**parameters), lambda: UNIT.ports(Config(**parameters))):
         with pytest.raises(error, match=message):
             make()
@@ -205,7 +203,7 @@ def test_a_port_may_be_the_index() -> None:
     assert Numbered().step(9) == Numbered.State("go", 0, 9, 9)
 
 
-def test_a_register_that_some_configurations_show_has_its_own_meaning() -> None:
+def test_register_that_some_configurations_show_has_its_own_meaning() -> None:
     class Shown(Combinational):
         name = "shown"
         events = ("go",)
@@ -284,7 +282,7 @@ STACK: AnyUnit = Unit(
 
 
 def test_memories_are_written_in_place_and_shown_when_asked() -> None:
-    """A list or an array holds the first lanes of a field; events that are no methods are described."""
+    """A list or an array holds the first lanes of a field; events without methods are described."""
     device = Stack()
     assert device.snapshot() == Stack.State("reset", -1, 0, (0,) * 4, (-1,) * 4, 0, 0)
     before = device.step(2, (7, 8, 0, 0))
@@ -298,7 +296,7 @@ def test_memories_are_written_in_place_and_shown_when_asked() -> None:
     assert Stack(1).step(1, (5,)).popped == (-1,) and Stack(1).state.words == (0,)
 
 
-def test_memories_are_copied_restored_and_kept_by_a_refusal() -> None:
+def test_memories_are_copied_restored_and_survive_errors() -> None:
     device = Stack()
     device.step(3, (1, 2, 3, 0))
     state, other = device.state, copy.deepcopy(device)
@@ -312,7 +310,7 @@ def test_memories_are_copied_restored_and_kept_by_a_refusal() -> None:
     assert device.state == state and hash(state) == hash(device.state) and device.state.held == 3
 
 
-def test_parameters_may_have_the_names_of_the_counters_and_of_an_event() -> None:
+def test_parameters_may_have_names_of_counters_and_of_event() -> None:
     @dataclasses.dataclass(frozen=True)
     class Sizes:
         counters: int = 2  #: how many
@@ -339,7 +337,7 @@ def test_parameters_may_have_the_names_of_the_counters_and_of_an_event() -> None
     assert Merger.State.__dataclass_fields__["event"].metadata["meaning"].endswith('; "merge": a word is merged')
 
 
-def test_a_change_of_an_unknown_name_is_an_error() -> None:
+def test_change_of_unknown_name_is_error() -> None:
     class Wrong(Adder):
         def add(self, x: int, twice: int) -> Changes:
             return {"sum": x}
@@ -350,7 +348,7 @@ def test_a_change_of_an_unknown_name_is_an_error() -> None:
     assert device.state.event == "reset"
 
 
-def test_a_parameter_without_a_default_must_be_in_every_configuration() -> None:
+def test_parameter_without_default_must_be_in_every_configuration() -> None:
     class Open(Combinational):
         name = "open"
         events = ("pass_on",)
@@ -376,7 +374,7 @@ def test_a_parameter_without_a_default_must_be_in_every_configuration() -> None:
         ({"counters": {"left": "words"}}, "bad: ports, registers and counters must have different names, got 'left'"),
     ],
 )
-def test_a_class_that_contradicts_itself_is_refused(attributes: dict[str, Any], message: str) -> None:
+def test_class_that_contradicts_itself_is_rejected(attributes: dict[str, Any], message: str) -> None:
     bad: Any = type("Bad", (Combinational,), {"name": "bad", "events": ("add",), "add": Adder.add} | attributes)
     bad.ports = constant(lambda self: UNIT.ports(Config()))
     vars(bad)["ports"].__set_name__(bad, "ports")

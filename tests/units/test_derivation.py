@@ -147,7 +147,7 @@ SUMMERS = [pytest.param(SUMMER.run, id="run"), pytest.param(summer_compiled, id=
 
 
 @pytest.mark.parametrize("run", SCALERS)
-def test_signature_has_the_ports_and_then_the_parameters_by_keyword(run: Callable[..., Any]) -> None:
+def test_signature_has_ports_and_then_parameters_by_keyword(run: Callable[..., Any]) -> None:
     signature = inspect.signature(run)
 
     assert [str(each) for each in signature.parameters.values()] == [
@@ -163,7 +163,7 @@ def test_signature_has_the_ports_and_then_the_parameters_by_keyword(run: Callabl
 
 
 @pytest.mark.parametrize("run", SUMMERS)
-def test_signature_takes_the_inputs_of_a_hand_written_admitted(run: Callable[..., Any]) -> None:
+def test_signature_takes_inputs_of_hand_written_admitted(run: Callable[..., Any]) -> None:
     parameters = inspect.signature(run).parameters
 
     assert list(parameters) == ["x", "least", "start"]
@@ -251,7 +251,7 @@ def test_no_operation_gives_empty_arrays(run: Callable[..., Any]) -> None:
     ],
     ids=["missing", "missing by name", "too many", "twice", "unknown"],
 )
-def test_inputs_that_are_missing_unknown_or_there_twice_are_refused(
+def test_missing_unknown_or_repeated_inputs_are_rejected(
     run: Callable[..., Any], values: list[Any], named: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RefusedType, match=f"^scaler: {message}"):
@@ -269,7 +269,7 @@ def test_inputs_that_are_missing_unknown_or_there_twice_are_refused(
     ],
     ids=["missing", "too many", "twice", "unknown"],
 )
-def test_a_hand_written_admitted_refuses_them_too(
+def test_hand_written_admitted_rejects_them_too(
     run: Callable[..., Any], values: list[Any], named: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RefusedType, match=f"^summer: run has {message}$"):
@@ -277,14 +277,14 @@ def test_a_hand_written_admitted_refuses_them_too(
 
 
 @pytest.mark.parametrize("run", SUMMERS)
-def test_what_admitted_refuses_run_refuses(run: Callable[..., Any]) -> None:
+def test_run_rejects_what_admitted_rejects(run: Callable[..., Any]) -> None:
     with pytest.raises(Refused, match=r"^summer: x must not be 13$"):
         run([12, 13])
     with pytest.raises(Refused, match=r"^summer: x 16 at index \(1,\) is outside \[0, 16\)$"):
         run([12, 16])
 
 
-def test_a_twin_gets_contiguous_writable_rows_and_the_device() -> None:
+def test_twin_gets_contiguous_writable_rows_and_device() -> None:
     seen: list[Any] = []
 
     @compiled_run(SCALER)
@@ -317,7 +317,7 @@ def test_a_clocked_twin_gets_devices_by_events() -> None:
 
 
 @pytest.mark.parametrize("counts", [(), None, (1,), (1, 2, 3)], ids=str)
-def test_a_twin_with_another_number_of_counters_is_refused(counts: Any) -> None:
+def test_twin_with_another_number_of_counters_is_rejected(counts: Any) -> None:
     @compiled_run(SCALER)
     def run(device: Scaler, inputs: Arrays, outputs: Arrays) -> Any:
         return counts
@@ -332,7 +332,7 @@ def test_timing_and_the_place_of_the_twin_follow() -> None:
     assert (SCALER.compiled_run, SUMMER.others) == ("tests.units.compiled:run", "tests.units.variants")
 
 
-def test_what_a_descriptor_states_is_kept() -> None:
+def test_stated_fields_of_descriptor_are_unchanged() -> None:
     @dataclass(frozen=True, eq=False)
     class Sums(Result):
         total: np.ndarray
@@ -355,7 +355,7 @@ def test_a_unit_of_the_package_is_derived() -> None:
 
 
 @pytest.mark.parametrize(("unit", "name"), STRUCTURES)
-def test_inputs_by_position_stand_where_the_signature_says(unit: AnyUnit, name: str) -> None:
+def test_inputs_by_position_follow_signature(unit: AnyUnit, name: str) -> None:
     """None where a configuration has no such port."""
     config, inputs = unit.configs[name], blocks(unit, name)[0].inputs
     places = [each for each in inspect.signature(unit.run).parameters.values() if each.kind is not each.KEYWORD_ONLY]
@@ -367,9 +367,9 @@ def test_inputs_by_position_stand_where_the_signature_says(unit: AnyUnit, name: 
         assert unit.run(*values, **config).equals(want)
 
 
-def test_a_position_of_a_port_that_is_not_there_is_not_skipped() -> None:
+def test_position_of_missing_port_is_not_skipped() -> None:
     unit = find("index_norm")
-    config = unit.configs["rms"]  # without `centroids`, which stand before `squares`
+    config = unit.configs["rms"]  # without `centroids`, which come before `squares`
     inputs = next(iter(unit.cases(config, "paper", 0))).inputs
 
     for run in (unit.run, unit.run_compiled):
@@ -377,7 +377,7 @@ def test_a_position_of_a_port_that_is_not_there_is_not_skipped() -> None:
             RefusedType, match="index_norm: inputs must be q, mask, x, scale, squares, weights, got q, mask"
         ):
             run(*inputs.values(), **config)
-        with pytest.raises(RefusedType, match=r"index_norm: inputs are .* in this order, got 1 by position and q"):
+        with pytest.raises(RefusedType, match=r"index_norm: inputs must be .* in this order, got 1 by position and q"):
             run(inputs["q"], q=inputs["q"], **config)
-        with pytest.raises(RefusedType, match=r"index_norm: inputs are .* in this order, got 8 by position"):
+        with pytest.raises(RefusedType, match=r"index_norm: inputs must be .* in this order, got 8 by position"):
             run(*range(8), **config)

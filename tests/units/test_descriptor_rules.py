@@ -1,4 +1,4 @@
-"""A descriptor that contradicts itself is refused with the rule, before it is registered."""
+"""An inconsistent descriptor is rejected with the rule, before it is registered."""
 
 import re
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from tests.plugin_distribution import CLIPPER
 
 
 def made(**changes: str) -> Any:
-    """The unit of CLIPPER with pieces of its source replaced: `name_of_piece="new text"` stands in PIECES."""
+    """The unit of CLIPPER with pieces of its source replaced: `name_of_piece="new text"` with names from PIECES."""
     source = CLIPPER
     for piece, text in changes.items():
         assert PIECES[piece] in source
@@ -42,33 +42,36 @@ PIECES = {
 @pytest.mark.parametrize(
     ("changes", "rule"),
     [
-        ({"over": 'Port("value", 1)'}, "clipper: configuration b4: port name 'value' is there 2 times"),
-        ({"value": '(Port("bits", 8),)'}, "a parameter and an input port must have two names, got 'bits' for both"),
-        ({"over": 'Port("Over", 1)'}, "a port name is a lower case word, got 'Over'"),
-        ({"value": "()"}, "at least one input and one output are needed"),
-        ({"first": '"b4": Config(bits=4, lanes=2)'}, "the constructor of Clipper has no parameter lanes"),
+        ({"over": 'Port("value", 1)'}, "clipper: configuration b4: port names must be unique, got 'value' 2 times"),
+        ({"value": '(Port("bits", 8),)'}, "parameters and input ports must have different names, got 'bits' for both"),
+        ({"over": 'Port("Over", 1)'}, "a port name must be a lower case word, got 'Over'"),
+        ({"value": "()"}, "ports must have at least one input and one output, got none"),
+        ({"first": '"b4": Config(bits=4, lanes=2)'}, "the parameters must be those of Clipper, got lanes"),
         ({"first": '"b4": Config(bits=70)'}, "bits must be in"),
         ({"first": '"B-4": Config(bits=4)'}, "configuration B-4: its name must be a lower case word"),
-        ({"name": '    name="Clipper"'}, "a name is a lower case word, got 'Clipper'"),
+        ({"name": '    name="Clipper"'}, "the name must be a lower case word, got 'Clipper'"),
         ({"class_name": '    name = "other"'}, "unit_class.name must be 'clipper', got 'other'"),
         ({"meaning": 'meaning=""'}, "meaning and paper must not be empty"),
-        ({"counters": 'counters=("clips",)'}, "its State needs a field clips"),
+        ({"counters": 'counters=("clips",)'}, "the State must have a field for each port, got none for clips"),
         ({"device": "unit_class=int, run=print, result=int, timing='event'"}, "unit_class must derive from Stepped"),
         ({"own_ports": "self.ports = ports(Config(bits=5))"}, "the device's ports must be those of the descriptor"),
-        ({"configs": "configs={}"}, "clipper: at least one configuration is needed, got none"),
+        ({"configs": "configs={}"}, "clipper: configs must have at least one configuration, got none"),
         ({"first": '"b4": Config()'}, "clipper: configuration b4 must state what its ports need, 'bits', got nothing"),
         ({"ports": "    ports=None,"}, "clipper: ports must be callable, got None"),
         ({"cases": "    cases=3,"}, "clipper: cases must be callable, got 3"),
-        ({"end": 'compiled_run="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'}, "each flag needs a bit of its own"),
+        (
+            {"end": 'twin="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'},
+            "flags must have different bits below 8",
+        ),
     ],
 )
-def test_a_contradiction_is_refused(changes: dict[str, str], rule: str) -> None:
+def test_contradiction_is_rejected(changes: dict[str, str], rule: str) -> None:
     with pytest.raises((Refused, RefusedType), match=rule):
         units.register(made(**changes))
     assert "clipper" not in units.plugged()
 
 
-def test_a_constructor_that_refuses_a_ready_configuration() -> None:
+def test_constructor_rejecting_ready_configuration_is_reported() -> None:
     source = CLIPPER.replace(
         "        self.bits = bits\n",
         "        self.bits = bits\n        if bits == 6:\n            raise ValueError('six')\n".replace(
@@ -77,7 +80,7 @@ def test_a_constructor_that_refuses_a_ready_configuration() -> None:
     )
     space: dict[str, Any] = {"__name__": __name__}
     exec(source, space)
-    with pytest.raises(Refused, match="clipper: configuration b6: the constructor refuses it: six"):
+    with pytest.raises(Refused, match="clipper: configuration b6: the constructor rejects it: six"):
         descriptor_rules.require(space["UNIT"])
 
 
@@ -126,16 +129,16 @@ def test_an_operation_of_several_events_is_taken() -> None:
             {"cycle": lambda self, word: {}},
             "continues an operation must take no arguments; it reads self.state, got cycle(word)",
         ),
-        ({"busy": lambda self: True}, "`busy` must be a property: write @property above it"),
+        ({"busy": lambda self: True}, "`busy` must be a property, got a method; write @property above it"),
     ],
 )
-def test_events_that_the_frame_cannot_call_are_refused(members: dict[str, Any], rule: str) -> None:
+def test_events_that_frame_cannot_call_are_rejected(members: dict[str, Any], rule: str) -> None:
     with pytest.raises(Refused, match=re.escape(rule)):
         descriptor_rules.require(described(**members))
 
 
-def test_only_a_unit_is_registered_and_no_name_of_refemus_own() -> None:
-    with pytest.raises(RefusedType, match="unit: a Unit is needed, got str"):
+def test_only_unit_is_registered_and_no_name_of_refemus_own() -> None:
+    with pytest.raises(RefusedType, match="unit: must be a Unit, got str"):
         units.register("clipper")  # type: ignore[arg-type]
     with pytest.raises(Refused, match="unit concat: refemu has one of that name"):
         units.register(made(name='    name="concat"', class_name='    name = "concat"'))
@@ -152,7 +155,7 @@ def test_every_unit_of_refemu_is_consistent() -> None:
         ("return [3]", "must be Cases, got int in block 0"),
     ],
 )
-def test_cases_of_another_type_are_refused_when_they_are_wanted(body: str, rule: str) -> None:
+def test_cases_of_other_type_are_rejected(body: str, rule: str) -> None:
     unit = made(cases=f"    cases=lambda config, kind, seed: {body.removeprefix('return ')},")
 
     with pytest.raises(RefusedType, match=rule):

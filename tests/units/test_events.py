@@ -30,7 +30,7 @@ def test_every_device_shows_its_ports(name: str) -> None:
     assert len(head) == len(values)
 
 
-def test_the_state_after_a_step_is_what_is_shown() -> None:
+def test_state_after_step_is_what_is_shown() -> None:
     mac = OliveMac()
     mac.step(load=0, acc_in=0, a_exp=4, a_int=3, b_exp=0, b_int=5)
     head, values = parsed(mac._repr_html_())
@@ -51,7 +51,7 @@ def test_trees_and_arrays_are_drawn() -> None:
         assert unit.draw(config, device.state) in device.state._repr_html_()
 
 
-def test_a_state_that_two_configurations_draw_otherwise_is_shown_without_a_drawing() -> None:
+def test_ambiguous_drawing_is_omitted() -> None:
     """A pair of OVP_INT4 and one of OVP_FLINT4 have the same widths; the device knows which it is."""
     device = OvpDecoder()
     device.step(pair=0x85, bias=2)
@@ -60,7 +60,7 @@ def test_a_state_that_two_configurations_draw_otherwise_is_shown_without_a_drawi
     assert "<svg" not in device.state._repr_html_() and "<table" in device.state._repr_html_()
 
 
-def test_a_state_that_fits_no_configuration_is_shown_as_text() -> None:
+def test_state_that_fits_no_configuration_is_shown_as_text() -> None:
     tree = Orizuru(12, 2)
 
     assert tree.state._repr_html_() == f"<pre>{tree.state}</pre>"

@@ -1,4 +1,4 @@
-"""Fault libraries: wrong devices of any unit, which grading and explanation try, and what is refused of them."""
+"""Fault libraries: faulty devices of any unit, which grading and explanation try, and their errors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ def lab(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def test_a_unit_is_graded_with_the_faults_of_another_distribution(lab: Path, tmp_path: Path) -> None:
+def test_unit_is_graded_with_faults_of_another_distribution(lab: Path, tmp_path: Path) -> None:
     (written,) = golden.generate(tmp_path / "vec", units=["clipper:b4"])
     grade = golden.grade_set(written.path, ["decisions"])
 
@@ -48,7 +48,7 @@ def test_a_unit_is_graded_with_the_faults_of_another_distribution(lab: Path, tmp
     assert grade.classes["decisions"].detected == 1
 
 
-def test_a_stimulus_that_no_row_of_tells_a_fault_has_a_hole(lab: Path, tmp_path: Path) -> None:
+def test_stimulus_without_detecting_row_misses_fault(lab: Path, tmp_path: Path) -> None:
     """Odd answers hide a last bit that is stuck at one."""
     np.savez(tmp_path / "odd.npz", **{"in.value": np.arange(-7, 8, 2)})
     grade = golden.grade_stimulus(tmp_path / "odd.npz", "clipper", "b4", ["decisions"])
@@ -78,7 +78,7 @@ def test_by_call_for_a_unit_of_refemus_own() -> None:
     assert units.find("concat").variants == before
 
 
-def test_a_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -> None:
+def test_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -> None:
     write(lab, "torn", {"faults clipper": "torn:LIBRARY"}, {"torn.py": "raise RuntimeError('no licence')\n"})
     plugins.refresh()
 
@@ -89,7 +89,7 @@ def test_a_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -
     assert [each.key for each in units.broken()] == ["torn/clipper"]
 
 
-def test_a_library_of_a_unit_that_is_not_here_is_named(lab: Path) -> None:
+def test_library_of_unit_that_is_not_here_is_named(lab: Path) -> None:
     text = LIBRARY.replace("acme-clip/clipper", "cliper")
     write(lab, "misspelt", {"faults cliper": "misspelt:LIBRARY"}, {"misspelt.py": text})
     plugins.refresh()
@@ -102,29 +102,29 @@ def test_a_library_of_a_unit_that_is_not_here_is_named(lab: Path) -> None:
 @pytest.mark.parametrize(
     ("library", "error", "message"),
     [
-        (Variant("F-lab-1", "x"), RefusedType, "a FaultLibrary is needed, got Variant"),
-        (FaultLibrary("concat", ()), Refused, "at least one is needed, got none"),
+        (Variant("F-lab-1", "x"), RefusedType, "must be a FaultLibrary, got Variant"),
+        (FaultLibrary("concat", ()), Refused, "must have at least one entry, got none"),
         (FaultLibrary("conkat", [Variant("F-lab-1", "x")]), Refused, "unknown unit 'conkat'"),
         (FaultLibrary("concat", [Variant("lab-1", "x")]), Refused, r"entry 0: its id must be .* got 'lab-1'"),
         (FaultLibrary("concat", [Variant("F-lab-1", "")]), Refused, "must say what the device does"),
-        (FaultLibrary("concat", ["F-lab-1"]), RefusedType, "an Alternative is needed, got str"),  # type: ignore[list-item]
+        (FaultLibrary("concat", ["F-lab-1"]), RefusedType, "must be an Alternative, got str"),  # type: ignore[list-item]
     ],
 )
-def test_refusals(library: Any, error: type[Exception], message: str) -> None:
+def test_faults_rejects_invalid_inputs(library: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         register_faults(library)
     assert not [each for each in units.find("concat").variants if each.decision.startswith("F-")]
 
 
-def test_an_entry_point_has_the_name_of_its_librarys_unit(lab: Path) -> None:
+def test_entry_point_has_name_of_its_librarys_unit(lab: Path) -> None:
     write(lab, "misnamed", {"faults concat": "test_lab:LIBRARY"}, {})
     plugins.refresh()
     with pytest.warns(plugins.PluginWarning, match="entry point must have the unit's name, got 'concat'"):
         assert units.find("concat").variants
 
 
-def test_a_unit_names_its_own_faults_and_decisions_apart() -> None:
-    """`FAULTS` beside `VARIANTS`; an id of the other kind is refused."""
+def test_unit_names_its_own_faults_and_decisions_apart() -> None:
+    """`FAULTS` in addition to `VARIANTS`; an id of the other kind is rejected."""
     from types import SimpleNamespace
 
     unit: Unit[Any, Any] = units.find("concat")

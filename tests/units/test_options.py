@@ -1,4 +1,4 @@
-"""Every option of every unit has an effect on the unit's cases, is refused, or is listed with the reason."""
+"""Every option of every unit has an effect on the unit's cases, is rejected, or is listed with the reason."""
 
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -81,7 +81,7 @@ def changed(unit: Any, config: Options) -> Iterator[tuple[str, Config]]:
 
 
 def answers(unit: Any, config: Config, inputs: Mapping[str, np.ndarray]) -> Any:
-    """Outputs, registers and counters; None of refused inputs."""
+    """Outputs, registers and counters; None for invalid inputs."""
     try:
         return [np.asarray(value) for value in vars(unit.evaluate(config, inputs)).values()]
     except Refused:
@@ -89,7 +89,7 @@ def answers(unit: Any, config: Config, inputs: Mapping[str, np.ndarray]) -> Any:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two answers are the same, or both refusals."""
+    """Whether two results are the same, or both errors."""
     if left is None or right is None:
         return left is right
     return all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))

@@ -1,4 +1,4 @@
-"""Parameters that NumPy made are kept as Python's own: in units, results, formats, schemes, manifests."""
+"""NumPy parameters are stored as Python's own: in units, results, formats, schemes, manifests."""
 
 import inspect
 import json
@@ -81,7 +81,7 @@ def test_formats_and_schemes_keep_plain_parameters(made: Any, want: Any) -> None
 
 
 def test_manifests_hold_plain_values() -> None:
-    """As bytes of JSON, which refuses what is not Python's own."""
+    """As bytes of JSON, which accepts only Python's own types."""
     unit = units.find("index_counter")
     config = unit.configs["example"]
     numpys_unit = replace(unit, configs={"example": Config(**{key: numpys(value) for key, value in config.items()})})
@@ -101,14 +101,14 @@ def test_axis_may_be_numpys() -> None:
 
 
 @pytest.mark.parametrize("value", [True, np.True_, 4.0, np.float32(4), "4", None, np.array([4])])
-def test_what_is_no_integer_is_refused(value: Any) -> None:
+def test_non_integer_is_rejected(value: Any) -> None:
     with pytest.raises(RefusedType, match="thing: n must be an int, got"):
         require_int(value, 0, 8, "thing", "n")
     with pytest.raises(RefusedType, match="width must be an int, got"):
         formats.IntFormat(value)
 
 
-def test_integers_out_of_range_are_refused_without_numpys_name() -> None:
+def test_out_of_range_integer_error_hides_numpy() -> None:
     with pytest.raises(Refused, match=r"IntFormat: width must be in \[2, 16\], got 17$"):
         formats.IntFormat(np.int64(17))
 
@@ -162,7 +162,7 @@ def test_sizes_from_outside() -> None:
     assert units.configurations("orizuru:n8")[1] == ["n8"] and len(units.configurations("orizuru")[1]) > 3
 
 
-def test_names_of_sets_whose_values_are_no_words_hold_a_digest() -> None:
+def test_set_name_of_non_word_value_has_digest() -> None:
     unit = units.find("kllm_chip")
     names = {parameters.set_name(unit, f"sizes={text}") for text in ("2+2+4+2", "2+2+4+4", "22+4+2+2")}
 
@@ -175,13 +175,13 @@ def test_names_of_sets_whose_values_are_no_words_hold_a_digest() -> None:
         ("orizuru:", None, "a configuration must follow the colon"),
         ("orizuru:n9", None, "unknown configuration of orizuru 'n9'"),
         ("orizuru:m=3", None, "unknown parameter of orizuru 'm'"),
-        ("orizuru:k=3", None, "orizuru: parameter n is needed"),
+        ("orizuru:k=3", None, "orizuru: parameter n must be given"),
         ("orizuru:n=8,k=99", None, r"k must be in \[0, 8\], got 99"),
         ("orizuru:n=eight", None, "orizuru: n must be an int"),
-        ("orizuru:n8", "n64", "one configuration is needed, got n8 and n64"),
+        ("orizuru:n8", "n64", "configuration must be given once, got n8 and n64"),
         ("orizuro:n8", None, "unknown unit 'orizuro'; did you mean 'orizuru'"),
     ],
 )
-def test_configurations_refuse(spec: str, config: str | None, message: str) -> None:
+def test_configurations_reject(spec: str, config: str | None, message: str) -> None:
     with pytest.raises((Refused, RefusedType), match=message):
         units.choose(spec, config)

@@ -1,4 +1,4 @@
-"""Ports: what they admit, broadcast and refuse."""
+"""Ports: what they admit, broadcast and reject."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +45,7 @@ def test_port_kind_is_spelled_out() -> None:
 
 
 @pytest.mark.parametrize(("bits", "lanes"), [(0, 1), (65, 1), (4, 0)])
-def test_impossible_port_is_refused(bits: int, lanes: int) -> None:
+def test_impossible_port_is_rejected(bits: int, lanes: int) -> None:
     with pytest.raises(Refused, match=rf"Port x: bits must be in \[1, 64\] and lanes at least 1, got {bits}, {lanes}"):
         Port("x", bits, lanes)
 
@@ -54,7 +54,7 @@ def test_port_evaluates_back() -> None:
     assert eval(repr(LANES)) == LANES
 
 
-def test_ports_of_one_shape_are_broadcast_beside_their_lanes() -> None:
+def test_ports_broadcast_before_their_lanes() -> None:
     nibble, lanes = validate("thing", (NIBBLE, LANES), (5, np.arange(6).reshape(2, 3)))
 
     assert (nibble.dtype, nibble.tolist()) == (np.uint8, [5, 5])
@@ -78,7 +78,7 @@ BAD_VALUES: list[Any] = [
     pytest.param(
         (np.zeros(2, int), np.zeros((5, 3), int)),
         Refused,
-        r"thing: the ports' shapes do not fit each other: nibble \(2,\), lanes \(5,\)",
+        r"thing: shapes of the ports must broadcast, got nibble \(2,\), lanes \(5,\)",
         id="shapes",
     ),
 ]
@@ -102,31 +102,31 @@ FLOATS: list[Any] = [
 
 
 @pytest.mark.parametrize(("port", "value", "message"), FLOATS)
-def test_a_refused_float_pattern_is_decoded(port: Port, value: Any, message: str) -> None:
+def test_rejected_float_pattern_is_decoded(port: Port, value: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         validate("thing", (port,), (value,))
 
 
 @pytest.mark.parametrize(("values", "error", "message"), BAD_VALUES)
-def test_values_that_do_not_fit_are_refused(values: tuple[Any, Any], error: type[Exception], message: str) -> None:
+def test_values_that_do_not_fit_are_rejected(values: tuple[Any, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         validate("thing", (NIBBLE, LANES), values)
 
 
 def test_events_need_an_axis() -> None:
     assert validate_events("thing", (NIBBLE, SIGNED), ([1], -1))[1].tolist() == [-1]
-    with pytest.raises(RefusedType, match="thing: at least one port needs an axis, the sequence of events"):
+    with pytest.raises(RefusedType, match="thing: at least one port must have an axis, the sequence of events"):
         validate_events("thing", (NIBBLE, SIGNED), (1, -1))
 
 
-def test_one_event_is_a_python_int_or_a_tuple() -> None:
+def test_one_event_is_python_int_or_tuple() -> None:
     assert [NIBBLE.validate_one(value, "thing") for value in (3, np.uint8(3), np.array(3))] == [3, 3, 3]
     assert type(NIBBLE.validate_one(np.uint8(3), "thing")) is int
     assert LANES.validate_one(np.array([1, 2, 3]), "thing") == LANES.validate_one([1, 2, 3], "thing") == (1, 2, 3)
     assert LANES.validate_one((1, True, 3), "thing") == (1, 1, 3)  # an array, as other types are
     with pytest.raises(Refused, match=r"4096 at index \(2,\)"):
         LANES.validate_one((1, 2, 4096), "thing")
-    with pytest.raises(RefusedType, match=r"thing\.nibble: one event is needed, got shape \(2,\)"):
+    with pytest.raises(RefusedType, match=r"thing\.nibble: must be one event, got shape \(2,\)"):
         NIBBLE.validate_one([1, 2], "thing")
 
 
@@ -141,7 +141,7 @@ def test_small_and_large_words_of_64_bits_mix() -> None:
             wide.validate_one(wrong, "thing")
 
 
-def test_a_value_beyond_64_bits_is_refused() -> None:
+def test_value_beyond_64_bits_is_rejected() -> None:
     with pytest.raises((Refused, RefusedType), match="thing"):
         NIBBLE.validate_one(1 << 70, "thing")
 
@@ -155,12 +155,12 @@ def test_collect_gathers_states_by_port() -> None:
     assert collect([], ports, (0,))["pair"].shape == (0, 2)
 
 
-def test_one_lane_is_a_vector_and_no_lanes_a_scalar() -> None:
+def test_one_lane_is_vector_and_no_lanes_scalar() -> None:
     one, scalar = Port("one", 4, 1), Port("scalar", 4)
 
     assert (one.shape, one.count, one.filled(3), one.validate_one([3], "u")) == ((1,), 1, (3,), (3,))
     assert (scalar.shape, scalar.count, scalar.filled(3), scalar.validate_one(3, "u")) == ((), 1, 3, 3)
     assert [array.shape for array in validate("u", (one, scalar), ([[1], [2]], 3))] == [(2, 1), (2,)]
     for port, value in ((one, 3), (scalar, (3,))):
-        with pytest.raises(RefusedType, match=r"one event is needed|must hold 1 lane"):
+        with pytest.raises(RefusedType, match=r"must be one event|must hold 1 lane"):
             port.validate_one(value, "u")

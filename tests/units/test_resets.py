@@ -130,7 +130,7 @@ INSIDE_STEPS: dict[str, Callable[[Any], list[Any]]] = {
     "heads": lambda device: [unit.state for unit in device.units],
 }
 
-#: registers inside registers that are not 0 after reset: every value that stands there, in order
+#: registers inside registers that are not 0 after reset: all their values, in order
 NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
     "bfp_converter": {"comparing.m": lambda device: [1], "aligning.m": lambda device: [1]},
     "bfp_pe_array": {"work.group": lambda device: [-1] * device.groups * 8},
@@ -145,7 +145,7 @@ NOT_ZERO_INSIDE: dict[str, dict[str, Callable[[Any], list[Any]]]] = {
 
 
 def inside(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every number in a register and where it stands; elements of tuples stand in one place."""
+    """Every number in a register with its place; elements of tuples share one place."""
     if hasattr(value, "_fields"):
         for name, item in zip(value._fields, value, strict=True):
             yield from inside(f"{path}.{name}", item)
@@ -157,7 +157,7 @@ def inside(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("unit", "name"), CONFIGS)
-def test_every_register_inside_a_register_has_its_reset_value(unit: Unit, name: str) -> None:
+def test_every_register_inside_register_has_its_reset_value(unit: Unit, name: str) -> None:
     device = unit.unit_class(**unit.configs[name])
     state = device.snapshot()
     ports, special = {port.name for port in unit.ports(unit.configs[name]).all}, NOT_ZERO_INSIDE.get(unit.name, {})
@@ -177,7 +177,7 @@ def test_every_register_inside_a_register_has_its_reset_value(unit: Unit, name: 
 
 
 @pytest.mark.parametrize(("unit", "name"), STRUCTURES)
-def test_index_is_the_number_of_the_operation_or_of_the_event(unit: Unit, name: str) -> None:
+def test_index_is_number_of_operation_or_of_event(unit: Unit, name: str) -> None:
     """-1 after reset, then one more with each operation; in the units of BY_EVENT, with each event of it."""
     if "index" in {port.name for port in unit.ports(unit.configs[name]).outputs}:
         assert unit.name == "clustering"  # an output of the paper has this name there

@@ -12,7 +12,7 @@ from refemu.units.state_text import MOST, state_class
 from refemu.units.stepping import Stepped
 
 
-def test_repr_of_a_short_state_is_hex_that_evaluates() -> None:
+def test_repr_of_short_state_is_hex_that_evaluates() -> None:
     state = Fp16Mac().step(a=0x4000, b=0xB600, acc=0x3800)
 
     assert repr(state).startswith("State(event='mac', index=0, a=0x4000, b=0xb600, acc=0x3800, ")
@@ -25,7 +25,7 @@ def test_str_has_the_values_of_floats() -> None:
     assert "a=0x4000=2, b=0xb600=-0.375, acc=0x3800=0.5" in str(state)
 
 
-def test_long_states_fold_their_lanes_and_are_no_python() -> None:
+def test_long_states_fold_lanes_and_are_invalid_python() -> None:
     state = Orizuru(64, 2).step(x=[0x3C00] * 64)
     text = repr(state)
 

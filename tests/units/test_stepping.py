@@ -49,7 +49,7 @@ def test_stepped_replaces_its_state_as_a_whole() -> None:
     assert device.validate_event(np.uint8(9)) == [9]
     with pytest.raises(Refused, match=r"thing: pair 16 at index \(1,\) is outside"):
         device.restore(State(1, (2, 16)))
-    with pytest.raises(RefusedType, match="thing: restore takes a State of this unit, got tuple"):
+    with pytest.raises(RefusedType, match="thing: state must be a State of this unit, got tuple"):
         device.restore((1, 2))
 
 
@@ -83,7 +83,7 @@ class Countdown(Stepped[Count]):
         return self.state
 
 
-def test_a_changed_state_is_what_dataclasses_make_of_it() -> None:
+def test_changed_state_is_what_dataclasses_make_of_it() -> None:
     block: Stepped[State] = Stepped()
     block.name = "block"  # type: ignore[misc]  # of this object alone
     block.state = before = State(1, (2, 3))
@@ -97,17 +97,17 @@ def test_a_changed_state_is_what_dataclasses_make_of_it() -> None:
         block.changed(values=1, pairs=2, value=3)
 
 
-def test_inputs_begin_an_operation_and_the_next_event_takes_none() -> None:
+def test_inputs_begin_operation_and_next_event_takes_none() -> None:
     device = Countdown()
 
     events = [device.step(2), device.step(), device.step(), device.step(nibble=0)]
     assert events == [Count("load", 2), Count("down", 1), Count("down", 0), Count("load", 0)]
-    with pytest.raises(Refused, match=r"^countdown: step takes the inputs of an operation now$"):
+    with pytest.raises(Refused, match=r"^countdown: step needs the inputs of an operation, got none$"):
         device.step()
     with pytest.raises(Refused, match=r"^countdown: nibble 16 is outside \[0, 16\)"):
         device.step(16)
     assert device.state == Count("load", 0)
     device.step(1)
-    with pytest.raises(Refused, match=r"^countdown: step takes no inputs now: load came last$"):
+    with pytest.raises(Refused, match=r"^countdown: step takes no inputs after event load$"):
         device.step(0)
     assert device.state == Count("load", 1)

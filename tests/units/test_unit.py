@@ -9,7 +9,7 @@ from refemu import units
 from refemu.arith.checks import Refused
 
 
-def test_alternatives_come_from_the_module_that_the_descriptor_names() -> None:
+def test_alternatives_come_from_module_that_descriptor_names() -> None:
     unit = units.find("olive_mac")
 
     assert unit.others == "refemu.units.olive.olive_mac.variants"
@@ -27,7 +27,7 @@ def test_an_error_inside_that_module_is_not_swallowed(tmp_path: Path, monkeypatc
         _ = dataclasses.replace(units.find("olive_mac"), others="broken_others").variants
 
 
-def test_cases_are_of_the_kind_that_is_asked_for() -> None:
+def test_cases_are_of_kind_that_is_asked_for() -> None:
     """A set would count and generate them again under the wrong kind."""
     unit = units.find("concat")
     mixed = dataclasses.replace(unit, cases=lambda config, kind, seed: unit.cases(config, "edge", seed))

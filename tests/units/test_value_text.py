@@ -57,7 +57,7 @@ def test_every_op_of_a_unit_has_a_name() -> None:
     assert len(operations) == 5 and all(names(port.meaning) for port in operations)
 
 
-def test_every_finite_float16_has_a_text_that_is_its_own() -> None:
+def test_every_finite_float16_has_text_that_is_its_own() -> None:
     finite = [code for code in range(1 << 16) if code & 0x7C00 != 0x7C00]
     values = np.array(finite, np.uint16).view(np.float16)
 
@@ -70,7 +70,7 @@ def test_runs_of_lanes_are_counted() -> None:
     assert whole(WIDE, ()) == "-"
 
 
-def test_lanes_of_one_bit_stand_together() -> None:
+def test_one_bit_lanes_are_joined() -> None:
     assert whole(BITS, (0, 1, 1, 0)) == "0110"
     assert whole(BITS, (1, *[0] * 16)) == "1000000000000000 0"
     assert whole(BITS, [0] * 64) == "64*0"

@@ -1,4 +1,4 @@
-"""Every decision of every unit has another answer that its committed sets tell, or a reason why no bit shows it."""
+"""Every decision of every unit has a variant that its committed sets detect, or a reason why no bit shows it."""
 
 import re
 from typing import Any
@@ -23,7 +23,7 @@ def named(unit: Any) -> set[str]:
     return {id for path in reimport.sources(unit) for id in ID.findall(path.read_text())}
 
 
-def test_every_decision_in_the_code_has_an_alternative_or_a_reason() -> None:
+def test_every_decision_in_code_has_alternative_or_reason() -> None:
     for unit in EVERY:
         offered = {variant.decision for variant in unit.variants}
         assert named(unit) - offered - set(unit.unobservable) == set(), unit.name
@@ -31,7 +31,7 @@ def test_every_decision_in_the_code_has_an_alternative_or_a_reason() -> None:
         assert all(len(reason) > 20 for reason in unit.unobservable.values()), unit.name
 
 
-def test_alternatives_of_a_decision_differ_in_what_they_say() -> None:
+def test_alternatives_of_decision_differ_in_what_they_say() -> None:
     for unit in EVERY:
         said = [(variant.decision, variant.says) for variant in unit.variants]
         assert len(set(said)) == len(said), unit.name
@@ -51,7 +51,7 @@ def silent() -> Variant:
 PAIRS = {"pair": np.arange(256), "bias": np.full(256, 2)}
 
 
-def test_a_class_that_overrides_what_decides_answers_in_its_place() -> None:
+def test_class_that_overrides_what_decides_answers_in_its_place() -> None:
     unit = units.find("ovp_decoder")
     config = unit.configs["int4"]
     device = other.device(unit, config, [silent()])
@@ -62,7 +62,7 @@ def test_a_class_that_overrides_what_decides_answers_in_its_place() -> None:
     assert (right.base_int == wrong.base_int).all()
 
 
-def test_changes_of_parameters_and_classes_compose_and_a_function_on_answers_comes_last() -> None:
+def test_changes_of_parameters_and_classes_compose_and_function_on_answers_comes_last() -> None:
     unit = units.find("ovp_decoder")
     config = unit.configs["int4"]
     negated = Variant("D-test-1", "negated", answer=lambda config, inputs, result: {"base_int": -result.base_int})
@@ -75,13 +75,13 @@ def test_changes_of_parameters_and_classes_compose_and_a_function_on_answers_com
     assert (right.base_int == -wrong.base_int).all() and right.base_int.any()
 
 
-def test_an_alternative_that_sets_no_parameter_of_the_unit_is_refused() -> None:
+def test_variant_setting_unknown_parameter_is_rejected() -> None:
     unit = units.find("ovp_decoder")
     with pytest.raises(RefusedType, match=r"D-test-1 \(ties is 'up'\) sets 'ties', which is not a parameter"):
         other.device(unit, unit.configs["int4"], choices("D-test-1", "ties", "up"))
 
 
-def test_there_is_no_device_that_is_the_unit_itself_or_cannot_be() -> None:
+def test_identical_or_impossible_device_is_none() -> None:
     unit = units.find("ovp_decoder")
     config = unit.configs["int4"]
     answer = Variant("D-test-1", "negated", answer=lambda config, inputs, result: {})

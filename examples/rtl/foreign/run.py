@@ -49,7 +49,7 @@ def exported(folder: Path, place: Path) -> None:
     """The bench with its map, a patched copy of the core, and two file lists: of the core and of the copy."""
     words = ["export", "rtl", DESIGN.unit, "--config", DESIGN.config, "-o", str(folder), "--map", str(MAP), "--valid"]
     if refemu([*words, "--latency", "3"]):
-        sys.exit("the export was refused")
+        sys.exit("the export failed")
     patched = folder / "patched.sv"
     patched.write_text(planted((place / CORE).read_text()))
     files = [str(place / name) for name in FILES]
@@ -59,7 +59,7 @@ def exported(folder: Path, place: Path) -> None:
 
 
 def planted(text: str) -> str:
-    """The core with both bugs behind a choice."""
+    """The core with both bugs, selected by a parameter."""
     for number, (bug, signal, value) in enumerate(BUGS, 1):
         text, count = re.subn(
             rf"(assign\s+{signal}\s*=\s*)([^;]*);", rf"\1(bug == {number}) ? {value} : (\2);", text, count=1

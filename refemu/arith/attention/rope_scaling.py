@@ -1,7 +1,7 @@
-"""Scalings of rotary positions: frequencies of a model made for longer texts than it was first trained on (D-arith-30).
+"""Scalings of rotary positions: frequencies for longer texts than those of the original training (D-arith-30).
 
-Each scaling turns the frequencies base**(-2i/d) into others, by the formula that its authors published, in decimal
-arithmetic of 60 digits; nothing is rounded to a binary format before the tables are. Parameters are the exact values of
+Each scaling changes the frequencies base**(-2i/d) by the formula that its authors published, in decimal arithmetic of
+60 digits; only the tables are rounded to a binary format. Parameters are the exact values of
 the floats in a configuration. `gain` multiplies cosines and sines.
 
 - `LinearScaling`: position interpolation, https://arxiv.org/abs/2306.15595.
@@ -41,11 +41,11 @@ class LinearScaling:
 
 @parameters
 class Llama3Scaling:
-    """Frequencies of long waves divided by a factor, those of short waves kept, between them a mean by wavelength."""
+    """Frequencies of long waves divided by a factor, those of short waves unchanged, a weighted mean in between."""
 
     factor: float
     low: float  #: waves longer than original / low are divided
-    high: float  #: waves shorter than original / high are kept
+    high: float  #: waves shorter than original / high are unchanged
     original: int  #: context before the scaling
 
     def __post_init__(self) -> None:
@@ -71,11 +71,11 @@ class Llama3Scaling:
 
 @parameters
 class YarnScaling:
-    """Frequencies of slow pairs divided by a factor, those of fast pairs kept, a ramp between them by pair."""
+    """Frequencies of slow pairs divided by a factor, those of fast pairs unchanged, a ramp by pair in between."""
 
     factor: float
     original: int  #: context before the scaling
-    fast: float = 32.0  #: pairs with more turns in the original context are kept
+    fast: float = 32.0  #: pairs with more turns in the original context are unchanged
     slow: float = 1.0  #: pairs with fewer are divided
     truncate: bool = True  #: the ends of the ramp are whole pairs
     gain: float = 1.0  #: `yarn_gain` has the published one
@@ -96,7 +96,7 @@ class YarnScaling:
         return tuple(self._scaled(f, _CONTEXT.divide(_CONTEXT.subtract(Decimal(i), first), width)) for i, f in pairs)
 
     def _pair(self, turns: float, dim: int, base: float) -> Decimal:
-        """The pair, a fraction, that makes so many turns in the original context."""
+        """The pair, as a fraction, with this number of turns in the original context."""
         c = _CONTEXT
         positions = c.divide(Decimal(self.original), c.multiply(Decimal(turns), _TWO_PI))
         return c.divide(c.multiply(Decimal(dim), c.ln(positions)), c.multiply(Decimal(2), c.ln(Decimal(base))))
@@ -108,11 +108,11 @@ class YarnScaling:
 
 @parameters
 class FactorScaling:
-    """Every frequency divided by a factor of its own; other factors for long texts, where there are some."""
+    """Every frequency divided by its own factor; optionally other factors for long texts."""
 
     short: tuple[float, ...]  #: a factor for each pair
     long: tuple[float, ...] = ()  #: factors of texts beyond `original` tokens; (): the same
-    original: int = 0  #: tokens up to which `short` holds; 0 beside no `long`
+    original: int = 0  #: most tokens for which `short` applies; 0 without `long`
     gain: float = 1.0
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class FactorScaling:
             )
 
     def frequencies(self, dim: int, base: float, long: bool = False) -> Frequencies:
-        """Frequencies of `dim` channels. long: of a text beyond `original` tokens. Refuses another number of pairs."""
+        """Frequencies of `dim` channels. long: for a text beyond `original` tokens. Rejects another number of pairs."""
         factors = self.long if long and self.long else self.short
         if len(factors) != dim // 2:
             raise Refused(f"FactorScaling: {dim} channels need {dim // 2} factors, got {len(factors)}")
@@ -156,12 +156,12 @@ def longrope_gain(factor: float, original: int) -> float:
 
 
 def gain(scaling: RopeScaling | None) -> float:
-    """What cosines and sines are multiplied by."""
+    """Factor of cosines and sines."""
     return float(getattr(scaling, "gain", 1.0))
 
 
 def longer(scaling: RopeScaling | None) -> int:
-    """Tokens beyond which a text has other frequencies; 0: none."""
+    """Tokens above which a text has other frequencies; 0: none."""
     return scaling.original if isinstance(scaling, FactorScaling) else 0
 
 

@@ -16,7 +16,7 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp32 import exp64, require_f32
 
-NEVER = 1 << 40  #: a window that no text fills
+NEVER = 1 << 40  #: a window larger than any text
 SERIES = 0.0625  #: below, tanh is a sum of powers
 TERMS = (
     21844 / 6081075,
@@ -84,7 +84,7 @@ def alibi_slopes(heads: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ScoreRule:
-    """What is done to the logits of one layer; nothing by default.
+    """Changes of the logits of one layer; none by default.
 
     Raises
     ------
@@ -92,7 +92,7 @@ class ScoreRule:
         A window or cap below 0.
     """
 
-    window: int = 0  #: a query sees so many keys, its own the last of them; 0: all
+    window: int = 0  #: number of keys that a query sees, its own the last of them; 0: all
     cap: float = 0.0  #: a float32; 0: none
     slopes: tuple[float, ...] = ()  #: a float32 for each query head; (): no ALiBi
 
@@ -102,11 +102,11 @@ class ScoreRule:
 
     @property
     def plain(self) -> bool:
-        """Whether logits go to the softmax as they are, for all keys."""
+        """Whether logits go to the softmax unchanged, for all keys."""
         return self == PLAIN
 
     def first(self, end: int) -> int:
-        """The first key that a query behind `end` - 1 others sees (D-arith-29)."""
+        """The first key that a query sees after `end` - 1 others (D-arith-29)."""
         return max(0, end - self.window) if self.window else 0
 
     def slope(self, head: int) -> np.float32 | None:
@@ -114,7 +114,7 @@ class ScoreRule:
         return np.float32(self.slopes[head]) if self.slopes else None
 
     def apply(self, logits: np.ndarray, slope: Any = None, ends: Any = None) -> np.ndarray:
-        """Logits as the softmax takes them.
+        """Logits for the softmax.
 
         logits: float32 (rows, keys). slope: of the rows' heads, one or (rows, 1). ends: (rows, 1), the keys up to a
         row's own; by default all.
@@ -134,7 +134,7 @@ class ScoreRule:
         return late | (places < last - self.window) if self.window else late
 
     def fields(self, heads: int) -> tuple[int, np.float32, np.ndarray]:
-        """Window, cap and slopes as kernels take them. Refuses another number of slopes than of `heads`."""
+        """Window, cap and slopes for kernels. Rejects another number of slopes than of `heads`."""
         if self.slopes and len(self.slopes) != heads:
             raise Refused(f"ScoreRule: slopes for {heads} heads are needed, got {len(self.slopes)}")
         return self.window or NEVER, np.float32(self.cap), np.array(self.slopes, np.float32)

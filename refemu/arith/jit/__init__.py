@@ -1,7 +1,7 @@
 """Compilation of kernels: the only place that names numba's `njit`, its cache, and the choice of rounding path.
 
 Environment, read when this module is imported (D-arith-13):
-REFEMU_CACHE    a folder: compiled code is kept there; 1: in the user's cache; 0: nowhere, whoever asks
+REFEMU_CACHE    a folder: compiled code is cached there; 1: in the user's cache; 0: nowhere, for any caller
 REFEMU_ROUND16  `hardware` or `portable`: which of two equal forms kernels round to fp16 with
 """
 
@@ -30,7 +30,7 @@ from refemu.home import cache_folder, exposed, make_private
 __all__ = ["helper", "kernel"]
 
 _kernels: list[Any] = []  # every dispatcher made so far, so that the cache can be turned on at any time
-_folder: Path | None = None  # where compiled code is kept
+_folder: Path | None = None  # cache of compiled code
 
 
 class _Uninterrupted(event.Listener):

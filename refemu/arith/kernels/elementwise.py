@@ -17,7 +17,7 @@ from refemu.arith.kernels.scalars import (
     widen,
 )
 
-BLOCK = 1024  # words that a first-level cache holds beside the entries that are used
+BLOCK = 1024  # words that fit in a first-level cache with the used entries
 
 
 @kernel

@@ -5,7 +5,7 @@ import numpy as np
 from refemu.arith.jit import kernel
 from refemu.arith.kernels.scalars import U64
 
-SIDE = 64  # of a square that is turned in a first-level cache, for rows of both matrices may lie in the same sets of it
+SIDE = 64  # edge of a tile of the transpose; 64 x 64 fits in L1 even with set conflicts
 FOUR = 4  # words of 16 bits that are stored together
 
 

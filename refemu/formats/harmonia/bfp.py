@@ -36,7 +36,7 @@ from refemu.formats.html import Shown
 BfpRounding: TypeAlias = Literal["truncate", "half_even", "half_away", "floor"]  #: of `Rounding`, those of a magnitude
 Special: TypeAlias = Literal[
     "error", "hw", "saturate"
-]  #: Treatment of field 31: refused; as any field; infinity is 65504
+]  #: treatment of field 31: an error; as any field; infinity is 65504
 ZeroSign: TypeAlias = Literal["keep", "canonical"]  #: Sign of a magnitude of 0: that of the value, or 0
 
 ROUNDINGS: tuple[BfpRounding, ...] = get_args(BfpRounding)
@@ -174,7 +174,7 @@ class BfpTensor(Shown):
     def realign(self, exponent: ArrayLike) -> "BfpTensor":
         """Shift magnitudes right under larger exponents.
 
-        Equal to encoding the fp16 values again beside the element that raised the exponent.
+        Equal to encoding the fp16 values again with the element that raised the exponent.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class Bfp:
     mantissa_bits: int = 8  #: of a magnitude, leading one included, sign excluded: 1 to 11 (D-harmonia-1)
     group: int = 32  #: elements under one exponent
     rounding: BfpRounding = "truncate"  #: of a magnitude, one of ROUNDINGS; all but "truncate" saturate (D-harmonia-2)
-    special: Special = "error"  #: field 31: refuse; "hw": as any field; "saturate": infinity is 65504 (D-harmonia-5)
+    special: Special = "error"  #: field 31: an error; "hw": as any field; "saturate": infinity is 65504 (D-harmonia-5)
     subnormals: Subnormals = "keep"  #: or "flush": magnitudes of field 0 become 0 (D-harmonia-4)
     zero_sign: ZeroSign = "keep"  #: or "canonical": M = 0 has sign 0 (D-harmonia-6)
 
@@ -390,7 +390,7 @@ class Bfp:
         bits : bool
             Whether `x` holds fp16 words.
         who : str
-            Start of a refusal.
+            Start of the error message.
 
         Returns
         -------
@@ -456,7 +456,7 @@ class Bfp:
         return np.minimum(np.abs(shift_round(signed, shift, self.rounding)), (1 << self.mantissa_bits) - 1)
 
     def stored_sign(self, sign: np.ndarray, mantissa: np.ndarray) -> np.ndarray:
-        """Sign as it is, or 0 beside a zero magnitude (D-harmonia-6).
+        """Sign, unchanged or 0 for a zero magnitude (D-harmonia-6).
 
         Parameters
         ----------

@@ -170,7 +170,7 @@ def scaled_late(multiply: Multiply, left: Rows, right: Rows, partial: Precision,
 
 
 def rows(t: object, thing: str) -> Rows:
-    """A vector, or a matrix whose groups run along either axis, as rows of integers. thing: starts a refusal."""
+    """A vector, or a matrix whose groups run along either axis, as rows of integers. thing: start of error messages."""
     if not isinstance(t, BfpTensor):
         raise RefusedType(f"{thing}: a BfpTensor is needed, got {type(t).__name__}")
     return vectors(t, t.signed(), thing)
@@ -204,7 +204,7 @@ def filled(values: np.ndarray, group: int) -> np.ndarray:
 
 
 def require_pair(left: Rows, right: Rows, thing: str) -> None:
-    """Refuse reductions of different length or grouping."""
+    """Reject reductions of different length or grouping."""
     if (left.length, left.group) != (right.length, right.group):
         raise Refused(
             f"{thing}: reductions of one length in groups of one size are needed, got {left.length} in "

@@ -1,7 +1,7 @@
 """Codes of a row in as few bytes as their bits take: fields of 8, 4, 2 and 1 bits, upper bits first.
 
 A field of n codes takes ceil(n * width / 8) bytes. Code i of a field of single bits is bit i % 8 of byte i // 8; of a
-wider one it stands in byte i % bytes, above the codes before it. So upper bits are a row of their own, of which
+wider one it is in byte i % bytes, above the codes before it. So upper bits are a row of their own, of which
 demotion drops what follows [harmonia §III-B, Fig. 8].
 """
 
@@ -20,7 +20,7 @@ class RowField(NamedTuple):
 
 
 def fields_of(length: int, bits: int) -> tuple[RowField, ...]:
-    """Fields of a row of codes, one behind the other.
+    """Fields of a row of codes, one after the other.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class GroupRows(NamedTuple):
 
 
 def require_codes(array: np.ndarray, limit: int, name: str) -> None:
-    """Refuse the first code outside [0, limit) with field and index."""
+    """Reject the first code outside [0, limit) with field and index."""
     if array.size == 0 or ((array.dtype.kind == "u" or int(array.min()) >= 0) and int(array.max()) < limit):
         return
     index = first_index((array < 0) | (array >= limit))
@@ -53,7 +53,7 @@ def words(rows: GroupRows, width: int) -> list[int]:
 
 
 def _require_layout(layout: Layout, width: int) -> None:
-    """Refuse an unknown layout, and planes of magnitudes that are not nibbles."""
+    """Reject an unknown layout, and planes of magnitudes that are not nibbles."""
     require_choice(layout, get_args(Layout), "Bfp", "layout")
     if layout == "planes" and width not in (4, 8):
         raise Refused(f"Bfp: layout 'planes' needs 4 or 8 mantissa bits, got {width}")
@@ -118,7 +118,7 @@ def _from_planes(data: bytes, number: int, group: int, width: int) -> GroupRows:
 
 
 def _require_zeros(part: np.ndarray, length: int, name: str) -> None:
-    """Refuse elements beyond `length`, the fill of short groups, that are not 0."""
+    """Reject elements beyond `length`, the fill of short groups, that are not 0."""
     bad = part[..., length:] != 0
     if bad.any():
         index = first_index(bad)

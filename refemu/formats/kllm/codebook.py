@@ -101,7 +101,7 @@ class Codebook:
 
 
 def _words(values: ArrayLike, entry_bits: int) -> np.ndarray:
-    """A new array of patterns; floats are refused where the entries do not hold them."""
+    """A new array of patterns; rejects floats that the entries do not hold."""
     array = values.centroids if isinstance(values, Codebook) else as_array(values)
     word: type[np.unsignedinteger] = np.uint16 if entry_bits == 16 else np.uint32
     if array.dtype.kind != "f":

@@ -1,7 +1,7 @@
-"""The K-Means format: indices into a shared codebook, a scale per vector, outliers kept in fp16.
+"""The K-Means format: indices into a shared codebook, a scale per vector, outliers in fp16.
 
 Paper: [kllm §II-A, Eq. (1), §III-A, §V-A]. Decisions: D-kllm-9 (scale), D-kllm-10 (zero points), D-kllm-11 (scale of
-zeros), D-kllm-27 (NaN and infinity are refused), D-kllm-30 (static scale).
+zeros), D-kllm-27 (NaN and infinity are errors), D-kllm-30 (static scale).
 """
 
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ class KMeans:
         return self.tensor(np.where(mask, np.uint8(0), index), frame, mask, words_of(moved[mask]), axis)
 
     def tensor(self, index: np.ndarray, frame: Frame, mask: np.ndarray, outlier: np.ndarray, axis: int) -> KMeansTensor:
-        """Make the encoded tensor from its parts, whose vectors lie along the last axis.
+        """Make the encoded tensor from its parts, whose vectors run along the last axis.
 
         Parameters
         ----------

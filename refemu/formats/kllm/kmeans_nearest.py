@@ -35,7 +35,7 @@ def nearest(
 def normalized(x: np.ndarray, scale: np.ndarray, arith: KllmArith, offset: np.ndarray | None = None) -> np.ndarray:
     """x^ = r16((x - off) / s), or r16((x - off) * r16(1 / s)), fp16-valued float32; the difference is exact.
 
-    The quotient of 41 by 11 bits in float64 lies too far from a midpoint of fp16 values for its own rounding to matter.
+    The quotient of 41 by 11 bits in float64 is too far from a midpoint of fp16 values for its rounding to matter.
     """
     if offset is not None:
         left, right = x.astype(np.float64) - offset, scale.astype(np.float64)

@@ -89,7 +89,7 @@ class NoDivisor(Refused):
 
 
 def require_divisors(rms: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Refuse roots (one axis) of which one is not above 0; shape: of the vectors, which the refusal counts by."""
+    """Reject roots (one axis) that are not above 0; shape: shape of the vectors, for the index in the message."""
     bad = ~(rms > 0)
     if bad.any():
         first = first_index(bad)
@@ -99,7 +99,7 @@ def require_divisors(rms: np.ndarray, shape: tuple[int, ...]) -> None:
 def require_normed(a: Any) -> KMeansTensor:
     """`a` if it is a tensor that a norm can count: fp16 scales, one codebook of fp16, no zero points, not empty."""
     if not isinstance(a, KMeansTensor):
-        raise RefusedType(f"index_norm: a KMeansTensor is needed, got {type(a).__name__}")
+        raise RefusedType(f"index_norm: a must be a KMeansTensor, got {type(a).__name__}")
     if a.zero is not None or a.scale.dtype != np.uint16 or a.codebook.entry_bits != 16 or a.codebook.values.ndim > 1:
         raise Refused("index_norm: the tensor must have fp16 scales, one codebook of fp16 and no zero points")
     if not a.length:

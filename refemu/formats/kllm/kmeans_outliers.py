@@ -243,7 +243,7 @@ class ThresholdCalibration:
 
 
 def require_values(x: ArrayLike, thing: str, axis: int = -1) -> np.ndarray:
-    """x as fp16-valued float32 with an axis `axis` that is not empty; refuses NaN, infinity, other values."""
+    """x as fp16-valued float32 with a nonempty axis `axis`; rejects NaN, infinity, other values."""
     values = fp16.require_fp16_values(x, thing, "x")
     if values.ndim == 0:
         raise RefusedType(f"{thing}: x must have at least one axis, got a scalar")

@@ -85,7 +85,7 @@ def function_table(
     scale : array_like of integers (...), optional
         fp16 patterns, positive; each gives a row of the table.
     name : str
-        Name of the function, for refusals.
+        Name of the function, for error messages.
 
     Returns
     -------

@@ -32,8 +32,8 @@ DTYPES: dict[str, tuple[np.dtype, ...]] = {
 class KMeansTensor(Shown):
     """Encoded tensor of `KMeans.encode`, and result of index functions and index products. Arrays are read-only.
 
-    A vector (a token, or an output channel) lies along `axis`; `vectors` is the shape without it. Value of an element,
-    [kllm Eq. (1)]: s * (c[index] - z), or its fp16 outlier. A part that breaks its line below is refused.
+    A vector (a token, or an output channel) runs along `axis`; `vectors` is the shape without it. Value of an element,
+    [kllm Eq. (1)]: s * (c[index] - z), or its fp16 outlier. A part that breaks its rule below raises.
     """
 
     codebook: Codebook  #: one for all vectors, or with one row per vector
@@ -41,7 +41,7 @@ class KMeansTensor(Shown):
     scale: np.ndarray  #: patterns, uint16 fp16 or uint32 float32, shape `vectors`; positive and finite
     mask: np.ndarray  #: bool, the shape of the values; True = outlier
     outlier: np.ndarray  #: uint16 fp16 patterns, one per True of `mask`: vector by vector, ascending positions
-    axis: int = -1  #: along which vectors lie; stored as at least 0
+    axis: int = -1  #: axis of the vectors; stored as at least 0
     zero: np.ndarray | None = None  #: uint16 fp16 patterns, shape `vectors`, finite; None = no zero points
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class KMeansTensor(Shown):
         }
         if self.zero is not None:
             fields["zero"] = Field(self.zero, 16, True, "fp16 pattern: value = scale x (centroid - zero)")
-        fields["mask"] = Field(self.mask.view(np.uint8), 1, False, "1 = outlier, kept in fp16")
+        fields["mask"] = Field(self.mask.view(np.uint8), 1, False, "1 = outlier, stored in fp16")
         fields["outlier"] = Field(self.outlier, 16, True, "fp16 patterns, vector by vector, ascending positions")
         fields["codebook"] = Field(self.codebook.values, self.codebook.entry_bits, True, "centroids in index order")
         return fields
@@ -264,7 +264,7 @@ class KMeansTensor(Shown):
 def unpack(data: bytes | np.ndarray, like: KMeansTensor) -> KMeansTensor:
     """The tensor whose `pack` gave `data` and whose other parts are those of `like`.
 
-    Refuses a wrong number of bytes, spare bits that are set.
+    Rejects a wrong number of bytes, spare bits that are set.
     """
     moved = np.moveaxis(like.index, like.axis, -1).shape
     index = bits.unpack(data, like.bits, like.index.size).reshape(moved)

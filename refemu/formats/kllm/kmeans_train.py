@@ -58,7 +58,7 @@ class Histogram:
         self.total: int = 0  #: of all weights
 
     def add(self, values: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Take in samples; a refused call changes nothing.
+        """Add samples; a call that raises changes nothing.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ def require_samples(values: ArrayLike) -> np.ndarray:
 
 
 def require_weights(weights: ArrayLike | None, shape: tuple[int, ...]) -> np.ndarray:
-    """Real weights of `shape` as float64; the first negative or infinite one is refused with its index."""
+    """Real weights of `shape` as float64; rejects the first negative or infinite one with its index."""
     array = as_array(weights)
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise RefusedType(f"train: weights must be real numbers, got dtype {array.dtype}")

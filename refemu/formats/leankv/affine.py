@@ -112,7 +112,7 @@ class AffineTensor(Shown):
         return np.frombuffer(self.pack(), "<u2").astype(np.uint16).reshape(*self.shape[:-1], count)
 
     def metadata(self) -> np.ndarray:
-        """Metadata as a page keeps it beside the codes: scale and zero of group 0, of group 1, ...
+        """Metadata as stored in a page with the codes: scale and zero of group 0, of group 1, ...
 
         Returns
         -------
@@ -479,7 +479,7 @@ class Affine:
         size = features // max(self.groups, 1)
         if size < 1 or size * max(self.groups, 1) != features or size % per_word:
             raise Refused(
-                f"Affine: {features} features in {self.groups} groups are no groups of a multiple of "
+                f"Affine: {features} features in {self.groups} groups do not make groups of a multiple of "
                 f"{per_word}, the {self.bits}-bit codes of a word"
             )
 
@@ -492,7 +492,7 @@ def _later_where(stays: np.ufunc, x: np.ndarray) -> np.ndarray:
 
 
 def require_values(x: ArrayLike) -> np.ndarray:
-    """`x` as float32 with at least one axis, exact; refuses other dtypes, NaN and infinity (D-leankv-9)."""
+    """`x` as float32 with at least one axis, exact; rejects other dtypes, NaN and infinity (D-leankv-9)."""
     array = as_array(x)
     if array.dtype not in (np.float16, np.float32) and array.dtype.name != "bfloat16":
         raise RefusedType(f"Affine.encode: fp16, bf16 or fp32 is needed, got dtype {array.dtype}")
@@ -509,7 +509,7 @@ def require_values(x: ArrayLike) -> np.ndarray:
 
 
 def require_codes(codes: ArrayLike, width: int) -> np.ndarray:
-    """`codes` as unsigned integers of `width` bits; the first that does not fit is refused with its index."""
+    """`codes` as unsigned integers of `width` bits; rejects the first that does not fit with its index."""
     array = as_array(codes)
     if array.dtype.kind not in "iu" or 8 * array.dtype.itemsize < width:
         raise RefusedType(f"Affine.decode: integers of at least {width} bits are needed, got dtype {array.dtype}")

@@ -174,7 +174,7 @@ PAIRS: dict[str, HeteroKV] = {
 
 
 def find(config: "HeteroKV | str") -> HeteroKV:
-    """`config` itself, or the ready pair of that name in any case; refused with the nearest known one."""
+    """`config` itself, or the ready pair of that name in any case; rejects another with the nearest known one."""
     if isinstance(config, HeteroKV):
         return config
     if not isinstance(config, str):

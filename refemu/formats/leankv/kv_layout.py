@@ -33,7 +33,7 @@ def offsets(
 ) -> dict[str, int]:
     """First byte of every segment of a page of `tokens` tokens, and `end`, the byte after the last position.
 
-    Values take room for a multiple of `v_vec` tokens, keys never do; score and position are one block, whose second
+    Values take space for a multiple of `v_vec` tokens, keys never do; score and position are one block, whose second
     half is not aligned. `pair` has fp16 metadata.
     """
     small, large = align
@@ -79,7 +79,7 @@ class PageLayout:
     """Layout of a page: the place of every word of every token, for one head size and precision pair.
 
     A *record* is one token as `record_words` words: key codes, key metadata (scale, zero of each group), value codes,
-    value metadata, score and position, low word first. `slot_words[slot]` says where in an image its words stand.
+    value metadata, score and position, low word first. `slot_words[slot]` gives the positions of its words in an image.
     """
 
     head_size: int  #: F, features of a key and of a value
@@ -115,7 +115,7 @@ class PageLayout:
             )
 
     def _require_layout(self) -> None:
-        """Refuse codes that do not divide into words, vectors and groups of the layouts."""
+        """Reject codes that do not divide into words, vectors and groups of the layouts."""
         unit, config = self.k_vec * self.k_group, self.config
         sides = (
             ("key", config.k_bits, config.k_groups, unit, "Kvec * Kgroup", self.k_group, "Kgroup"),
@@ -124,9 +124,9 @@ class PageLayout:
         for side, bits, groups, unit, units, members, name in sides:
             packs, rest = divmod(self.head_size * bits, WORD)
             if rest:
-                raise Refused(f"{self._what}: {side} codes of {self.head_size * bits} bits are no whole 16-bit packs")
+                raise Refused(f"{self._what}: {side} codes must fill 16-bit packs, got {self.head_size * bits} bits")
             if packs % unit:
-                raise Refused(f"{self._what}: {packs} {side} packs are no multiple of {units} {unit}")
+                raise Refused(f"{self._what}: {side} packs must be a multiple of {units} = {unit}, got {packs}")
             if groups and members % groups:
                 raise Refused(f"{self._what}: {groups} {side} groups do not divide {name} {members}")
 
@@ -210,7 +210,7 @@ class PageLayout:
     def value_word(self, token: int, pack: int) -> int:
         """Word of a value pack inside its segment: layout [F/Vgroup, N/Vvec, Vgroup, Vvec] of [leankv §6.2].
 
-        Member j of a group owns features j * F / Vgroup onwards; Vvec tokens stand side by side.
+        Member j of a group owns features j * F / Vgroup onwards; Vvec tokens are adjacent.
 
         Parameters
         ----------

@@ -30,7 +30,7 @@ class UnifiedPage(PageLayout):
     """Pages of one layout: an image of a page is page_bytes / 2 words of 16 bits, uint16.
 
     A *record* is one token as `record_words` words: key codes, key metadata (scale, zero of each group), value codes,
-    value metadata, score and position, low word first. `slot_words[slot]` says where in an image its words stand.
+    value metadata, score and position, low word first. `slot_words[slot]` gives the positions of its words in an image.
 
     References
     ----------
@@ -111,7 +111,7 @@ class UnifiedPage(PageLayout):
         Raises
         ------
         Refused
-            A position is no 32 bits.
+            A position does not fit 32 bits.
         """
         shape = key[0].shape[:-1]
         places = require_range(position, -(1 << 31), 1 << 31, "UnifiedPage.record", "position").astype(np.int32)

@@ -113,9 +113,9 @@ class AbFloat(Element):
 
 
 def bias_above(man_bits: int, largest: int) -> int:
-    """The smallest bias whose smallest magnitude lies above `largest`, the largest normal value (D-olive-45).
+    """The smallest bias whose smallest magnitude is above `largest`, the largest normal value (D-olive-45).
 
-    man_bits: of the outlier format. Refuses negative arguments, and a `largest` that needs a bias above 15.
+    man_bits: of the outlier format. Rejects negative arguments, and a `largest` that needs a bias above 15.
     """
     if man_bits < 0 or largest < 0:
         raise Refused(f"bias_above: man_bits and largest must be at least 0, got {man_bits}, {largest}")
@@ -126,14 +126,14 @@ def bias_above(man_bits: int, largest: int) -> int:
 
 
 E2M1_BIAS0 = AbFloat(exp_bits=2, man_bits=1, bias=0)  #: 3 .. 24 [olive Tbl. 4]
-E2M1_BIAS2 = AbFloat(exp_bits=2, man_bits=1, bias=2)  #: 12 .. 96, beside int4 [olive §3.3]
-E2M1_BIAS3 = AbFloat(exp_bits=2, man_bits=1, bias=3)  #: 24 .. 192, beside flint4 [olive §3.3]
-E4M3_BIAS4 = AbFloat(exp_bits=4, man_bits=3, bias=4, limit=1 << 15)  #: 144 .. 2^15, beside int8 [olive §3.3, §4.5]
-E2M5_BIAS2 = AbFloat(exp_bits=2, man_bits=5, bias=2)  #: 132 .. 2016, beside int8 in the published code (D-olive-14)
+E2M1_BIAS2 = AbFloat(exp_bits=2, man_bits=1, bias=2)  #: 12 .. 96, with int4 [olive §3.3]
+E2M1_BIAS3 = AbFloat(exp_bits=2, man_bits=1, bias=3)  #: 24 .. 192, with flint4 [olive §3.3]
+E4M3_BIAS4 = AbFloat(exp_bits=4, man_bits=3, bias=4, limit=1 << 15)  #: 144 .. 2^15, with int8 [olive §3.3, §4.5]
+E2M5_BIAS2 = AbFloat(exp_bits=2, man_bits=5, bias=2)  #: 132 .. 2016, with int8 in the published code (D-olive-14)
 
-E0M3_BIAS0 = AbFloat(exp_bits=0, man_bits=3, bias=0)  #: 9 .. 15, beside int4 [olive Fig. 5]
-E1M2_BIAS1 = AbFloat(exp_bits=1, man_bits=2, bias=1)  #: 10 .. 28, beside int4 [olive Fig. 5]
-E3M0_BIAS2 = AbFloat(exp_bits=3, man_bits=0, bias=2)  #: 8 .. 512, beside int4 [olive Fig. 5]
-E0M3_BIAS1 = AbFloat(exp_bits=0, man_bits=3, bias=1)  #: 18 .. 30, beside flint4 [olive Fig. 5]
-E1M2_BIAS2 = AbFloat(exp_bits=1, man_bits=2, bias=2)  #: 20 .. 56, beside flint4 [olive Fig. 5]
-E3M0_BIAS4 = AbFloat(exp_bits=3, man_bits=0, bias=4)  #: 32 .. 2048, beside flint4 [olive Fig. 5]
+E0M3_BIAS0 = AbFloat(exp_bits=0, man_bits=3, bias=0)  #: 9 .. 15, with int4 [olive Fig. 5]
+E1M2_BIAS1 = AbFloat(exp_bits=1, man_bits=2, bias=1)  #: 10 .. 28, with int4 [olive Fig. 5]
+E3M0_BIAS2 = AbFloat(exp_bits=3, man_bits=0, bias=2)  #: 8 .. 512, with int4 [olive Fig. 5]
+E0M3_BIAS1 = AbFloat(exp_bits=0, man_bits=3, bias=1)  #: 18 .. 30, with flint4 [olive Fig. 5]
+E1M2_BIAS2 = AbFloat(exp_bits=1, man_bits=2, bias=2)  #: 20 .. 56, with flint4 [olive Fig. 5]
+E3M0_BIAS4 = AbFloat(exp_bits=3, man_bits=0, bias=4)  #: 32 .. 2048, with flint4 [olive Fig. 5]

@@ -75,7 +75,7 @@ class Flint(Element):
         return np.where((values < 0) & (code > 0), code | self.identifier, code)  # D-olive-17
 
     def value_of(self, codes: np.ndarray) -> np.ndarray:
-        """`decode` without its range check; refuses the identifier."""
+        """`decode` without its range check; rejects the identifier."""
         exponent, integer = self.split(self.refuse_identifier(codes))
         return integer << exponent
 

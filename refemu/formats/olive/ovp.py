@@ -87,7 +87,7 @@ class OvpTensor(Shown):
     def pairs(self) -> np.ndarray:
         """Pairs as the decoder's port sees them.
 
-        The paired axis stands last; flat pairs have shape (size / 2,). The left element is in the low half unless the
+        The paired axis is last; flat pairs have shape (size / 2,). The left element is in the low half unless the
         format says `left="high"` (D-olive-1).
 
         Returns
@@ -156,7 +156,7 @@ def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
 
 @parameters
 class Ovp:
-    """Pairs of codes: two normal values, or one outlier beside the identifier 10...0 (the victim, decoded as 0).
+    """Pairs of codes: two normal values, or one outlier next to the identifier 10...0 (the victim, decoded as 0).
 
     With N the largest normal value, M1 the smallest outlier magnitude, T = `threshold` or (N + M1) / 2: v is an outlier
     if |v| > T (`closed`: |v| >= T) and |v| <= `far`. A normal value beyond N saturates (D-olive-9).
@@ -303,7 +303,7 @@ class Ovp:
         axis : int
             Axis of the pairs.
         strict : bool
-            Refuse an illegal pair (an identifier beside a reserved code); otherwise it is (0, 0).
+            Whether an illegal pair (an identifier next to a reserved code) raises; else it is (0, 0).
 
         Returns
         -------
@@ -328,7 +328,7 @@ class Ovp:
         return from_pairs(np.where(illegal[..., None], 0, self._values(pairs)), array.shape, paired)
 
     def _values(self, pairs: np.ndarray) -> np.ndarray:
-        """[olive §4.2]: beside an identifier stands an outlier; everything else is a normal value."""
+        """[olive §4.2]: a code next to an identifier is an outlier; everything else is a normal value."""
         victim = pairs == self.normal.identifier
         normal = self.normal.value_of(np.where(victim, 0, pairs))
         if self.outlier is None:
@@ -336,7 +336,7 @@ class Ovp:
         return np.where(victim, 0, np.where(victim[..., ::-1], self.outlier.value_of(pairs), normal))
 
     def illegal(self, pairs: np.ndarray) -> np.ndarray:
-        """Whether codes are no pair: an identifier beside a reserved code, or any where no outliers exist.
+        """Whether codes are not a pair: an identifier next to a reserved code, or any identifier without outliers.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class Ovp:
         if self.outlier is None:
             return "in a format without outliers"
         partner = next((int(code) for code in pair if code != self.normal.identifier), self.normal.identifier)
-        return f"beside the reserved code {partner:0{self.width}b}"
+        return f"next to the reserved code {partner:0{self.width}b}"
 
     def join(self, pairs: np.ndarray) -> np.ndarray:
         """Join codes to words as the decoder's port sees them.
@@ -524,7 +524,7 @@ class Ovp:
         return text + f"{kind}, {names[stored]} {self.outlier.describe(int(codes[stored]))}, {victim} victim"
 
     def paired(self, shape: tuple[int, ...], axis: int) -> int | None:
-        """Resolve the axis that pairs lie along.
+        """Resolve the axis of the pairs.
 
         Parameters
         ----------
@@ -543,7 +543,7 @@ class Ovp:
         Refused
             `shape` has no such axis.
         RefusedType
-            `axis` is no int.
+            `axis` is not an int.
         """
         if not isinstance(axis, int | np.integer) or isinstance(axis, bool):
             raise RefusedType(f"Ovp: axis must be an int, got {axis!r}")
@@ -555,7 +555,7 @@ class Ovp:
 
 
 def require_scale(scale: ArrayLike, shape: tuple[int, ...], axis: int) -> np.ndarray:
-    """`scale` rounded to float32, a scalar or of `shape` without `axis`; refuses what is not positive and normal."""
+    """`scale` rounded to float32, a scalar or of `shape` without `axis`; must be positive and normal."""
     array = np.array(scale)
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise RefusedType(f"Ovp.encode: scale must be float32, got dtype {array.dtype}")
@@ -571,7 +571,7 @@ def require_scale(scale: ArrayLike, shape: tuple[int, ...], axis: int) -> np.nda
 
 
 def quotient(x: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
-    """fl32(fl32(x) / scale), float32 (D-olive-25); beyond float32 it is infinite. Refuses an x that is not finite."""
+    """fl32(fl32(x) / scale), float32 (D-olive-25); beyond float32 it is infinite. Rejects an x that is not finite."""
     with np.errstate(over="ignore", under="ignore"):
         narrow = require_finite(require_real(x, "Ovp.encode").astype(np.float32), "Ovp.encode")
         return narrow / (scale if scale.ndim == 0 else np.expand_dims(scale, axis))

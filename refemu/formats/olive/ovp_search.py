@@ -82,7 +82,7 @@ def search(
     x: finite, rounded to float32 first; a row is an index of the first axis, taken in C order, paired along the last
     axis. Candidates are low, low + step, ... below `high` percent of the base: fl32(3 sigma) for "sigma",
     fl32(|mean| + 3 sigma) for "mean_sigma" (D-olive-26); max|x| where sigma is 0 or the format has no outliers.
-    The error is summed in float64, left to right; the first least one is kept (D-olive-28).
+    The error is summed in float64, left to right; the first least error wins (D-olive-28).
     Raises ValueError for an empty or non-finite tensor, low >= high, step < 1, low <= 0, large values without a usable
     scale; TypeError for another dtype.
     """
@@ -182,7 +182,7 @@ def range_of(low: int, high: int, step: int) -> range:
 
 
 def _lines(x: ArrayLike, per: Per, fmt: Ovp) -> np.ndarray:
-    """x as (rows, lines, elements) float32: pairs lie inside a line."""
+    """x as (rows, lines, elements) float32: pairs are inside a line."""
     with np.errstate(over="ignore", under="ignore"):
         array = require_finite(exact(x, "search").astype(np.float32), "search")
     if array.size == 0 or array.ndim < (2 if per == "row" else 1):

@@ -72,7 +72,7 @@ def pair_statistics(x: ArrayLike, sigma: float = 3, axis: int = -1, center: bool
     """Pairs (2k, 2k + 1) along `axis` by how many of both exceed `sigma` standard deviations of the whole tensor.
 
     x, center: as for `tensor_statistics`; a value exactly there is normal, a last odd element is left out.
-    sigma: above 0. Refuses fewer than two elements along `axis` as well.
+    sigma: above 0. Rejects fewer than two elements along `axis` as well.
     """
     values, factor = _values(x, "pair_statistics"), _positive(sigma, "pair_statistics", "sigma")
     size, deviation = _sizes(values, center)
@@ -94,7 +94,7 @@ def threshold(x: ArrayLike, sigma: float = 3) -> float:
 
 
 def clip_outliers(x: ArrayLike, limit: float | None = None) -> np.ndarray:
-    """`x` with every outlier moved to fl32(limit), its sign kept [olive Fig. 3]. Returns float32, same shape.
+    """`x` with every outlier moved to fl32(limit) of its sign [olive Fig. 3]. Returns float32, same shape.
 
     x: as for `tensor_statistics`. limit: magnitude beyond which a value is an outlier, by default `threshold(x)`.
     """
@@ -143,7 +143,7 @@ def prune_normals(
 def outlier_rounding_error(maxima_in_sigma: Any, outlier: Element, normal: int) -> float:
     """Mean error, in sigma, of the largest values of tensors in the format `outlier` [olive §3.3, Fig. 5].
 
-    maxima_in_sigma: one per tensor, at least one. normal: the largest normal value N, where 3 sigma lie: a maximum m
+    maxima_in_sigma: one per tensor, at least one. normal: the largest normal value N, which is at 3 sigma: a maximum m
     is x = m * N / 3 in grid units, and its error |round(x) - x| * 3 / N, in float64.
     """
     maxima = exact(maxima_in_sigma, "outlier_rounding_error").astype(np.float64).reshape(-1)

@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 def to_pairs(array: np.ndarray, axis: int | None) -> np.ndarray:
     """Elements as pairs, left first: shape (..., n / 2, 2) with `axis` moved last; (size / 2, 2) for axis None.
 
-    An odd length along the axis gets one zero at its end (D-olive-24); flat pairs refuse an odd size.
+    An odd length along the axis gets one zero at its end (D-olive-24); flat pairs reject an odd size.
     """
     if axis is None:
         if array.size % 2:

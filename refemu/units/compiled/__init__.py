@@ -1,8 +1,8 @@
-"""Compiled forms made of the text of declared units, for those whose events compute by integers and `arith.scalar32`.
+"""Compiled forms from the text of declared units whose events compute with integers and `arith.scalar32`.
 
-numba compiles the methods of the readable form as they stand (`lifted`), in a loop over devices and events. The widths
-of the ports must bound every value to 64 bits, and every index to its vector (`bounds`). A configuration in which they
-do not runs the readable form.
+numba compiles the unchanged methods of the readable form (`lifted`), in a loop over devices and events. The widths of
+the ports must bound every value to 64 bits, and every index to its vector (`bounds`). Otherwise a configuration runs
+the readable form.
 """
 
 import functools
@@ -16,12 +16,12 @@ from refemu.units.derivation import Arrays, compiled_run
 
 
 def derived(unit: Any) -> Callable[..., Any]:
-    """The compiled `run` of a declared unit. Refused: a line of its events has no compiled form."""
+    """The compiled `run` of a declared unit; raises Refused if a line of its events has no compiled form."""
     _form(unit.unit_class(**next(iter(unit.configs.values()))))
 
     @compiled_run(unit)
     def run(device: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-        """One loop over devices and events."""
+        """Run one loop over devices and events."""
         prepared = _prepared_of(device)
         if prepared.refusal:
             raise GivenUp
@@ -40,7 +40,7 @@ def derived(unit: Any) -> Callable[..., Any]:
 
 
 def refusal(device: Any) -> str:
-    """Why a device has no compiled form: which value may leave 64 bits; "" if it has one."""
+    """Reason why a device has no compiled form: a value that may exceed 64 bits; "" if it has one."""
     return _prepared_of(device).refusal
 
 
@@ -49,7 +49,7 @@ class _Prepared(NamedTuple):
 
     refusal: str
     module: Any = None  #: with `loop`
-    arguments: tuple[Any, ...] = ()  #: the first ones: constants, lengths of lists, registers at reset
+    arguments: tuple[Any, ...] = ()  #: first arguments: constants, lengths of lists, registers at reset
 
 
 def _prepared_of(device: Any) -> _Prepared:
@@ -70,7 +70,7 @@ def _prepared(unit_class: Any, *values: Any) -> _Prepared:
     return _Prepared("", module, (form.constants_of(device), tuple(lengths.values()), form.initial_of(device)))
 
 
-_forms: dict[tuple[Any, ...], "Form"] = {}  #: by class, and which ports are vectors
+_forms: dict[tuple[Any, ...], "Form"] = {}  #: forms by class and vector ports
 
 
 def _form(device: Any) -> "Form":

@@ -1,7 +1,7 @@
-"""Bounds of every value in lifted functions, by the widths of the ports: numba has integers of 64 bits, Python has all.
+"""Bounds of every value in lifted functions, from the widths of the ports: numba integers have 64 bits only.
 
-Branches are joined, and those that a constant excludes are left out; loops run as often as the text says. A place by
-which a value is shifted counts from 0, since the readable form would raise below it.
+Branches are joined, except those that a constant excludes; loops run as often as in the text. Shift amounts are at
+least 0, since the readable form raises below it.
 """
 
 import ast
@@ -35,13 +35,13 @@ HIDDEN = ("_c", "_s", "_p")  #: arguments that only compiled code has
 
 
 def _merge(local: dict[str, Value], ways: Sequence[Mapping[str, Value]]) -> None:
-    """Names after one of several ways."""
+    """Names after one of several branches."""
     for name in set().union(*ways):
         local[name] = joined(way[name] for way in ways if name in way)
 
 
 class Bounds:
-    """Evaluates lifted functions over ranges. Refused: a value may leave 64 bits."""
+    """Evaluates lifted functions over ranges; raises Refused if a value may exceed 64 bits."""
 
     def __init__(
         self,
@@ -51,15 +51,15 @@ class Bounds:
         written: Mapping[str, int] | None = None,
     ) -> None:
         self.unit, self.functions = unit, functions
-        self.names = names  #: of constants and registers
+        self.names = names  #: bounds of constants and registers
         self.written = written or {}  #: lanes of the vector that a statement writes, by its name
         self.known: dict[tuple[str, tuple[Value, ...]], Value] = {}
-        self.function = ""  #: that is evaluated
-        self.taken: list[str] = []  #: its arguments
-        self.lengths: dict[str, int] = {}  #: of lists of events, by the name of their array; -1: not always the same
+        self.function = ""  #: function under evaluation
+        self.taken: list[str] = []  #: arguments of the function
+        self.lengths: dict[str, int] = {}  #: lengths of lists of events, by the name of their array; -1: variable
 
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
-        """What a function returns."""
+        """Bounds of the result of a function."""
         key = name, tuple(arguments)
         if key not in self.known:
             tree = self.functions[name]
@@ -77,7 +77,7 @@ class Bounds:
     # statements
 
     def _block(self, body: Sequence[ast.stmt], local: dict[str, Value], returned: list[Value]) -> bool:
-        """Run a block; whether what follows it can be reached."""
+        """Run a block; return whether the code after it can be reached."""
         return all(self._statement(statement, local, returned) for statement in body)
 
     def _statement(self, node: ast.stmt, local: dict[str, Value], returned: list[Value]) -> bool:
@@ -106,13 +106,13 @@ class Bounds:
                 return self._loop(node, local, returned)
             case ast.Raise():
                 return False
-            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[vector])):  # it is written
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[vector])):  # a vector is written
                 written, lanes = self.value(vector, local), self.written[name]
                 if (length(written), least(written)) != (lanes, lanes):
                     raise Refused(f"{self.unit}: {ast.unparse(vector)} must have {lanes} lanes, got {length(written)}")
                 if not all(isinstance(each, Range) for each in items(written)):
                     raise Refused(f"{self.unit}: {ast.unparse(vector)} must be integers, got a real number")
-            case ast.Expr(value=ast.Call(args=[])):  # it is kept
+            case ast.Expr(value=ast.Call(args=[])):  # a vector is retained
                 pass
             case ast.Expr(value=ast.Constant()) | ast.Pass():
                 pass
@@ -127,7 +127,7 @@ class Bounds:
         self.lengths[name] = length(vector) if same else -1
 
     def _loop(self, node: ast.For, local: dict[str, Value], returned: list[Value]) -> bool:
-        """Every run of the body; those that may be left out are joined with what was before."""
+        """Run the body for every turn; optional turns are joined with the names before."""
         values = self.value(node.iter, local)
         for place, item in enumerate(items(values)):
             before = dict(local)
@@ -165,7 +165,7 @@ class Bounds:
     # expressions
 
     def value(self, node: ast.expr, local: Mapping[str, Value]) -> Value:
-        """Bounds of an expression. Refused: it may leave 64 bits."""
+        """Bounds of an expression; raises Refused if it may exceed 64 bits."""
         try:
             value = self._expression(node, local)
         except OverflowError as error:
@@ -215,7 +215,7 @@ class Bounds:
         raise Refused(f"{self.unit}: {ast.unparse(node)} has no bounds")
 
     def _values(self, parts: Sequence[ast.expr], local: Mapping[str, Value]) -> list[Value]:
-        """Of arguments, or of what a tuple is made of."""
+        """Bounds of arguments, or of the elements of a tuple."""
         values: list[Value] = []
         for each in parts:
             if isinstance(each, ast.Starred):
@@ -259,7 +259,7 @@ class Bounds:
         return joined(values)
 
     def _compared(self, node: ast.Compare, local: Mapping[str, Value]) -> Range:
-        """1 or 0 where constants decide, else either."""
+        """1 or 0 if constants decide, else either."""
         values = [self.value(each, local) for each in (node.left, *node.comparators)]
         if any(isinstance(each, Real) for each in values):
             values = [real(each) for each in values]

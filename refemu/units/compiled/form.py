@@ -29,24 +29,24 @@ LENGTHS, INITIAL = "_l", "_i"  #: arguments of a loop: lengths of lists, registe
 
 
 class _Spread(ast.NodeTransformer):
-    """Replaces the arguments for state, constants and arrays by the names that each function needs."""
+    """Replaces the arguments for state, constants and arrays by the names that each function uses."""
 
     def __init__(
         self, arguments: Mapping[str, Sequence[str]], bodies: Mapping[str, Sequence[ast.stmt]], events: Iterable[str]
     ) -> None:
         self.arguments, self.bodies = arguments, bodies
-        self.packed: set[str] = set()  # events that take a tuple of all constants, since they would take too much
+        self.packed: set[str] = set()  # events that take a tuple of all constants, since there are too many
         self.needs = {name: _names(body) for name, body in bodies.items()}
-        self.called = set(events).difference(*self.needs.values())  # by the loop alone, which has the tuple
+        self.called = set(events).difference(*self.needs.values())  # called by the loop alone, which has the tuple
         while any(len(self._all(name)) > len(names) for name, names in self.needs.items()):
             self.needs = {name: self._all(name) for name in bodies}
 
     def _all(self, function: str) -> set[str]:
-        """Names in a function, and in those that it calls."""
+        """Names in a function and in the functions that it calls."""
         return self.needs[function].union(*(self.needs[name] for name in self.needs[function] if name in self.needs))
 
     def function(self, tree: ast.FunctionDef) -> ast.FunctionDef:
-        """A function, with arguments for all that it needs."""
+        """A function with arguments for all names that it uses."""
         whole = ast.FunctionDef(**{**vars(tree), "args": copy.deepcopy(tree.args), "body": self.bodies[tree.name]})
         args = [name for each in whole.args.args for name in self._of(tree.name, each.arg)]
         if len(args) > MOST and tree.name in self.called:
@@ -105,7 +105,7 @@ class Form:
             self._name_inputs()
         self.states = ["event", self.kind.number, *(port.name for port in self.ports.all)]
         if unknown := self.lifted.read.difference(self.states):
-            raise Refused(f"{device.name}: events read self.state.{min(unknown)}, which is no port or register")
+            raise Refused(f"{device.name}: events read self.state.{min(unknown)}, which is not a port or register")
         self.kept = [port for port in self.ports.all if port.lanes is None or port.name in self.lifted.read]
         self.held = [name for name in self.states if name in self.lifted.read]
 
@@ -121,7 +121,7 @@ class Form:
                 ).body
                 tree.args.vararg = None
 
-    @functools.cache  # noqa: B019  a form is never dropped
+    @functools.cache  # noqa: B019  forms live until the process ends
     def module(self, *shared: str) -> Any:
         """A module with the functions and `loop`: constants, lengths, registers at reset, arrays -> counters.
 
@@ -138,7 +138,7 @@ class Form:
         names |= {f"f_{each.__name__}": each for each in LISTS}
         names |= {NAMES[known]: each for known, each in COMPILED.items()} | self.lifted.names
         names |= {"np": np, GIVEN_UP: GivenUp}
-        exec(compile(source, module.__name__, "exec"), names)  # of modules that have been imported
+        exec(compile(source, module.__name__, "exec"), names)  # source from imported modules
         for tree in functions:
             inside = tree.name in self.events.values() and not tree.args.vararg and len(tree.args.args) <= MOST
             names[tree.name] = (helper if inside else inlined)(names[tree.name])
@@ -147,7 +147,7 @@ class Form:
         return module
 
     def constants_of(self, device: Any) -> tuple[Any, ...]:
-        """Constants of a device, as `loop` takes them; 0 for None, which the text asks for. Refused: one is none."""
+        """Constants of a device for `loop`; 0 for None, if the text asks for None. Raises Refused for other values."""
         return tuple(self._constant(device, path) for path in self.lifted.constants.values())
 
     def _constant(self, device: Any, path: Sequence[Any]) -> Any:
@@ -161,14 +161,14 @@ class Form:
         return known
 
     def initial_of(self, device: Any) -> tuple[Any, ...]:
-        """Registers and latched inputs of a device at reset, as `loop` takes them."""
+        """Registers and latched inputs of a device at reset, for `loop`."""
         values = (device.initial.get(port.name, 0) for port in self.kept)
         return tuple(
             np.array(value, np.int64) if port.lanes else value for port, value in zip(self.kept, values, strict=True)
         )
 
     def lengths_of(self, device: Any) -> dict[str, int]:
-        """Lists of events that have one length. Refused: a value may leave 64 bits."""
+        """Lists of events with one length; raises Refused if a value may exceed 64 bits."""
         limits = {port.name: _limits(port) for port in device.ports.all} | {self.kind.number: EVENTS}
         words = ranges.Range(0, (1 << 32) - 1)
         names = {f"s_{name}": limits.get(name, words) for name in self.held}
@@ -223,14 +223,14 @@ class Form:
         ]
 
     def _following(self, spread: _Spread) -> list[str]:
-        """Lines of the events that take no inputs."""
+        """Lines of the events without inputs."""
         if not self.goes_on:
             return []
         busy = spread.call(self.choices["busy"], [CONSTANTS, STATE])
         return [f"            while {busy}:", *self._event(" " * 16, [], "follows", -1, spread)]
 
     def _event(self, margin: str, inputs: Sequence[str], choice: str, default: int, spread: _Spread) -> list[str]:
-        """Lines of one event, of those that take these inputs."""
+        """Lines of one of the events with these inputs."""
         taken = [CONSTANTS, STATE, PLACE, *inputs]
         changed = "".join(
             f"s_{name}, " for name in ["event", *(port.name for port in self.registers if port.lanes is None)]

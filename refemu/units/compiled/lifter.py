@@ -1,7 +1,7 @@
 """Turns the methods of a declared unit into functions that numba compiles.
 
 `self.width` becomes an argument, `self.state.acc` a register, a string such as "saturate" a number, and `return {...}`
-a tuple of registers; vectors are written into their arrays. A line with no such form is refused by file and number.
+a tuple of registers; vectors are written into their arrays. A line without a compiled form raises with file and number.
 """
 
 import ast
@@ -58,20 +58,20 @@ EXPRESSIONS = (
     *(ast.Starred, ast.Subscript, ast.Tuple, ast.UnaryOp),
 )
 NUMBERS = (int, bool, float)
-FOLDS = {"sum": "0", "any": "False", "all": "True"}  #: builtins over a generator, and what they begin with
+FOLDS = {"sum": "0", "any": "False", "all": "True"}  #: builtins over a generator, with their initial value
 CONSTANTS, STATE = "_c", "_s"  #: arguments of every method
 PLACE = "_p"  #: argument of every event: arrays of vectors, and the row
-GIVEN_UP = "GivenUp"  #: raised where the text raises
-WRITE, KEEP = "write_", "keep_"  #: begin statements that write a vector into its row, and the row into the register
+GIVEN_UP = "GivenUp"  #: exception that replaces those of the text
+WRITE, KEEP = "write_", "keep_"  #: prefixes of statements that write a vector to its row, and the row to the register
 
 
 def number(word: str) -> int:
-    """The number that stands for a word in compiled code."""
+    """The number that represents a string in compiled code."""
     return zlib.crc32(word.encode())
 
 
 def constant(value: Any) -> Any:
-    """A constant as compiled code takes it: a number, a short tuple of integers or an array. None: neither."""
+    """A constant for compiled code: a number, a short tuple of integers or an array; None if it is none of these."""
     value = value.value if isinstance(value, Enum) else value
     if isinstance(value, str):
         return number(value)
@@ -86,16 +86,16 @@ def constant(value: Any) -> Any:
     return None
 
 
-ABSENT = "is None"  #: last of the path of a constant: whether what the others lead to is None
+ABSENT = "is None"  #: last element of the path of a constant that says whether the value before it is None
 
 
 def unique(function: FunctionType, name: str) -> str:
-    """A name in the module of a function, as no other module's."""
+    """A unique name for a name in the module of a function."""
     return f"{function.__module__}.{name}".replace(".", "_")
 
 
 def attribute(device: object, path: Sequence[Any]) -> Any:
-    """What a path of attributes leads to; at its end, whether that is None, or of a type."""
+    """The value at a path of attributes, or whether it is None, or of a type."""
     for name in path:
         if name == ABSENT:
             return device is None
@@ -107,18 +107,18 @@ def attribute(device: object, path: Sequence[Any]) -> Any:
 
 @dataclass
 class Lifted:
-    """Functions of the events of one class, by the name under which they call each other."""
+    """Functions of the events of one class, by the names of their calls."""
 
-    device: Any  #: an example: which attributes are constants, methods, sub-units
+    device: Any  #: example device, which shows what attributes are
     registers: Sequence[Port]  #: outputs and registers
     functions: dict[str, ast.FunctionDef] = field(default_factory=dict)
-    names: dict[str, Any] = field(default_factory=dict)  #: that the functions reach in their modules
+    names: dict[str, Any] = field(default_factory=dict)  #: names that the functions use in their modules
     constants: dict[str, tuple[Any, ...]] = field(default_factory=dict)  #: name -> path from the device
-    keys: dict[str, list[str]] = field(default_factory=dict)  #: of the dicts that functions return
-    read: set[str] = field(default_factory=set)  #: registers and latched inputs that events read, or leave as they are
+    keys: dict[str, list[str]] = field(default_factory=dict)  #: keys of the dicts that functions return
+    read: set[str] = field(default_factory=set)  #: registers and latched inputs that events read, or do not change
 
     def method(self, name: str, path: tuple[str, ...] = (), event: str = "") -> str:
-        """Lift a method of the device, or of the sub-unit at a path; its name. event: whose changes it returns."""
+        """Lift a method of the device, or of the sub-unit at a path; return its name. event: that of its changes."""
         function = inspect.getattr_static(type(attribute(self.device, path)), name)
         function = function.fget if isinstance(function, property) else function
         if not isinstance(function, FunctionType):
@@ -126,11 +126,11 @@ class Lifted:
         return self._lift("_".join([*path, name]), function, path, event)
 
     def function(self, function: FunctionType) -> str:
-        """Lift a function of a module; its name."""
+        """Lift a function of a module; return its name."""
         return self._lift(unique(function, function.__name__), function, None, "")
 
     def changes(self, name: str, function: FunctionType, path: tuple[str, ...] | None) -> list[str]:
-        """Lift a function that returns a dict, so that it returns the values; the keys."""
+        """Lift a function that returns a dict so that it returns the values; return the keys."""
         if name not in self.keys:
             self.keys[name] = []
             self._lift(name, function, path, "", self.keys[name])
@@ -158,7 +158,7 @@ class Lifted:
 
 
 class _Text(ast.NodeTransformer):
-    """One function on its way to compiled code."""
+    """Rewrites one function."""
 
     def __init__(
         self,
@@ -173,15 +173,15 @@ class _Text(ast.NodeTransformer):
         arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs]
         self.stored, self.locals = stored, {*stored, *(each.arg for each in arguments)}
         self.event, self.changes = "", dict[str, dict[str, ast.expr]]()
-        self.kept: set[str] = set()  # texts of values of changes, which are rewritten already
-        self.keys: list[str] | None = None  # of the dict that the function returns, where its values are returned
-        self.states = {"self.state"}  # texts that are the State
+        self.kept: set[str] = set()  # texts of values of changes, already rewritten
+        self.keys: list[str] | None = None  # keys of the dict that the function returns, if it returns their values
+        self.states = {"self.state"}  # texts that denote the State
         self.records: dict[str, tuple[Any, list[str]]] = {}  # lists of tuples: their type, and a list for each part
-        self.before: list[ast.stmt] = []  # what a statement needs first
+        self.before: list[ast.stmt] = []  # statements needed before the present one
         self.count = 0
 
     def refuse(self, node: ast.AST, what: str) -> NoReturn:
-        """Name the line that has no compiled form."""
+        """Raise with the line that has no compiled form."""
         file, first = self.place
         line = first + getattr(node, "lineno", 1)
         raise Refused(
@@ -206,7 +206,7 @@ class _Text(ast.NodeTransformer):
         ast.fix_missing_locations(tree)
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """Statements of a block, each behind what it needs first."""
+        """Statements of a block, each after the statements that it needs."""
         out: list[ast.stmt] = []
         for statement in body:
             new = self.visit(statement)
@@ -215,7 +215,7 @@ class _Text(ast.NodeTransformer):
         return out
 
     def fresh(self, stem: str) -> str:
-        """A name that the text does not have."""
+        """A name that is not in the text."""
         self.count += 1
         return f"_{stem}_{self.count}"
 
@@ -236,7 +236,7 @@ class _Text(ast.NodeTransformer):
         return super().generic_visit(node)
 
     def visit_For(self, node: ast.For) -> Any:
-        """zip, enumerate and lists of tuples by places, which is faster."""
+        """Rewrite zip, enumerate and lists of tuples with indices, which is faster."""
         match node.iter, node.target:
             case ast.Name(id=name), _ if name in self.records:
                 place = self.fresh("place")
@@ -265,7 +265,7 @@ class _Text(ast.NodeTransformer):
         return self.block([*first, ast.For(ast.Name(place, ast.Store()), places, [*taken, *node.body], [])])
 
     def visit_Raise(self, node: ast.Raise) -> Any:
-        """The readable form runs again, for what it says."""
+        """Give up: the readable form runs again, for its message."""
         return ast.Raise(ast.Name(GIVEN_UP, ast.Load()))
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
@@ -297,14 +297,14 @@ class _Text(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _tuples(self, node: ast.ListComp) -> Any:
-        """The type of the tuples of integers that a list is made of by one call for each; None: another list."""
+        """The type of the tuples of integers in a list of one call for each element; None for other lists."""
         if not isinstance(node.elt, ast.Call):
             return None
         kind = _returned(self._function(node.elt))
         return kind if _parts(kind) and all(each in NUMBERS for each in _parts(kind).values()) else None
 
     def _listed_tuples(self, name: str, node: ast.ListComp, kind: Any) -> list[ast.stmt]:
-        """A list of tuples as a list for each of their parts."""
+        """Rewrite a list of tuples as a list for each part."""
         record = self.fresh("record")
         self.records[name] = kind, [f"{name}__{part}" for part in _parts(kind)]
         needs, element = self._inside(node.elt)
@@ -314,7 +314,7 @@ class _Text(ast.NodeTransformer):
         return self._lists(node, self.records[name][1], needs, values, kinds)
 
     def _of_tuples(self, name: str, place: ast.expr) -> ast.expr:
-        """One of a list of tuples."""
+        """Rewrite an element of a list of tuples."""
         kind, lists = self.records[name]
         parts: list[ast.expr] = [ast.Subscript(ast.Name(each, ast.Load()), place, ast.Load()) for each in lists]
         if not hasattr(kind, "_fields"):
@@ -322,14 +322,14 @@ class _Text(ast.NodeTransformer):
         return ast.Call(ast.Name(self._class(kind), ast.Load()), parts, [])
 
     def _unpacked(self, target: ast.Tuple, row: ast.Subscript) -> list[ast.stmt]:
-        """Values of a row of a table, which numba does not unpack."""
+        """Unpack a row of a table, which numba cannot do."""
         name = self.fresh("row")
         places = enumerate(target.elts)
         parts = [ast.parse(f"{ast.unparse(part)} = {name}[{place}]").body[0] for place, part in places]
         return [ast.Assign([ast.Name(name, ast.Store())], self.visit(row)), *parts]
 
     def _keep(self, name: str, values: ast.Dict) -> list[ast.stmt]:
-        """A dict of changes that a local name has: a local name for each of them."""
+        """Rewrite a dict of changes in a local name: a local name for each change."""
         out: list[ast.stmt] = []
         self.changes[name] = {}
         for key, value in self._pairs(values).items():
@@ -359,7 +359,7 @@ class _Text(ast.NodeTransformer):
         return pairs
 
     def _answer(self, node: ast.Call) -> dict[str, ast.expr]:
-        """Changes that another function returns: it is lifted to return the values of its dict."""
+        """Changes that another function returns; lift it to return the values of its dict."""
         root, *names = self._path(node.func)
         of_self = root == "self" and self.path is not None
         function: Any = self._function(node)
@@ -409,7 +409,7 @@ class _Text(ast.NodeTransformer):
             else:
                 vector = f"_new_{port.name}" if port.name in pairs else self.register(port.name)
                 out += ast.parse(f"{WRITE}{port.name}({vector})").body
-        # behind all of them: a value may be another register itself
+        # after all of them: a value may be another register
         out += [each for port in self.lifted.registers if port.lanes for each in ast.parse(f"{KEEP}{port.name}()").body]
         scalars += [f"f_shown(_new_{name})" if name in pairs else "0" for name in type(self.lifted.device).counters]
         return [*out, *ast.parse(f"return {', '.join(scalars)},").body]
@@ -454,7 +454,7 @@ class _Text(ast.NodeTransformer):
         return ast.copy_location(ast.Name(name, ast.Load()), node)
 
     def _reached(self, node: ast.AST, owner: object, names: Sequence[str]) -> Any:
-        """What a path of attributes leads to. Refused: nothing."""
+        """The value at a path of attributes; raises Refused if there is none."""
         try:
             return attribute(owner, names)
         except AttributeError:
@@ -478,7 +478,7 @@ class _Text(ast.NodeTransformer):
         value = node.value
         while isinstance(value, ast.Attribute):
             value = value.value
-        if not isinstance(value, ast.Name) or value.id in self.locals - {"self"}:  # of a named tuple
+        if not isinstance(value, ast.Name) or value.id in self.locals - {"self"}:  # field of a named tuple
             node.value = self.visit(node.value)
             return node
         root, *names = self._path(node)
@@ -493,7 +493,7 @@ class _Text(ast.NodeTransformer):
             self.refuse(node, "the whole State")
         path = (*(self.path or ()), *names)
         owner = self._reached(node, self.lifted.device, path[:-1])
-        is_unit = isinstance(owner, Stepped)  # what it has may depend on its State
+        is_unit = isinstance(owner, Stepped)  # its attributes may depend on its State
         if is_unit and isinstance(inspect.getattr_static(type(owner), path[-1], None), property):
             method = self.lifted.method(path[-1], path[:-1])
             return ast.Call(ast.Name(method, ast.Load()), self._context(), [])
@@ -512,7 +512,7 @@ class _Text(ast.NodeTransformer):
         return [ast.Name(CONSTANTS, ast.Load()), ast.Name(STATE, ast.Load())]
 
     def _own_method(self, function: ast.expr) -> str:
-        """Name of a method of `self` that is called; else ""."""
+        """Name of the called method of `self`; else ""."""
         match function:
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if self.path is not None:
                 return name
@@ -528,7 +528,7 @@ class _Text(ast.NodeTransformer):
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def _chosen(self, values: ast.Dict, key: ast.expr) -> ast.expr:
-        """A value of a dict of all that a key may be."""
+        """Rewrite a lookup in a dict of all possible keys."""
         *others, (_, last) = zip(values.keys, values.values, strict=True)
         for known, value in reversed(others):
             assert known is not None
@@ -567,7 +567,7 @@ class _Text(ast.NodeTransformer):
         return self._parameter((*self.path, *names, kind))
 
     def _compiled(self, node: ast.expr) -> Any:
-        """A function that compiled code has a form of; None: another."""
+        """A function with a compiled form; None for others."""
         if not isinstance(node, ast.Name | ast.Attribute) or self._path(node)[0] in self.locals:
             return None
         root, *names = self._path(node)
@@ -578,7 +578,7 @@ class _Text(ast.NodeTransformer):
         return called if isinstance(called, Hashable) and called in NAMES else None
 
     def _in_order(self, node: ast.Call, function: FunctionType) -> ast.Call:
-        """A call with all arguments by position, those with defaults too."""
+        """A call with all arguments by position, defaults included."""
         taken = list(inspect.signature(function).parameters.values())[len(node.args) :]
         if any(isinstance(each, ast.Starred) for each in node.args):
             taken = []
@@ -621,7 +621,7 @@ class _Text(ast.NodeTransformer):
                 return self._fold(name, node.args[0])
             vector = self._listed(node.args[0])
             return vector if name == "tuple" else _call(name, vector)
-        if name == "tuple":  # no text sets an element of a list
+        if name == "tuple":  # a list serves: no text sets its elements
             return self.visit(node.args[0])
         node.keywords = [each for each in node.keywords if each.arg != "strict"]
         if name in ("all", "any"):
@@ -631,7 +631,7 @@ class _Text(ast.NodeTransformer):
         return super().generic_visit(node)  # type: ignore[return-value]
 
     def _fold(self, name: str, generator: ast.GeneratorExp) -> ast.expr:
-        """sum, any or all of a generator as a loop before the statement."""
+        """Rewrite sum, any or all of a generator as a loop before the statement."""
         total, loop = self.fresh(name), self._only_loop(generator)
         needs, element = self._inside(generator.elt)
         step: ast.stmt = {
@@ -647,7 +647,7 @@ class _Text(ast.NodeTransformer):
         return ast.Name(total, ast.Load())
 
     def _inside(self, node: ast.expr) -> tuple[list[ast.stmt], ast.expr]:
-        """An expression in the body of a loop, and what it needs there first."""
+        """An expression in the body of a loop, and the statements that it needs there."""
         outer, self.before = self.before, []
         expression = self.visit(node)
         needs, self.before = self.before, outer
@@ -661,7 +661,7 @@ class _Text(ast.NodeTransformer):
         return loop
 
     def _looped(self, loop: ast.comprehension, body: list[ast.stmt]) -> list[ast.stmt]:
-        """A loop whose body is rewritten already."""
+        """A loop with an already rewritten body."""
         before, self.before = self.before, []
         (*first, rewritten) = self.block([ast.For(loop.target, loop.iter, [], [])])
         assert isinstance(rewritten, ast.For)
@@ -670,7 +670,7 @@ class _Text(ast.NodeTransformer):
         return [*first, rewritten]
 
     def _listed(self, node: ast.GeneratorExp | ast.ListComp) -> ast.expr:
-        """A list as an array that a loop before the statement fills; of tuples as the list that it is."""
+        """Rewrite a list as an array that a loop before the statement fills; a list of tuples stays a list."""
         loop = self._only_loop(node)
         match node.elt, loop:
             case ast.Attribute(ast.Name(part), field), ast.comprehension(ast.Name(each), ast.Name(name), []):
@@ -696,7 +696,7 @@ class _Text(ast.NodeTransformer):
         values: list[ast.expr],
         kinds: Sequence[Any],
     ) -> list[ast.stmt]:
-        """A loop that fills lists, and what it needs first. needs, values: in its body."""
+        """A loop that fills lists, and the statements that it needs. needs, values: those in its body."""
         (loop,) = node.generators
         place = self.fresh("place")
         body = [
@@ -712,7 +712,7 @@ class _Text(ast.NodeTransformer):
         return [*looped[:-1], *ast.parse("\n".join([*begin, f"{place} = 0"])).body, looped[-1]]
 
     def _kind(self, node: ast.expr) -> Any:
-        """The type of an element of a list, as its function says; int where no function is called."""
+        """The type of an element of a list, from the annotation of its function; int without a call."""
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr in ("bit_length", "count"):
                 return int
@@ -722,7 +722,7 @@ class _Text(ast.NodeTransformer):
         return tuple if isinstance(node, ast.Tuple) else int
 
     def _function(self, node: ast.Call) -> Any:
-        """The function or method that is called; None: not known."""
+        """The called function or method; None if unknown."""
         root, *names = self._path(node.func)
         if root == "self" and self.path is not None:
             return getattr(type(attribute(self.lifted.device, (*self.path, *names[:-1]))), names[-1])
@@ -790,19 +790,19 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _returned(function: Any) -> Any:
-    """What a function says that it returns."""
+    """The annotated result of a function."""
     return getattr(function, "__annotations__", {}).get("return", RETURNED.get(function))
 
 
 def _parts(kind: Any) -> dict[str, Any]:
-    """Types of the parts of a tuple, by name or place; none of another type."""
+    """Types of the parts of a tuple, by name or place; empty for other types."""
     if typing.get_origin(kind) is tuple:
         return {f"{place}": part for place, part in enumerate(typing.get_args(kind))}
     return dict(kind.__annotations__) if isinstance(kind, type) and hasattr(kind, "_fields") else {}
 
 
 class _Put(ast.NodeTransformer):
-    """Puts an expression in the place of `_`."""
+    """Replaces `_` by an expression."""
 
     def __init__(self, expression: ast.expr) -> None:
         self.expression = expression

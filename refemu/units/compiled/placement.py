@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from refemu.units.compiled.lifter import KEEP, WRITE
 
-REALS = "x_"  #: begins the name of an array of real numbers
+REALS = "x_"  #: prefix of the name of an array of real numbers
 
 
 def shared(event: str, list_of: ast.Assign) -> str:

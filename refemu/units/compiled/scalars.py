@@ -12,7 +12,7 @@ from refemu.arith.kernels import scalars
 
 
 class GivenUp(Exception):
-    """A configuration whose values may leave 64 bits, or inputs that the events refuse: the readable form runs."""
+    """Values may exceed 64 bits, or events reject the inputs: the readable form runs."""
 
 
 @inlined
@@ -24,7 +24,7 @@ def shown(value):  # type: ignore[no-untyped-def]
 @inlined
 def whole(value):  # type: ignore[no-untyped-def]
     """`int`."""
-    if not -(1 << 62) < value < 1 << 62:  # also NaN; the bounds of an integer are known
+    if not -(1 << 62) < value < 1 << 62:  # also for NaN; integers have known bounds
         raise GivenUp
     return np.int64(value)
 
@@ -141,12 +141,21 @@ def frexp(x):  # type: ignore[no-untyped-def]
 
 @inlined
 def ldexp(x, exponent):  # type: ignore[no-untyped-def]
-    """`math.ldexp`, beyond the range infinity."""
+    """`math.ldexp`, infinity beyond the range."""
     return math.ldexp(x, int(exponent))
 
 
-LISTS = (all_of, any_of, bit_length, count, empty, empty_reals, shown, whole)  #: what lifted texts call, as `f_whole`
-#: by the function of Python
+LISTS = (
+    all_of,
+    any_of,
+    bit_length,
+    count,
+    empty,
+    empty_reals,
+    shown,
+    whole,
+)  #: functions that lifted texts call, as `f_whole`
+#: compiled functions by the function of Python
 COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
     divmod: divided,
     scalar32.div32: div32,
@@ -163,5 +172,5 @@ COMPILED: dict[Callable[..., Any], Callable[..., Any]] = {
     math.ldexp: ldexp,
 }
 NAMES = {function: f"f_{function.__name__}" for function in COMPILED}  #: in lifted texts
-#: what those of `math` return
+#: types of the results of functions of `math`
 RETURNED: dict[Callable[..., Any], type] = {math.copysign: float, math.isinf: bool, math.isnan: bool, math.ldexp: float}

@@ -1,1 +1,1 @@
-"""Kernels that twins of several papers share."""
+"""Kernels that compiled units of several papers share."""

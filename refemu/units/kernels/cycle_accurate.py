@@ -1,4 +1,4 @@
-"""Plan of the rows of the clocked form of a unit: the operation of each, and the event of it that is executed."""
+"""Plan of the rows of a cycle-accurate unit: the operation of each, and the event that it executes."""
 
 from dataclasses import dataclass
 
@@ -9,22 +9,22 @@ from refemu.arith.jit import kernel
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Operations of all devices, numbered in order from 1; 0 stands for the registers at reset."""
+    """Operations of all devices, numbered in order from 1; 0 is the reset state."""
 
     length: int  #: events of an operation
-    operation: np.ndarray  #: int64 (devices, rows): the one under way, or the last one
-    before: np.ndarray  #: the one before that, of the same device
+    operation: np.ndarray  #: int64 (devices, rows): operation under way, or the last one
+    before: np.ndarray  #: previous operation of the same device
     phase: np.ndarray  #: number of the last event in its operation
     active: np.ndarray  #: bool: an event is executed
 
     @property
     def busy(self) -> np.ndarray:
-        """Events of the operation are left."""
+        """Whether events of the operation remain."""
         return np.asarray((self.operation > 0) & (self.phase < self.length - 1))
 
     @property
     def valid(self) -> np.ndarray:
-        """The row closes an operation."""
+        """Whether the row closes an operation."""
         return self.rows(self.length - 1)
 
     def rows(self, phase: int) -> np.ndarray:
@@ -36,17 +36,17 @@ class Plan:
         return operand[self.rows(0)]
 
     def shown(self, values: np.ndarray, phase: int, reset: int = 0) -> np.ndarray:
-        """By row, a register that event `phase` writes. values: of all operations."""
+        """By row, a register that event `phase` writes. values: those of all operations."""
         table = np.concatenate([np.full_like(values, reset, shape=(1, *values.shape[1:])), values])
         return np.asarray(table[np.where(self.phase >= phase, self.operation, self.before)])
 
     def traced(self, values: np.ndarray, reset: int = 0) -> np.ndarray:
-        """By row, a register that several events write. values: of all operations, by event (operations, events)."""
+        """By row, a register that several events write. values: those of all operations, (operations, events)."""
         table = np.concatenate([np.full_like(values, reset, shape=(1, *values.shape[1:])), values])
         return np.asarray(table[self.operation, self.phase])
 
     def counted(self, values: np.ndarray) -> int:
-        """Sum over the events that are executed. values: what each adds, (operations, events)."""
+        """Sum over the executed events. values: increments, (operations, events)."""
         return int(_summed(np.ascontiguousarray(values, np.int64), self.operation, self.phase, self.active))
 
 

@@ -7,7 +7,7 @@ from refemu.arith.jit import kernel
 
 @kernel
 def unpack(words, lsb, bits, signed, values):
-    """Write every field of every row, signed ones extended; a field of 64 bits keeps its pattern.
+    """Write every field of every row, signed ones extended; a field of 64 bits is a pattern.
 
     words: uint32 (rows, words). lsb, bits, signed: int64 (fields,). values: int64 (rows, fields), which is filled.
     """
@@ -29,7 +29,7 @@ def unpack(words, lsb, bits, signed, values):
 
 @kernel
 def pack(values, lsb, bits, words):
-    """Put the low bits of every value into its field; bits that belong to no field stay as they are.
+    """Put the low bits of every value into its field; bits outside of fields are unchanged.
 
     values: int64 (rows, fields). lsb, bits: int64 (fields,). words: uint32 (rows, words), 0 in all fields.
     """

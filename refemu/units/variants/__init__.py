@@ -1,1 +1,1 @@
-"""Other answers to decisions that units of several papers take."""
+"""Variants of decisions that units of several papers take."""

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of the clocked form of a unit."""
+"""Variants of the decisions of a cycle-accurate unit."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class Restarted(CycleAccurate):
 
 
 class Lasting(CycleAccurate):
-    """`valid` stays until the next operation begins."""
+    """`valid` stays 1 until the next operation begins."""
 
     def idle(self) -> Changes:
         return {"valid": self.state.valid}
@@ -32,7 +32,7 @@ class Closed:
     """Outputs of a device that shows results of closed operations only."""
 
     def __init__(self, unit_class: type[CycleAccurate], gated: bool) -> None:
-        """gated: outputs are 0 where nothing closes; else those of the last operation that closed."""
+        """gated: outputs are 0 unless an operation closes; else those of the last closed operation."""
         self.unit_class: type[CycleAccurate] = unit_class
         self.gated: bool = gated
 
@@ -53,9 +53,9 @@ class Closed:
 
 
 def inner(unit: AnyUnit, known: Sequence[Variant]) -> tuple[Variant, ...]:
-    """The alternatives of the whole operation that are other parameters than ready ones or classes of the inner unit.
+    """The variants of the whole operation that change parameters (other than ready ones) or classes of the inner unit.
 
-    unit: the clocked form, with the parameters of the inner unit. known: of the inner unit.
+    unit: the cycle-accurate form, with the parameters of the inner unit. known: variants of the inner unit.
     """
     configs = unit.configs.values()
     parameters = [each for each in known if any(each.apply(config) != config for config in configs)]
@@ -68,7 +68,7 @@ def inner(unit: AnyUnit, known: Sequence[Variant]) -> tuple[Variant, ...]:
 
 
 def _with(unit_class: type[Any], part: type[Any]) -> type[Any]:
-    """`unit_class` whose inner unit has the methods of `part` too, beside those that another such class gave it."""
+    """`unit_class` whose inner unit also has the methods of `part`, in addition to those of another such class."""
     names = tuple(inspect.signature(unit_class).parameters)
 
     def init(self: Any, *args: Any, **named: Any) -> None:
@@ -81,7 +81,7 @@ def _with(unit_class: type[Any], part: type[Any]) -> type[Any]:
 
 
 def variants(unit: AnyUnit) -> tuple[Variant, ...]:
-    """Those of every clocked form."""
+    """Variants of every cycle-accurate form."""
     unit_class: type[Any] = unit.unit_class
 
     def variant(mixed: type[Any]) -> type[Any]:
@@ -92,6 +92,6 @@ def variants(unit: AnyUnit) -> tuple[Variant, ...]:
         Variant(
             "D-arith-20", "outputs stay those of the last closed operation", answer=Closed(unit_class, gated=False)
         ),
-        Variant("D-arith-20", "outputs are 0 but where an operation closes", answer=Closed(unit_class, gated=True)),
-        Variant("D-arith-21", "valid stays until the next operation begins", unit_class=variant(Lasting)),
+        Variant("D-arith-20", "outputs are 0 unless an operation closes", answer=Closed(unit_class, gated=True)),
+        Variant("D-arith-21", "valid stays 1 until the next operation begins", unit_class=variant(Lasting)),
     )

@@ -111,6 +111,6 @@ def test_gains_are_the_published_ones() -> None:
         (lambda: rotary.rotary_of([1], (Decimal(7),)), r"a frequency must be in \[0, 6\), got 7 at index 0"),
     ],
 )
-def test_refusals(make: Any, message: str) -> None:
+def test_rope_scaling_rejects_invalid_inputs(make: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         make()

@@ -46,7 +46,7 @@ def test_tanh_of_edges_and_of_many_values() -> None:
     assert same(scores.tanh32(many[::500]), np.array([exp.tanh32(float(v)) for v in many[::500]], np.float32))
 
 
-def test_a_soft_cap_is_a_quotient_a_tanh_and_a_product() -> None:
+def test_soft_cap_is_quotient_tanh_and_product() -> None:
     """D-arith-27, three roundings."""
     x = np.array([0, 1, -20, 100, np.inf, np.nan], np.float32)
     wanted = [float(np.float32(3) * np.float32(exp.tanh32(float(np.float32(value) / np.float32(3))))) for value in x]
@@ -63,7 +63,7 @@ def test_slopes_are_the_nearest_float32(heads: int) -> None:
 
 @pytest.mark.parametrize(("rule", "start"), list(product(RULES, [0, 3])))
 def test_attention_under_a_rule(rule: ScoreRule, start: int) -> None:
-    """D-arith-28, D-arith-29: slopes act behind the cap; a window holds the query's own key."""
+    """D-arith-28, D-arith-29: slopes act after the cap; a window includes the query's own key."""
     random = np.random.default_rng(7)
     q, k, v = (random.normal(0, 1.5, shape).astype(np.float16).astype(np.float32) for shape in SHAPES)
     scale = np.float32(0.35)
@@ -114,11 +114,11 @@ def test_what_is_hidden() -> None:
 
 
 @pytest.mark.parametrize("change", [{"window": -1}, {"cap": -1.0}, {"cap": np.inf}, {"cap": np.nan}])
-def test_refusals(change: dict[str, float]) -> None:
+def test_scores_rejects_invalid_inputs(change: dict[str, float]) -> None:
     with pytest.raises(Refused, match="window and cap must not be below 0"):
         ScoreRule(**change)  # type: ignore[arg-type]
 
 
-def test_slopes_for_other_heads_are_refused() -> None:
+def test_slopes_of_wrong_length_are_rejected() -> None:
     with pytest.raises(Refused, match="slopes for 3 heads are needed, got 2"):
         ScoreRule(slopes=(0.5, 0.25)).fields(3)

@@ -69,7 +69,7 @@ def test_large_groups_and_no_groups(module):
     ("fp16", [(-300, 295), (350, -340), (-24, -1), (400, 400), (-400, -400), (10, 3)]),
     ("fp32", [(-300, 200), (350, -250), (-149, -1), (400, 400), (-400, -400), (100, 26)])])  # fmt: skip
 def test_powers_of_two_meet_before_they_round(module, partial, exponents):
-    """2**a_exp alone may lie far outside of float32, above and below; results overflow, underflow, or tie."""
+    """2**a_exp alone may be far outside of float32, above and below; results overflow, underflow, or tie."""
     a, b = np.array([[3, 2]]), np.array([[1], [0]])
     for first, second in exponents:
         options = {"group": 2, "partial": partial, "product": "fp32", "acc": "fp32"}
@@ -127,7 +127,7 @@ def test_later_keys_do_not_reach_earlier_queries():
 
 
 @pytest.mark.parametrize("module", [dot, dot_compiled])
-def test_attention_without_a_finite_logit_is_refused(module):
+def test_attention_without_finite_logit_is_rejected(module):
     q, k = np.full((1, 1, 2), np.inf, np.float32), np.full((1, 1, 2), -1, np.float32)
     with pytest.raises(Refused, match="softmax32: a row without a finite value"):
         module.attention(q, k, k, scale=np.float32(1), start=0)

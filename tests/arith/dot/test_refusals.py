@@ -1,4 +1,4 @@
-"""What sums of products refuse, readable and compiled."""
+"""Invalid arguments of sums of products, readable and compiled."""
 
 import numpy as np
 import pytest
@@ -123,7 +123,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("module", [dot, dot_compiled])
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_refuses(module, call, error, message):
+def test_dot_rejects_invalid_inputs(module, call, error, message):
     """D-arith-3."""
     with pytest.raises(error, match=message):
         call(module)
@@ -156,6 +156,6 @@ REFUSED_PANELS = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED_PANELS)
-def test_panels_refuse(call, error, message):
+def test_panels_reject(call, error, message):
     with pytest.raises(error, match=message):
         call()

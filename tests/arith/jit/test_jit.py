@@ -63,7 +63,7 @@ def run(code, **environment):
 # Cache
 
 
-def test_the_library_keeps_nothing_unless_it_is_told():
+def test_library_caches_nothing_by_default():
     """D-arith-13."""
     assert run(USE) == run(USE, REFEMU_CACHE="") == NO_CACHE
 
@@ -76,7 +76,7 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
 
 
 @pytest.mark.long
-def test_the_command_line_turns_it_on_for_kernels_that_exist(tmp_path):
+def test_command_line_turns_it_on_for_kernels_that_exist(tmp_path):
     code = ENABLE.format(folder=str(tmp_path / "default"))
 
     assert run(code)[1:3] == ["0", "1"] and run(code)[1:3] == ["1", "0"]
@@ -119,7 +119,7 @@ def test_cache_that_cannot_be_made_is_passed_over_with_one_line(tmp_path):
 
 
 def test_read_only_cache_is_passed_over_with_one_line(tmp_path):
-    """Root can write everywhere: the process is told that it cannot."""
+    """Root can write everywhere, so the test simulates a folder without permission."""
     printed, lines = use(tmp_path, "import os; os.access = lambda *_: False\n" + USE)
 
     assert printed == NO_CACHE and len(lines) == 1 and "it is read-only; set REFEMU_CACHE" in lines[0]
@@ -210,7 +210,7 @@ PATH = "from refemu.arith import jit; print(jit.ROUND16)"
 AVAILABLE = jit.llvmlite.binding.get_host_cpu_features().get("f16c", False)
 
 
-def test_the_rounding_path_is_chosen_when_a_process_starts():
+def test_rounding_path_is_chosen_when_process_starts():
     assert run(PATH) == ["hardware" if AVAILABLE else "portable"]
     assert run(PATH, NUMBA_CPU_NAME="generic") == ["portable"]
 
@@ -235,7 +235,7 @@ def test_the_rounding_path_follows_the_target(config, wanted, path, monkeypatch)
     assert jit.rounding_path() == path
 
 
-def test_a_path_that_would_crash_is_refused(monkeypatch):
+def test_path_that_would_crash_is_rejected(monkeypatch):
     monkeypatch.setattr(numba.config, "CPU_NAME", "generic")
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 0)
     monkeypatch.setenv("REFEMU_ROUND16", "hardware")
@@ -243,7 +243,7 @@ def test_a_path_that_would_crash_is_refused(monkeypatch):
         jit.rounding_path()
 
 
-def test_an_unknown_path_is_refused(monkeypatch):
+def test_unknown_path_is_rejected(monkeypatch):
     monkeypatch.setenv("REFEMU_ROUND16", "fast")
     with pytest.raises(Refused, match="REFEMU_ROUND16: path must be one of 'hardware', 'portable', got 'fast'"):
         jit.rounding_path()
@@ -266,7 +266,7 @@ def test_without_jit_kernels_are_plain_python():
 
 
 @needs_compiled
-def test_a_helper_is_inlined_and_a_kernel_keeps_its_python():
+def test_helper_is_inlined_and_kernel_keeps_its_python():
     @jit.helper
     def twice(x):
         return x + x
@@ -299,7 +299,7 @@ class Watch(event.Listener):
 @needs_compiled
 @pytest.mark.parametrize("collected", [True, False])
 def test_no_garbage_is_collected_while_kernels_are_compiled(collected):
-    """Neither in a kernel nor after those that it calls; behind it all is as before, also where it failed."""
+    """Neither in a kernel nor in those that it calls; afterwards the state is restored, even after a failure."""
     watch, inner = Watch(), numba.njit(lambda x: x + 1)
     outer = numba.njit(lambda x: inner(x) + inner(x * 0.5))
     (gc.enable if collected else gc.disable)()

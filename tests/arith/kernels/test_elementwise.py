@@ -44,7 +44,7 @@ def test_float64_is_rounded_once() -> None:
 
 @pytest.mark.parametrize(("change", "expected"), [(0.0, True), (2.0**-30, False), (np.nan, True)])
 def test_what_is_an_fp16_value(change: float, expected: bool) -> None:
-    """NaN is one; a value beside one is not, wherever it stands."""
+    """Only NaN is detected, at any position, not its neighbours."""
     x = fp16.to_f32(halves(1)[:64])
     x = np.where(np.isfinite(x), x, np.float32(1)).astype(np.float32)
     assert elementwise.all_fp16(x)

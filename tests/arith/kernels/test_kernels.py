@@ -61,7 +61,7 @@ def use_everything():
 
 @pytest.mark.long
 @needs_compiled
-def test_a_kernel_is_compiled_for_one_set_of_types():
+def test_kernel_is_compiled_for_one_set_of_types():
     """Twice where float32 and float64, or weights or counters of two widths, are both wanted; a copy thrice."""
     use_everything()
     several = dict.fromkeys(
@@ -101,7 +101,7 @@ def test_constants_are_those_of_the_readable_exponential():
     assert [scalars.C3, scalars.C4, scalars.C5] == [fp32.C3, fp32.C4, fp32.C5]
 
 
-def test_results_are_the_same_for_the_kernels_own_types_only():
+def test_results_are_same_for_kernels_own_types_only():
     """`plain` is what keeps signatures few: contiguous and writable."""
     x = np.ones((4, 4), np.float32)
     x.flags.writeable = False

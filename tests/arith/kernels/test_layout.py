@@ -1,4 +1,4 @@
-"""The transposing kernel turns every shape, and touches nothing beside it."""
+"""The kernel transposes every shape, and touches nothing outside it."""
 
 import numpy as np
 import pytest

@@ -62,7 +62,7 @@ def test_tiles(acc: Any, half: bool, rows: int, high: int) -> None:
 @pytest.mark.parametrize("half", [True, False], ids=["half", "wide"])
 @pytest.mark.parametrize("acc", VECTORS)
 def test_vectors(acc: Any, half: bool) -> None:
-    """One row, columns from a border that is no multiple of anything."""
+    """One row, columns from a border that is not a multiple of the block."""
     a, w = operands(1, half)
     b = panels(w)
     out = np.full(len(w), np.nan, np.float32)

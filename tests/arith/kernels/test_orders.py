@@ -42,7 +42,7 @@ def test_products_in_any_order(order: Order) -> None:
 
 
 def test_rows_are_summed_in_sequence() -> None:
-    """On what is there already; terms behind the first `terms` do not count."""
+    """Adds to present values; only the first `terms` terms count."""
     x, out = values(7, 9), values(7)
     expected = out.copy()
     for k in range(6):
@@ -73,7 +73,7 @@ def test_exact_sums(shared: bool) -> None:
 
 
 @pytest.mark.parametrize("terms", [2, orders.CHUNK + 2])
-def test_an_infinite_sum_is_told(terms: int) -> None:
+def test_infinite_sum_is_reported(terms: int) -> None:
     """Though a later chunk of its terms is finite."""
     a, b = np.zeros((1, terms, 1), np.float32), np.ones((terms, 3), np.float32)
     a[0, 0] = np.inf

@@ -48,7 +48,7 @@ def test_narrowing(name: str) -> None:
 
 
 def test_float64_is_rounded_once() -> None:
-    """Values beside a midpoint by less than a float32 tells."""
+    """Values nearer to a midpoint than float32 resolves."""
     middle = 1 + 2.0**-11
     x = [middle, np.nextafter(middle, 2), np.nextafter(middle, 0), 2.0**-25, np.nextafter(2.0**-25, 1), 65520.0, -1e300]
     expected = [1, 1 + 2.0**-10, 1, 0, 2.0**-24, np.inf, -np.inf]

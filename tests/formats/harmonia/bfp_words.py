@@ -16,6 +16,6 @@ def within(exponent: int) -> np.ndarray:
 
 
 def under(exponent: int) -> np.ndarray:
-    """Every finite word whose field is not above `exponent`, beside one that has this field."""
+    """Every finite word whose field is not above `exponent`, with one that has this field."""
     low = FINITE[within(exponent)]
     return np.stack([low, np.full_like(low, exponent << 10)], axis=1)

@@ -59,7 +59,7 @@ def expected(row: list[int], fmt: Bfp) -> list[tuple[list[int], list[int], int]]
 @pytest.mark.parametrize(
     ("bits", "mantissa", "values"), [(8, [201, 50, 6], [6.28125, -1.5625, 0.1875]), (4, [12, 3, 0], [6, -1.5, 0])]
 )
-def test_a_group_of_three_shifts_to_the_largest_exponent(
+def test_group_of_three_shifts_to_largest_exponent(
     encode: Encode, bits: int, mantissa: list[int], values: list[float]
 ) -> None:
     """[harmonia Fig. 3] 6.28125, -1.5703125 and 0.2001953125; D-harmonia-1: the mantissa has no sign."""
@@ -134,8 +134,8 @@ def test_rows_equal_the_oracle(encode: Encode, row: list[int], bits: int, group:
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -3])
 @pytest.mark.parametrize("group", [1, 3, 32, 64])
-def test_groups_lie_along_the_axis_and_leave_no_row(encode: Encode, axis: int, group: int) -> None:
-    """[harmonia §III-A, Fig. 6a]: every line along the axis is encoded as if it stood alone."""
+def test_groups_run_along_axis_and_cover_rows(encode: Encode, axis: int, group: int) -> None:
+    """[harmonia §III-A, Fig. 6a]: every line along the axis is encoded independently."""
     x = np.random.default_rng(3).standard_normal((3, 37, 4)).astype(np.float16)
     fmt = Bfp(8, group)
     tensor = encode(fmt, x, axis)
@@ -187,7 +187,7 @@ def test_encoding_what_was_decoded_changes_no_code(
 
 @settings(deadline=None, max_examples=60)
 @given(row=st.lists(words, min_size=1, max_size=40), bits=st.integers(1, 11))
-def test_truncation_loses_less_than_a_unit_and_keeps_the_leading_one(row: list[int], bits: int) -> None:
+def test_truncation_loses_less_than_unit_and_keeps_leading_one(row: list[int], bits: int) -> None:
     """[harmonia §II-B]: |v| <= |x| < |v| + unit; where the exponent came from, the top bit is set."""
     x = np.array(row, np.uint16)
     tensor = Bfp(bits, len(row)).encode(x, bits=True)
@@ -221,7 +221,7 @@ def test_scaling_moves_exponents_negating_moves_signs_permuting_moves_codes(
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
 def test_infinity_and_nan_by_policy(encode: Encode) -> None:
-    """D-harmonia-5: refused, taken as field 31, or infinity as 65504."""
+    """D-harmonia-5: an error, taken as field 31, or infinity as 65504."""
     row = np.array([0x7C00, 0xFC00, 0x3C00], np.uint16)
     hw = encode(Bfp(8, 3, special="hw"), row, bits=True)
     saturated = encode(Bfp(8, 3, special="saturate"), row, bits=True)
@@ -275,7 +275,7 @@ ONE = np.zeros(4, np.float16)
         pytest.param(lambda: Bfp(zero_sign="plus"), Refused, "zero_sign must be one of", id="zero_sign"),
     ],
 )
-def test_refuses_parameters(build: Callable[[], Bfp], error: type[Exception], message: str) -> None:
+def test_bfp_rejects_parameters(build: Callable[[], Bfp], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         build()
 
@@ -311,7 +311,7 @@ def test_refuses_parameters(build: Callable[[], Bfp], error: type[Exception], me
         pytest.param(BFP8, np.float16(1), -1, Refused, r"axis must be in \[0, 0\)", id="scalar"),
     ],
 )
-def test_refuses_values(
+def test_bfp_rejects_values(
     encode: Encode, fmt: Bfp, x: np.ndarray, axis: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -320,7 +320,7 @@ def test_refuses_values(
 
 @pytest.mark.parametrize("length", [1, 31, 32, 33, 64, 255, 256, 257, 512, 2049])
 def test_long_rows_and_strips_of_columns(length: int) -> None:
-    """[harmonia §II-B]: at and beside whole groups and strips; groups of 32 and of another size, along both axes."""
+    """[harmonia §II-B]: at and next to whole groups and strips; groups of 32 and of another size, along both axes."""
     words = FINITE[np.random.default_rng(length).integers(0, FINITE.size, (35, length))]
     for fmt in (BFP8, Bfp(8, 48), Bfp(3, 5)):
         for axis in (0, 1):

@@ -155,8 +155,8 @@ def test_mantissas_of_4_bits_equal_those_of_8_with_low_nibbles_of_0(module: Any)
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_overflow_of_a_partial_sum_is_infinity_and_two_of_them_nan(module: Any) -> None:
-    """D-harmonia-7: `paper` converts to FP16 first; `exact` has room; NaN is the canonical one (D-harmonia-10)."""
+def test_overflow_of_partial_sum_is_infinity_and_two_of_them_nan(module: Any) -> None:
+    """D-harmonia-7: `paper` converts to FP16 first; `exact` does not overflow; NaN is canonical (D-harmonia-10)."""
     x = np.full((1, 64), 60_000, np.float16)
     y = np.where(np.arange(64) < 32, x, -x)
     paper, exact = (module.bfp_dot(BFP8.encode(x), BFP8.encode(y), partial=partial) for partial in ("fp16", "fp32"))
@@ -221,12 +221,12 @@ BAD = [
 
 @pytest.mark.parametrize("module", MODULES)
 @pytest.mark.parametrize(("call", "error", "message"), BAD)
-def test_refuses(module: Any, call: Any, error: type[Exception], message: str) -> None:
+def test_bfp_dot_rejects_invalid_inputs(module: Any, call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(module)
 
 
-def test_mantissas_of_4_bits_are_those_of_the_other_constant() -> None:
+def test_mantissas_of_4_bits_are_those_of_other_constant() -> None:
     short = BFP4.encode(values((2, 64), 12, 1))
 
     assert bfp_dot.bfp_dot(Y64, short).tolist() == bfp_dot.bfp_dot(Y64, Y64.demote(4)).tolist()

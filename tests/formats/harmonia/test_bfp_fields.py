@@ -35,7 +35,7 @@ def test_no_bit_is_wasted_where_rows_are_multiples_of_eight(bits: int) -> None:
 
 @pytest.mark.parametrize("bits", [1, 4, 5, 8, 11])
 @pytest.mark.parametrize("length", [5, 16, 64])
-def test_every_bit_has_the_place_that_the_description_says(length: int, bits: int) -> None:
+def test_every_bit_has_place_that_description_says(length: int, bits: int) -> None:
     """Upper bits first; single bits in order, wider fields a byte's parts apart."""
     for code in range(length):
         for bit in range(bits):

@@ -1,4 +1,4 @@
-"""Group words and planes against the oracle's bits; what does not unpack is refused."""
+"""Group words and planes against the oracle's bits; invalid bytes are rejected."""
 
 import numpy as np
 import pytest
@@ -80,12 +80,12 @@ def test_one_word_by_hand() -> None:
         pytest.param(BFP8, b"", 0, "group", "axis -1 must hold at least one element", id="empty"),
     ],
 )
-def test_refuses(fmt: Bfp, data: bytes, length: int, layout: str, message: str) -> None:
+def test_bfp_layout_rejects_invalid_inputs(fmt: Bfp, data: bytes, length: int, layout: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         fmt.unpack(data, (length,), layout=layout)
 
 
-def test_pack_refuses_planes_of_other_widths() -> None:
+def test_pack_rejects_planes_of_other_widths() -> None:
     with pytest.raises(Refused, match="needs 4 or 8 mantissa bits, got 5"):
         Bfp(5).encode(np.ones(3, np.float16)).pack("planes")
 
@@ -98,7 +98,7 @@ def test_pack_refuses_planes_of_other_widths() -> None:
         pytest.param(np.array([[0, 7], [8, 9]], np.uint8), r"8 at index \(1, 0\)", id="unsigned"),
     ],
 )
-def test_the_first_code_outside_is_refused(codes: np.ndarray, wrong: str) -> None:
+def test_first_code_outside_is_rejected(codes: np.ndarray, wrong: str) -> None:
     with pytest.raises(Refused, match=rf"^BfpTensor: mantissa {wrong} is outside \[0, 8\)$"):
         bfp_layout.require_codes(codes, 8, "mantissa")
 

@@ -28,7 +28,7 @@ def test_demotion_equals_conversion_at_fewer_bits(high: int, low: int, zero_sign
 
 
 @pytest.mark.parametrize("bits", [1, 4, 8, 11])
-def test_growth_equals_conversion_beside_the_new_maximum(bits: int) -> None:
+def test_growth_equals_conversion_with_new_maximum(bits: int) -> None:
     """[harmonia §III-A, Fig. 6b] D-harmonia-20: for every fp16 value under every exponent that is larger."""
     fmt = Bfp(bits, 1)
     alone = fmt.encode(FINITE[:, None], bits=True)
@@ -43,7 +43,7 @@ def test_growth_equals_conversion_beside_the_new_maximum(bits: int) -> None:
 
 @pytest.mark.parametrize("rounding", ["half_even", "half_away", "floor"])
 def test_other_roundings_are_not_demoted_by_a_shift(rounding: str) -> None:
-    """D-harmonia-2: dropping a nibble of rounded magnitudes is not a conversion, so it is refused."""
+    """D-harmonia-2: dropping a nibble of rounded magnitudes is not a conversion, so it is an error."""
     x = np.random.default_rng(1).standard_normal((64, 32)).astype(np.float16)
     tensor = Bfp(8, rounding=rounding).encode(x)
     again = Bfp(4, rounding=rounding).encode(x)
@@ -174,7 +174,7 @@ def codes(**changed: Any) -> BfpTensor:
         pytest.param(lambda: codes().realign(1.5), RefusedType, "integers are needed", id="realign float"),
     ],
 )
-def test_refuses(call: Any, error: type[Exception], message: str) -> None:
+def test_bfp_tensor_rejects_invalid_inputs(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 

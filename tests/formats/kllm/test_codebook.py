@@ -91,6 +91,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "error", "message"), BAD)
-def test_refuses(arguments: tuple[Any, ...], error: type[Exception], message: str) -> None:
+def test_codebook_rejects_invalid_inputs(arguments: tuple[Any, ...], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Codebook(*arguments)

@@ -1,4 +1,4 @@
-"""The presets hold the choices that they are named for, and choices that contradict each other are refused."""
+"""The presets have the choices of their names, and contradictory choices are rejected."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from refemu.formats import KllmArith
 from refemu.formats.kllm import kllm_arith
 
 
-def test_paper_is_the_literal_fp16_datapath_and_the_default() -> None:
+def test_paper_is_literal_fp16_datapath_and_default() -> None:
     """[kllm §IV-A], D-kllm-1, D-kllm-2, D-kllm-3, D-kllm-5, D-kllm-7, D-kllm-8, D-kllm-20."""
     assert (
         KllmArith()
@@ -50,7 +50,7 @@ def test_lanes_are_the_macs_of_a_pe_lane() -> None:
 
 
 @pytest.mark.parametrize("arith", [KllmArith(), KllmArith.preset("exact"), KllmArith(tie="high", acc="fp32")], ids=repr)
-def test_repr_evaluates_back_and_a_preset_may_be_given_as_its_choices(arith: KllmArith) -> None:
+def test_repr_evaluates_back_and_preset_may_be_given_as_its_choices(arith: KllmArith) -> None:
     assert eval(repr(arith), vars(kllm_arith)) == arith == KllmArith.preset(arith)
     assert hash(arith) == hash(KllmArith.preset(arith))
 
@@ -70,12 +70,12 @@ def test_repr_evaluates_back_and_a_preset_may_be_given_as_its_choices(arith: Kll
     ],
     ids=["distance", "acc", "order of exact", "order", "none"],
 )
-def test_refuses(given: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_kllm_arith_rejects_invalid_inputs(given: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         KllmArith(**given)
 
 
-def test_an_unknown_preset_is_refused() -> None:
+def test_unknown_preset_is_rejected() -> None:
     with pytest.raises(Refused, match="unknown preset of KLLM 'papers'; did you mean 'paper'"):
         KllmArith.preset("papers")
     with pytest.raises(TypeError, match="a preset's name or a KllmArith is needed, got 3"):

@@ -70,7 +70,7 @@ def test_a_vector_is_the_oracles_in_every_field(
 @pytest.mark.parametrize("encode", ENCODERS)
 @pytest.mark.parametrize("distance", list(INFINITE))
 @pytest.mark.parametrize("tie", ["low", "high"])
-def test_an_infinite_inverse_takes_an_end_of_the_codebook(encode: Encode, distance: str, tie: str) -> None:
+def test_infinite_inverse_takes_end_of_codebook(encode: Encode, distance: str, tie: str) -> None:
     """D-kllm-8: as the Clustering Unit, whose flag the format has not."""
     book = Codebook(2, np.array([-0.5, 0, 0.25, 1], np.float16))
     arith = KllmArith(normalize="reciprocal", distance=distance, tie=tie)
@@ -179,7 +179,7 @@ def test_a_power_of_two_scales_the_scale_only(x: list[int], power: int, preset: 
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(units, min_size=1, max_size=9))
-def test_the_error_is_at_most_half_a_gap_between_centroids(x: list[int]) -> None:
+def test_error_is_at_most_half_gap_between_centroids(x: list[int]) -> None:
     """In `exact`, for values between the end centroids."""
     tensor = KMeans(BOOK, preset="exact").encode(halves(x))
     scale, centroids = float(tensor.scales), BOOK.centroids.astype(np.float64)
@@ -268,7 +268,7 @@ BAD = [
 
 @pytest.mark.parametrize("encode", ENCODERS)
 @pytest.mark.parametrize(("how", "x", "options", "error", "message"), BAD)
-def test_encode_refuses(
+def test_encode_rejects(
     encode: Encode, how: dict[str, Any], x: Any, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """D-kllm-27: NaN and infinity have no index."""
@@ -290,7 +290,7 @@ def test_encode_refuses(
     ],
     ids=["unsorted", "table", "rows", "wide", "no codebook", "outliers", "zero point", "preset"],
 )
-def test_a_format_that_cannot_encode_is_refused(
+def test_format_that_cannot_encode_is_rejected(
     arguments: tuple[Any, ...], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

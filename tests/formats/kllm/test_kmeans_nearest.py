@@ -32,7 +32,7 @@ def test_seven_values_differ_between_the_presets() -> None:
 
 
 @pytest.mark.parametrize("arith", ["paper", "exact", KllmArith(distance="midpoint16")], ids=str)
-def test_every_29th_value_is_clustered_as_the_oracle_says(arith: Any) -> None:
+def test_every_29th_value_is_clustered_as_oracle_says(arith: Any) -> None:
     """[kllm §IV-A], D-kllm-8, and around 0, where a codebook without 0 has its narrowest gap."""
     chosen = np.unique(np.concatenate([UNIT_WORDS[::29], np.arange(0x1500, 0x1640, 3)]))
 

@@ -30,8 +30,8 @@ def test_quotients_are_rounded_once(a: int, b: float) -> None:
     ]
 
 
-def test_quotients_beside_midpoints_of_float32() -> None:
-    """Where float64 lands on a midpoint and would round to even, the exact quotient lies on one side."""
+def test_quotients_next_to_midpoints_of_float32() -> None:
+    """Where float64 lands on a midpoint and would round to even, the exact quotient is on one side."""
     middles = [1 + (2 * k + 1) * 2.0**-24 for k in range(200)]
     divisors = np.array([1 / middle for middle in middles])
     expected = [fp16.f32_from_fraction(1 / Fraction(b)) for b in divisors.tolist()]
@@ -67,7 +67,7 @@ def test_delayed_division_rounds_twice_from_the_exact_quotient(a: float, b: floa
     assert quotient16(np.array([[a]]), np.array([b, b])).tolist() == [[wanted, wanted]]
 
 
-def test_a_quotient_that_is_no_number_has_the_one_pattern() -> None:
+def test_nan_quotient_has_canonical_pattern() -> None:
     """Infinite mean over infinite deviation, as sums in fp16 may leave them."""
     assert int(quotient16(np.inf, np.inf).view(np.uint16)) == 0x7E00
     assert quotient16(np.array([1, np.inf]), np.array([np.inf, 2.5])).tolist() == [0, np.inf]
@@ -110,10 +110,10 @@ def test_roundings() -> None:
     assert rounder("fp16")(np.array([70000.0])).tolist() == [np.inf]
 
 
-def test_refuses() -> None:
+def test_kmeans_norm_rejects_invalid_inputs() -> None:
     with pytest.raises(Refused, match="weights of a norm must have no outliers, got 2"):
         row_sums(KMeans(CODEBOOK, TopK(k=1)).encode(np.linspace(-1, 1, 9).astype(np.float16)))
     with pytest.raises(RefusedType, match=r"beta \(K,\) and weights \(K, N\) are needed"):
         folded_bias(np.zeros(3, np.float16), np.zeros((4, 2), np.float16))
-    with pytest.raises(RefusedType, match="a KMeansTensor is needed"):
+    with pytest.raises(RefusedType, match="a must be a KMeansTensor"):
         row_sums(np.zeros(3))  # type: ignore[arg-type]

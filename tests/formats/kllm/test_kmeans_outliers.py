@@ -49,14 +49,14 @@ def test_mask_is_the_oracles(data: st.DataObject) -> None:
     assert TopK(k=k).mask(halves(x).astype(np.float32)).tolist() == [bool(bit) for bit in formats.top_mask(x, k)]
 
 
-def test_of_equal_values_the_first_and_the_right_neighbours_are_outliers() -> None:
+def test_of_equal_values_first_and_right_neighbours_are_outliers() -> None:
     """D-kllm-21: max pops 0, 1, 2; min pops 1, 0, 3; so elements 0 to 3 of eight equal ones."""
     assert TopK(k=3).mask(np.zeros(8)).tolist() == [True] * 4 + [False] * 4
     assert TopK(k=1).mask(np.zeros(8)).tolist() == [True] * 2 + [False] * 6
     assert TopK(k=1).mask(np.zeros((2, 3))).tolist() == [[True, True, False]] * 2
 
 
-def test_a_value_at_a_threshold_is_no_outlier() -> None:
+def test_value_at_threshold_is_not_outlier() -> None:
     """[kllm §V-A], D-kllm-30: strict on both sides; the scale is the larger magnitude, D-kllm-11: 1 for 0."""
     fmt = Thresholds(0.5, -2)
 
@@ -126,6 +126,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD)
-def test_refuses(call: Any, error: type[Exception], message: str) -> None:
+def test_kmeans_outliers_rejects_invalid_inputs(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

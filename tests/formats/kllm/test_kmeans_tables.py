@@ -19,7 +19,7 @@ BOOK = Codebook(4, TRAINED)
 
 @settings(deadline=None, max_examples=150)
 @given(codebooks, codebooks, st.sampled_from(["fp16", "fp32"]))
-def test_entry_of_two_indices_is_the_product_of_their_centroids(a: Codebook, b: Codebook, table: str) -> None:
+def test_entry_of_two_indices_is_product_of_their_centroids(a: Codebook, b: Codebook, table: str) -> None:
     """[kllm §III-B], D-kllm-5, D-kllm-6: entry (i << nB) | j; a zero is +0."""
     wanted = formats.cartesian(a.values.tolist(), b.values.tolist(), table)
     assume(np.isfinite(wanted).all())
@@ -51,7 +51,7 @@ def test_sizes_of_product_codebooks(bits: tuple[int, int], entries: int) -> None
 
 @settings(deadline=None, max_examples=100)
 @given(codebooks, st.none() | positives, st.sampled_from(["silu", "gelu_erf", "tanh"]))
-def test_a_function_is_looked_up_at_every_scaled_centroid(book: Codebook, scale: int | None, name: str) -> None:
+def test_function_is_looked_up_at_every_scaled_centroid(book: Codebook, scale: int | None, name: str) -> None:
     """[kllm §III-C, Eq. (2)]: f(r16(s * c)); without a scale f(c)."""
     table = table16(name)
     places = [c if scale is None else fp16.mul(scale, c) for c in book.values.tolist()]
@@ -106,7 +106,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD)
-def test_refuses(call: Any, error: type[Exception], message: str) -> None:
+def test_kmeans_tables_rejects_invalid_inputs(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
 

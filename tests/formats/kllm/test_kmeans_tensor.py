@@ -1,4 +1,4 @@
-"""An encoded tensor: values, fp16 values, fields, storage, packing, and what it refuses."""
+"""An encoded tensor: values, fp16 values, fields, storage, packing, and errors."""
 
 import dataclasses
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def test_values_are_the_oracles(
 
 @pytest.mark.parametrize("dequantized", DEQUANTIZERS)
 @pytest.mark.parametrize("axis", [0, 1])
-def test_outliers_stand_where_they_were(dequantized: Callable[[KMeansTensor], np.ndarray], axis: int) -> None:
+def test_outliers_have_their_positions(dequantized: Callable[[KMeansTensor], np.ndarray], axis: int) -> None:
     """[kllm §III-D], D-kllm-38: vector by vector, ascending positions, with their bits."""
     x = X.copy().T if axis == 0 else X.copy()
     x.reshape(-1)[5] = -0.0
@@ -120,7 +120,7 @@ def test_storage_is_the_oracles(outliers: Any, zero_point: bool) -> None:
         assert tensor.storage_bits("none") == formats.storage_bits(vectors, "mask", outliers=False)
 
 
-def test_a_column_of_4096_weights_fills_the_weight_buffer_of_a_lane() -> None:
+def test_column_of_4096_weights_fills_weight_buffer_of_lane() -> None:
     """[kllm Table I]: 2 KB; element 0 in the low half of byte 0."""
     weights = np.random.default_rng(2).standard_normal((4096, 2)).astype(np.float16)
     tensor = KMeans(BOOK).encode(weights, axis=0)
@@ -217,19 +217,19 @@ BAD = [
 
 
 @pytest.mark.parametrize(("parts", "error", "message"), BAD)
-def test_refuses(parts: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_kmeans_tensor_rejects_invalid_inputs(parts: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         dataclasses.replace(TENSOR, **parts)
 
 
-def test_layouts_are_refused() -> None:
+def test_layouts_are_rejected() -> None:
     with pytest.raises(ValueError, match='layout="none" has no place for 12 outliers'):
         TENSOR.storage_bits("none")
     with pytest.raises(ValueError, match="layout must be one of"):
         TENSOR.storage_bits("dense")
 
 
-def test_weights_of_4_bits_take_a_quarter_of_fp16() -> None:
+def test_weights_of_4_bits_take_quarter_of_fp16() -> None:
     """[kllm §V-D] "75 %", of the indices alone; with scales and codebook 74.8 % of a matrix 4096 x 64."""
     weights = np.random.default_rng(2).standard_normal((4096, 64)).astype(np.float16)
     tensor = KMeans(BOOK).encode(weights, axis=0)

@@ -47,7 +47,7 @@ def test_codebook_is_the_oracles(train: Train, data: st.DataObject, bits: int) -
 
 
 @pytest.mark.parametrize("train", TRAINERS)
-def test_a_sample_on_a_midpoint_of_fractions_goes_down(train: Train) -> None:
+def test_sample_on_midpoint_of_fractions_goes_down(train: Train) -> None:
     """D-kllm-28: 0 and 1, 3 and 8 units have means 0.5 and 5.5, whose midpoint is 3; then 4/3 and 8."""
     found = train(halves([0, 1, 3, 8]), bits=1, init=halves([0, 4]))
 
@@ -133,7 +133,7 @@ def test_few_samples_are_their_own_codebook(train: Train) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.data(), st.integers(1, 3))
-def test_cost_never_rises_and_the_optimum_is_not_above_it(data: st.DataObject, bits: int) -> None:
+def test_cost_never_rises_and_optimum_is_not_above_it(data: st.DataObject, bits: int) -> None:
     """The optimum of one-dimensional K-Means by dynamic programming over sorted samples."""
     samples = data.draw(st.lists(units, min_size=3, max_size=14))
     points, weights = (array.tolist() for array in histogram(halves(samples)).bins())
@@ -159,7 +159,7 @@ def test_cost_never_rises_and_the_optimum_is_not_above_it(data: st.DataObject, b
 
 @pytest.mark.parametrize("train", TRAINERS)
 def test_mirrored_samples_give_the_mirrored_codebook(train: Train) -> None:
-    """Where no sample lies on a midpoint or a quantile, as here."""
+    """For samples that are not on a midpoint or a quantile."""
     assert train(-NORMAL[:2999], bits=3).centroids.tolist() == (-train(NORMAL[:2999], bits=3).centroids[::-1]).tolist()
 
 
@@ -185,7 +185,7 @@ def test_integers_of_two_words_are_exact(quotient: int, divisor: int, factor: in
 
 @settings(deadline=None, max_examples=200)
 @given(st.fractions(-65519, 65519) | st.fractions(-1, 1) | units.map(lambda u: Fraction(fp16.to_float(u))))
-def test_a_fraction_is_rounded_to_the_nearest_fp16_value(value: Fraction) -> None:
+def test_fraction_is_rounded_to_nearest_fp16_value(value: Fraction) -> None:
     found = nearest16(value)
 
     assert int(np.float64(found).astype(np.float16).view(np.uint16)) == formats.positive_zero(fp16.from_fraction(value))
@@ -193,7 +193,7 @@ def test_a_fraction_is_rounded_to_the_nearest_fp16_value(value: Fraction) -> Non
 
 
 def test_two_gibisamples_are_too_many() -> None:
-    """D-kllm-28: the sum of weights stays below 2**63; a refused addition changes nothing."""
+    """D-kllm-28: the sum of weights stays below 2**63; a rejected addition changes nothing."""
     full = histogram(EXAMPLE[:4], np.ones(4))  # four weights of 2**32 sum to 2**34
     for _ in range(28):
         full.merge(full)
@@ -226,7 +226,9 @@ BAD = [
 
 @pytest.mark.parametrize("train", TRAINERS)
 @pytest.mark.parametrize(("how", "error", "message"), BAD)
-def test_refuses(train: Train, how: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_kmeans_train_rejects_invalid_inputs(
+    train: Train, how: dict[str, Any], error: type[Exception], message: str
+) -> None:
     options = {"values": EXAMPLE, "bits": 1} | how
     with pytest.raises(error, match=message):
         train(options.pop("values"), options.pop("weights", None), **options)
@@ -242,6 +244,6 @@ def test_refuses(train: Train, how: dict[str, Any], error: type[Exception], mess
     ],
     ids=["nan", "negative", "above the largest", "merge"],
 )
-def test_a_histogram_refuses(call: Any, message: str) -> None:
+def test_histogram_rejects(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -64,7 +64,7 @@ def test_ends_have_the_first_and_the_last_code(preset: str, bits: int, x: np.nda
 @pytest.mark.parametrize("bits", NARROW)
 @settings(deadline=None, max_examples=60)
 @given(x=hnp.arrays(np.float16, 16, elements=st.floats(-1000, 1000, width=16)))
-def test_round_trip_error_is_half_a_step_and_the_rounding_of_the_metadata(bits: int, x: np.ndarray) -> None:
+def test_round_trip_error_is_half_step_and_rounding_of_metadata(bits: int, x: np.ndarray) -> None:
     """[leankv Eq. (2)]: |decoded - x| <= s/2 + R |s16 - s| + |z16 - z|, and what float32 rounds, exactly compared."""
     tensor = Affine(bits).encode(x)
     assert tensor.s32 is not None
@@ -248,7 +248,7 @@ BAD_FORMATS = [
 
 
 @pytest.mark.parametrize(("parameters", "error", "message"), BAD_FORMATS)
-def test_refuses_formats(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_affine_rejects_formats(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Affine(**parameters)
 
@@ -259,7 +259,7 @@ BAD_VALUES = [
     pytest.param(np.float32(1), RefusedType, "at least one axis", id="scalar"),
     pytest.param(np.array([0] * 5 + [np.nan] + [0] * 10, np.float16), Refused, "NaN at index 5", id="nan"),
     pytest.param(np.array([[0] * 16, [np.inf] * 16], np.float32), Refused, r"infinity at index \(1, 0\)", id="inf"),
-    pytest.param(np.zeros(14, np.float16), Refused, "14 features in 1 groups are no groups", id="cut"),
+    pytest.param(np.zeros(14, np.float16), Refused, "14 features in 1 groups do not make groups", id="cut"),
 ]
 
 
@@ -273,14 +273,16 @@ BAD_VALUES = [
     ids=["format", "compiled", "words"],
 )
 @pytest.mark.parametrize(("x", "error", "message"), BAD_VALUES)
-def test_refuses_values(encode: Any, x: Any, error: type[Exception], message: str) -> None:
-    """D-leankv-9: NaN and infinity are refused, with the first index."""
+def test_affine_rejects_values(encode: Any, x: Any, error: type[Exception], message: str) -> None:
+    """D-leankv-9: NaN and infinity are rejected, with the first index."""
     with pytest.raises(error, match=message):
         encode(x)
 
 
-def test_refuses_groups_that_cut_a_word() -> None:
-    with pytest.raises(Refused, match="16 features in 2 groups are no groups of a multiple of 16, the 1-bit codes"):
+def test_affine_rejects_groups_that_cut_word() -> None:
+    with pytest.raises(
+        Refused, match="16 features in 2 groups do not make groups of a multiple of 16, the 1-bit codes"
+    ):
         Affine(1, 2).encode(np.zeros(16, np.float16))
 
 
@@ -299,7 +301,7 @@ BAD_CODES = [
 
 
 @pytest.mark.parametrize(("bits", "code", "error", "message"), BAD_CODES)
-def test_refuses_codes(bits: int, code: np.ndarray, error: type[Exception], message: str) -> None:
+def test_affine_rejects_codes(bits: int, code: np.ndarray, error: type[Exception], message: str) -> None:
     metadata = np.zeros((*code.shape[:-1], 1), np.uint16)
     for decode in (Affine(bits).decode, lambda *given: affine_compiled.decode(Affine(bits), *given)):
         with pytest.raises(error, match=message):

@@ -30,7 +30,7 @@ def test_packed_words_and_metadata_come_back(bits: int, groups: int) -> None:
 
 @settings(deadline=None)
 @given(code=hnp.arrays(np.uint8, (2, 16), elements=st.integers(0, 3)))
-def test_element_i_of_a_word_stands_at_bit_i_times_width(code: np.ndarray) -> None:
+def test_element_of_word_is_at_index_times_width(code: np.ndarray) -> None:
     meta = np.zeros((2, 1), np.uint16)
     words = Affine(2).unpack(
         sum(int(c) << 2 * i for i, c in enumerate(code.ravel())).to_bytes(8, "little"), (2, 16), meta, meta
@@ -73,7 +73,7 @@ def test_arrays_are_read_only() -> None:
         fmt.encode(x).code[0] = 1
 
 
-def test_refuses_packed_bytes_of_another_length() -> None:
+def test_affine_tensor_rejects_packed_bytes_of_another_length() -> None:
     x, fmt = tensor_of(4)
     tensor = fmt.encode(x)
     with pytest.raises(Refused, match="384 codes of 4 bits need 192 bytes, got 191"):

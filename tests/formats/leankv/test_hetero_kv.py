@@ -41,20 +41,20 @@ def test_payload_ratios_are_those_of_the_paper() -> None:
     assert Fraction(K4V2.token_bytes(128), 4 * 128) > Fraction(189, 1000)  # so Table 1 cannot count metadata
 
 
-def test_pruning_a_fifth_of_eight_bits_needs_least_memory() -> None:
+def test_pruning_fifth_of_eight_bits_needs_least_memory() -> None:
     """[leankv §3.3, Fig. 4]: 40 % of fp16, against 50 % for 8 bits and 80 % for pruning alone."""
     eight = Fraction(*K8V8.payload_ratio(128))
 
     assert eight * Fraction(4, 5) == Fraction(2, 5) < eight < Fraction(4, 5)
 
 
-def test_a_low_token_in_a_slot_of_a_high_one_wastes_half() -> None:
+def test_low_token_in_slot_of_high_one_wastes_half() -> None:
     """[leankv §5.1]: of the payload; of all bytes of a token 46.2 %."""
     assert 1 - Fraction(K4V2.payload_bytes(128), K8V4.payload_bytes(128)) == Fraction(1, 2)
     assert round(100 * (1 - Fraction(K4V2.token_bytes(128), K8V4.token_bytes(128))), 1) == Fraction("46.2")
 
 
-def test_seventy_billion_models_lie_outside_the_pair_that_the_text_names() -> None:
+def test_seventy_billion_models_exceed_named_pair() -> None:
     """[leankv §7.2, Table 1]: K4V2 mixed with K4V1 spans 15.625 to 18.75 %, yet the table has 19.5 and 21.2 %."""
     assert Fraction(*K4V1.payload_ratio(128)) == Fraction("0.15625")
     assert all(Fraction(printed) > Fraction(*K4V2.payload_ratio(128)) for printed in ("0.195", "0.212"))
@@ -88,7 +88,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("call", "message"), BAD)
-def test_refuses(call: Any, message: str) -> None:
+def test_hetero_kv_rejects_invalid_inputs(call: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         call()
 

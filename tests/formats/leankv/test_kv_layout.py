@@ -21,7 +21,7 @@ pairs = st.builds(
 
 
 @pytest.mark.parametrize(("head_size", "size"), SIZES.items())
-def test_size_of_a_page_is_the_first_of_least_waste(head_size: int, size: int) -> None:
+def test_size_of_page_is_first_of_least_waste(head_size: int, size: int) -> None:
     """D-leankv-13: no size wastes less, and no smaller one as little."""
     least = kv_layout.waste(head_size, size)
 
@@ -30,7 +30,7 @@ def test_size_of_a_page_is_the_first_of_least_waste(head_size: int, size: int) -
     assert all(kv_layout.waste(head_size, other) >= least for other in kv_layout.SEARCHED)
 
 
-def test_a_page_of_the_papers_size_holds_what_its_example_needs() -> None:
+def test_page_of_papers_size_holds_what_its_example_needs() -> None:
     """[leankv §5.2]: 32 tokens of K8V4, so that 4,096 tokens have a table of 128 cells; K4V2 pages hold more."""
     assert kv_layout.tokens_in(128, K8V4, 6784) == 32
     assert kv_layout.tokens_in(128, K4V2, 6784) == 60
@@ -51,7 +51,7 @@ def test_figures_of_the_cache_of_one_request() -> None:
 
 
 @pytest.mark.parametrize(("name", "raw", "page"), [("K8V8", "53.1", "55.2"), ("K4V4", "28.1", "28.8")])
-def test_metadata_and_unused_bytes_add_to_the_papers_ratios(name: str, raw: str, page: str) -> None:
+def test_metadata_and_unused_bytes_add_to_papers_ratios(name: str, raw: str, page: str) -> None:
     """[leankv §7.2]: 50 and 25 % count codes only."""
     pair = hetero_kv.find(name)
     in_pages = Fraction(6784, kv_layout.tokens_in(128, pair, 6784) * 512)
@@ -83,13 +83,13 @@ def test_segments_follow_each_other_and_are_aligned(head_size: int, pair: Hetero
 
 
 @given(head_size=st.integers(1, 20).map(lambda n: 16 * n), pair=pairs, size=st.integers(0, 9000))
-def test_tokens_of_a_page_are_the_most_that_fit(head_size: int, pair: HeteroKV, size: int) -> None:
+def test_tokens_of_page_are_most_that_fit(head_size: int, pair: HeteroKV, size: int) -> None:
     tokens = kv_layout.tokens_in(head_size, pair, size)
 
     assert tokens == 0 or kv_layout.needed(head_size, pair, tokens) <= size
     assert kv_layout.needed(head_size, pair, tokens + 1) > size
 
 
-def test_refuses_head_sizes_without_whole_words() -> None:
+def test_kv_layout_rejects_head_sizes_without_whole_words() -> None:
     with pytest.raises(Refused, match="head size must be a positive multiple of 8, got 20"):
         kv_layout.page_bytes(20)

@@ -47,7 +47,7 @@ def test_which_layouts_exist(head_size: int) -> None:
             if bits in [*known, 16]:
                 assert UnifiedPage(head_size, pair).tokens
             else:
-                with pytest.raises(Refused, match=rf"at head size {head_size}: .* {side} packs are no multiple of"):
+                with pytest.raises(Refused, match=rf"at head size {head_size}: {side} packs must be a multiple of"):
                     UnifiedPage(head_size, pair)
 
 
@@ -138,7 +138,7 @@ def test_max_tokens_limits_a_page_and_its_offsets() -> None:
     assert (small.tokens, full.tokens, small.page_bytes, small.offsets["key_meta"]) == (3, 32, 6784, 384)
 
 
-def test_other_constants_make_a_layout_where_the_default_has_none() -> None:
+def test_other_constants_make_layout_where_default_has_none() -> None:
     """D-leankv-12: K2V4 at 64 features with two threads per key; 80 features of 4 bits with one."""
     two, one = UnifiedPage(64, "K2V4", k_group=2), UnifiedPage(80, HeteroKV(4, 8), k_group=1)
     for page in (two, one):
@@ -160,17 +160,19 @@ BAD_PAGES = [
     pytest.param(
         {"head_size": 64, "config": "K4V1"},
         Refused,
-        "K4V1 at head size 64: 4 value packs are no multiple of Vgroup 8",
+        "K4V1 at head size 64: value packs must be a multiple of Vgroup = 8, got 4",
         id="value packs",
     ),
     pytest.param(
         {"head_size": 64, "config": "K2V4"},
         Refused,
-        r"K2V4 at head size 64: 8 key packs are no multiple of Kvec \* Kgroup 16",
+        r"K2V4 at head size 64: key packs must be a multiple of Kvec \* Kgroup = 16, got 8",
         id="key packs",
     ),
-    pytest.param({"head_size": 20, "config": "K4V4"}, Refused, "5 key packs are no multiple", id="size 20"),
-    pytest.param({"head_size": 65, "config": "K4V4"}, Refused, "260 bits are no whole 16-bit packs", id="bits"),
+    pytest.param(
+        {"head_size": 20, "config": "K4V4"}, Refused, "key packs must be a multiple of .*, got 5", id="size 20"
+    ),
+    pytest.param({"head_size": 65, "config": "K4V4"}, Refused, "must fill 16-bit packs, got 260 bits", id="bits"),
     pytest.param(
         {"head_size": 128, "config": HeteroKV(8, 4, 3)}, Refused, "3 key groups do not divide Kgroup 4", id="groups"
     ),
@@ -201,7 +203,7 @@ BAD_PAGES = [
 
 
 @pytest.mark.parametrize(("parameters", "error", "message"), BAD_PAGES)
-def test_refuses_pages(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_kv_page_rejects_pages(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     """D-leankv-4: only fp16 metadata has a layout."""
     with pytest.raises(error, match=message):
         UnifiedPage(**parameters)
@@ -219,7 +221,7 @@ BAD_WRITES = [
 
 
 @pytest.mark.parametrize(("slot", "record", "error", "message"), BAD_WRITES)
-def test_refused_write_changes_nothing(slot: Any, record: np.ndarray, error: type[Exception], message: str) -> None:
+def test_rejected_write_changes_nothing(slot: Any, record: np.ndarray, error: type[Exception], message: str) -> None:
     image = PAGE.pack(records_of(PAGE, 11))
     before = image.copy()
     with pytest.raises(error, match=message):
@@ -231,7 +233,7 @@ def test_refused_write_changes_nothing(slot: Any, record: np.ndarray, error: typ
 
 
 @pytest.mark.parametrize(("slots", "wrong"), [([0, 32, 33], 32), ([[5, 31], [-1, 0]], -1)])
-def test_a_slot_among_others_is_refused(slots: Any, wrong: int) -> None:
+def test_slot_among_others_is_rejected(slots: Any, wrong: int) -> None:
     image = PAGE.empty()
     with pytest.raises(Refused, match=f"slot {wrong}, page holds 32 K8V4 tokens"):
         PAGE.write(image, slots, np.ones((*np.shape(slots), PAGE.record_words), np.uint16))
@@ -250,7 +252,7 @@ def test_a_position_has_32_bits() -> None:
             PAGE.record(key, value, 0.0, [0, wrong])
 
 
-def test_refuses_other_images_and_records() -> None:
+def test_kv_page_rejects_other_images_and_records() -> None:
     with pytest.raises(RefusedType, match=r"an image must be uint16 of shape \(3392,\), got uint16 of shape \(3391,\)"):
         PAGE.read(PAGE.empty()[:-1], 0)
     with pytest.raises(RefusedType, match="images must be contiguous uint16"):

@@ -60,6 +60,6 @@ def test_sixteen_bits_show_features() -> None:
     assert kv_page_map.describe(PAGES[2], 3) == "byte 3: key of slot 0, feature 1, high byte"
 
 
-def test_refuses_bytes_outside() -> None:
+def test_kv_page_map_rejects_bytes_outside() -> None:
     with pytest.raises(Refused, match=r"byte must be in \[0, 6783\], got 6784"):
         kv_page_map.describe(PAGES[0], 6784)

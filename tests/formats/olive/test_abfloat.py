@@ -28,14 +28,14 @@ GRIDS = [
 
 @pytest.mark.parametrize(("fmt", "magnitudes"), GRIDS, ids=lambda value: getattr(value, "name", ""))
 def test_magnitudes_of_all_four_shapes(fmt: AbFloat, magnitudes: list[int]) -> None:
-    """[olive Tbl. 4] for bias 0; [olive §3.3] {12..96} beside int4, {24..192} beside flint4."""
+    """[olive Tbl. 4] for bias 0; [olive §3.3] {12..96} with int4, {24..192} with flint4."""
     assert fmt.magnitudes().tolist() == magnitudes
     assert fmt.decode(range(1, 8)).tolist() == magnitudes
     assert fmt.decode(range(9, 16)).tolist() == [-m for m in magnitudes]
     assert (fmt.smallest, fmt.largest) == (magnitudes[0], magnitudes[-1])
 
 
-def test_the_eight_bit_format_ends_at_two_to_the_fifteen() -> None:
+def test_eight_bit_format_ends_at_two_to_fifteen() -> None:
     """[olive §4.5], D-olive-12: 64 of 127 magnitudes; D-olive-13: bias 4 starts at 144, the first value above 127."""
     assert E4M3_BIAS4.magnitudes()[:9].tolist() == [144, 160, 176, 192, 208, 224, 240, 256, 288]
     assert (E4M3_BIAS4.magnitudes() <= 1 << 15).nonzero()[0].tolist() == [*range(64)]
@@ -87,7 +87,7 @@ def test_minus_zero_is_positive() -> None:
     ],
 )
 def test_ties(rounding: str, positive: list[int], negative: list[int]) -> None:
-    """D-olive-8: "Round" of [olive Alg. 2 l.3] is IEEE's; 31744 lies between the codes 63 and 64."""
+    """D-olive-8: "Round" of [olive Alg. 2 l.3] is IEEE's; 31744 is between the codes 63 and 64."""
     ties = np.array([14, 20, 28, 40, 56, 80])
 
     assert E2M1_BIAS2.round(ties, rounding).tolist() == positive
@@ -143,12 +143,12 @@ def test_codes_are_described_by_fields_integer_and_shift() -> None:
         pytest.param((4, 3, 4, 32767), Refused, "limit must be a magnitude of the format, got 32767", id="limit"),
     ],
 )
-def test_refuses(arguments: Any, error: type, message: str) -> None:
+def test_abfloat_rejects_invalid_inputs(arguments: Any, error: type, message: str) -> None:
     with pytest.raises(error, match="AbFloat: " + message):
         AbFloat(*arguments)
 
 
-def test_a_bias_lifts_the_smallest_magnitude_above_a_normal_value() -> None:
+def test_bias_lifts_smallest_magnitude_above_normal_value() -> None:
     """D-olive-45: 3 << 2 above 7 and 8, 3 << 3 above 12; from 3 << 15 on no bias is left."""
     assert [bias_above(1, largest) for largest in (0, 2, 3, 7, 8, 11, 12, (3 << 15) - 1)] == [0, 0, 1, 2, 2, 2, 3, 15]
     assert bias_above(3, 127) == 4

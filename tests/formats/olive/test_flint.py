@@ -76,6 +76,6 @@ def test_codes_are_described_by_sign_flint_and_pair() -> None:
 
 
 @pytest.mark.parametrize("width", [2, 9])
-def test_refuses(width: int) -> None:
+def test_flint_rejects_invalid_inputs(width: int) -> None:
     with pytest.raises(Refused, match=rf"Flint: width must be in \[3, 8\], got {width}"):
         Flint(width)

@@ -44,7 +44,7 @@ E2M1 = AbFloat(2, 1, 2)
     ],
 )
 def test_worked_examples(encode: Any, name: str, values: tuple[float, float], word: str, grid: list[int]) -> None:
-    """[olive Fig. 1b] 17.6, -98 and 30.7; [olive Fig. 4]; the left element lies in the low half (D-olive-1)."""
+    """[olive Fig. 1b] 17.6, -98 and 30.7; [olive Fig. 4]; the left element is in the low half (D-olive-1)."""
     tensor = encode(CONSTANTS[name], np.array(values))
 
     assert tensor.pack().hex() == word
@@ -64,9 +64,7 @@ EVERY += [pytest.param(name, 1, marks=pytest.mark.slow) for name in CONSTANTS]
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "step"), EVERY)
-def test_every_fp16_value_beside_every_class_of_partner_encodes_as_the_oracle_says(
-    name: str, step: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_fp16_value_with_partner_equals_oracle(name: str, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """[olive Alg. 1, Alg. 2]; the other half of the classes are partners of equal magnitude, either sign."""
     monkeypatch.setattr(oracle, "element_encode", functools.cache(oracle.element_encode))
     pair = oracle.PAIRS[name]  # as floats the thresholds are exact too, and compare faster
@@ -101,7 +99,7 @@ def test_all_pair_words_decode_as_the_oracle_says(decode: Any, name: str) -> Non
     assert np.array_equal(fmt.legal_pairs(), legal)
     assert np.array_equal(decode(fmt, pairs[legal]), decode(fmt, pairs, strict=False)[legal])
     for word in illegal:
-        with pytest.raises(Refused, match=r"pair 0 is 0x[08]*: an identifier beside the reserved code"):
+        with pytest.raises(Refused, match=r"pair 0 is 0x[08]*: an identifier next to the reserved code"):
             decode(fmt, pairs[word])
 
 
@@ -125,7 +123,7 @@ def test_negative_outlier_is_an_outlier(encode: Any) -> None:
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_the_threshold_lies_midway(encode: Any) -> None:
+def test_threshold_is_midway(encode: Any) -> None:
     """D-olive-3: (7 + 12) / 2; as a parameter anything above 0."""
     assert [CONSTANTS[name].boundary for name in ("OVP_INT4", "OVP_FLINT4", "OVP_INT8", "OVP_INT8_REPO")] == [
         9.5,
@@ -139,7 +137,7 @@ def test_the_threshold_lies_midway(encode: Any) -> None:
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_exactly_the_threshold_is_an_outlier_only_when_closed(encode: Any) -> None:
+def test_exactly_threshold_is_outlier_only_when_closed(encode: Any) -> None:
     """D-olive-4: [olive Alg. 1] has >, the published code >=."""
     closed = Ovp(INT4, E2M1, closed=True)
     values = [9.5, 1, -9.5, 1, np.nextafter(9.5, 0), 1]
@@ -149,7 +147,7 @@ def test_exactly_the_threshold_is_an_outlier_only_when_closed(encode: Any) -> No
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_of_two_outliers_the_larger_stays_and_a_tie_goes_right(encode: Any) -> None:
+def test_of_two_outliers_larger_stays_and_tie_goes_right(encode: Any) -> None:
     """D-olive-5: [olive §3.1] and [olive Alg. 1 l.5]; the published code keeps the left one."""
     values = [50, -20, 20, -50, 20, 20, -20, 20]
 
@@ -164,14 +162,14 @@ def test_two_outliers_are_compared_before_rounding(encode: Any) -> None:
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_between_the_largest_normal_value_and_the_threshold_values_saturate(encode: Any) -> None:
+def test_between_largest_normal_value_and_threshold_values_saturate(encode: Any) -> None:
     """D-olive-9: the only reading that has a code."""
     assert encode(OVP_INT4, [7.6, -9.4, 9, 8]).decode().tolist() == [7, -7, 7, 7]
     assert encode(OVP_FLINT4, [19.9, -17]).decode().tolist() == [16, -16]
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_far_values_become_zero_only_where_a_bound_is_set(encode: Any) -> None:
+def test_far_values_become_zero_only_where_bound_is_set(encode: Any) -> None:
     """D-olive-46: an artefact of the published code's scan."""
     values = [25_696, 1, 25_697, 1, -1e9, 20, 1e9, -1e9]
 
@@ -188,7 +186,7 @@ def test_no_negative_zero_is_produced(encode: Any) -> None:
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_a_value_is_divided_by_its_scale_in_float32(encode: Any) -> None:
+def test_value_is_divided_by_its_scale_in_float32(encode: Any) -> None:
     """D-olive-25: not multiplied by a reciprocal; a quotient beyond float32 saturates, or is far."""
     x, scale = np.float32(45.5), np.float32(7)
     assert x * (np.float32(1) / scale) > x / scale == 6.5
@@ -221,7 +219,7 @@ def test_integers_are_compared_exactly(encode: Any) -> None:
 
 @pytest.mark.parametrize("name", CONSTANTS)
 @given(values=st.lists(st.floats(-3000, 3000, width=32), min_size=2, max_size=40).filter(lambda v: len(v) % 2 == 0))
-def test_a_pair_holds_at_most_one_outlier_and_its_partner_is_zero(name: str, values: list[float]) -> None:
+def test_pair_holds_at_most_one_outlier_and_its_partner_is_zero(name: str, values: list[float]) -> None:
     fmt = CONSTANTS[name]
     pairs = fmt.encode(values).decode().reshape(-1, 2)
     outlier = np.abs(pairs) > fmt.normal.largest
@@ -278,7 +276,7 @@ def test_pairs_are_described_by_kind_and_values() -> None:
     assert OVP_INT4.describe(0x85) == "0x85: O-V, left 0 10 1 = 3 << 4 = 48, right victim"
     assert OVP_INT4.describe(0xF8) == "0xf8: V-O, right 1 11 1 = -3 << 5 = -96, left victim"
     assert OVP_FLINT4.describe(0xD5) == "0xd5: N-N, left 0 101 = 2 << 2 = 8, right 1 101 = -2 << 2 = -8"
-    assert OVP_INT4.describe(0x80) == "0x80: illegal: an identifier beside the reserved code 0000"
+    assert OVP_INT4.describe(0x80) == "0x80: illegal: an identifier next to the reserved code 0000"
     assert OVP_INT8.describe(0x4080) == "0x4080: V-O, right 0 1000 000 = 8 << 12 = 32768, left victim"
     assert Ovp(INT4, None).describe(0x18) == "0x18: illegal: an identifier in a format without outliers"
 
@@ -293,7 +291,7 @@ def test_the_left_half_is_a_parameter() -> None:
     assert high.unpack(tensor.pack(), (4,)).equals(tensor)
 
 
-def test_rounding_is_kept_as_a_plain_string() -> None:
+def test_rounding_is_stored_as_plain_string() -> None:
     rule: Any = np.str_("half_up")
     fmt = Ovp(INT4, E2M1, rounding=rule)
 
@@ -330,13 +328,13 @@ BAD_FORMATS = [
         pytest.param({"closed": 1}, "closed must be a bool, got 1", id="closed"),
     ],
 )
-def test_refuses_parameters_of_another_type(arguments: dict[str, Any], message: str) -> None:
+def test_ovp_rejects_parameters_of_another_type(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(RefusedType, match=f"Ovp: {message}"):
         Ovp(**{"normal": INT4, "outlier": E2M1, **arguments})
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_FORMATS)
-def test_refuses_formats(arguments: dict[str, Any], message: str) -> None:
+def test_ovp_rejects_formats(arguments: dict[str, Any], message: str) -> None:
     """D-olive-22."""
     with pytest.raises(Refused, match="Ovp: .*" + message):
         Ovp(**{"normal": INT4, "outlier": E2M1} | arguments)
@@ -376,7 +374,7 @@ BAD_CALLS = [
 
 @pytest.mark.parametrize("encode", ENCODERS)
 @pytest.mark.parametrize(("fmt", "arguments", "error", "message"), BAD_CALLS)
-def test_encode_refuses(encode: Any, fmt: Ovp, arguments: tuple[Any, ...], error: type, message: str) -> None:
+def test_encode_rejects(encode: Any, fmt: Ovp, arguments: tuple[Any, ...], error: type, message: str) -> None:
     """D-olive-47: NaN and infinity have no code; D-olive-24: an odd size has no flat pairs."""
     with pytest.raises(error, match=message):
         encode(fmt, *arguments)
@@ -389,7 +387,7 @@ def test_encode_refuses(encode: Any, fmt: Ovp, arguments: tuple[Any, ...], error
         pytest.param(
             [0] * 24 + [0, 8],
             Refused,
-            "Ovp.decode: pair 12 is 0x80: an identifier beside the reserved code 0000",
+            "Ovp.decode: pair 12 is 0x80: an identifier next to the reserved code 0000",
             id="illegal",
         ),
         pytest.param([[0, 0], [8, 8]], Refused, r"pair \(1, 0\) is 0x88: .* the reserved code 1000", id="both"),
@@ -399,7 +397,7 @@ def test_encode_refuses(encode: Any, fmt: Ovp, arguments: tuple[Any, ...], error
         pytest.param(1, RefusedType, "an array with an axis of pairs is needed, got a scalar", id="scalar"),
     ],
 )
-def test_decode_refuses(decode: Any, codes: Any, error: type, message: str) -> None:
+def test_decode_rejects(decode: Any, codes: Any, error: type, message: str) -> None:
     """D-olive-18: an illegal pair is an error unless `strict=False`."""
     with pytest.raises(error, match=message):
         decode(OVP_INT4, codes)

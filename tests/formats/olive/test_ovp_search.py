@@ -99,7 +99,7 @@ def test_a_tensor_is_one_row_in_c_order(search: Any) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_odd_lines_are_padded_and_the_padding_costs_nothing(search: Any) -> None:
+def test_odd_lines_are_padded_and_padding_costs_nothing(search: Any) -> None:
     """D-olive-24: as the tensor will be encoded."""
     x = heavy((3, 2, 5))
     assert found(search(x[:, 0], OVP_INT4)) == [tuple(r) for r in ovp.search("OVP_INT4", x[:, 0].tolist())]
@@ -124,7 +124,7 @@ def test_rows_without_spread_fall_back(search: Any) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-def test_the_first_of_equal_errors_is_kept_and_none_is_less(search: Any) -> None:
+def test_first_of_equal_least_errors_wins(search: Any) -> None:
     x = heavy((5, 16), seed=4)
     for fmt in (OVP_INT4, OVP_FLINT4):
         result = search(x, fmt)
@@ -143,7 +143,7 @@ def test_permuted_rows_give_permuted_results(search: Any) -> None:
 
 
 @pytest.mark.parametrize("select", SELECTS)
-def test_the_type_with_the_least_sum_of_errors_wins(select: Any) -> None:
+def test_type_with_least_sum_of_errors_wins(select: Any) -> None:
     """D-olive-29: one type per tensor."""
     uniform = np.random.default_rng(3).uniform(-1, 1, (4, 32)).astype(np.float32)
     for x in (heavy((4, 32)), uniform):
@@ -210,12 +210,12 @@ BAD_CALLS = [
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize(("arguments", "error", "message"), BAD_CALLS)
-def test_refuses(search: Any, arguments: tuple[Any, ...], error: type, message: str) -> None:
+def test_ovp_search_rejects_invalid_inputs(search: Any, arguments: tuple[Any, ...], error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         search(*arguments)
 
 
 @pytest.mark.parametrize("select", SELECTS)
-def test_select_refuses_an_empty_list(select: Any) -> None:
+def test_select_rejects_empty_list(select: Any) -> None:
     with pytest.raises(Refused, match="select: at least one format is needed, got none"):
         select(X, ())

@@ -1,4 +1,4 @@
-"""Statistics of pairs and the value experiments: equal to loops over Python floats, worked examples, refusals."""
+"""Statistics of pairs and the value experiments: equal to loops over Python floats, worked examples, errors."""
 
 import math
 from typing import Any
@@ -133,7 +133,7 @@ def test_the_experiments_leave_their_argument_alone() -> None:
     assert np.array_equal(x, spiky())
 
 
-def test_without_a_spread_there_are_no_outliers() -> None:
+def test_without_spread_there_are_not_outliers() -> None:
     """D-olive-30: sigma is 0 for a constant tensor and for one element."""
     for x in (np.zeros((2, 4), np.float32), np.full(6, -7.5, np.float16), np.array([3])):
         found = ovp_study.tensor_statistics(x)
@@ -151,7 +151,7 @@ SUITORS = {
 
 @pytest.mark.parametrize(("largest", "name"), [(n, name) for n, names in SUITORS.items() for name in names])
 def test_biases_of_the_compared_formats(largest: int, name: str) -> None:
-    """D-olive-45: the smallest bias that skips the interval where normal values lie [olive §3.3]."""
+    """D-olive-45: the smallest bias that skips the interval of the normal values [olive §3.3]."""
     fmt = formats.find(name)
 
     assert isinstance(fmt, formats.AbFloat)
@@ -238,7 +238,7 @@ BAD_CALLS = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD_CALLS)
-def test_refuses(call: Any, error: type, message: str) -> None:
+def test_ovp_study_rejects_invalid_inputs(call: Any, error: type, message: str) -> None:
     with np.errstate(all="ignore"), pytest.raises(error, match=message):
         call(spiky().astype(np.float64))
 

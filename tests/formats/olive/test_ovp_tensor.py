@@ -32,7 +32,7 @@ def values(shape: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_byte_k_holds_the_elements_2k_and_2k_plus_1(encode: Any) -> None:
+def test_byte_k_holds_elements_2k_and_2k_plus_1(encode: Any) -> None:
     """D-olive-1: the left element in the low nibble; the bytes of a row follow each other."""
     tensor = encode(OVP_INT4, VALUES)
 
@@ -45,7 +45,7 @@ def test_byte_k_holds_the_elements_2k_and_2k_plus_1(encode: Any) -> None:
 @pytest.mark.parametrize("encode", ENCODERS)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 def test_any_axis_is_encoded_as_its_rows_are(encode: Any, shape: tuple[int, ...], axis: int) -> None:
-    """D-olive-24: pairs lie along the axis; an odd length gets one zero, and `decode` drops it."""
+    """D-olive-24: pairs run along the axis; an odd length gets one zero, and `decode` drops it."""
     x = values(shape)
     tensor, moved = encode(OVP_FLINT4, x, axis=axis), np.moveaxis(x, axis, -1)
     lines = moved.reshape(x.size // max(x.shape[axis], 1), x.shape[axis])
@@ -63,7 +63,7 @@ def test_any_axis_is_encoded_as_its_rows_are(encode: Any, shape: tuple[int, ...]
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_flat_pairs_run_across_rows_and_each_element_keeps_the_scale_of_its_row(encode: Any) -> None:
+def test_flat_pairs_run_across_rows_and_each_element_keeps_scale_of_its_row(encode: Any) -> None:
     """D-olive-24: the published code flattens the tensor first."""
     x, scale = values((4, 3)), np.array([1, 2, 4, 8], np.float32)
     tensor = encode(OVP_INT4_REPO, x, scale)
@@ -133,7 +133,7 @@ def test_equals_sees_every_part() -> None:
     assert not any(tensor.equals(other) for other in [*others, None])
 
 
-def test_arrays_are_read_only_and_the_scale_is_a_copy() -> None:
+def test_arrays_are_read_only_and_scale_is_copy() -> None:
     scale = np.ones(3, np.float32)
     tensor = OVP_INT4.encode(VALUES, scale)
     scale[0] = 2
@@ -157,7 +157,7 @@ def test_repr_names_format_and_shape() -> None:
         pytest.param(lambda: OVP_INT4.split([0, 256]), r"pair 256 at index \(1,\) is outside \[0, 256\)", id="word"),
     ],
 )
-def test_refuses(call: Any, message: str | None) -> None:
+def test_ovp_tensor_rejects_invalid_inputs(call: Any, message: str | None) -> None:
     if message is None:
         assert call().shape == (3,)
         return

@@ -21,14 +21,14 @@ def test_pairs_come_back(shape: tuple[int, ...], axis: int) -> None:
     assert np.array_equal(from_pairs(to_pairs(array, axis), even, axis), filled)
 
 
-def test_neighbours_along_the_axis_form_a_pair_left_first() -> None:
+def test_neighbours_along_axis_form_pair_left_first() -> None:
     array = np.arange(8).reshape(2, 4)
 
     assert to_pairs(array, 1).tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
     assert to_pairs(array, 0).tolist() == [[[0, 4]], [[1, 5]], [[2, 6]], [[3, 7]]]
 
 
-def test_flat_pairs_cross_rows_and_need_an_even_size() -> None:
+def test_flat_pairs_cross_rows_and_need_even_size() -> None:
     array = np.arange(6).reshape(2, 3)
 
     assert to_pairs(array, None).tolist() == [[0, 1], [2, 3], [4, 5]]

@@ -254,7 +254,7 @@ def products() -> Iterator[Wrong]:
     name = "index_matmul-w4a4"
     yield Wrong(name, "fused", names(FUSED), partial(matmul, fused=True))
     yield Wrong(name, "outliers are counted, too", names("D-kllm-13"), partial(matmul, counted=True))
-    yield Wrong(name, "only outliers of A leave the counts", names("D-kllm-12"), partial(matmul, masks="a"))
+    yield Wrong(name, "only outliers of A are excluded from the counts", names("D-kllm-12"), partial(matmul, masks="a"))
     yield Wrong(name, "product of the scales not rounded", names("D-kllm-33"), partial(matmul, scales="exact"))
     yield Wrong(name, "scales in turn", names("D-kllm-33"), partial(matmul, scales="turn"))
     yield Wrong(

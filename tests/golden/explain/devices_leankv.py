@@ -37,8 +37,8 @@ def devices() -> Iterator[Wrong]:
 def quantizers() -> Iterator[Wrong]:
     """kv_quantizer."""
     name = "kv_quantizer-paper"
-    yield Wrong(name, "codes half-way go up", names("D-leankv-5|rounding"), partial(quantizer, codes="up"))
-    yield Wrong(name, "codes are cut off", names("D-leankv-5|rounding"), partial(quantizer, codes="cut"))
+    yield Wrong(name, "codes halfway go up", names("D-leankv-5|rounding"), partial(quantizer, codes="up"))
+    yield Wrong(name, "codes are truncated", names("D-leankv-5|rounding"), partial(quantizer, codes="cut"))
     yield Wrong(
         name, "the minimum is stored", names("D-leankv-1|sign|bit_inverted"), partial(quantizer, zero="minimum")
     )
@@ -51,13 +51,13 @@ def quantizers() -> Iterator[Wrong]:
     yield Wrong(name, "a step beyond fp16 is 65504", names("D-leankv-7|saturate"), partial(quantizer, top="max"))
     yield Wrong(
         name,
-        "codes half-way go up, the minimum is stored",
+        "codes halfway go up, the minimum is stored",
         names("D-leankv-5|rounding", "D-leankv-1|sign|bit_inverted"),
         partial(quantizer, codes="up", zero="minimum"),
     )
     yield Wrong(
         name,
-        "codes are cut off, of the stored step, the minimum is stored",
+        "codes are truncated, of the stored step, the minimum is stored",
         names("D-leankv-5|rounding", "D-leankv-3", "D-leankv-1|sign|bit_inverted"),
         partial(quantizer, codes="cut", stored=True, zero="minimum"),
     )
@@ -182,7 +182,7 @@ def lists() -> Iterator[Wrong]:
     yield Wrong(name, "ulp in every seventh row", (), partial(wired, inclusive=hands.seventh))
     name = "free_page_list-small"
     yield Wrong(name, "list_end is behind the last id", names("D-leankv-37"), partial(pages, behind=True))
-    yield Wrong(name, "ids that come last leave first", names("D-leankv-37"), partial(pages, last=True))
+    yield Wrong(name, "the last ids leave first", names("D-leankv-37"), partial(pages, last=True))
     yield Wrong(name, "ids from 1", (), partial(pages, first=1))
     yield Wrong(
         name,

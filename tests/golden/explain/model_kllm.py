@@ -186,7 +186,7 @@ def _column(
     """One output, a word.
 
     at: the inputs of a row; counted: outliers are counted too; bits: of a counter; sparse: whether the sparse path is
-    added; masks: "a": only outliers of A leave the counts; merged: the scaled sum joins the sparse path unrounded.
+    added; masks: "a": the counts exclude outliers of A only; merged: the scaled sum joins the sparse path unrounded.
     """
     r, k = Round(), len(at["a_index"])
     places, b_bits = slice(column * k, column * k + k), len(at["b_codebook"]).bit_length() - 1

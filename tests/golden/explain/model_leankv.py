@@ -24,7 +24,7 @@ def prefix(golden: Golden, top: str = "wrap", base: bool = True, exclusive: bool
 def pages(golden: Golden, behind: bool = False, last: bool = False, first: int = 0, short: bool = False) -> Arrays:
     """A free_page_list.
 
-    `behind`: list_end is the place after the last id; last: ids that came last leave first; first: id of place 0;
+    behind: list_end is the place after the last id; last: ids that came last leave first; first: id of place 0;
     short: the ring is a place shorter when it wraps.
     """
     answers, inputs = outputs(golden), stimulus(golden)
@@ -61,7 +61,7 @@ def quantizer(
 ) -> Arrays:
     """A kv_quantizer of preset paper.
 
-    codes: rounding of codes; zero: "minimum" is stored as it is; stored: codes are made with the stored step;
+    codes: rounding of codes; zero: "minimum" is stored as it is; stored: codes are computed with the stored step;
     high: feature 0 is in the highest bits; mode: rounding of the stored step.
     """
     answers, inputs = outputs(golden), stimulus(golden)
@@ -166,5 +166,5 @@ def prompts(
 
 
 def raised(thresholds: np.ndarray) -> np.ndarray:
-    """Words of the next floats, up to 1: a value equal to a threshold is below it."""
+    """Words of the next floats, up to 1: a value equal to a threshold counts as below it."""
     return np.asarray(thresholds + (thresholds < 0x3F800000).astype(thresholds.dtype))

@@ -29,7 +29,7 @@ from tests.oracles.harmonia.core_values import (
     with_bias,
 )
 
-Part = tuple[int, int, int, int]  #: first row, first column, row and column behind the last
+Part = tuple[int, int, int, int]  #: first row, first column, row and column after the last
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Moment:
     exponent: tuple[int, ...] = ()
     offset: tuple[int, ...] = ()
     peak: tuple[int, ...] = ()  #: largest magnitudes among the keys seen
-    frozen: bool = False  #: the offsets stand
+    frozen: bool = False  #: the offsets are final
     counters: dict[str, int] = field(default_factory=dict)
 
 
@@ -274,7 +274,7 @@ def flat(matrix: Matrix) -> tuple[int, ...]:
 
 
 def passes(p: Product, sums: Sequence[Sequence[float]], part: Part) -> tuple[int, ...]:
-    """FP32 words of a block, pass after pass of 8 x 16, 0 beside it."""
+    """FP32 words of a block, pass after pass of 8 x 16, 0 outside it."""
     top, left, bottom, right = part
     return tuple(
         fp16.f32_bits(sums[r][c]) if r < bottom and c < right else 0

@@ -56,7 +56,7 @@ class Machine:
     p: Product
     jobs: list[Job]
     ends: dict[int, int] = field(default_factory=dict)  #: of every event whose last clock is known
-    late: dict[str, int] = field(default_factory=dict)  #: clocks for which a part is held up behind its last event
+    late: dict[str, int] = field(default_factory=dict)  #: clocks for which a part is stalled after its last event
     clock: int = 0
 
     def __post_init__(self) -> None:

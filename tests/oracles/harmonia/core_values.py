@@ -70,7 +70,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Given:
-    """What some products read beside A and B."""
+    """Inputs of some products besides A and B."""
 
     frozen: Sequence[int] = ()  #: offsets
     position: Sequence[int] = ()  #: of every row
@@ -152,7 +152,7 @@ def dot(p: Product, a: Sequence[bfp.Group], b: Sequence[Any]) -> float:
 
 
 def stages(p: Product, raw: Matrix, given: Given) -> tuple[Matrix, Matrix, list[int]]:
-    """C behind the vector unit, behind the offsets, and those."""
+    """C after the vector unit, C after the offsets, and the offsets."""
     turned = [vector(p, row, place) for row, place in zip(raw, places(p, given), strict=True)]
     if not p.shifted:
         return turned, turned, []

@@ -86,7 +86,7 @@ def nearest(
 
 
 def without_a_nearest(hat: int, codebook: Sequence[int], distance: str, tie: str) -> int:
-    """Index for an x^ of infinity or NaN. fp16 distances are then all alike, so `tie` decides. Else x^ lies beyond
+    """Index for an x^ of infinity or NaN. fp16 distances are then all equal, so `tie` decides. Else x^ is beyond
     the midpoints on its side, and NaN above none."""
     last = list(codebook).index(codebook[-1])
     above = tie == "high" if distance == "fp16" else hat == INFINITY

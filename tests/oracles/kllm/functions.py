@@ -29,7 +29,7 @@ Number = float | Fraction
 
 
 def real_exp(x: Fraction) -> Fraction:
-    """e**x to 60 digits; beyond +-200 the end, which FP16 cannot tell from the value."""
+    """e**x to 60 digits; beyond +-200 the end, which is equal to the value in FP16."""
     context, x = exp.CONTEXT, max(Fraction(-200), min(Fraction(200), x))
     return Fraction(context.exp(context.divide(Decimal(x.numerator), Decimal(x.denominator))))
 

@@ -149,7 +149,7 @@ class Log:
         self.raised.append((edge, counters))
 
     def play(self, length: int, reset: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Everything after each edge; what is written later to one edge stands."""
+        """Everything after each edge; the last write of an edge wins."""
         state, rows = dict(reset), [dict[str, Any]() for _ in range(length)]
         more = [Counter[str](cycles=1) for _ in range(length)]
         for edge, counters in self.raised:

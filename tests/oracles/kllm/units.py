@@ -174,7 +174,7 @@ def divided_column(
     shift: tuple[int, int] | None = None,
     bias: int | None = None,
 ) -> int:
-    """Y of one column behind a norm; an FP16 word. a.scale and b.codebook are divided, `products` are not.
+    """Y of one column after a norm; an FP16 word. a.scale and b.codebook are divided, `products` are not.
 
     shift: words of h and R_n of a LayerNorm. b has no outliers, and of a only they meet b's values.
     """

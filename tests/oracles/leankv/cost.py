@@ -1,6 +1,6 @@
 """Cost of a block under LeanKV [leankv §4, §6.1, §6.2], token by token. Decision: D-leankv-65 (what is counted).
 
-prompt(sizes, tokens, pairs, kept)     -> rows by kind of work
+prompt(sizes, tokens, pairs, `kept`)   -> rows by kind of work
 step(sizes, pairs, heads, window)      -> the same of the token after it
 """
 

@@ -6,7 +6,7 @@ Values are Python floats that hold FP16 or float32 numbers; stored metadata are 
     encode(x, bits, groups, ...) a vector;   decode(groups, ...);  requantize(groups, bits, groups, ...)
     words(codes, bits)           16-bit words of a vector
     Config, CONFIGS, raw_bytes, offsets, tokens, page_bytes
-    key_word, value_word         where a pack of a token lies, for what `has_layout`
+    key_word, value_word         where a pack of a token is, for what `has_layout`
     Page                         the bytes of one page: write, read
 """
 

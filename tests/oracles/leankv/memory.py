@@ -1,7 +1,7 @@
 """LeanKV's memory management with dictionaries and queues [leankv §5.2, §5.3].
 
 prefix(counts, base)      inclusive sums, levels, additions
-FreeList                  the circular list as a queue of free ids beside the ring it is written in
+FreeList                  the circular list as a queue of free ids, and the ring of its storage
 Manager                   pages of every (sequence, layer, head), by events; `cells(...)` is its table entry
 """
 

@@ -1,6 +1,6 @@
 """What the 32 threads of a warp read of a page, byte by byte, and the 32-byte sectors that hold it [leankv §6.2].
 
-The layouts are tables here: every place of a segment in turn, and which element stands there. Threads look their
+The layouts are tables here: every place of a segment in turn, with its element. Threads look their
 elements up in them.
 """
 

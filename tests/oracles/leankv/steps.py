@@ -104,7 +104,7 @@ class Layer:
     def load(
         self, head: int, section: int, key: Sequence[float], value: Sequence[float], score: float, at: int
     ) -> Token:
-        """A kept token, at the end of its section."""
+        """A retained token, at the end of its section."""
         c = self.rules.low if section else self.rules.high
         assert c is not None
         token = Token(*coded(key, value, c, **self.rules.codes), score, at)

@@ -128,7 +128,7 @@ class Classes(NamedTuple):
 
 
 def classified(classes: list[int], order: list[int]) -> Classes:
-    """Page orders: low tokens, and high ones with the window, as they stand in the sorted order."""
+    """Page orders: low tokens, and high ones with the window, in sorted order."""
     low = [t for t in order if classes[t] == LOW]
     return Classes(classes, order, low, [t for t in order if classes[t] in (HIGH, WINDOW)])
 
@@ -330,7 +330,7 @@ def lane_minimum(section: Sequence[Token], n: int, window: int) -> tuple[float, 
 
 
 def static_step(high: Sequence[Token], n: int, window: int, keep_percent: int) -> Decision:
-    """Above the budget the least mean outside the window makes room; of equal ones the lowest position."""
+    """Above the budget the least mean outside the window is dropped; the lowest position of equals."""
     if len(high) + 1 <= budget(n + 1, window, keep_percent):
         return Decision(CASES["static_append"], len(high), -1, 1, 0)
     old = [(mean, t, slot) for slot, (t, mean) in enumerate(high) if n - t >= window]

@@ -27,7 +27,7 @@ def block(sizes: Sizes, tokens: int, before: int, bits: int, modes: Sequence[str
 
 
 def linear(tokens: int, outputs: int, inputs: int, elements: int, mode: str) -> Row:
-    """One layer on an array of elements x elements: the pairs of both sides come in anew for every tile."""
+    """One layer on an array of elements x elements: the pairs of both sides enter again for every tile."""
     pairs, tiles = -(-inputs // 2), []
     for top in range(0, tokens, elements):
         for left in range(0, outputs, elements):

@@ -72,10 +72,10 @@ ELEMENTS = {
     "E2M1_BIAS3": abfloat(2, 1, 3),
     "E4M3_BIAS4": abfloat(4, 3, 4, limit=2**15),
     "E2M5_BIAS2": abfloat(2, 5, 2),
-    "E0M3_BIAS0": abfloat(0, 3, 0),  # beside int4 [olive Fig. 5]
+    "E0M3_BIAS0": abfloat(0, 3, 0),  # with int4 [olive Fig. 5]
     "E1M2_BIAS1": abfloat(1, 2, 1),
     "E3M0_BIAS2": abfloat(3, 0, 2),
-    "E0M3_BIAS1": abfloat(0, 3, 1),  # beside flint4
+    "E0M3_BIAS1": abfloat(0, 3, 1),  # with flint4
     "E1M2_BIAS2": abfloat(1, 2, 2),
     "E3M0_BIAS4": abfloat(3, 0, 4),
 }

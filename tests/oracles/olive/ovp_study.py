@@ -1,6 +1,6 @@
 """OliVe's experiments on values as loops over Python floats: what is an outlier, its pair, its format.
 
-[olive §2.1, §2.3 Tbl. 2, Fig. 3, §3.3 Fig. 5]. A tensor is a list of rows; pairs lie inside a row. Sums are Python
+[olive §2.1, §2.3 Tbl. 2, Fig. 3, §3.3 Fig. 5]. A tensor is a list of rows; pairs are inside a row. Sums are Python
 floats, element after element.
 """
 

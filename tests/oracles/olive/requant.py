@@ -49,7 +49,7 @@ def read(word: int, bits: int) -> Real:
 
 
 def write(value: Real, bits: int) -> int:
-    """Word of a value of the format: how many values of the format lie between 0 and it."""
+    """Word of a value of the format: the number of values of the format between 0 and it."""
     precision, lowest, _ = SIZES[bits]
     sign = value.negative << bits - 1
     if value.size is None:

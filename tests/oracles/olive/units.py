@@ -40,7 +40,7 @@ def ovp_decoder(
 def decode_lane(
     code: int, partner: int, bias: int, normal: str, outlier: tuple[int, int], mark: int
 ) -> tuple[int, int]:
-    """One lane: a victim is 0; beside a victim stands an outlier; else the normal type."""
+    """One lane: a victim is 0; next to a victim is an outlier; else the normal type."""
     if code == mark:
         return 0, 0
     if partner == mark:

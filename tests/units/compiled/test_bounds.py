@@ -42,7 +42,7 @@ def bounds_of(text: str, **names: Any) -> Any:
 
 
 @given(EXPRESSIONS, LIMITS, LIMITS, st.data())
-def test_a_value_lies_within_its_bounds(text: str, a: Any, b: Any, data: st.DataObject) -> None:
+def test_value_is_within_its_bounds(text: str, a: Any, b: Any, data: st.DataObject) -> None:
     try:
         low, high = bounds_of(text, a=Range(*a), b=Range(*b))
     except Refused:
@@ -67,7 +67,7 @@ def test_a_value_lies_within_its_bounds(text: str, a: Any, b: Any, data: st.Data
         ("t[1]", (9, 9)),
     ],
 )
-def test_bounds_are_no_wider_than_they_must_be(text: str, bounds: tuple[int, int]) -> None:
+def test_bounds_are_tight(text: str, bounds: tuple[int, int]) -> None:
     names = {"a": Range(-5, 10), "b": Range(-16, 23) if "-" in text else Range(0, 16)}
     names |= {"v": Vector(Range(-4, 15), 4), "t": of_constant((4, 9))}
 
@@ -85,7 +85,7 @@ def test_bounds_are_no_wider_than_they_must_be(text: str, bounds: tuple[int, int
         ("a * a * a * a * a * a * a * a", "may leave 64 bits"),
     ],
 )
-def test_what_may_leave_64_bits_is_refused(text: str, message: str) -> None:
+def test_value_beyond_64_bits_is_rejected(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         bounds_of(text, a=Range(0, 255), b=Range(0, 3), v=Vector(Range(0, 1), 4))
 
@@ -126,7 +126,7 @@ def test_loops_and_ranges_that_may_be_shorter(text: str, bounds: tuple[int, int]
         ("for i in range(0, 6, 2):\n    pass", "a range of other steps than 1"),
     ],
 )
-def test_lists_of_an_unknown_length_are_refused(text: str, message: str) -> None:
+def test_lists_of_unknown_length_are_rejected(text: str, message: str) -> None:
     names = {"a": Range(0, 3), "v": Vector(Range(0, 1), 3)}
     with pytest.raises(Refused, match=message):
         Bounds("unit", {}, names, {"write_y": 3})._block(ast.parse(text).body, {}, [])
@@ -148,7 +148,7 @@ def test_lists_of_an_unknown_length_are_refused(text: str, message: str) -> None
         ("write_y([r, r, r])", "must be integers, got a real number"),
     ],
 )
-def test_real_numbers_are_no_integers(text: str, message: str) -> None:
+def test_real_number_is_rejected_as_integer(text: str, message: str) -> None:
     names = {"a": Range(0, 3), "b": Range(0, 1), "r": Real(-math.inf, math.inf)}
     with pytest.raises(Refused, match=message):
         Bounds("unit", {}, names, {"write_y": 3})._block(ast.parse(text).body, {}, [])

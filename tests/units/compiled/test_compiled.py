@@ -69,7 +69,7 @@ OPERATIONS = st.lists(
 
 
 @given(st.lists(OPERATIONS, min_size=1, max_size=3), st.sampled_from(["wrap", "saturate"]))
-def test_it_gives_every_output_register_and_counter_of_the_readable_form(devices: Any, rule: str) -> None:
+def test_it_gives_every_output_register_and_counter_of_readable_form(devices: Any, rule: str) -> None:
     events = min(map(len, devices))
     op = np.array([[each[0] for each in device[:events]] for device in devices])
     x = np.array([[each[1] for each in device[:events]] for device in devices])
@@ -83,7 +83,7 @@ def test_it_gives_every_output_register_and_counter_of_the_readable_form(devices
         assert toy.UNIT.run_compiled(op, x, rule=rule).equals(expected)
 
 
-def test_an_event_that_refuses_says_what_the_readable_form_says() -> None:
+def test_raising_event_has_message_of_readable_form() -> None:
     x = [[1, 0, 0, 0], [1, -2, -4, 0], [0, 0, 0, 0]]
     with pytest.raises(Refused, match="toy: the total is 0"):
         toy.UNIT.run_compiled([0, 1, 0], x, weights=(0, 0, 0, 0))
@@ -95,7 +95,7 @@ def test_constants_of_other_lengths_and_words_compile_again() -> None:
         assert toy.UNIT.run_compiled(**inputs, weights=weights).equals(toy.UNIT.run(**inputs, weights=weights))
 
 
-def test_a_configuration_that_64_bits_do_not_hold_runs_the_readable_form() -> None:
+def test_configuration_that_64_bits_do_not_hold_runs_readable_form() -> None:
     unit = units.find("olive_mac")
     wide = {"exponent_bits": 5, "int_bits": 8}
     inputs = {"load": [1, 0], "acc_in": 7, "a_exp": 31, "a_int": -128, "b_exp": 31, "b_int": 127}
@@ -118,7 +118,7 @@ class Unlike(Sequential):
 
 
 class Bytes(Unlike):
-    """A constant that is no number."""
+    """A constant that is not a number."""
 
     def add(self, x: int) -> Changes:
         """One of two."""
@@ -134,7 +134,7 @@ class Dividing(Unlike):
 
 
 class Sorting(Unlike):
-    """A function of Python that numba would take otherwise."""
+    """A Python function that numba would treat differently."""
 
     def add(self, x: int) -> Changes:
         """One of one."""
@@ -199,14 +199,14 @@ class Later(Unlike):
         (Bytes, "bytes has no compiled form"),
         (Dividing, "this operation has no compiled form: x / 2"),
         (Sorting, r"this call has no compiled form: sorted\(\[x\]\)"),
-        (Counting, "events read self.state.adds, which is no port or register"),
+        (Counting, "events read self.state.adds, which is not a port or register"),
         (Waiting, "While has no compiled form"),
         (Uneven, "a zip of several lengths has no compiled form"),
         (Rising, "for and else has no compiled form"),
         (Later, "a State that is another later has no compiled form"),
     ],
 )
-def test_a_text_without_a_compiled_form_is_named_with_its_line(unit_class: Any, message: str) -> None:
+def test_text_without_compiled_form_is_named_with_its_line(unit_class: Any, message: str) -> None:
     unit = Unit(unit_class=unit_class, paper="olive §4.4", meaning="", configs={"a": Config()}, cases=toy.cases)
     with pytest.raises(Refused, match=message) as refused:
         _ = unit.run_compiled

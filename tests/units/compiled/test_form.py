@@ -4,13 +4,13 @@ from refemu.units.compiled.form import Form
 from tests.units.compiled.toy import Toy
 
 
-def test_a_form_has_one_length_for_each_list_of_an_event() -> None:
+def test_form_has_one_length_for_each_list_of_event() -> None:
     lengths = Form(Toy()).lengths_of(Toy())
 
     assert lengths["w_load_load_parts__high"] == 4 and lengths == dict(sorted(lengths.items()))
 
 
-def test_functions_take_the_constants_and_registers_that_they_need() -> None:
+def test_functions_take_constants_and_registers_that_they_need() -> None:
     form = Form(Toy())
     module = form.module(*form.lengths_of(Toy()))
 

@@ -28,7 +28,7 @@ def test_constants_are_numbers_short_tuples_and_arrays() -> None:
     assert [constant(value) for value in (None, float("inf"), ("a",), ())] == [None] * 4
 
 
-def test_an_event_returns_its_number_the_scalars_and_the_counters() -> None:
+def test_event_returns_its_number_scalars_and_counters() -> None:
     text = text_of("clear")
 
     changed = "f_shown(_new_total), f_shown(_new_any_odd), s_parts, s_grade, s_rank, f_shown(_new_left)"
@@ -48,7 +48,7 @@ def test_comprehensions_become_loops_before_their_statement() -> None:
     assert any("_any_" in line and "|= bool(" in line for line in lines)
 
 
-def test_lists_of_tuples_are_a_list_for_each_part() -> None:
+def test_lists_of_tuples_are_list_for_each_part() -> None:
     text = text_of("load")
 
     assert "parts__high[_place_2] = _record_1[0]" in text and "parts__low[_place_2] = _record_1[1]" in text

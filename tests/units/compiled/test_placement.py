@@ -27,16 +27,16 @@ def test_a_list_of_one_length_is_the_same_array_at_every_event() -> None:
     assert text.startswith("v = w_event_v\n") and "y_y[_d, _e, _lane] = _y[_lane]" in text
 
 
-def test_a_list_in_a_loop_is_new_every_time() -> None:
+def test_list_in_loop_is_new_every_time() -> None:
     text = placed("for j in range(2):\n    v = f_empty(4)\n    v[0] = j", (), "w_event_v")
 
     assert "v = f_empty(4)" in text
 
 
-def test_a_list_of_no_fixed_length_is_new_every_time() -> None:
+def test_list_of_no_fixed_length_is_new_every_time() -> None:
     assert placed(f"{MADE}\na = v[0]").startswith("v = f_empty(4)")
 
 
-def test_a_list_of_real_numbers_has_an_array_of_them() -> None:
+def test_list_of_real_numbers_has_array_of_them() -> None:
     assert placed("v = f_empty_reals(4)\na = v[0]", (), "x_event_v").startswith("v = x_event_v\n")
     assert placed("v = f_empty_reals(4)\na = v[0]", (), "w_event_v").startswith("v = f_empty_reals(4)")

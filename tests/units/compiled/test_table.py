@@ -12,7 +12,7 @@ from tests.units.compiled.test_compiled import MADE
 
 FASTER = "another algorithm: "  #: begins why a compiled form is written by hand though more could be lifted
 IN_PLACE = "memories in place", "events that write memories in place"
-#: units with a compiled form of their own: why, then what a refusal names behind its line
+#: units with a hand-written compiled form: the reason, then the error after its line
 WRITTEN = {
     "bfp_converter": ("banks of registers that an event changes element by element", "list(bank.emax)"),
     "bfp_pe": (FASTER + "exact sums of whole groups, then the kernel of an accumulator", "EVENTS"),
@@ -65,7 +65,7 @@ def test_every_unit_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_the_text_that_has_no_compiled_form_is_named(name: str) -> None:
+def test_text_that_has_no_compiled_form_is_named(name: str) -> None:
     unit, text = units.find(name), re.escape(WRITTEN[name][1])
     devices = [unit.unit_class(**config) for config in unit.configs.values()]
     if name == "prefix_sum":  # the text is lifted, and its values have no bounds

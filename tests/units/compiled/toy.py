@@ -28,7 +28,7 @@ def split(value: int, bits: int = 4) -> Split:
 
 @dataclass(frozen=True)
 class Style:
-    """A group of parameters that is no unit."""
+    """A group of parameters, not a unit."""
 
     limit: int | None = None  #: of a grade
 
@@ -110,7 +110,7 @@ class Toy(Sequential):
         return {"total": 0, "halves": (0,) * LANES, "any_odd": 0, "left": 0}
 
     def load(self, op: int, x: tuple[int, ...]) -> Changes:
-        """A vector is kept, twice as large with operation 2."""
+        """Store a vector, doubled by operation 2."""
         parts = [split(value) for value in x]
         odd = sum(value & 1 for value in x if value not in (1, 3))
         kept = {"kept": x, "left": LANES, "previous": self.state.kept}

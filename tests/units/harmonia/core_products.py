@@ -83,7 +83,7 @@ def weights(row: list[float]) -> list[tuple[list[int], int]]:
 
 
 def offsets(channels: int, seed: int = 5) -> core_values.Given:
-    """What a prompt leaves behind: one channel in 32."""
+    """Offsets of a prompt: one channel in 32."""
     found = np.zeros(channels, np.float16)
     found[7::32] = half((channels,), seed)[7::32]
     return core_values.Given(frozen=found.view(np.uint16).tolist())

@@ -19,7 +19,7 @@ compiled_run = bfp_aligner.UNIT.run_compiled
 
 
 @pytest.mark.parametrize("m", range(1, 12))
-def test_every_word_under_every_exponent_is_the_formats_code(m: int) -> None:
+def test_every_word_under_every_exponent_is_formats_code(m: int) -> None:
     """[harmonia §IV-C, Fig. 14c]: the aligner is the second half of a conversion."""
     for exponent in range(31):
         tensor = Bfp(m, 2).encode(under(exponent), bits=True)
@@ -57,7 +57,7 @@ def test_every_word_under_its_own_exponent(run: Any, m: int) -> None:
         ("floor", [128, 129, 128, 128, 129, 130, 255, 255]),
     ],
 )
-def test_ties_and_a_magnitude_that_would_leave_its_bits(run: Any, rounding: str, mantissa: list[int]) -> None:
+def test_ties_and_magnitude_that_would_leave_its_bits(run: Any, rounding: str, mantissa: list[int]) -> None:
     """D-harmonia-2: 128.5, 129.5, 128.625, 128.375, -128.5, -129.5, 255.5, -255.875 at 8 bits."""
     words = [0x3C04, 0x3C0C, 0x3C05, 0x3C03, 0xBC04, 0xBC0C, 0x3FFC, 0xBFFF]
 
@@ -81,7 +81,7 @@ lane = st.one_of(st.integers(0, 0xFFFF), st.sampled_from([0x7C00, 0xFC00, 0x7E00
 def test_lanes_equal_the_oracles_group(
     run: Any, word: int, emax: int, m: int, special: str, rounding: str, subnormals: str, zero_sign: str
 ) -> None:
-    """D-harmonia-2, D-harmonia-4, D-harmonia-5, D-harmonia-6: a lane beside a word of field emax is that group."""
+    """D-harmonia-2, D-harmonia-4, D-harmonia-5, D-harmonia-6: a lane with a word of field emax is that group."""
     options = {"rounding": rounding, "special": special, "subnormals": subnormals, "zero_sign": zero_sign}
     result = run([word] * 8, [emax] * 8, m, **options)
     field, nan = word >> 10 & 31, word & 0x7FFF > 0x7C00
@@ -108,7 +108,9 @@ def test_lanes_equal_the_oracles_group(
         pytest.param({"special": "nan"}, Refused, "special must be one of", id="special"),
     ],
 )
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bfp_aligner_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(**{"x": [0] * 8, "emax": [0] * 8, "m": 8, **arguments})
 

@@ -1,4 +1,4 @@
-"""The converter's two paths against the format, clock by clock: schedule, registers, counters, refusals."""
+"""The converter's two paths against the format, clock by clock: schedule, registers, counters, errors."""
 
 from typing import Any
 
@@ -79,8 +79,8 @@ def test_counters_of_a_block_equal_the_oracle(run: Any, kind: str, rows: int, co
     ("kind", "shape", "cycles"),
     [("token", (8, 32 * 5), 32 * 6), ("token", (24, 64), 32 * 7), ("v", (64, 32), 64 * 5), ("v", (32, 160), 64 * 11)],
 )
-def test_a_stream_of_full_blocks_takes_one_block_more(run: Any, kind: str, shape: tuple[int, int], cycles: int) -> None:
-    """[harmonia §IV-C]: 32 (B + 1) cycles for B token blocks, 64 (B + 1) for V: alignment hides behind comparison."""
+def test_stream_of_full_blocks_takes_one_block_more(run: Any, kind: str, shape: tuple[int, int], cycles: int) -> None:
+    """[harmonia §IV-C]: 32 (B + 1) cycles for B token blocks, 64 (B + 1) for V: alignment overlaps comparison."""
     assert run(drawn(shape).view(np.float16), kind=kind).cycles == cycles
 
 
@@ -172,7 +172,7 @@ def test_v_path_clock_by_clock(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", ON_PORTS)
-def test_the_other_path_compares_while_one_aligns_and_waits_for_the_aligner(run: Any) -> None:
+def test_other_path_compares_while_one_aligns_and_waits_for_aligner(run: Any) -> None:
     """[harmonia §IV-C]: one aligner. A V block aligns for 16 clocks; a token block of 3 columns is full meanwhile."""
     v, token, third = drawn((8, 16), 3), drawn((8, 3), 4), drawn((2, 2), 5)
     result = on_ports(run, clocks(v, V) + clocks(token, TOKEN) + [IDLE] * 13 + clocks(third, TOKEN, 4) + [IDLE] * 9)
@@ -232,10 +232,10 @@ def test_gaps_between_columns_change_no_code_and_are_not_counted(run: Any, gap: 
 @pytest.mark.parametrize("run", ON_PORTS)
 @pytest.mark.parametrize("gap", [1, 3])
 @pytest.mark.parametrize(("shape", "kind"), [((32, 16), V), ((13, 5), V), ((8, 32), TOKEN), ((3, 7), TOKEN)])
-def test_a_clock_without_a_column_changes_nothing_whatever_the_other_ports_say(
+def test_clock_without_column_changes_nothing_whatever_other_ports_say(
     run: Any, gap: int, kind: int, shape: tuple[int, int]
 ) -> None:
-    """[harmonia §IV-C, Fig. 14] Gaps in a V stream whose kind stays V are no columns of zeros."""
+    """[harmonia §IV-C, Fig. 14] Gaps in a V stream whose kind stays V are not columns of zeros."""
     sequence = clocks(drawn(shape, 9), kind)
     idle = [IDLE] * (len(sequence) + 1)
     spread = [clock for one in sequence for clock in [one, *[(*one[:-1], 0)] * gap]]
@@ -250,7 +250,7 @@ def test_a_clock_without_a_column_changes_nothing_whatever_the_other_ports_say(
 
 
 @pytest.mark.parametrize("run", ON_PORTS)
-def test_without_the_port_a_column_is_one_with_a_valid_lane(run: Any) -> None:
+def test_without_port_column_is_one_with_valid_lane(run: Any) -> None:
     """[harmonia §IV-C] Of either kind."""
     for kind in (TOKEN, V):
         assert run(np.full((4, 8), 0x3C00), [255, 0, 255, 255], kind, 8, 0).filled.tolist() == [1, 1, 2, 3]
@@ -260,7 +260,7 @@ def test_without_the_port_a_column_is_one_with_a_valid_lane(run: Any) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(data=st.data(), masks=st.lists(st.integers(1, 255), min_size=1, max_size=5))
-def test_any_mask_of_lanes_gives_the_codes_of_the_lanes_it_holds(data: st.DataObject, masks: list[int]) -> None:
+def test_any_mask_of_lanes_gives_codes_of_lanes_it_holds(data: st.DataObject, masks: list[int]) -> None:
     """[harmonia §IV-C]: token blocks of any mask; a lane that is masked neither compares nor comes out."""
     sequence: list[Clock] = []
     expected = []
@@ -316,14 +316,14 @@ def v_loops(*masks: int) -> list[Clock]:
         ),
     ],
 )
-def test_refuses_columns_that_cannot_come(run: Any, sequence: list[Clock], message: str) -> None:
+def test_converter_rejects_invalid_columns(run: Any, sequence: list[Clock], message: str) -> None:
     """D-harmonia-5 for field 31; [harmonia §IV-C] for what a bank holds."""
     with pytest.raises(Refused, match=message):
         on_ports(run, sequence)
 
 
 @pytest.mark.parametrize("run", ON_PORTS)
-def test_a_lane_that_is_not_valid_may_hold_any_word(run: Any) -> None:
+def test_lane_that_is_not_valid_may_hold_any_word(run: Any) -> None:
     """D-harmonia-5 is of what is converted."""
     words = [0x7C00] * 8
     words[2] = 0x3C00
@@ -335,7 +335,7 @@ def test_a_lane_that_is_not_valid_may_hold_any_word(run: Any) -> None:
     assert wild.aligned == clean.aligned == 1
 
 
-def test_a_refused_column_changes_nothing() -> None:
+def test_rejected_column_changes_nothing() -> None:
     converter = BfpConverter()
     first, second = columns(valid=3)
     before = converter.step(*first)
@@ -343,7 +343,7 @@ def test_a_refused_column_changes_nothing() -> None:
         converter.step(*second)
 
     assert converter.snapshot() == before
-    with pytest.raises(Refused, match="steps takes one sequence"):
+    with pytest.raises(Refused, match="inputs of steps must be one sequence"):
         list(converter.steps(*(array for array in port_values([[IDLE], [IDLE]]).values())))
 
 
@@ -352,10 +352,15 @@ def test_a_refused_column_changes_nothing() -> None:
     ("arguments", "error", "message"),
     [
         pytest.param(
-            {"x": np.ones((2, 2))}, RefusedType, r"must be float16 \(tokens, channels\), .* float64", id="dtype"
+            {"x": np.ones((2, 2))},
+            RefusedType,
+            r"must be a nonempty float16 \(tokens, channels\), got float64",
+            id="dtype",
         ),
         pytest.param({"x": np.ones(3, np.float16)}, RefusedType, r"got float16 \(3,\)", id="rank"),
-        pytest.param({"x": np.ones((0, 3), np.float16)}, RefusedType, r"one of each, got float16 \(0, 3\)", id="none"),
+        pytest.param(
+            {"x": np.ones((0, 3), np.float16)}, RefusedType, r"nonempty float16 .*, got float16 \(0, 3\)", id="none"
+        ),
         pytest.param({"kind": "k"}, Refused, "kind must be one of 'token', 'v', got 'k'", id="kind"),
         pytest.param(
             {"x": np.array([[1, 1, 1], [1, 1, np.inf]], np.float16)},
@@ -372,7 +377,9 @@ def test_a_refused_column_changes_nothing() -> None:
         pytest.param({"m": 12}, Refused, r"m must be in \[1, 11\], got 12", id="m"),
     ],
 )
-def test_refuses_matrices(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bfp_converter_rejects_matrices(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(**{"x": np.ones((2, 2), np.float16), **arguments})
 

@@ -89,7 +89,7 @@ def test_optional_ports_have_defaults() -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("top", [255, -255])
-def test_all_pairs_of_8_bit_mantissas_by_nibbles_equal_the_wide_product(run: Any, top: int) -> None:
+def test_all_pairs_of_8_bit_mantissas_by_nibbles_equal_wide_product(run: Any, top: int) -> None:
     """[harmonia §IV-B] D-harmonia-11, D-harmonia-12: 256 x 256 pairs, 32 of them in a group, all of one sign."""
     a, b = np.meshgrid(np.arange(256), np.arange(256), indexing="ij")
     a, b = a.reshape(-1, LANES), b.reshape(-1, LANES)
@@ -101,7 +101,7 @@ def test_all_pairs_of_8_bit_mantissas_by_nibbles_equal_the_wide_product(run: Any
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("mode", "b", "most"), [(M8W4, -8, -65_280), (M8M4, 15, 122_400), (M8M8, 255, 2_080_800)])
-def test_largest_sums_are_the_stated_ones_and_fit_their_ports(run: Any, mode: int, b: int, most: int) -> None:
+def test_largest_sums_are_stated_ones_and_fit_their_ports(run: Any, mode: int, b: int, most: int) -> None:
     """[harmonia §IV-B] 32 products of 255 by the largest magnitude: 17, 18 and 22 bits with sign."""
     result = run(**together([ports(mode, [255] * LANES, [b] * LANES, 8, 8 * (mode > 0))]))
 
@@ -192,7 +192,7 @@ def test_counters_of_a_reduction(run: Any, mode: int, count: int) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("mode", "groups", "macs"), [(M8W4, 4, 128), (M8M4, 4, 128), (M8M8, 2, 64)])
-def test_a_full_pass_is_128_or_64_macs_in_four_cycles(run: Any, mode: int, groups: int, macs: int) -> None:
+def test_full_pass_is_128_or_64_macs_in_four_cycles(run: Any, mode: int, groups: int, macs: int) -> None:
     """[harmonia §V-C] D-harmonia-21: half the efficiency in M8M8, at equal cycles."""
     result = run(**together([ports(mode, A, (1,), 17)] * groups))
 
@@ -243,22 +243,22 @@ def test_events_show_the_registers() -> None:
     ("mode", "events"), [(M8W4, ["load", "psum", "scale", "accumulate"]), (M8M4, ["load", "psum", "accumulate"])]
 )
 def test_events_of_the_modes_with_four_bits(mode: int, events: list[str]) -> None:
-    """[harmonia §IV-B] The weight factor "is bypassed in M8M4"; four groups sit in four sub-PEs."""
+    """[harmonia §IV-B] The weight factor "is bypassed in M8M4"; four groups are in four sub-PEs."""
     states = list(BfpPe().steps(**together([ports(mode, A, (group + 1,), 17) for group in range(4)])))
 
     assert [s.event for s in states] == events * 4
     assert states[-1].latched == tuple(201 * (group + 1) for group in range(4))
 
 
-def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
+def test_wrong_event_order_raises_without_change() -> None:
     pe, group = BfpPe(), ports(M8M4, A, (1,))
     inputs = [
         group[port.name] if isinstance(group[port.name], int) else group[port.name].tolist() for port in pe.ports.inputs
     ]
-    with pytest.raises(Refused, match="bfp_pe: step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="bfp_pe: step needs the inputs of an operation, got none"):
         pe.step()
     begun = pe.step(*inputs)
-    with pytest.raises(Refused, match=r"bfp_pe: step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"bfp_pe: step takes no inputs after event \w+"):
         pe.step(*inputs)
 
     assert pe.busy and pe.snapshot() == begun
@@ -268,18 +268,23 @@ BAD = [
     pytest.param({"mode": 3}, Refused, r"bfp_pe: mode 3 is outside \[0, 3\)", id="mode 3"),
     pytest.param({"mode": "M4M4"}, Refused, "mode must be one of 'M8W4', 'M8M4', 'M8M8', got 'M4M4'", id="mode name"),
     pytest.param(
-        {"b": lanes([0, 16])[None]}, Refused, r"b 16 at index \(0, 1\) has more than 4 bits in mode M8W4", id="wide b"
+        {"b": lanes([0, 16])[None]}, Refused, r"b must have 4 bits in mode M8W4, got 16 at index \(0, 1\)", id="wide b"
     ),
     pytest.param(
-        {"b_sign": lanes([0, 0, 1])[None]}, Refused, r"b_sign 1 at index \(0, 2\) must be 0 in mode M8W4", id="b_sign"
+        {"b_sign": lanes([0, 0, 1])[None]},
+        Refused,
+        r"b_sign must be 0 in mode M8W4, got 1 at index \(0, 2\)",
+        id="b_sign",
     ),
-    pytest.param({"b_exp": [1]}, Refused, r"b_exp 1 at index \(0,\) must be 0 in mode M8W4", id="b_exp"),
-    pytest.param({"w_scale": [0x7C00]}, Refused, "w_scale 31744 .* is not finite in mode M8W4", id="infinite"),
-    pytest.param({"w_scale": [0x7E00]}, Refused, "w_scale 32256 .* is not finite", id="nan"),
-    pytest.param({"mode": 1, "w_scale": [1]}, Refused, "w_scale 1 .* must be 0 in mode M8M4", id="w_scale"),
+    pytest.param({"b_exp": [1]}, Refused, r"b_exp must be 0 in mode M8W4, got 1 at index \(0,\)", id="b_exp"),
+    pytest.param({"w_scale": [0x7C00]}, Refused, "w_scale must be finite in mode M8W4, got 31744 .*", id="infinite"),
+    pytest.param({"w_scale": [0x7E00]}, Refused, "w_scale must be finite.*, got 32256 .*", id="nan"),
+    pytest.param({"mode": 1, "w_scale": [1]}, Refused, "w_scale must be 0 in mode M8M4, got 1 .*", id="w_scale"),
     pytest.param({"a_mag": lanes([256])[None]}, Refused, r"a_mag 256 at index \(0, 0\) is outside", id="a_mag"),
     pytest.param({"a_mag": np.zeros((1, 31), int)}, RefusedType, "a_mag: the last axis must hold 32 lanes", id="lanes"),
-    pytest.param({"a_exp": [1, 2], "b": np.zeros((3, LANES), int)}, Refused, "shapes do not fit", id="groups"),
+    pytest.param(
+        {"a_exp": [1, 2], "b": np.zeros((3, LANES), int)}, Refused, "shapes of the ports must broadcast", id="groups"
+    ),
     pytest.param(
         {
             "a_exp": np.zeros(0, int),
@@ -293,7 +298,7 @@ BAD = [
             "clear": np.zeros(0, int),
         },
         Refused,
-        "at least one group is needed",
+        "groups must be at least 1, got 0",
         id="no groups",
     ),
     pytest.param({"partial": "bf16"}, Refused, "partial must be one of", id="partial"),
@@ -302,7 +307,7 @@ BAD = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("change", "error", "message"), BAD)
-def test_refuses(run: Any, change: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bfp_pe_rejects_invalid_inputs(run: Any, change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(**together([ports(M8W4, A, (1,), w_scale=ONE)]) | {"w_scale": [0] if "mode" in change else [ONE]} | change)
 
@@ -344,7 +349,7 @@ def test_repr_evaluates_back() -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=20)
 @given(groups=reductions())
-def test_registers_behind_every_group(run: Any, groups: list[dict[str, Any]]) -> None:
+def test_registers_after_every_group(run: Any, groups: list[dict[str, Any]]) -> None:
     """[harmonia §IV-B, Fig. 13] Both register files hold the group; sums of sub-PEs stay until their slot returns."""
     result, latched = run(**together(groups)), [0] * SLOTS
     for number, group in enumerate(groups):

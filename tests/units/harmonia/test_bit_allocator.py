@@ -112,28 +112,30 @@ def test_step_by_step_equals_from_scratch(n_initial: int, n_local: int, group: i
     ("arguments", "error", "message"),
     [
         pytest.param(
-            {"prefill": [5, 5]}, Refused, "prefill of 5 tokens needs an empty cache, got one of 5", id="prefill"
+            {"prefill": [5, 5]}, Refused, "prefill of 5 tokens needs an empty cache, got 5 tokens", id="prefill"
         ),
         pytest.param({"prefill": [0], "n_local": -1}, Refused, "n_local must be in .*, got -1", id="n_local"),
         pytest.param({"prefill": [0], "n_initial": -1}, Refused, "n_initial must be in .*, got -1", id="n_initial"),
         pytest.param({"prefill": [0], "low": 9}, Refused, r"low must be in \[1, 8\], got 9", id="low above high"),
         pytest.param({"prefill": [0], "high": 12}, Refused, r"high must be in \[1, 11\], got 12", id="high"),
-        pytest.param({"prefill": 3}, RefusedType, "at least one port needs an axis", id="scalar"),
+        pytest.param({"prefill": 3}, RefusedType, "at least one port must have an axis", id="scalar"),
     ],
 )
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bit_allocator_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(**arguments)
 
 
-def test_refused_prefill_changes_nothing() -> None:
+def test_rejected_prefill_changes_nothing() -> None:
     allocator = BitAllocator()
     before = allocator.step(0)
     with pytest.raises(Refused, match="needs an empty cache"):
         allocator.step(3)
 
     assert allocator.snapshot() == before
-    with pytest.raises(Refused, match="steps takes one sequence"):
+    with pytest.raises(Refused, match="inputs of steps must be one sequence"):
         list(allocator.steps(np.zeros((2, 2), int)))
 
 

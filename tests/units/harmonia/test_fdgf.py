@@ -201,7 +201,7 @@ def test_layers_of_the_papers_models_are_accepted(run: Any, ffn: int) -> None:
     assert last.step(0, 0, 0, 0, 0, 0).count == 32 * ((1 << 17) - 1)
 
 
-def test_ports_hold_what_the_largest_product_puts_on_them() -> None:
+def test_ports_hold_what_largest_product_puts_on_them() -> None:
     """Largest tiles and sizes: elements of a fetch, tiles of a side, addresses of the last pass."""
     most, widths = (1 << fdgf.SIZE_BITS) - 1, {port.name: port.bits for port in fdgf.UNIT.ports({}).all}
 
@@ -227,7 +227,7 @@ def test_tiles_are_the_steps_but_start_and_reads(given: tuple[int, int, int], m:
     assert [tuple(tile) for tile in controller.tiles(*given, flow)] == stepped
 
 
-def test_tiles_of_a_large_product_take_no_step_per_read() -> None:
+def test_tiles_of_large_product_take_no_step_per_read() -> None:
     """[harmonia §IV-D] 2048 x 4096 x 4096: 6,176 events, where the controller reads 8.4 million times."""
     tiles = list(FdgfController().tiles(2048, 4096, 4096))
 
@@ -254,12 +254,12 @@ BAD = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("change", "message"), BAD)
-def test_refuses(run: Any, change: dict[str, Any], message: str) -> None:
+def test_fdgf_rejects_invalid_inputs(run: Any, change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         run(**{"start": [1], "rows": 8, "inner": 32, "columns": 16, **change})
 
 
-def test_a_dataflow_that_does_not_exist_is_refused() -> None:
+def test_dataflow_that_does_not_exist_is_rejected() -> None:
     with pytest.raises(Refused, match="dataflow must be one of 1, 2, got 3"):
         FdgfController().ema(1, 1, 1, 3)
 

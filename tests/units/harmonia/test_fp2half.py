@@ -63,7 +63,7 @@ def test_every_half_and_every_tie_above_it(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_refuses(run: Any) -> None:
+def test_fp2half_rejects_invalid_inputs(run: Any) -> None:
     with pytest.raises(RefusedType, match=r"fp2half\.x: the last axis must hold 8 lanes, got shape \(7,\)"):
         run([0] * 7)
     with pytest.raises(RefusedType, match="fp2half: saturate must be a bool, got 1"):

@@ -52,7 +52,7 @@ def test_results_are_the_oracles(run: Any, product: Product) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_a_prompt_and_later_keys_lose_the_same(run: Any) -> None:
-    """[harmonia §III-C] D-harmonia-26: whatever is behind the window, in the prompt or later, has its offsets."""
+    """[harmonia §III-C] D-harmonia-26: every key after the window, in the prompt or later, has its offsets."""
     whole = Product("k", 40, 32, 64, **KEYS)
     begun = whole.run(run)
     frozen = core_values.Given(frozen=begun.offset.tolist())
@@ -66,7 +66,7 @@ def test_a_prompt_and_later_keys_lose_the_same(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_queries_and_later_keys_differ_by_the_offsets_only(run: Any) -> None:
+def test_queries_and_later_keys_differ_by_offsets_only(run: Any) -> None:
     """[harmonia §IV-A (5)] At position 100 nothing is tracked: zeros in, zeros off, whatever the peaks are."""
     later = Product("k", 1, 64, 64, start=100, given=core_values.Given(frozen=[0] * 64))
     k, q = later.run(run), replace_kind(later, "q").run(run)
@@ -83,7 +83,7 @@ def events(product: Product) -> list[Any]:
     return [state.event for state in HarmoniaCore(**product.config).steps(**product.ports)]
 
 
-def test_steps_of_one_block_come_in_the_papers_order() -> None:
+def test_steps_of_one_block_come_in_papers_order() -> None:
     """[harmonia §IV-A, Fig. 12] (1) load, (2) dispatch, (3) compute, (4) FP2Half and vector unit, (6) convert, (7)."""
     common = ["load", "load", "dispatch", "compute", "fp2half"]
 
@@ -93,7 +93,7 @@ def test_steps_of_one_block_come_in_the_papers_order() -> None:
 
 
 def test_keys_of_the_window_wait_for_its_end() -> None:
-    """[harmonia §IV-A (5)] Nothing of the first 32 tokens is converted before all are tracked; later ones go on."""
+    """[harmonia §IV-A (5)] The first 32 tokens are converted once all are tracked, later ones at once."""
     steps = events(Product("k", 41, 32, 32))
     waiting = [step for step in steps if step in ("offset", "convert")]
 
@@ -133,7 +133,7 @@ def test_counters_are_those_of_the_parts(run: Any) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_windows_end_by_position(run: Any) -> None:
-    """D-harmonia-45: rows 2 and 3 stand behind a window of four tokens, row 4 of a whole prompt does."""
+    """D-harmonia-45: rows 2 and 3 are after a window of four tokens, like row 4 of a whole prompt."""
     apart = Product("k", 5, 32, 32, window=4, given=at(0, 1, 4, 5, 6), positions="port").run(run)
     prompt = Product("k", 5, 32, 32, window=4).run(run)
 
@@ -142,7 +142,7 @@ def test_windows_end_by_position(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_positions_at_a_port_are_those_from_the_start(run: Any) -> None:
+def test_positions_at_port_are_those_from_start(run: Any) -> None:
     """D-harmonia-45."""
     for kind, start in (("q", 70), ("score", 20), ("k", 0)):
         given = at(*range(start, start + 5))
@@ -180,7 +180,7 @@ def test_one_width_of_all_codes_is_that_type(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_heads_that_end_inside_a_group_are_filled_with_zeros(run: Any) -> None:
+def test_heads_that_end_inside_group_are_filled_with_zeros(run: Any) -> None:
     """D-harmonia-47: scores of heads of 16 channels are those of the same heads with 16 channels of 0."""
     short = Product("score", 3, 16, 35, "bfp8", start=30)
     ports = dict(short.ports)
@@ -197,7 +197,7 @@ def test_heads_that_end_inside_a_group_are_filled_with_zeros(run: Any) -> None:
     assert sums[0].y.tolist() == sums[1].y.tolist()
 
 
-def test_a_result_beyond_fp16_is_refused_by_the_converter_and_changes_nothing() -> None:
+def test_result_beyond_fp16_raises_without_change() -> None:
     product = Product("linear", 1, 32, 32, "int4")
     ports = product.ports | {"a_exp": np.array([30]), "w_scale": np.full(32, 0x7BFF)}
     core = HarmoniaCore(**product.config)
@@ -210,11 +210,11 @@ def test_a_result_beyond_fp16_is_refused_by_the_converter_and_changes_nothing() 
         core.step()
 
     assert core.snapshot() == before
-    with pytest.raises(Refused, match=r"step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"step takes no inputs after event \w+"):
         core.step(*inputs)
 
 
-def test_the_plan_of_a_feed_forward_layer_takes_no_step_per_read() -> None:
+def test_plan_of_feed_forward_layer_takes_no_step_per_read() -> None:
     """[harmonia §IV-D, §V-A] The widest layers of the paper's models; every element is stored once."""
     for rows, inner, columns in ((1, 4096, 11008), (1, 16384, 4096), (64, 4096, 14336)):
         shape = HarmoniaCore().shape._replace(rows=rows, inner=inner, columns=columns)
@@ -233,17 +233,21 @@ BAD = [
     pytest.param({"b_type": "int8"}, "b_type must be one of", id="b_type"),
     pytest.param({"activation": "gelu"}, "activation must be one of", id="activation"),
     pytest.param(
-        {"kind": "v", "activation": "silu"}, "activation goes with kind 'linear' or 'final', got 'v'", id="which"
+        {"kind": "v", "activation": "silu"}, "an activation needs kind 'linear' or 'final', got 'v'", id="which"
     ),
-    pytest.param({"kind": "q", "head_dim": 12}, "whole heads, got 32 columns and head_dim 12", id="head"),
-    pytest.param({"kind": "k", "head_dim": 1}, "head_dim must be even under rotation 'half', got 1", id="odd"),
+    pytest.param({"kind": "q", "head_dim": 12}, "whole heads of 12, got 32", id="head"),
+    pytest.param({"kind": "k", "head_dim": 1}, "head_dim must be even for rotation 'half', got 1", id="odd"),
     pytest.param({"rotation": "both"}, "rotation must be one of 'half', 'interleaved', 'none', got 'both'", id="pairs"),
     pytest.param({"window": 33}, r"window must be in \[0, 32\], got 33", id="window"),
     pytest.param({"start": -1}, r"start must be in \[0, 4194302\], got -1", id="start"),
-    pytest.param({"kind": "k", "start": 8}, "start must be 0 or behind the window of 32 tokens, .* got 8", id="inside"),
-    pytest.param({"kind": "k", "start": 32}, "frozen: kind 'k' from position 32 on needs the offsets", id="frozen"),
+    pytest.param({"kind": "k", "start": 8}, "start must be 0 or after the window of 32 tokens, .* got 8", id="inside"),
     pytest.param(
-        {"kind": "k", "frozen": np.zeros(32, int)}, "frozen: kind 'k' from position 0 on takes none", id="unasked"
+        {"kind": "k", "start": 32}, "frozen must be the offsets .* kind 'k' from position 32 on, got None", id="frozen"
+    ),
+    pytest.param(
+        {"kind": "k", "frozen": np.zeros(32, int)},
+        "frozen must be None for kind 'k' from position 0 on, got values",
+        id="unasked",
     ),
     pytest.param(
         {"kind": "k", "start": 32, "frozen": np.full(32, 0x7C00)}, "frozen must be finite, got 0x7c00 at", id="infinite"
@@ -253,9 +257,13 @@ BAD = [
         "frozen must have at most 1 channels that are not 0, got 32",
         id="many",
     ),
-    pytest.param({"kind": "context", "columns": 16}, "a head of whole groups of 32, .* got 16", id="padding"),
-    pytest.param({"positions": "port"}, "position: .* needs the position of every row, got none", id="no position"),
-    pytest.param({"position": np.arange(2)}, "position: kind 'linear' with positions 'start' takes none", id="placed"),
+    pytest.param(
+        {"kind": "context", "columns": 16}, "columns of kind 'context' must be a multiple of 32, got 16", id="padding"
+    ),
+    pytest.param({"positions": "port"}, "position must be the position of every row .*, got None", id="no position"),
+    pytest.param(
+        {"position": np.arange(2)}, "position must be None for kind 'linear' with positions 'start'", id="placed"
+    ),
     pytest.param(
         {"positions": "port", "position": np.array([3, 3])}, r"must ascend .* got 3 at index \(1,\)", id="twice"
     ),
@@ -263,7 +271,9 @@ BAD = [
         {"positions": "port", "position": np.array([3, 2])}, r"must ascend .* got 2 at index \(1,\)", id="back"
     ),
     pytest.param(
-        {"positions": "port", "position": np.array([3, 4]), "start": 4}, "must be 4 or more, .* got 3", id="early"
+        {"positions": "port", "position": np.array([3, 4]), "start": 4},
+        "must be at least start, which is 4, got 3",
+        id="early",
     ),
     pytest.param(
         {"positions": "port", "position": np.array([3, 4]), "kind": "k"},
@@ -271,22 +281,24 @@ BAD = [
         id="late",
     ),
     pytest.param(
-        {"positions": "port", "position": np.array([3, 32]), "kind": "score"}, "one of 32 keys, got 32", id="no key"
+        {"positions": "port", "position": np.array([3, 32]), "kind": "score"},
+        "below 32, the number of keys, got 32",
+        id="no key",
     ),
-    pytest.param({"b_type": "mixed"}, "wide: .* needs which codes have 8 bits, got none", id="no widths"),
+    pytest.param({"b_type": "mixed"}, "wide must be a mask of the codes with 8 bits .*, got None", id="no widths"),
     pytest.param({"codes": "both"}, "codes must be one of 'sets', 'rows', got 'both'", id="codes"),
     pytest.param({"positions": "all"}, "positions must be one of 'start', 'port', got 'all'", id="positions"),
-    pytest.param({"bias_add": "after"}, "bias: .* needs a bias of every column, got none", id="no bias"),
+    pytest.param({"bias_add": "after"}, "bias must be a bias of every column .*, got None", id="no bias"),
     pytest.param(
         {"bias_add": "after", "bias": np.full(32, 0x7C00)},
         r"bias must be finite, got 31744 at index \(0,\)",
         id="bias",
     ),
-    pytest.param({"kind": "context", "bias_add": "after"}, "bias goes with linear layers, got kind", id="biased"),
-    pytest.param({"kind": "score", "start": 32}, "2 queries at 32 need as many keys, got 32", id="keys"),
-    pytest.param({"b": np.full(1024, 16)}, r"b 16 at index \(0, 0, 0\) has more than 4 bits in mode M8W4", id="b"),
-    pytest.param({"b_exp": np.ones(32, int)}, r"b_exp 1 at index \(0, 0\) must be 0", id="b_exp"),
-    pytest.param({"b_type": "bfp8"}, r"w_scale .* must be 0 in mode M8M8", id="w_scale"),
+    pytest.param({"kind": "context", "bias_add": "after"}, "a bias needs a linear layer, got kind", id="biased"),
+    pytest.param({"kind": "score", "start": 32}, "columns must be at least 34 keys, .* got 32", id="keys"),
+    pytest.param({"b": np.full(1024, 16)}, r"b must have 4 bits in mode M8W4, got 16 at index \(0, 0, 0\)", id="b"),
+    pytest.param({"b_exp": np.ones(32, int)}, r"b_exp must be 0 in mode .*, got 1 at index \(0, 0\)", id="b_exp"),
+    pytest.param({"b_type": "bfp8"}, r"w_scale must be 0 in mode M8M8, got .*", id="w_scale"),
     pytest.param({"tile_m": 40}, "m must be a multiple of 32, got 40", id="tile"),
     pytest.param({"partial": "x"}, "partial must be one of", id="partial"),
 ]
@@ -294,7 +306,7 @@ BAD = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("change", "message"), BAD)
-def test_refuses(run: Any, change: dict[str, Any], message: str) -> None:
+def test_harmonia_core_rejects_invalid_inputs(run: Any, change: dict[str, Any], message: str) -> None:
     product = Product("linear", 2, 32, 32)
     with pytest.raises(Refused, match=message):
         run(**{**product.ports, **product.config, **change})
@@ -302,7 +314,7 @@ def test_refuses(run: Any, change: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("change", [{"wide": np.ones(3, int)}, {"wide": np.ones(0, int)}])
-def test_refuses_lists_of_another_length(run: Any, change: dict[str, Any]) -> None:
+def test_harmonia_core_rejects_lists_of_another_length(run: Any, change: dict[str, Any]) -> None:
     """A bit for every row and group."""
     product = Product("final", 2, 64, 20, "mixed", given=widths(2, 2))
     with pytest.raises((Refused, RefusedType), match="wide"):
@@ -314,15 +326,15 @@ def test_refuses_lists_of_another_length(run: Any, change: dict[str, Any]) -> No
     [
         (Product("score", 2, 32, 20, "bfp8", given=at(3, 4), positions="port"), {"position": (4, 4)}, "got 4 at index"),
         (Product("score", 2, 32, 20, "bfp8", given=at(3, 4), positions="port"), {"position": (4, 3)}, "got 3 at index"),
-        (Product("k", 1, 32, 32, start=32, given=offsets(32)), {"frozen": None}, "frozen: .* needs the offsets"),
+        (Product("k", 1, 32, 32, start=32, given=offsets(32)), {"frozen": None}, "frozen must be the offsets"),
         (Product("k", 1, 32, 32, start=32, given=offsets(32)), {"frozen": (0x7C00,) * 32}, "frozen must be finite"),
         (Product("final", 2, 64, 20, "mixed", given=widths(2, 2)), {"wide": (1, 1, 1)}, "wide"),
-        (Product("final", 2, 64, 20, "mixed", given=widths(2, 2)), {"wide": None}, "wide: .* needs which codes"),
-        (Product("linear", 2, 32, 32), {"b": (16,) * 1024}, "b 16 at index .* has more than 4 bits"),
+        (Product("final", 2, 64, 20, "mixed", given=widths(2, 2)), {"wide": None}, "wide must be a mask of the codes"),
+        (Product("linear", 2, 32, 32), {"b": (16,) * 1024}, "b must have 4 bits in mode .*, got 16 at index"),
     ],
 )
-def test_a_refused_step_changes_nothing(product: Product, change: dict[str, Any], message: str) -> None:
-    """Behind a whole product, whose registers stay."""
+def test_rejected_step_changes_nothing(product: Product, change: dict[str, Any], message: str) -> None:
+    """After a whole product, whose registers stay."""
     core = HarmoniaCore(**product.config)
     (*_, last) = core.steps(**product.ports)
     inputs = {name: array.tolist() for name, array in product.ports.items()}

@@ -78,7 +78,7 @@ def length(product: Product) -> int:
 @pytest.mark.parametrize("run", BOTH.values(), ids=BOTH)
 @pytest.mark.parametrize("name", SMALL)
 def test_rows_equal_the_oracle(name: str, run: Any) -> None:
-    """Two products or the same twice, back to back; one behind idle rows and cut off; others on the ports."""
+    """Two products or the same twice, back to back; one after idle rows and cut off; others on the ports."""
     products = SMALL[name]
     last = len(products) - 1
     rows = [(0, last), (1, 0), *[(row % 2, last) for row in range(1, length(products[0]))]]
@@ -117,7 +117,7 @@ def test_clocks_equal_the_oracle(name: str) -> None:
 
 @pytest.mark.parametrize("run", BOTH.values(), ids=BOTH)
 @pytest.mark.parametrize("name", ["two bands of v", "keys of a window of two bands", "words", "codes of both widths"])
-def test_columns_that_leave_are_the_result_of_the_core(name: str, run: Any) -> None:
+def test_columns_that_leave_are_result_of_core(name: str, run: Any) -> None:
     """D-harmonia-54: each element once; the codes of harmonia_core, its words and its offsets."""
     product = SMALL[name][0]
     rows = [(1, 0)] + [(0, 0)] * length(product)
@@ -155,7 +155,7 @@ def test_a_product_takes_the_clocks_of_its_timeline() -> None:
     assert result.products == 2 and unit.state.products == 0
 
 
-def test_the_event_of_a_clock_is_the_last_that_ends_in_it() -> None:
+def test_event_of_clock_is_last_that_ends_in_it() -> None:
     product = SMALL["linear"][0]
     plan = core_clock.clocks(product.wanted, product.given)
     ended = dict(zip(plan.ends, (event for event, _ in plan.events), strict=True))
@@ -182,7 +182,7 @@ def test_valid_lasts_one_row() -> None:
     assert result.valid.sum() == 1 and result.phase[-1] == np.flatnonzero(result.valid)[0]
 
 
-def test_keys_of_the_window_are_converted_once_the_offsets_are_chosen() -> None:
+def test_keys_of_window_are_converted_once_offsets_are_chosen() -> None:
     """D-harmonia-49: the first eight of nine keys wait for the ninth."""
     product = SMALL["keys of a window of two bands"][0]
     plan = core_clock.clocks(product.wanted, product.given)
@@ -194,7 +194,7 @@ def test_keys_of_the_window_are_converted_once_the_offsets_are_chosen() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 20, 33, 41])
-def test_another_device_goes_on_from_any_state(number: int) -> None:
+def test_another_device_resumes_from_any_state(number: int) -> None:
     product, other = SMALL["linear"]
     first, second = operands(product), operands(other)
     device = HarmoniaCoreClocked(**product.config)
@@ -205,7 +205,7 @@ def test_another_device_goes_on_from_any_state(number: int) -> None:
     assert [again.step(0, *second) for _ in states[number + 1 :]] == states[number + 1 :]
 
 
-def test_sums_of_several_blocks_wait_for_the_vector_unit() -> None:
+def test_sums_of_several_blocks_wait_for_vector_unit() -> None:
     """The bias is added in FP32 by a vector unit that is late: the array is further on."""
     (product,) = SMALL["biased sums that wait"]
     device, values = HarmoniaCoreClocked(**product.config), named(product)
@@ -219,7 +219,7 @@ def test_sums_of_several_blocks_wait_for_the_vector_unit() -> None:
 
 
 @pytest.mark.parametrize("run", BOTH.values(), ids=BOTH)
-def test_what_the_core_refuses_is_refused_beside_go(run: Any) -> None:
+def test_invalid_core_inputs_are_rejected_with_go(run: Any) -> None:
     """The state stays as it was; on the ports of other rows anything may be."""
     product = SMALL["keys at positions"][0]
     ports = stacked([product], [(0, 0), (1, 0)])

@@ -49,7 +49,7 @@ def test_sizes_give_the_events_that_the_core_makes(name: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "rows", "columns"), [("v", 32, 64), ("v", 70, 16), ("linear", 8, 256), ("linear", 3, 32)]
 )
-def test_without_gaps_the_converter_takes_the_clocks_of_the_unit(kind: Any, rows: int, columns: int) -> None:
+def test_without_gaps_converter_takes_clocks_of_unit(kind: Any, rows: int, columns: int) -> None:
     """[harmonia §IV-C] One group of 32 inputs: the array gives a column in every clock."""
     timeline = run(core(kind, rows, 32, columns, tile_m=96, tile_k=512))
     path: Any = "v" if kind == "v" else "token"
@@ -71,7 +71,7 @@ def test_a_v_block_delays_a_short_token_block() -> None:
     assert three.free["compare"] >= both.banks[0]
 
 
-def test_the_converter_hides_behind_the_array() -> None:
+def test_converter_overlaps_the_array() -> None:
     """[harmonia §IV-C] Sums of 20 groups: a block is aligned while the next one is computed."""
     timeline = run(core("linear", 64, 640, 64))
 
@@ -92,7 +92,7 @@ def test_slow_memory_stops_the_array() -> None:
     assert paper.busy["array"] == 32 * (16 + 15)
 
 
-def test_the_next_tile_is_loaded_while_the_array_works() -> None:
+def test_next_tile_is_loaded_while_array_works() -> None:
     """D-harmonia-49: two buffers; a load waits for the tile before the last one."""
     device = core("final", 64, 64, 192)
     timeline = run(device)

@@ -1,4 +1,4 @@
-"""Offsets of keys: peaks, choices and halves of the oracle; softmax keeps its values; what is refused."""
+"""Offsets of keys: peaks, choices and halves of the oracle; softmax keeps its values; errors."""
 
 from fractions import Fraction
 from typing import Any
@@ -193,13 +193,13 @@ def test_twin_equals_unit_on_any_sequence(data: st.DataObject) -> None:
         ),
         pytest.param({"heads": 3}, Refused, "channels must be a multiple of heads, got 2 and 3", id="heads"),
         pytest.param(
-            {"k": [[0, 0x7C00]]}, Refused, r"k_offset: k 0x7c00 at index \(0, 1\) must be finite", id="infinity"
+            {"k": [[0, 0x7C00]]}, Refused, r"k_offset: k must be finite, got 0x7c00 at index \(0, 1\)", id="infinity"
         ),
-        pytest.param({"k": [[0xFE01, 0]]}, Refused, r"k 0xfe01 at index \(0, 0\) must be finite", id="nan"),
+        pytest.param({"k": [[0xFE01, 0]]}, Refused, r"k must be finite, got 0xfe01 at index \(0, 0\)", id="nan"),
         pytest.param(
             {"valid": [1, 1], "window": 1},
             Refused,
-            "token in event 1 while the window's tokens are inside",
+            "valid must be 0 until the window's tokens are out, got 1 in event 1",
             id="too early",
         ),
         pytest.param({"k": [[0] * 3]}, RefusedType, "k: the last axis must hold 2 lanes", id="width"),
@@ -207,7 +207,9 @@ def test_twin_equals_unit_on_any_sequence(data: st.DataObject) -> None:
         pytest.param({"offset_scope": "row"}, Refused, "offset_scope must be one of", id="scope"),
     ],
 )
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_k_offset_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(**{"k": [[0, 0]], "valid": 1, "last": 0, "channels": 2, **arguments})
 
@@ -217,19 +219,19 @@ def test_a_token_that_comes_too_early_changes_nothing() -> None:
     device.step(row, 1, 0)
     before = device.step(row, 1, 0)
     for _ in range(3):
-        with pytest.raises(Refused, match="while the window's tokens are inside"):
+        with pytest.raises(Refused, match="until the window's tokens are out"):
             device.step(row, 1, 0)
         assert device.snapshot() == before
         before = device.go_on()
     with pytest.raises(Refused, match="must be finite"):
         device.step((0x3C00, 0x7E00), 1, 0)
     assert device.snapshot() == before and device.step(row, 1, 0).event == "apply"
-    with pytest.raises(Refused, match="steps takes one sequence"):
+    with pytest.raises(Refused, match="inputs of steps must be one sequence"):
         list(device.steps(np.zeros((2, 2, 2), int), 1, 0))
 
 
 def test_frozen_offsets_are_taken_over_and_nothing_is_tracked() -> None:
-    """[harmonia §IV-A (5)] D-harmonia-26: a token behind the prompt of another run loses what that prompt chose."""
+    """[harmonia §IV-A (5)] D-harmonia-26: the offsets of another run's prompt are subtracted from a later token."""
     rows = drawn((40, 64), 3)
     prompt = k_offset.run(**events(rows, 32, 2))
     device = KOffsetGenerator()
@@ -243,18 +245,18 @@ def test_frozen_offsets_are_taken_over_and_nothing_is_tracked() -> None:
     assert np.array_equal(last.selected, prompt.selected[-1])
 
 
-def test_refuses_offsets_that_no_window_gives() -> None:
+def test_k_offset_rejects_impossible_offsets() -> None:
     device = KOffsetGenerator(4)
     before = device.snapshot()
     for offset, message in (
         ([0x3C00] * 2 + [0] * 2, "offset must have at most 1 channels that are not 0, got 2"),
-        ([0x7C00, 0, 0, 0], r"k_offset: k 0x7c00 at index \(0,\) must be finite"),
+        ([0x7C00, 0, 0, 0], r"k_offset: k must be finite, got 0x7c00 at index \(0,\)"),
     ):
         with pytest.raises(Refused, match=message):
             device.freeze(offset)
     assert device.snapshot() == before
     device.step((0, 0, 0, 0), 1, 0)
-    with pytest.raises(Refused, match="freeze after 1 events"):
+    with pytest.raises(Refused, match="freeze must come before any event, got 1 events"):
         device.freeze([0] * 4)
 
 

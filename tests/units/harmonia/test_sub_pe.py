@@ -48,7 +48,7 @@ def test_every_product_is_right(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_largest_sums_fit_the_port_and_need_its_width(run: Any) -> None:
+def test_largest_sums_fit_port_and_need_its_width(run: Any) -> None:
     """[harmonia §IV-B] 32 pairs: 122,400 of either sign in 18 bits, which no narrower port holds."""
     top = run(*fields([255] * LANES), *fields([15] * LANES)), run(*fields([-255] * LANES), *fields([15] * LANES))
 
@@ -62,7 +62,7 @@ values = st.lists(st.tuples(st.integers(-255, 255), st.integers(-15, 15)), min_s
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=60)
 @given(pairs=values, data=st.data())
-def test_sum_is_exact_and_does_not_depend_on_the_order(run: Any, pairs: Any, data: st.DataObject) -> None:
+def test_sum_is_exact_and_does_not_depend_on_order(run: Any, pairs: Any, data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(pairs))
     sums = [int(run(*fields([x for x, _ in row]), *fields([y for _, y in row])).psum) for row in (pairs, shuffled)]
 
@@ -79,7 +79,7 @@ def test_sum_is_exact_and_does_not_depend_on_the_order(run: Any, pairs: Any, dat
         pytest.param(2, [0] * 31, RefusedType, "sub_pe.b_sign: the last axis must hold 32 lanes", id="lanes"),
     ],
 )
-def test_refuses(run: Any, port: int, value: Any, error: type[Exception], message: str) -> None:
+def test_sub_pe_rejects_invalid_inputs(run: Any, port: int, value: Any, error: type[Exception], message: str) -> None:
     inputs: list[Any] = [[0] * 32 for _ in range(4)]
     inputs[port] = value
     with pytest.raises(error, match=message):

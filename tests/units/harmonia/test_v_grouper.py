@@ -61,7 +61,7 @@ def test_counters_equal_the_oracle(run: Any, tokens: int) -> None:
 
 @pytest.mark.parametrize("growth", GROWTHS)
 @pytest.mark.parametrize("prompt", [0, 1, 31, 32, 33, 64, 70])
-def test_tokens_behind_a_prompt_give_the_groups_of_a_longer_prompt(growth: str, prompt: int) -> None:
+def test_tokens_after_prompt_give_groups_of_longer_prompt(growth: str, prompt: int) -> None:
     """[harmonia §III-A, Fig. 6b]: committed groups and the temporary one; the counters are a prompt's and appends'."""
     x = drawn((prompt + 40, 4), 1).view(np.float16)
     grouper = VGrouper(4, growth=growth)
@@ -132,27 +132,29 @@ def test_devices_and_single_channels(run: Any) -> None:
         pytest.param([[0, 0]], {"channels": 2, "high": 12}, Refused, "mantissa_bits must be in", id="high"),
     ],
 )
-def test_refuses(run: Any, v: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_v_grouper_rejects_invalid_inputs(
+    run: Any, v: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(v, **options)
 
 
-def test_refused_rows_and_prompts_change_nothing() -> None:
+def test_rejected_rows_and_prompts_change_nothing() -> None:
     grouper = VGrouper(2)
-    with pytest.raises(Refused, match="groups of an empty cache"):
+    with pytest.raises(Refused, match="the cache has no groups, got 0 tokens"):
         grouper.groups()
     before = grouper.step((0x3C00, 0x3C00))
     for call, error, message in (
         (lambda: grouper.step((0, 0x7C00)), Refused, "0x7c00"),
-        (lambda: grouper.prefill(np.ones((4, 2), np.float16)), Refused, "an empty cache, got one of 1 tokens"),
-        (lambda: list(grouper.steps(np.zeros((1, 2, 2), int))), Refused, "steps takes one sequence"),
+        (lambda: grouper.prefill(np.ones((4, 2), np.float16)), Refused, "an empty cache, got 1 tokens"),
+        (lambda: list(grouper.steps(np.zeros((1, 2, 2), int))), Refused, "inputs of steps must be one sequence"),
     ):
         with pytest.raises(error, match=message):
             call()
 
     assert grouper.snapshot() == before
     for rows, error, message in (
-        (np.ones((1, 3), np.float16), RefusedType, r"of 2 channels are needed.*float16 \(1, 3\)"),
+        (np.ones((1, 3), np.float16), RefusedType, r"v must be float16 \(tokens, 2\), got float16 \(1, 3\)"),
         (np.ones((1, 2), np.float32), RefusedType, "got float32"),
         (np.ones(2, np.float16), RefusedType, r"float16 \(2,\)"),
         (np.array([[1, np.nan]], np.float16), Refused, "0x7e00"),

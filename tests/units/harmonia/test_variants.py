@@ -14,7 +14,7 @@ def test_stored_magnitudes_are_shifted_and_rounded_to_even() -> None:
     assert shown.mantissa[1].tolist()[:8] == [32, 32, 33, 34, 128, 128, 128, 128]
 
 
-def test_a_carry_out_of_a_rounded_magnitude_is_lost() -> None:
+def test_carry_out_of_rounded_magnitude_is_lost() -> None:
     """2047 / 8 rounds to 256, which 8 bits cannot hold; 1920 / 8 is 240."""
     inputs = {"x": [[0x3FFF, 0x3F80, 0x3C00, 0, 0, 0, 0, 0]], "emax": [[15] * 8], "m": [8]}
     shown = answers("bfp_aligner", "half_even", "a rounded magnitude that carries out wraps", **inputs)

@@ -1,4 +1,4 @@
-"""Wrong devices of Harmonia that golden sets once let pass, each convicted by rows of today's."""
+"""Faulty devices of Harmonia that earlier golden sets missed, each detected by rows of the present ones."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -36,7 +36,7 @@ def test_the_right_device_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALIGNERS)
-def test_a_mantissa_with_constant_upper_bits_is_convicted(name: str) -> None:
+def test_mantissa_with_constant_upper_bits_is_detected(name: str) -> None:
     """AUD-vec-1: only bit 0 was compared."""
     assert "paper" in {id.partition("/")[0] for id in detecting.by(detecting.drawn(name), low_mantissa_bit)}
 
@@ -55,14 +55,14 @@ def test_every_bit_of_a_mantissa_takes_both_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLOCKED)
-def test_a_device_without_a_reset_is_convicted(name: str) -> None:
+def test_device_without_reset_is_detected(name: str) -> None:
     """AUD-vec-2: the converters' cases ended on `last`, and no set started a busy fdgf."""
     rows = detecting.drawn(name)
     assert detecting.ids(rows, device.kept(rows))
 
 
 def unnoticed(name: str) -> list[str]:
-    """Inputs that may stay unconnected; a device that refuses what it then sees says nothing."""
+    """Inputs that may stay unconnected; a device that rejects the values that it then sees shows nothing."""
     rows = detecting.drawn(name)
     silent = []
     for fault in use.faults(rows):
@@ -72,8 +72,8 @@ def unnoticed(name: str) -> list[str]:
     return silent
 
 
-@pytest.mark.parametrize("name", [name for name in CLOCKED if "fdgf" not in name])  # it refuses tiles of size 0
-def test_an_input_that_is_not_connected_is_convicted(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in CLOCKED if "fdgf" not in name])  # it rejects tiles of size 0
+def test_unconnected_input_is_detected(name: str) -> None:
     assert unnoticed(name) == []
 
 
@@ -90,11 +90,11 @@ def test_every_flag_takes_both_values(name: str) -> None:
     ("name", "says"),
     [
         ("harmonia_core-score", "scores are scaled in FP16"),
-        ("bfp_pe-paper", "the nibbles' sums are converted apart, then added in FP32"),
-        ("bfp_accumulator-paper", "the nibbles' sums are converted apart, then added in FP32"),
+        ("bfp_pe-paper", "the nibbles' sums are converted separately, then added in FP32"),
+        ("bfp_accumulator-paper", "the nibbles' sums are converted separately, then added in FP32"),
     ],
 )
-def test_a_wrong_order_of_steps_is_convicted(name: str, says: str) -> None:
+def test_wrong_order_of_steps_is_detected(name: str, says: str) -> None:
     """AUD-harmonia-2 and 5: scales and the join of nibbles in another order."""
     (wrong,) = (each for each in units.find(name.partition("-")[0]).variants if each.says == says)
     assert detecting.by(detecting.drawn(name), wrong)
@@ -104,11 +104,11 @@ def test_a_wrong_order_of_steps_is_convicted(name: str, says: str) -> None:
     ("config", "says"),
     [
         ("placed", "the first rows are the window"),
-        ("placed", "rows stand one behind the other"),
+        ("placed", "rows have consecutive positions"),
         ("placed", "rotation is 'half'"),
         ("k", "rotation is 'interleaved'"),
         ("k", "keys of the window are not shifted"),
-        ("decode", "keys behind the window are not shifted"),
+        ("decode", "keys after the window are not shifted"),
         ("decode", "the first rows of every product choose its offsets"),
         ("values", "all groups have the mode of the first"),
         ("values", "all rows of a pass see the codes of the first"),
@@ -118,11 +118,11 @@ def test_a_wrong_order_of_steps_is_convicted(name: str, says: str) -> None:
         ("bias", "biases are added in FP32 before FP2Half"),
         ("bias", "activation is 'silu'"),
         ("linear", "activation is 'gelu_tanh'"),
-        ("linear", "lanes behind a head repeat its last element"),
-        ("keys", "lanes behind a head repeat its last element"),
+        ("linear", "lanes past the end of a head repeat its last element"),
+        ("keys", "lanes past the end of a head repeat its last element"),
     ],
 )
-def test_a_core_that_misses_a_port_or_an_option_is_convicted(config: str, says: str) -> None:
+def test_core_ignoring_port_or_option_is_detected(config: str, says: str) -> None:
     """AUD-harmonia-1 to 3: windows by row, offsets left in, other pairs, one width, no bias, lanes that are not 0."""
     (wrong,) = (each for each in units.find("harmonia_core").variants if each.says == says)
     assert detecting.by(detecting.drawn(f"harmonia_core-{config}"), wrong)

@@ -96,7 +96,7 @@ def test_counters(run: Run, preset: Any, each: int, elements: int) -> None:
     assert run(np.full(elements, 0x3555), 0x3C00, TRAINED, preset=preset, lanes=1).cycles == elements
 
 
-def test_a_step_shows_the_normalized_value_and_every_distance() -> None:
+def test_step_shows_normalized_value_and_every_distance() -> None:
     """D-kllm-8: 0.75 / 1.5 = 0.5 against -1, 0, 0.5, 2; the scan keeps the first of the least."""
     book = [0xBC00, 0x0000, 0x3800, 0x4000]
     state = Clustering(2).step(0x3A00, 0x3E00, book)
@@ -106,7 +106,7 @@ def test_a_step_shows_the_normalized_value_and_every_distance() -> None:
     assert Clustering(2, "exact").step(0x3A00, 0x3E00, book).compared == (1, 1, 0)
 
 
-def test_a_refused_element_changes_nothing() -> None:
+def test_rejected_element_changes_nothing() -> None:
     device = Clustering()
     device.step(0x3800, 0x3C00, TRAINED)
     before = device.snapshot()
@@ -159,7 +159,7 @@ BAD = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("inputs", "options", "error", "message"), BAD)
-def test_refuses(
+def test_clustering_rejects_invalid_inputs(
     run: Run, inputs: tuple[Any, ...], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """D-kllm-27: what cannot be clustered."""

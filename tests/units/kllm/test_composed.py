@@ -170,7 +170,7 @@ def test_every_stage_is_a_mac(change: Callable[[Any], None], parts: dict[str, in
     assert {name: getattr(last, name) for name in parts} == parts
 
 
-def test_registers_of_the_small_units_are_those_of_the_column() -> None:
+def test_registers_of_small_units_are_those_of_column() -> None:
     """q is in the Concat units, the counts in the counter, also after a State is restored."""
     (block, *_) = index_matmul_unit.UNIT.cases(index_matmul_unit.UNIT.configs["w4a4"], "edge", 0)
     device = IndexMatmul(**index_matmul_unit.UNIT.configs["w4a4"])

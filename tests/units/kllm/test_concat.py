@@ -32,7 +32,7 @@ def test_all_900_pairs_of_indices(run: Run) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_exchanged_operands_give_another_index_of_the_same_product(run: Run) -> None:
+def test_exchanged_operands_give_another_index_of_same_product(run: Run) -> None:
     """[kllm §III-B]: the concatenation does not commute, products of one codebook do."""
     book = Codebook(4, np.float16(np.linspace(-1, 1, 16)))
     table = cartesian(book, book)
@@ -76,13 +76,15 @@ def test_the_register_holds_the_last_edge() -> None:
         ([0], [-1], {}, ValueError, r"concat: b -1 at index \(0,\) is outside"),
         ([0], [8], {"b_bits": 3}, ValueError, r"concat: b 8 at index \(0,\) is outside \[0, 8\)"),
         ([0], [0.5], {}, TypeError, "concat.b: integers are needed"),
-        (0, 0, {}, TypeError, "at least one port needs an axis"),
+        (0, 0, {}, TypeError, "at least one port must have an axis"),
         ([0], [0], {"a_bits": 5}, ValueError, r"concat: a_bits must be in \[1, 4\], got 5"),
         ([0], [0], {"b_bits": 0}, ValueError, r"concat: b_bits must be in \[1, 4\], got 0"),
     ],
     ids=["16", "a", "negative", "b", "real", "scalars", "a_bits", "b_bits"],
 )
-def test_refuses(run: Run, a: Any, b: Any, options: dict[str, int], error: type[Exception], message: str) -> None:
+def test_concat_rejects_invalid_inputs(
+    run: Run, a: Any, b: Any, options: dict[str, int], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(a, b, **options)
 

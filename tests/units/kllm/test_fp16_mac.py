@@ -52,7 +52,7 @@ def test_one_and_two_roundings_differ(run: Any) -> None:
 
 
 @pytest.mark.parametrize("config", ["fma", "ieee"])
-def test_an_addend_far_below_a_tie_decides_it_in_the_golden_set(config: str) -> None:
+def test_addend_far_below_tie_decides_it_in_golden_set(config: str) -> None:
     """A core whose adder drops the bits below its window rounds the tie alone, in both directions."""
     arrays = golden.load(Path("vectors") / f"fp16_mac-{config}").arrays
     nearest = arrays["in.rm"] == 0 if config == "ieee" else np.full(len(arrays["in.a"]), True)
@@ -111,7 +111,7 @@ def test_a_sequence_of_steps_is_the_sequential_sum(rounding: str) -> None:
     assert mac.state.macs == 50
 
 
-def test_refuses_another_rounding_and_other_ports() -> None:
+def test_fp16_mac_rejects_another_rounding_and_other_ports() -> None:
     with pytest.raises(Refused, match="fp16_mac: rounding must be one of 'fp16', 'fp16_fma', got 'fp32'"):
         Fp16Mac("fp32")
     with pytest.raises(RefusedType, match="integers are needed, got dtype float16"):
@@ -167,7 +167,7 @@ def test_every_direction_and_flag_equals_the_oracle(run: Any, config: dict[str, 
 @pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[3]], ids=["fp16-after", "fp16_fma-before"])
 @pytest.mark.parametrize("direction", CODES)
 def test_every_word_with_drawn_others(config: dict[str, Any], direction: str) -> None:
-    """The three witnesses on 2**16 steps, every word as a factor; half of the terms are about 2**-14 and meet."""
+    """Readable form, compiled form and oracle on 2**16 steps, every word a factor; half of the terms near 2**-14."""
     rng = np.random.default_rng(CODES[direction])
     a = np.arange(1 << 16)
     b, acc = rng.integers(0, 1 << 16, (2, a.size))
@@ -192,8 +192,8 @@ def test_to_nearest_even_flags_change_no_result(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_codes_of_the_direction_are_those_of_risc_v(run: Any) -> None:
-    """D-arith-22: 1 + 2**-11 and its negative, in the order RNE, RTZ, RDN, RUP, RMM; other codes are refused."""
+def test_codes_of_direction_are_those_of_risc_v(run: Any) -> None:
+    """D-arith-22: 1 + 2**-11 and its negative, in the order RNE, RTZ, RDN, RUP, RMM; other codes are rejected."""
     up = run(0x3C00, 0x3C00, 0x1000, range(5), direction="dynamic").y - 0x3C00
     down = run(0xBC00, 0x3C00, 0x9000, range(5), direction="dynamic").y - 0xBC00
 
@@ -235,11 +235,11 @@ def test_two_roundings_raise_the_flags_of_both(run: Any) -> None:
     assert separate.y.tolist() == [0x7E00, 0x3C02, 0x7E00] and fused.y.tolist() == [0xFC00, 0x3C02, 0x7E00]
 
 
-def test_options_that_nothing_shows_are_refused() -> None:
+def test_options_without_effect_are_rejected() -> None:
     for wrong in ({"tininess": "before"}, {"inf_zero_nan": "quiet", "rounding": "fp16_fma"}):
-        with pytest.raises(Refused, match="tininess and inf_zero_nan show in flags only, got ieee_flags False"):
+        with pytest.raises(Refused, match="tininess and inf_zero_nan need ieee_flags=True, got ieee_flags False"):
             Fp16Mac(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(Refused, match="inf_zero_nan is a choice of the fused unit, got rounding 'fp16'"):
+    with pytest.raises(Refused, match="inf_zero_nan needs rounding='fp16_fma', got 'fp16'"):
         Fp16Mac(ieee_flags=True, inf_zero_nan="quiet")
     with pytest.raises(Refused, match=r"direction must be one of 'half_even', 'truncate', .* 'dynamic', got 'half_up'"):
         Fp16Mac(direction="half_up")  # type: ignore[arg-type]
@@ -247,7 +247,7 @@ def test_options_that_nothing_shows_are_refused() -> None:
         Fp16Mac(direction="dynamic").multiply_add(0, 0, 0)
 
 
-def test_steps_take_the_direction_where_it_is_a_port() -> None:
+def test_steps_take_direction_where_it_is_port() -> None:
     mac = Fp16Mac(direction="dynamic", ieee_flags=True)
     assert mac.step(0x3C00, 0x3C00, 0x1000, 3).y == 0x3C01
     assert mac.step(0x3C00, 0x3C00, 0x1000, rm=2).fflags == 1 and mac.state.macs == 2
@@ -258,7 +258,7 @@ def test_steps_take_the_direction_where_it_is_a_port() -> None:
 
 
 def test_a_sum_in_one_direction() -> None:
-    """Upwards sums are no smaller than downwards."""
+    """Sums rounded up are at least those rounded down."""
     factors = [(0x3C01, 0x3C01 + i) for i in range(40)]
     low, nearest, high = (Fp16Mac(direction=name).accumulate(factors) for name in ("floor", "half_even", "ceil"))  # type: ignore[arg-type]
     assert low < nearest < high

@@ -97,7 +97,7 @@ def test_registers_of_a_cycle_in_both_forms(bits: int, lanes: int, amount_bits: 
     assert [port.name for port in ports.state] == (["one_hot", "sums"] if bits <= 6 else ["hits"])
 
 
-def test_hits_are_the_sums_that_a_lane_is_in() -> None:
+def test_hits_are_sums_that_lane_is_in() -> None:
     state = IndexCounter(7).step(1, [5] * 3 + [9] * 13, [1, 1, 0, 1] + [0] * 12)
 
     assert state.hits == (2, 2, 0, 1) + (0,) * 12
@@ -114,27 +114,35 @@ def test_width_of_a_counter(k: int) -> None:
 
 
 BAD = [
-    pytest.param([0, 8], {}, Refused, r"index_counter: index 8 at index \(1,\) is outside \[0, 8\)", id="index"),
-    pytest.param([0, -1], {}, Refused, r"index_counter: index -1 at index \(1,\)", id="negative index"),
-    pytest.param([1], {"amount": [256]}, Refused, r"amount 256 at index \(0,\) is outside \[0, 256\)", id="amount"),
-    pytest.param([1], {"amount": [16], "amount_bits": 4}, Refused, r"amount 16 .* \[0, 16\)", id="narrow amount"),
-    pytest.param([1], {"amount": [-1]}, Refused, "amount -1", id="negative amount"),
-    pytest.param([1], {"amount": [1, 1]}, RefusedType, r"amount: shape \(1,\) is needed", id="shape of amounts"),
+    pytest.param([0, 8], {}, Refused, r"index_counter: index must be in \[0, 8\), got 8 at index \(1,\)", id="index"),
+    pytest.param(
+        [0, -1], {}, Refused, r"index_counter: index must be in \[0, 8\), got -1 at index \(1,\)", id="negative index"
+    ),
+    pytest.param(
+        [1], {"amount": [256]}, Refused, r"amount must be in \[0, 256\), got 256 at index \(0,\)", id="amount"
+    ),
+    pytest.param(
+        [1], {"amount": [16], "amount_bits": 4}, Refused, r"amount must be in \[0, 16\), got 16", id="narrow amount"
+    ),
+    pytest.param([1], {"amount": [-1]}, Refused, "amount must be .*, got -1", id="negative amount"),
+    pytest.param([1], {"amount": [1, 1]}, RefusedType, r"amount: must have shape \(1,\), got", id="shape of amounts"),
     pytest.param([1.0], {}, RefusedType, "integers are needed, got dtype float64", id="floats"),
-    pytest.param(1, {}, RefusedType, "an axis of positions is needed", id="scalar"),
-    pytest.param([1], {"valid": [1]}, RefusedType, "valid: bool of shape", id="valid"),
+    pytest.param(1, {}, RefusedType, "must have an axis of positions", id="scalar"),
+    pytest.param([1], {"valid": [1]}, RefusedType, "valid: must be bool of shape", id="valid"),
     pytest.param([1] * 16, {"counter_bits": 4}, Refused, "count 16 of index 1 does not fit counter_bits=4", id="width"),
 ]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("index", "options", "error", "message"), BAD)
-def test_refuses(run: Any, index: Any, options: Any, error: type[Exception], message: str) -> None:
+def test_index_counter_rejects_invalid_inputs(
+    run: Any, index: Any, options: Any, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(np.array(index), 3, **options)
 
 
-def test_refused_cycle_changes_nothing() -> None:
+def test_rejected_cycle_changes_nothing() -> None:
     counter = IndexCounter(3, counter_bits=4)
     before = counter.step(0, [1] * 15 + [0], [1] * 16)
     with pytest.raises(Refused, match="count 31 of index 1 does not fit"):
@@ -146,14 +154,14 @@ def test_refused_cycle_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"bits": 9}, {"lanes": 17}, {"lanes": 0}, {"amount_bits": 9}, {"counter_bits": 0}])
-def test_refuses_sizes(wrong: dict[str, int]) -> None:
-    """More than sixteen lanes is no counter of [kllm Table I]."""
+def test_index_counter_rejects_sizes(wrong: dict[str, int]) -> None:
+    """A counter of [kllm Table I] has at most sixteen lanes."""
     with pytest.raises(Refused, match=f"index_counter: {next(iter(wrong))} must be in"):
         IndexCounter(**wrong)
 
 
 @pytest.mark.parametrize("run", [index_counter.run, index_counter_compiled.run], ids=["unit", "compiled"])
-def test_ports_refuse_an_overflow(run: Any) -> None:
+def test_ports_reject_overflow(run: Any) -> None:
     with pytest.raises(Refused, match="does not fit counter_bits=5"):
         run(np.zeros(3, np.int64), np.ones((3, 16), np.int64), np.ones((3, 16), np.int64), bits=2, counter_bits=5)
 

@@ -1,4 +1,4 @@
-"""Functions by table: indices stay, tables and outliers are the oracle's, evaluations, refusals."""
+"""Functions by table: indices stay, tables and outliers are the oracle's, evaluations, errors."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def test_a_static_scale_makes_one_table(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_the_index_stays_and_the_table_replaces_the_codebook(run: Any) -> None:
+def test_index_stays_and_table_replaces_codebook(run: Any) -> None:
     """[kllm §III-C1] the result is a K-Means tensor of the same indices, scale 1, read without any arithmetic.
 
     D-kllm-17.
@@ -145,7 +145,7 @@ def test_events_of_a_vector() -> None:
 
     assert [state.event for state in states] == ["centroid", "centroid", "outlier", "outlier"]
     assert (states[-1].entries, states[-1].value) == ((0, 0x4000), (0x4900, 0))
-    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="step needs the inputs of an operation, got none"):
         device.step()
 
 
@@ -158,11 +158,11 @@ def nan_at(word: int) -> np.ndarray:
 BAD_CALLS = [
     pytest.param("silo", {}, Refused, "unknown function 'silo'; did you mean 'silu'", id="name"),
     pytest.param(np.zeros(9, np.uint16), {}, RefusedType, r"a name or uint16 \(65536,\), got uint16", id="table"),
-    pytest.param("recip", {"mode": "literal"}, Refused, "recip is inf at centroid 1", id="infinite"),
-    pytest.param(nan_at(0x4D00), {}, Refused, "table is nan at outlier 1", id="nan outlier"),
+    pytest.param("recip", {"mode": "literal"}, Refused, "recip must be finite, got inf at centroid 1", id="infinite"),
+    pytest.param(nan_at(0x4D00), {}, Refused, "table must be finite, got nan at outlier 1", id="nan outlier"),
     pytest.param("silu", {"mode": "static"}, Refused, "mode must be one of 'token'", id="mode"),
-    pytest.param("silu", {"mode": "offline"}, Refused, "takes the static scale of the layer", id="no scale"),
-    pytest.param("silu", {"scale": 2.0}, Refused, "others none, got 2.0", id="scale"),
+    pytest.param("silu", {"mode": "offline"}, Refused, 'scale must be given with mode="offline"', id="no scale"),
+    pytest.param("silu", {"scale": 2.0}, Refused, "and only there, got 2.0", id="scale"),
     pytest.param("silu", {"mode": "offline", "scale": 0.1}, Refused, "one positive fp16 value, got 0.1", id="not fp16"),
     pytest.param("silu", {"mode": "offline", "scale": -2.0}, Refused, "one positive fp16 value", id="negative"),
 ]
@@ -170,26 +170,28 @@ BAD_CALLS = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("function", "options", "error", "message"), BAD_CALLS)
-def test_refuses(run: Any, function: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_index_function_rejects_invalid_inputs(
+    run: Any, function: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     tensor = KMeans(Codebook(1, np.array([-1, 0], np.float16)), TopK(k=1)).encode(np.array([-9, -2, 0, 20], np.float16))
     with pytest.raises(error, match=message):
         run(tensor, function, **options)
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_refuses_other_tensors(run: Any) -> None:
+def test_index_function_rejects_other_tensors(run: Any) -> None:
     shifted = KMeans(CODEBOOK, None, zero_point=True).encode(ROWS)
     with pytest.raises(Refused, match="no zero points"):
         run(shifted, "silu")
-    with pytest.raises(RefusedType, match="a KMeansTensor is needed, got ndarray"):
+    with pytest.raises(RefusedType, match="must be a KMeansTensor, got ndarray"):
         run(ROWS, "silu")
 
 
-def test_a_refused_evaluation_changes_nothing() -> None:
+def test_rejected_evaluation_changes_nothing() -> None:
     device = IndexFunction("exp", bits=1, outliers=0)
     device.step((0, 0x3C00), 0x4C00)
     before = device.snapshot()
-    with pytest.raises(Refused, match="exp is inf at centroid 1"):
+    with pytest.raises(Refused, match="exp must be finite, got inf at centroid 1"):
         device.step()
 
     assert device.snapshot() == before

@@ -1,4 +1,4 @@
-"""Norms from counts: every rounding against the oracle, the exact norm against fractions, counters, refusals."""
+"""Norms from counts: every rounding against the oracle, the exact norm against fractions, counters, errors."""
 
 from fractions import Fraction
 from typing import Any
@@ -108,7 +108,7 @@ def test_exact_sums_are_those_of_the_values(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_scaling_by_a_power_of_two_scales_the_root(run: Any) -> None:
+def test_scaling_by_power_of_two_scales_root(run: Any) -> None:
     """[kllm §III-C2] without eps the divided scale, and so the output, stays."""
     one, eight = (run(encoded(ROWS * np.float16(f)), preset="exact").divisor for f in (1, 8))
 
@@ -132,7 +132,7 @@ def test_delayed_division(run: Any, name: str) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("norm", "moments"), [("rms", 1), ("layer", 2)])
 def test_counters(run: Any, norm: str, moments: int) -> None:
-    """[kllm §III-C2] 2**n multiplications instead of N, beside those of the outliers; 1 + 2**nW divisions."""
+    """[kllm §III-C2] 2**n multiplications instead of N, in addition to those of the outliers; 1 + 2**nW divisions."""
     result = run(encoded(k=2), norm=norm, eps=1e-5, weights=WEIGHTS)
 
     assert result.indices == 3 * (40 - 4)
@@ -224,20 +224,20 @@ def test_events_of_a_vector() -> None:
     assert [state.moments for state in states[2:6]] == [(0, 0), (mean, 0), (mean, 0), (mean, square)]
     assert [state.dense for state in states[1:3]] == [0, int(np.float32(19).view(np.uint32))] and states[2].total == 19
     assert (states[-1].indices, states[-1].macs, states[-1].divides) == (19, 6, 4)
-    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="step needs the inputs of an operation, got none"):
         device.step()
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_refuses(run: Any) -> None:
+def test_index_norm_rejects_invalid_inputs(run: Any) -> None:
     with pytest.raises(Refused, match="norm must be one of 'rms', 'layer', got 'batch'"):
         run(encoded(), norm="batch")
     for eps in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(Refused, match="eps must be finite and not negative"):
+        with pytest.raises(Refused, match="eps must be finite and at least 0"):
             run(encoded(), eps=eps)
     with pytest.raises(Refused, match="no zero points"):
         run(KMeans(CODEBOOK, None, zero_point=True).encode(ROWS))
-    with pytest.raises(RefusedType, match="a KMeansTensor is needed, got ndarray"):
+    with pytest.raises(RefusedType, match="must be a KMeansTensor, got ndarray"):
         run(ROWS)
 
 
@@ -251,7 +251,7 @@ def test_refuses(run: Any) -> None:
         ((4, 1), (2,), " at index (2,)"),
     ],
 )
-def test_a_divisor_of_zero_is_refused_with_its_place(
+def test_divisor_of_zero_is_rejected_with_its_place(
     run: Any, shape: tuple[int, ...], place: tuple[int, ...], told: str
 ) -> None:
     """One message of unit and twin, for tensors and between the ports. D-kllm-19."""
@@ -279,7 +279,7 @@ def test_a_divisor_of_zero_is_refused_with_its_place(
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_refuses_empty_vectors(run: Any) -> None:
+def test_index_norm_rejects_empty_vectors(run: Any) -> None:
     empty = KMeansTensor(
         CODEBOOK,
         np.zeros((2, 0), np.uint8),
@@ -291,7 +291,7 @@ def test_refuses_empty_vectors(run: Any) -> None:
         run(empty)
 
 
-def test_a_refused_root_changes_nothing() -> None:
+def test_rejected_root_changes_nothing() -> None:
     device = IndexNorm(1, bits=1, weight_bits=1)
     device.step((0,), (0,), (0,), 0x3C00, squares=(0, 0), weights=(0, 0))
     for _ in range(2):

@@ -42,7 +42,7 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
     assert (product.concats, product.products_sparse) == (150, int(got.mask.sum()))
 
 
-def test_twin_equals_unit_and_axis_is_kept() -> None:
+def test_twin_equals_unit_and_axis_is_preserved() -> None:
     a, b = tensor((20, 3), 4, 3, 2, axis=0), tensor((20, 3), 4, 4, 2, axis=0)
     products = [run(a, b) for run in (index_product.product, compiled_run)]
 
@@ -62,15 +62,15 @@ def test_the_sum_of_its_entries_is_the_matmul() -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_refuses(run: Any) -> None:
+def test_index_product_rejects_invalid_inputs(run: Any) -> None:
     a, zeros = tensor((2, 10), 4, 1), tensor((2, 10), 4, 1, zero_point=True)
-    with pytest.raises(RefusedType, match="index_product: two KMeansTensors are needed, got ndarray"):
+    with pytest.raises(RefusedType, match="index_product: operands must be KMeansTensors, got ndarray"):
         run(a, np.zeros(3))
-    with pytest.raises(Refused, match="index_product: operands have fp16 scales and no zero points"):
+    with pytest.raises(Refused, match="index_product: operands must have fp16 scales and no zero points"):
         run(a, zeros)
-    with pytest.raises(Refused, match="index_product: operands have fp16 scales and no zero points"):
+    with pytest.raises(Refused, match="index_product: operands must have fp16 scales and no zero points"):
         run(index_product.product(a, a, preset="exact").tensor, a)
-    with pytest.raises(Refused, match="index_product: both operands need one shape and axis"):
+    with pytest.raises(Refused, match="index_product: operands must have one shape and axis"):
         run(a, tensor((3, 10), 4, 1))
     with pytest.raises(Refused, match=r"index_product: a_bits must be in \[1, 4\], got 8"):  # D-kllm-16
         run(index_product.product(a, a).tensor, a)
@@ -84,7 +84,7 @@ def test_a_product_that_leaves_fp16_is_flagged() -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_product_that_left_fp16_says_that_it_has_no_tensor(run: Any, axis: int) -> None:
+def test_product_beyond_fp16_has_no_tensor(run: Any, axis: int) -> None:
     """Overflow is the hardware's result: answered and flagged. What holds no infinity says so before it is asked."""
     x = np.array([[1, 2, 3, 4, 5, 6], [-60000, 2, 3, 4, 5, 60000]], np.float16)
     tensors = [
@@ -92,7 +92,7 @@ def test_a_product_that_left_fp16_says_that_it_has_no_tensor(run: Any, axis: int
         for one in (x[:1], x)
     ]
     fine, lost = (run(one, one) for one in tensors)
-    why = f"outlier inf at index {(1, 0) if axis else (0, 1)} is not finite"
+    why = f"outlier must be finite, got inf at index {(1, 0) if axis else (0, 1)}"
 
     assert (fine.has_tensor, fine.why_not(), lost.has_tensor, lost.why_not()) == (True, None, False, why)
     assert fine.tensor.dequantized().ravel()[[0, -1]].tolist() == [1, 36]
@@ -103,21 +103,21 @@ def test_a_product_that_left_fp16_says_that_it_has_no_tensor(run: Any, axis: int
     assert repr(fine) == f"Product(2 bits, shape={(1, 6) if axis else (6, 1)}, axis={axis}, 2 outliers)"
     with pytest.raises(Refused) as refusal:
         _ = lost.tensor
-    assert str(refusal.value) == f"index_product: the product has no tensor: {why}; its words are in `bits`"
+    assert str(refusal.value) == f"index_product: the product has no tensor: {why}; take its words from `bits`"
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("scale", "word"), [(1024, "inf"), (2.0**-13, "0.0")])
-def test_a_product_of_scales_may_leave_fp16_at_either_end(run: Any, scale: float, word: str) -> None:
+def test_product_of_scales_may_leave_fp16_at_either_end(run: Any, scale: float, word: str) -> None:
     """With `exact` the product of scales is a float32, which holds every one."""
     tensor = KMeans(Codebook(1, np.array([-1, 1], np.float16))).encode(np.float16([[0.5, 1], [scale / 2, scale]]))
 
-    assert run(tensor, tensor).why_not() == f"scale {word} at index (1,) is not positive and finite"
+    assert run(tensor, tensor).why_not() == f"scale must be positive and finite, got {word} at index (1,)"
     assert run(tensor, tensor, preset="exact").tensor.scales.tolist() == [1, float(scale) ** 2]
 
 
 @pytest.mark.parametrize("wrong", [{"a_bits": 5}, {"b_bits": 0}])
-def test_refuses_widths_of_no_concat_unit(wrong: dict[str, int]) -> None:
+def test_index_product_rejects_widths_of_no_concat_unit(wrong: dict[str, int]) -> None:
     with pytest.raises(Refused, match=f"index_product: {next(iter(wrong))} must be in"):
         IndexProduct(**wrong)
 

@@ -97,7 +97,7 @@ def test_ends_of_slabs_and_turns(run: Any, k: int, mapping: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 13])
-def test_twin_is_the_unit_for_any_number_of_columns(n: int) -> None:
+def test_twin_is_unit_for_any_number_of_columns(n: int) -> None:
     """Lanes without a column stay idle."""
     a, b = tensor((2, 20), 2, 1, 1), tensor((n, 20), 2, 2, 1)
     for mapping, merge, carry in OPTIONS:
@@ -121,7 +121,7 @@ def test_bits_are_those_of_the_matmul(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_integers_and_norms_have_the_bits_of_the_matmul(run: Any) -> None:
+def test_integers_and_norms_have_bits_of_matmul(run: Any) -> None:
     """A norm divides what the sparse path reads; leading axes of A come first."""
     a, v, b = scores(2, 40, 5), tensor((40, 8), 2, 3, 1), tensor((8, 40), 2, 2)
     norm, shaped = layer(2, 8, 1, True), tensor((1, 2, 40), 2, 1, 2)
@@ -295,13 +295,13 @@ def test_events_of_a_token(name: str) -> None:
         min(16 * turn, inliers) for turn in range(groups + 1)
     ]
     assert states[-1].cycles_taken == states[0].cycles_taken + len(states) - 1 == states[-1].cycles
-    with pytest.raises(Refused, match="kllm_chip: step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="kllm_chip: step needs the inputs of an operation, got none"):
         device.step()
 
 
 @pytest.mark.parametrize("name", list(UNIT.configs))
 def test_restores_in_the_middle_of_lanes(name: str) -> None:
-    """Every event of a token goes on in another chip, which has done something else, as it does in this one."""
+    """A token resumes after every event in another chip with a different history, with the same result."""
     config, token = first_token(name)
     device, other = KllmChip(**config), KllmChip(**config)
     other.step(**{**token, "x": tuple(reversed(token["x"]))})
@@ -321,11 +321,11 @@ def test_restores_in_the_middle_of_lanes(name: str) -> None:
     assert following[0] == following[1]
     while device.busy:
         assert device.step() == other.step()
-    with pytest.raises(RefusedType, match="kllm_chip: restore takes a State of this unit, got State"):
+    with pytest.raises(RefusedType, match="kllm_chip: state must be a State of this unit, got State"):
         device.restore(device.array.lanes[0].state)  # type: ignore[arg-type]  # a State of a lane
 
 
-def test_refused_tokens_change_nothing() -> None:
+def test_rejected_tokens_change_nothing() -> None:
     config, token = first_token()
     device = KllmChip(**config)
     before = device.snapshot()
@@ -344,21 +344,21 @@ def test_refused_tokens_change_nothing() -> None:
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("preset", ["exact", "fp32"])
-def test_other_arithmetic_is_refused(run: Any, preset: Any) -> None:
+def test_other_arithmetic_is_rejected(run: Any, preset: Any) -> None:
     """The lanes' MACs are fp16 and read entries in turn."""
     if preset == "fp32":
         preset = index_matmul.require_problem(*PAIR, "paper", None, None, None, None).arith
         preset = replace(preset, acc="fp32")
     with pytest.raises(
-        Refused, match="kllm_chip: lanes multiply and add in fp16, in the order of the codebook, got Kllm"
+        Refused, match="kllm_chip: lanes need an fp16 accumulator in the order of the codebook, got Kllm"
     ):
         run(*PAIR, preset=preset)
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_zero_points_are_refused(run: Any) -> None:
+def test_zero_points_are_rejected(run: Any) -> None:
     """D-kllm-10."""
-    with pytest.raises(Refused, match="kllm_chip: lanes have no units for zero points"):
+    with pytest.raises(Refused, match="kllm_chip: operands must have no zero points"):
         run(tensor((2, 40), 2, 1, zero_point=True), PAIR[1])
 
 
@@ -369,11 +369,11 @@ def with_buffer(name: str, bits: int) -> ChipSizes:
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(("name", "bits"), [("weight", 64), ("index", 80), ("codebook", 256), ("out", 136)])
 def test_buffers_are_exact_fits(run: Any, name: str, bits: int) -> None:
-    """A slab of weights, indices of a row, a codebook, outputs and their mask bits: one bit less is refused."""
+    """A slab of weights, indices of a row, a codebook, outputs and their mask bits: one bit less is rejected."""
     result = run(*PAIR, chip=with_buffer(name, bits))
 
     assert result.batches == (2 if name in ("index", "out") else 1)
-    with pytest.raises(Refused, match=f"ChipSizes: buffer {name} must hold {bits} bits, it has {bits - 1}"):
+    with pytest.raises(Refused, match=f"ChipSizes: buffer {name} must hold {bits} bits, got {bits - 1}"):
         run(*PAIR, chip=with_buffer(name, bits - 1))
 
 

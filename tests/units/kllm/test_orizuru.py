@@ -1,4 +1,4 @@
-"""Orizuru: pops against sorting, comparisons against the paper's formula, the events of Fig. 7, refusals."""
+"""Orizuru: pops against sorting, comparisons against the paper's formula, the events of Fig. 7, errors."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def assert_popped(result: orizuru.Result, x: np.ndarray, k: int, **options: Any)
     )
 
 
-def test_ports_are_made_once_for_a_number_of_pops() -> None:
+def test_ports_are_made_once_for_number_of_pops() -> None:
     """They are as wide as the operation pops, whichever device has it."""
     device, other = Orizuru(64, 8), Orizuru(64, 3)
     ports = device.ports
@@ -58,7 +58,7 @@ def test_ports_are_made_once_for_a_number_of_pops() -> None:
     assert device.ports is ports
     device.load(np.arange(64, dtype=np.float16), 3)
     assert device.ports is other.ports and device.ports.outputs[0].lanes == 3
-    with pytest.raises(RefusedType, match="restore takes a State of this unit"):
+    with pytest.raises(RefusedType, match="state must be a State of this unit"):
         device.restore(other.ports)  # type: ignore[arg-type]
     assert device.ports is other.ports
 
@@ -155,7 +155,7 @@ def test_pops_are_a_sort(run: Any, x: np.ndarray, data: Any) -> None:
 @settings(deadline=None, max_examples=100)
 @given(x=vectors(total_order=True), data=st.data())
 def test_total_order_takes_nan(run: Any, x: np.ndarray, data: st.DataObject) -> None:
-    """D-kllm-27: on integer keys -0 < +0, and NaN lies beyond infinity."""
+    """D-kllm-27: on integer keys -0 < +0, and NaN is beyond infinity."""
     k = data.draw(st.integers(0, x.size))
 
     assert_popped(run(x, k, total_order=True), x, k, total_order=True)
@@ -164,7 +164,7 @@ def test_total_order_takes_nan(run: Any, x: np.ndarray, data: st.DataObject) -> 
 @settings(deadline=None, max_examples=60)
 @given(x=st.lists(st.integers(-40, 40), min_size=3, max_size=70), data=st.data())
 def test_roots_show_the_extreme_inliers(x: list[int], data: st.DataObject) -> None:
-    """[kllm §IV-C] after k pops with 2k < N the roots hold the largest and smallest value that is no outlier."""
+    """[kllm §IV-C] after k pops with 2k < N the roots hold the largest and smallest value that is not an outlier."""
     values = np.array(x, np.float16)
     k = data.draw(st.integers(0, (len(x) - 1) // 2))
     answers = orizuru.pops(values, k)
@@ -209,7 +209,7 @@ def test_more_than_fifteen_levels() -> None:
     assert order.tolist() == orizuru_compiled.pops(x, 50).max_index.tolist()
 
 
-def test_restored_anywhere_with_other_pops_it_goes_on() -> None:
+def test_orizuru_resumes_with_other_number_of_pops() -> None:
     """A snapshot holds the number of pops too: a device built for another one takes it."""
     states = list(Orizuru(8).steps(FIG7, 2))
     for at in (0, 5, 8, len(states) - 2):
@@ -218,10 +218,10 @@ def test_restored_anywhere_with_other_pops_it_goes_on() -> None:
         assert [device.step() for _ in states[at + 1 :]] == states[at + 1 :]
 
 
-def test_step_after_the_last_pop_is_refused() -> None:
+def test_step_after_last_pop_is_rejected() -> None:
     device = Orizuru(8)
     last = list(device.steps(FIG7, 1))[-1]
-    with pytest.raises(Refused, match="orizuru: step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="orizuru: step needs the inputs of an operation, got none"):
         device.step()
 
     assert device.snapshot() == last
@@ -232,7 +232,7 @@ def test_load_takes_words_and_values() -> None:
     state = device.load(FIG7, 3)
 
     assert (state.event, state.k, tuple(words(FIG7))) == ("load", 3, state.x)
-    with pytest.raises(Refused, match=r"step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"step takes no inputs after event \w+"):
         device.step(state.x)
 
 
@@ -240,7 +240,9 @@ BAD_CALLS = [
     pytest.param(np.zeros(8, np.float32), 1, {}, RefusedType, "float16 of shape .n,., got float32", id="float32"),
     pytest.param(np.float16(1), 1, {}, RefusedType, r"got float16 of shape \(\)", id="scalar"),
     pytest.param(np.zeros(0, np.float16), 0, {}, Refused, "at least one value", id="empty"),
-    pytest.param(np.array([0, np.nan], np.float16), 1, {}, Refused, r"no NaN, got one at index \(1,\)", id="nan"),
+    pytest.param(
+        np.array([0, np.nan], np.float16), 1, {}, Refused, r"x must not be NaN, got NaN at index \(1,\)", id="nan"
+    ),
     pytest.param(FIG7, 9, {}, Refused, r"orizuru: k must be in \[0, 8\], got 9", id="k too large"),
     pytest.param(FIG7, -1, {}, Refused, r"orizuru: k must be in \[0, 8\], got -1", id="k negative"),
     pytest.param(FIG7, 1.0, {}, RefusedType, "k must be an int, got 1.0", id="k float"),
@@ -250,15 +252,17 @@ BAD_CALLS = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("x", "k", "options", "error", "message"), BAD_CALLS)
-def test_refuses(run: Any, x: Any, k: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_orizuru_rejects_invalid_inputs(
+    run: Any, x: Any, k: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(x, k, **options)
 
 
-def test_refuses_nan_only_without_a_total_order() -> None:
+def test_orizuru_rejects_nan_only_without_total_order() -> None:
     device = Orizuru(2)
     before = device.snapshot()
-    with pytest.raises(Refused, match="x must hold no NaN"):
+    with pytest.raises(Refused, match="x must not be NaN"):
         device.load(np.array([np.nan, 1], np.float16))
 
     assert device.snapshot() == before
@@ -274,7 +278,7 @@ def test_repr_evaluates_back() -> None:
 
 @pytest.mark.parametrize("total_order", [False, True])
 def test_threads_change_nothing(total_order: bool) -> None:
-    """Rows are independent; a NaN in the part of any thread is refused."""
+    """Rows are independent; a NaN in the part of any thread is rejected."""
     x = np.random.default_rng(4).integers(0, 0x7C00, (131, 33)).astype(np.uint16).view(np.float16)
     answers = []
     for threads in (1, 2, 3):
@@ -283,5 +287,5 @@ def test_threads_change_nothing(total_order: bool) -> None:
 
     assert all(one.equals(answers[0]) for one in answers)
     x[130, 7] = np.nan
-    with using_threads(3), pytest.raises(Refused, match=r"x must hold no NaN, got one at index \(130, 7\)"):
+    with using_threads(3), pytest.raises(Refused, match=r"x must not be NaN, got NaN at index \(130, 7\)"):
         orizuru_compiled.pops(x, 5)

@@ -59,12 +59,12 @@ def test_steps_of_fig7() -> None:
     assert states[-1].min_index == (2, 4) and states[-1].x == (0,) * 8 and states[-1].x_held == tuple(FIG7)
 
 
-def test_nan_is_refused_beside_a_start_only() -> None:
+def test_nan_is_rejected_with_start_only() -> None:
     nan = [0x7E00] * 8
-    with pytest.raises(Refused, match=r"orizuru: x must hold no NaN, got one at index \(1, 0\)"):
+    with pytest.raises(Refused, match=r"orizuru: x must not be NaN, got NaN at index \(1, 0\)"):
         orizuru_clocked.run([0, 1], [nan, nan], n=8)
     assert not orizuru_clocked.run([0, 0], [nan, nan], n=8).busy.any()
-    with pytest.raises(Refused, match="no NaN"):
+    with pytest.raises(Refused, match="x must not be NaN, got NaN"):
         ClockedOrizuru(8).step(1, nan)
     assert ClockedOrizuru(8, total_order=True).step(1, nan).event == "load"
 

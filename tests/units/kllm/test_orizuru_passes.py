@@ -140,10 +140,12 @@ def test_rows_are_single_tokens() -> None:
         (np.zeros(8, np.float16), 3, 4, Refused, "k must be at most 2 for 8 values in passes of 4, got 3"),
         (np.zeros(8, np.float16), 1, 5, Refused, "orizuru_passes: inputs must be even, so that no pair is cut, got 5"),
         (np.zeros(8, np.float16), 1, 0, Refused, r"orizuru_passes: inputs must be in \[2, "),
-        (np.array([0, 1, np.nan], np.float16), 1, 4, Refused, r"no NaN, got one at index \(2,\)"),
+        (np.array([0, 1, np.nan], np.float16), 1, 4, Refused, r"x must not be NaN, got NaN at index \(2,\)"),
     ],
 )  # fmt: skip
-def test_refuses(x: Any, k: int, inputs: int, error: type[Exception], message: str, jit: bool) -> None:
+def test_orizuru_passes_rejects_invalid_inputs(
+    x: Any, k: int, inputs: int, error: type[Exception], message: str, jit: bool
+) -> None:
     with pytest.raises(error, match=message):
         search(x, k, inputs, jit=jit)
 

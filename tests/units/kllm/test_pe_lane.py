@@ -190,7 +190,7 @@ def test_partial_histograms_are_added_at_once_or_in_turn() -> None:
 
 
 def test_one_tile_is_counted_while_another_is_reduced() -> None:
-    """D-kllm-43: the bank of the MACs stands, that of the counters fills; with both full the counters wait."""
+    """D-kllm-43: the bank of the MACs is unchanged, that of the counters fills; with both full the counters wait."""
     lane = PeLane(**SMALL)
     states = product_of(lane, [B, A, B, B, A, A], [tile(lane)] * 3)
     reducing = [state for state in states if state.phase == PHASES["reduce"]]
@@ -204,7 +204,7 @@ def test_one_tile_is_counted_while_another_is_reduced() -> None:
 
 
 def test_a_product_of_outliers_takes_an_edge() -> None:
-    """D-kllm-44: 3 * 0.5 by 2 * 0.25 in one edge, two values made beside the MAC, one product in it."""
+    """D-kllm-44: 3 * 0.5 by 2 * 0.25 in one edge, two values computed next to the MAC, one product in it."""
     lane = PeLane(**{**SMALL, "macs": 1})
     coded = np.ones((1, 1), np.int64)
     operands = {"sparse": coded, "x": coded * THREE, "w": coded * TWO, "x_coded": coded, "w_coded": coded}
@@ -216,7 +216,7 @@ def test_a_product_of_outliers_takes_an_edge() -> None:
     assert states[-1].y == (0x3870,)  # 0.75 - 1.5625 / 8 = 0.5547
 
 
-def test_a_slab_that_comes_too_early_is_not_taken_and_a_full_tile_ends() -> None:
+def test_slab_that_comes_too_early_is_not_taken_and_full_tile_ends() -> None:
     """D-kllm-45: the registers keep the slab before; two columns fill two MACs without `tile_end`."""
     lane = PeLane(**SMALL)
     idle, ones = zeros(lane), (1,) * 8
@@ -231,7 +231,7 @@ def test_a_slab_that_comes_too_early_is_not_taken_and_a_full_tile_ends() -> None
     assert (state.columns, state.full, state.end_held) == (2, 1, 0)
 
 
-def test_outputs_stand_until_those_of_the_next_tile() -> None:
+def test_outputs_stay_until_next_tile() -> None:
     """D-kllm-46: y and overflow keep a tile's values while the next is reduced, and show sums before shift and bias."""
     lane = PeLane(**SMALL)
     large = tile(lane, a_scale=0x7BFF, b_scale=np.array([0x7BFF, ONE]))
@@ -263,11 +263,11 @@ def test_any_state_can_be_restored(name: str) -> None:
     ("options", "message"),
     [
         ({"counter_bits": 2}, "index_counter: count 4 of index 1 does not fit counter_bits=2"),
-        ({"counter_bits": 3}, "pe_lane: count 8 does not fit counter_bits=3"),
-        ({"counter_bits": 3, "merge": "serial"}, "pe_lane: count 8 does not fit counter_bits=3"),
+        ({"counter_bits": 3}, "pe_lane: a count must fit counter_bits=3, got 8"),
+        ({"counter_bits": 3, "merge": "serial"}, "pe_lane: a count must fit counter_bits=3, got 8"),
     ],
 )
-def test_a_count_that_does_not_fit_is_refused(run: Any, options: Any, message: str) -> None:
+def test_count_that_does_not_fit_is_rejected(run: Any, options: Any, message: str) -> None:
     config = {**SMALL, "macs": 1, **options}
     inputs = full_column(config)
 
@@ -290,7 +290,7 @@ def row_of(inputs: Mapping[str, np.ndarray], edge: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("options", "at"), [({"counter_bits": 2}, 2), ({"counter_bits": 3}, 3)])
-def test_a_refused_edge_changes_nothing(options: Any, at: int) -> None:
+def test_rejected_edge_changes_nothing(options: Any, at: int) -> None:
     config = {**SMALL, "macs": 1, **options}
     inputs = full_column(config)
     lane = PeLane(**config)
@@ -301,8 +301,8 @@ def test_a_refused_edge_changes_nothing(options: Any, at: int) -> None:
     assert lane.state is before
 
 
-def test_a_refused_edge_takes_back_what_other_counters_took() -> None:
-    """Counter 0 takes index 0 up to 3 in the second turn, in which counter 1 refuses index 1, again and again."""
+def test_rejected_edge_restores_all_counters() -> None:
+    """Counter 0 takes index 0 up to 3 in the second turn, in which counter 1 rejects index 1, repeatedly."""
     lane = PeLane(**{**SMALL, "macs": 1, "counter_bits": 2})
     lane.step(**{**zeros(lane), "load": 1, "turns": 2, "b": (0, 0, 1, 1, 0, 0, 1, 1), "valid": (1, 0, *(1,) * 6)})
     lane.step(**zeros(lane))
@@ -364,16 +364,16 @@ def zeros(lane: PeLane) -> dict[str, Any]:
         ({"counter_bits": 63}, "counter_bits"),
         ({"lane_mapping": "row"}, "lane_mapping"),
         ({"merge": "ripple"}, "merge"),
-        ({"lane_mapping": "counter", "macs": 3}, "as many as MACs, got 2, 3"),
+        ({"lane_mapping": "counter", "macs": 3}, "counters must equal macs .*, got 2, 3"),
     ],
 )
-def test_refuses(parameters: Any, message: str) -> None:
+def test_pe_lane_rejects_invalid_inputs(parameters: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         PeLane(**{**SMALL, **parameters})
 
 
 @pytest.mark.parametrize(("port", "value"), [("turns", 0), ("turns", 3), ("go", 2), ("entry", 1 << 16)])
-def test_refuses_inputs_and_changes_nothing(port: str, value: int) -> None:
+def test_pe_lane_error_changes_nothing(port: str, value: int) -> None:
     lane = PeLane(**SMALL)
     before = lane.state
     with pytest.raises(Refused, match=rf"pe_lane\D*{port} {value}"):

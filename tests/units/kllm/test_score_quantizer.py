@@ -1,4 +1,4 @@
-"""Scores to integers: every mode against the oracle, rows of zeros, ties, refusals."""
+"""Scores to integers: every mode against the oracle, rows of zeros, ties, errors."""
 
 from typing import Any
 
@@ -114,17 +114,15 @@ def test_events_of_a_row() -> None:
     assert [state.event for state in states] == ["fold", "max", "quantize"]
     assert (states[0].folded, states[1].top, states[2].q) == ((0x3800, 0x3400), 0x3800, (15, 8))
     assert [state.event for state in ScoreQuantizer(2, mode="max").steps([0x3800, 0x3400])] == ["max", "quantize"]
-    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="step needs the inputs of an operation, got none"):
         device.step()
 
 
 HALF = np.full(2, 0.5, np.float16)
 BAD_CALLS = [
-    pytest.param(
-        -HALF, HALF, {}, Refused, r"p must be finite and not negative, got -0.5 at index \(0,\)", id="negative"
-    ),
-    pytest.param(values([0, 0x7C00]), HALF, {}, Refused, r"not negative, got inf at index \(1,\)", id="inf"),
-    pytest.param(values([0, 0x7E00]), HALF, {}, Refused, r"not negative, got nan at index \(1,\)", id="nan"),
+    pytest.param(-HALF, HALF, {}, Refused, r"p must be finite and at least 0, got -0.5 at index \(0,\)", id="negative"),
+    pytest.param(values([0, 0x7C00]), HALF, {}, Refused, r"at least 0, got inf at index \(1,\)", id="inf"),
+    pytest.param(values([0, 0x7E00]), HALF, {}, Refused, r"at least 0, got nan at index \(1,\)", id="nan"),
     pytest.param(HALF, values([ONE, 0]), {}, Refused, r"v_scale must be finite and above 0, got 0.0 at", id="scale 0"),
     pytest.param(HALF, -HALF, {}, Refused, "v_scale must be finite and above 0, got -0.5", id="scale negative"),
     pytest.param(HALF, values([0x7C00] * 2), {}, Refused, "v_scale must be finite .*, got inf", id="scale inf"),
@@ -139,12 +137,17 @@ BAD_CALLS = [
         values([0x7BFF, ONE]),
         {},
         Refused,
-        r"below 65520 in fp16, is not at index",
+        r"below 65520, got infinity at index",
         id="overflow",
     ),
-    pytest.param(HALF[:0], HALF[:0], {}, Refused, "rows of at least one score", id="empty"),
+    pytest.param(HALF[:0], HALF[:0], {}, Refused, "p must have at least one score a row", id="empty"),
     pytest.param(
-        HALF, np.ones(3, np.float16), {}, Refused, r"do not fit each other: p \(2,\) and v_scale \(3,\)", id="shapes"
+        HALF,
+        np.ones(3, np.float16),
+        {},
+        Refused,
+        r"p and v_scale must broadcast, got p \(2,\) and v_scale \(3,\)",
+        id="shapes",
     ),
     pytest.param(HALF.astype(np.float32), HALF, {}, RefusedType, "p must be float16 .*, got float32", id="dtype"),
     pytest.param(HALF, None, {}, RefusedType, "v_scale must be float16", id="no scale"),
@@ -153,14 +156,16 @@ BAD_CALLS = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("p", "v_scale", "options", "error", "message"), BAD_CALLS)
-def test_refuses(run: Any, p: Any, v_scale: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_score_quantizer_rejects_invalid_inputs(
+    run: Any, p: Any, v_scale: Any, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(p, v_scale, **options)
 
 
 @pytest.mark.parametrize("run", [score_quantizer.run, score_quantizer_compiled.run], ids=["unit", "compiled"])
-def test_ports_refuse_a_product_beyond_fp16_with_its_row_and_lane(run: Any) -> None:
-    with pytest.raises(Refused, match=r"p \* v_scale must be below 65520 in fp16, is not at index \(1, 0\)"):
+def test_product_beyond_fp16_error_names_row_and_lane(run: Any) -> None:
+    with pytest.raises(Refused, match=r"p \* v_scale must be below 65520, got infinity at index \(1, 0\)"):
         run([[ONE, ONE], [0x4000, ONE]], [0x7BFF, ONE], t=2)
     with pytest.raises(RefusedType, match="score_quantizer: inputs must be p, got p, v_scale"):
         run([ONE, ONE], [ONE, ONE], t=2, mode="max")

@@ -78,17 +78,17 @@ def test_one_event_per_mac_in_sequence_and_one_per_sum_else() -> None:
     assert [s.event for s in WeightedSum(3, ARITHS["lanes"][0]).steps([1] * 8, PRODUCTS)] == ["sum"]
 
 
-def test_wrong_order_of_events_is_refused() -> None:
+def test_wrong_order_of_events_is_rejected() -> None:
     device = WeightedSum(1)
-    with pytest.raises(Refused, match="weighted_sum: step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="weighted_sum: step needs the inputs of an operation, got none"):
         device.step()
     device.step([1, 1], [0x3C00, 0x3C00])
-    with pytest.raises(Refused, match=r"weighted_sum: step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"weighted_sum: step takes no inputs after event \w+"):
         device.step([1, 1], [0x3C00, 0x3C00])
 
 
 @pytest.mark.parametrize("bits", [0, 9])
-def test_refuses_other_widths(bits: int) -> None:
+def test_weighted_sum_rejects_other_widths(bits: int) -> None:
     with pytest.raises(Refused, match=r"weighted_sum: bits must be in \[1, 8\]"):
         WeightedSum(bits)
 

@@ -1,4 +1,4 @@
-"""Wrong devices of KLLM that golden sets once let pass, each convicted by rows of today's."""
+"""Faulty devices of KLLM that earlier golden sets missed, each detected by rows of the present ones."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -98,7 +98,7 @@ def narrow(answers: Answers, bits: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", COUNTERS)
-def test_a_counter_of_fewer_bits_is_convicted(name: str) -> None:
+def test_counter_of_fewer_bits_is_detected(name: str) -> None:
     """AUD-kllm-1: 6 bits passed for 13."""
     answers = detecting.drawn(name)
     bits, count = answers.config["counter_bits"], answers.outputs["out.count"]
@@ -108,7 +108,7 @@ def test_a_counter_of_fewer_bits_is_convicted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COUNTERS)
-def test_a_counter_without_a_reset_is_convicted(name: str) -> None:
+def test_counter_without_reset_is_detected(name: str) -> None:
     """AUD-vec-2: every case began with `clear`."""
     answers = detecting.rows_of(name)
     assert "edge/a-column-after-reset-without-clear" in detecting.ids(answers, device.kept(answers))
@@ -121,28 +121,28 @@ def test_every_counter_passes_seven(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COUNTERS)
-def test_a_counter_with_an_input_that_is_not_connected_is_convicted(name: str) -> None:
+def test_counter_with_unconnected_input_is_detected(name: str) -> None:
     answers = detecting.rows_of(name)
     faults = [each for each in use.faults(answers) if each.id.startswith("unconnected/")]
     assert faults and all(each.wrong(answers).any() for each in faults)
 
 
 @pytest.mark.parametrize("name", MATMULS)
-def test_counts_of_three_bits_are_convicted(name: str) -> None:
+def test_counts_of_three_bits_are_detected(name: str) -> None:
     """AUD-kllm-2: they passed all 72 rows."""
     assert detecting.by(detecting.rows_of(name), counting(lambda count: count & 7))
 
 
 @pytest.mark.parametrize("name", MATMULS)
-def test_counts_that_saturate_are_convicted(name: str) -> None:
-    """AUD-kllm-2: of those at 2, one row in 72 told."""
+def test_counts_that_saturate_are_detected(name: str) -> None:
+    """AUD-kllm-2: one row in 72 of those at 2 detected it."""
     rows = detecting.rows_of(name)
     assert detecting.by(rows, counting(lambda count: min(count, 2)))
     assert detecting.by(rows, counting(lambda count: min(count, 7)))
 
 
 @pytest.mark.parametrize("name", MATMULS)
-def test_counts_of_one_bit_less_than_a_column_needs_are_convicted(name: str) -> None:
+def test_counts_one_bit_short_are_detected(name: str) -> None:
     """AUD-kllm-2: of columns of 512 positions, counts of nine bits."""
     rows = detecting.rows_of(name)
     bits = int(rows.config["k"]).bit_length() - 1
@@ -150,7 +150,7 @@ def test_counts_of_one_bit_less_than_a_column_needs_are_convicted(name: str) -> 
 
 
 @pytest.mark.parametrize("name", MATMULS)
-def test_a_fused_reduction_is_convicted(name: str) -> None:
+def test_fused_reduction_is_detected(name: str) -> None:
     """AUD-kllm-2: it passed all 72 rows."""
     fused = variant("index_matmul", "a MAC rounds once")
     assert detecting.by(detecting.rows_of(name), fused)
@@ -158,7 +158,7 @@ def test_a_fused_reduction_is_convicted(name: str) -> None:
 
 @pytest.mark.parametrize("name", CHIPS)
 @pytest.mark.parametrize("bits", [3, 4])
-def test_a_chip_with_narrow_counts_is_convicted(name: str, bits: int) -> None:
+def test_chip_with_narrow_counts_is_detected(name: str, bits: int) -> None:
     """AUD-kllm-2: three bits passed 240 of 240 outputs; a column has twenty positions."""
     assert detecting.by(detecting.drawn(name), chip_of(lambda count: count & ((1 << bits) - 1)))
 
@@ -230,7 +230,7 @@ class Unmerged(PeLane):
 
 @pytest.mark.parametrize("name", CHIPS)
 @pytest.mark.parametrize("wrong", [Neighbour, LastTile, Idle, OneLate])
-def test_a_chip_of_wrong_lanes_is_convicted(name: str, wrong: type[LaneArray]) -> None:
+def test_chip_of_faulty_lanes_is_detected(name: str, wrong: type[LaneArray]) -> None:
     """AUD-kllm-12: outputs that stayed 0 passed all tests of the chip alone."""
     chip = type("Changed", (KllmChip,), {"lane_array": wrong})
     assert detecting.by(detecting.drawn(name), chip)
@@ -238,7 +238,7 @@ def test_a_chip_of_wrong_lanes_is_convicted(name: str, wrong: type[LaneArray]) -
 
 @pytest.mark.parametrize("name", CHIPS)
 @pytest.mark.parametrize("wrong", [Searchless, FirstInliers, chip_with(lambda array: exchange(array, Unmerged))])
-def test_a_chip_that_is_put_together_wrongly_is_convicted(name: str, wrong: type[Stepped[Any]]) -> None:
+def test_miswired_chip_is_detected(name: str, wrong: type[Stepped[Any]]) -> None:
     assert detecting.by(detecting.drawn(name), wrong)
 
 
@@ -258,7 +258,7 @@ class Swapped(IndexMatmul):
         return {**super().concat(*inputs), "q": q}
 
 
-def test_halves_of_an_index_that_are_exchanged_are_convicted() -> None:
+def test_exchanged_index_halves_are_detected() -> None:
     """AUD-kllm-5: 3 by 4 bits, where the halves differ in width."""
     assert detecting.by(detecting.rows_of("index_matmul-w4a3"), Swapped)
 
@@ -282,7 +282,7 @@ class Stuck(Orizuru):
         return self.state
 
 
-def test_a_leaf_that_is_never_popped_is_convicted() -> None:
+def test_leaf_that_is_never_popped_is_detected() -> None:
     """Of 64 leaves the tree of the largest never popped 32, 42, 43 and 49, that of the smallest seven others."""
     answers = detecting.drawn("orizuru-n64")
     assert "edge/the-largest-values-and-the-smallest" in detecting.by(answers, Stuck)
@@ -343,7 +343,7 @@ class Uncleared(PeLane):
 
 
 class Unfresh(PeLane):
-    """Counters go on from column to column."""
+    """Counters continue from column to column."""
 
     def count(self, before: DeclaredState) -> Changes:
         kept = {name: 0 for name in ("fresh",) if before.count_cycles}
@@ -379,7 +379,7 @@ class Opened(PeLane):
 
 
 class Carried(PeLane):
-    """The sparse sums of a tile go on into the next."""
+    """The sparse sums of a tile continue into the next."""
 
     def _swapped(self, before: DeclaredState) -> Changes:
         after = super()._swapped(before)
@@ -431,7 +431,7 @@ def test_the_right_lane_passes(name: str) -> None:
     ],
 )
 @pytest.mark.parametrize("name", LANES)
-def test_a_wrong_lane_is_convicted(name: str, wrong: type[PeLane]) -> None:
+def test_faulty_lane_is_detected(name: str, wrong: type[PeLane]) -> None:
     """A turn off, the tile before, no scale, another's scale, nothing cleared, parts out of order or out of place."""
     assert detecting.by(detecting.drawn(name), wrong)
 
@@ -447,6 +447,6 @@ def test_a_wrong_lane_is_convicted(name: str, wrong: type[PeLane]) -> None:
         ("pe_lane-integer", Eager),
     ],
 )
-def test_a_wrong_lane_whose_counters_share_columns_is_convicted(name: str, wrong: type[PeLane]) -> None:
+def test_faulty_lane_with_shared_columns_is_detected(name: str, wrong: type[PeLane]) -> None:
     """A counter that is not merged, MACs without a column, a slab over one that waits for the merge."""
     assert detecting.by(detecting.drawn(name), wrong)

@@ -1,4 +1,4 @@
-"""The list of free pages against a queue, at every place of its ring; and what it refuses."""
+"""The list of free pages against a queue, at every place of its ring; and its errors."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_example_of_the_paper(run: Any) -> None:
 @settings(deadline=None)
 @given(pages=st.integers(1, 12), data=st.data())
 def test_any_history_is_that_of_a_queue(pages: int, data: st.DataObject) -> None:
-    """Ids that leave, the ring and its bounds; D-leankv-37: `free` tells an empty list from a full one."""
+    """Ids that leave, the ring and its bounds; D-leankv-37: `free` distinguishes an empty list from a full one."""
     mine, queue, owned = FreePageList(pages), memory.FreeList(pages), list[int]()
     for _ in range(data.draw(st.integers(1, 20))):
         if data.draw(st.booleans()):
@@ -90,20 +90,22 @@ def test_numpy_integers_are_taken() -> None:
 
 
 BAD = [
-    pytest.param(lambda m: m.allocate(10), OutOfPages, "10 pages needed, 9 free", id="too many"),
-    pytest.param(lambda m: m.allocate(-1), Refused, "count must not be negative, got -1", id="negative"),
+    pytest.param(
+        lambda m: m.allocate(10), OutOfPages, "count must be at most 9, the free pages, got 10", id="too many"
+    ),
+    pytest.param(lambda m: m.allocate(-1), Refused, "count must be at least 0, got -1", id="negative"),
     pytest.param(lambda m: m.allocate(1.0), RefusedType, "count must be an int, got 1.0", id="float count"),
     pytest.param(lambda m: m.allocate(True), RefusedType, "count must be an int, got True", id="bool"),
-    pytest.param(lambda m: m.recycle([7]), Refused, "page 7 is free already", id="free"),
-    pytest.param(lambda m: m.recycle([1, 0, 1]), Refused, "page 1 is free already", id="twice in one call"),
-    pytest.param(lambda m: m.recycle([0, 14]), Refused, "page 14 is none of 14", id="too large"),
-    pytest.param(lambda m: m.recycle([-1]), Refused, "page -1 is none of 14", id="negative id"),
+    pytest.param(lambda m: m.recycle([7]), Refused, "page 7 is already free", id="free"),
+    pytest.param(lambda m: m.recycle([1, 0, 1]), Refused, "page 1 is already free", id="twice in one call"),
+    pytest.param(lambda m: m.recycle([0, 14]), Refused, r"page must be in \[0, 14\), got 14", id="too large"),
+    pytest.param(lambda m: m.recycle([-1]), Refused, r"page must be in \[0, 14\), got -1", id="negative id"),
     pytest.param(lambda m: m.recycle(["1"]), RefusedType, "id must be an int, got '1'", id="no id"),
 ]
 
 
 @pytest.mark.parametrize(("call", "error", "message"), BAD)
-def test_refused_calls_change_nothing(call: Any, error: type[Exception], message: str) -> None:
+def test_rejected_calls_change_nothing(call: Any, error: type[Exception], message: str) -> None:
     """D-leankv-53: too few pages are a ValueError before anything has changed."""
     model = FreePageList(14)
     model.allocate(5)
@@ -116,17 +118,17 @@ def test_refused_calls_change_nothing(call: Any, error: type[Exception], message
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_run_refuses_double_frees_and_empty_lists(run: Any) -> None:
-    with pytest.raises(Refused, match="page 1 is free already"):
+def test_run_rejects_double_frees_and_empty_lists(run: Any) -> None:
+    with pytest.raises(Refused, match="page 1 is already free"):
         run(*events((2, []), (0, [1]), (0, [1]), pages=4), pages=4)
-    with pytest.raises(OutOfPages, match="3 pages needed, 2 free"):
+    with pytest.raises(OutOfPages, match="count must be at most 2, the free pages, got 3"):
         run(*events((2, []), (3, []), pages=4), pages=4)
-    with pytest.raises(Refused, match="steps takes one sequence"):
+    with pytest.raises(Refused, match="inputs of steps must be one sequence"):
         next(FreePageList(4).steps([[0]], 0, [0] * 4))
 
 
 @pytest.mark.parametrize("pages", [0, 1 << 25])
-def test_refused_sizes(pages: int) -> None:
+def test_rejected_sizes(pages: int) -> None:
     with pytest.raises(Refused, match="FreePageList: pages must be in"):
         FreePageList(pages)
 

@@ -151,7 +151,7 @@ def test_equal_budgets_are_the_oracles(run: Any, head: dict[str, Any], keep: int
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("ties", [[127], [1, 64], [3, 131], [64, 96, 32], [0, 127]])
-def test_ties_of_lanes_go_to_the_lowest_in_reversed_bits(run: Any, ties: list[int]) -> None:
+def test_ties_of_lanes_go_to_lowest_in_reversed_bits(run: Any, ties: list[int]) -> None:
     """D-leankv-28: lane 127 alone, lanes 1 and 64, two tokens of a lane."""
     head = {
         "score": [(0 if slot in ties else 9) * (140 - slot) for slot in range(132)],
@@ -171,7 +171,7 @@ def test_ties_of_lanes_go_to_the_lowest_in_reversed_bits(run: Any, ties: list[in
 @settings(deadline=None, max_examples=60)
 @given(head=heads(), thresholds=limits, policy=st.sampled_from(["algorithm1", "diffkv"]))
 def test_a_step_stores_no_or_one_token_more(head: dict[str, Any], thresholds: Any, policy: str) -> None:
-    """[leankv §5.3] D-leankv-31: in both policies, without holes, and a low token never becomes a high one."""
+    """[leankv §5.3] D-leankv-31: in both policies, without gaps, and a low token never becomes a high one."""
     high = head["position"][: head["n_high"]]
     low = head["position"][head["n_high"] :]
     decision = outputs(decide(generation_compressor_compiled.run, head, thresholds, policy=policy))
@@ -258,7 +258,9 @@ BAD = [
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(("changed", "parameters", "message"), BAD)
-def test_refuses(run: Any, changed: dict[str, Any], parameters: dict[str, Any], message: str) -> None:
+def test_generation_compressor_rejects_invalid_inputs(
+    run: Any, changed: dict[str, Any], parameters: dict[str, Any], message: str
+) -> None:
     head = {
         "score": [0.5, 0.25],
         "position": [3, 10],
@@ -276,7 +278,7 @@ def test_refuses(run: Any, changed: dict[str, Any], parameters: dict[str, Any], 
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("policy", ["algorithm1", "diffkv", "static"])
-def test_a_position_that_is_stored_twice_is_refused_with_its_index(run: Any, policy: str) -> None:
+def test_position_that_is_stored_twice_is_rejected_with_its_index(run: Any, policy: str) -> None:
     """The first row with one, and the later of its slots; slots that are not used may hold anything."""
     position = np.array([[1, 2, 3, 3], [0, 2, 1, 2], [1, 1, 1, 1]])
     inputs = patterns(np.full((3, 4), 0.5)), position
@@ -319,6 +321,8 @@ def test_the_published_codes_positions_may_be_equal(run: Any) -> None:
         ({"keep_percent": -1}, Refused, "keep_percent must be"),
     ],
 )
-def test_refuses_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_generation_compressor_rejects_parameters(
+    parameters: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         GenerationCompressor(**parameters)

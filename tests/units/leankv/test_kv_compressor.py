@@ -80,7 +80,7 @@ def test_requantized_tokens_are_the_oracles(writer: Any, preset: str) -> None:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_prompt_fills_pages_in_the_order_of_its_classes(writer: Any) -> None:
+def test_prompt_fills_pages_in_order_of_its_classes(writer: Any) -> None:
     """[leankv §4, §6.1]: high slot r in page r // TH; the window last."""
     n, small = 9, [UnifiedPage(64, name, max_tokens=most) for name, most in (("K8V4", 2), ("K4V2", 3))]
     share = np.float32([8, 1, 2, 3, 4, 5, 9, 0, 0]) / np.float32(32)
@@ -99,7 +99,7 @@ def test_a_prompt_fills_pages_in_the_order_of_its_classes(writer: Any) -> None:
     assert small[0].score(images[4]).tolist() == [5, 0]
 
 
-def test_defects_of_the_published_code_come_back_one_by_one() -> None:
+def test_defects_of_published_code_come_back_one_by_one() -> None:
     """D-leankv-47, D-leankv-48: the rank's score, and positions counted from the end, at most 64. D-leankv-25."""
     order = np.array([2, 0, 1, 3])
     cls, score = np.array([2, 2, 0, 3]), np.float32([10, 11, 12, 13])
@@ -220,19 +220,19 @@ def lowered(token: list[Any]) -> list[Any]:
     return [formats.requantize(x, b, **OPTIONS["paper"]) for x, b in zip(token[:2], (4, 2), strict=True)] + token[2:]
 
 
-def test_refusals_of_full_sections_name_all_pages() -> None:
+def test_errors_of_full_sections_name_all_pages() -> None:
     with pytest.raises(Refused, match="slot 4, 2 pages hold 4 K8V4 tokens"):
         kv_compressor.run(**events(*[(APPEND_HIGH, 0, 0)] * 5), **kv_compressor.UNIT.configs["pages"])
 
 
 class RoundThePages(KvCompressor):
-    """Neighbouring slots of a section stand in neighbouring pages."""
+    """Neighbouring slots of a section are in neighbouring pages."""
 
     def place(self, section: int, slot: int) -> tuple[int, int]:
         return slot % self.counts[section], slot // self.counts[section]
 
 
-def test_a_section_whose_slots_go_round_its_pages_is_told() -> None:
+def test_slots_round_robin_over_pages_are_detected() -> None:
     """D-leankv-61: in the registers; no output shows it."""
     config = kv_compressor.UNIT.configs["pages"]
     round_the_pages = Variant("D-leankv-61", "slots of a section go round its pages", unit_class=RoundThePages)
@@ -261,8 +261,10 @@ def test_events_of_a_replacement() -> None:
 
 
 BAD = [
-    pytest.param([(DROP, 0, 0)], "victim 0, 0 high tokens are stored", id="victim"),
-    pytest.param([(APPEND_HIGH, 0, 0), (REPLACE, 0, 1)], "low_slot 1, 0 low tokens are stored", id="hole"),
+    pytest.param([(DROP, 0, 0)], "victim must be below the 0 stored high tokens, got 0", id="victim"),
+    pytest.param(
+        [(APPEND_HIGH, 0, 0), (REPLACE, 0, 1)], "low_slot must be at most the 0 stored low tokens, got 1", id="hole"
+    ),
     pytest.param([(APPEND_HIGH, 0, 0)] * 3, "slot 2, page holds 2 K8V4 tokens", id="full high"),
     pytest.param([(APPEND_LOW, 0, 0)] * 5, "slot 4, page holds 4 K4V2 tokens", id="full low"),
 ]
@@ -270,17 +272,17 @@ BAD = [
 
 @pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_compiled.run], ids=["unit", "compiled"])
 @pytest.mark.parametrize(("ops", "message"), BAD)
-def test_refuses(run: Any, ops: list[tuple[int, int, int]], message: str) -> None:
+def test_kv_compressor_rejects_invalid_inputs(run: Any, ops: list[tuple[int, int, int]], message: str) -> None:
     with pytest.raises(Refused, match=message):
         run(**events(*ops), **kv_compressor.UNIT.configs["paper"])
 
 
 @pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_compiled.run], ids=["unit", "compiled"])
-def test_refuses_what_is_not_finite_and_scalars(run: Any) -> None:
+def test_kv_compressor_rejects_what_is_not_finite_and_scalars(run: Any) -> None:
     """D-leankv-9."""
     inputs = events((APPEND_HIGH, 0, 0))
     inputs["value"] = np.full((1, 64), 0x7C00)
     with pytest.raises(Refused, match="key and value must be finite fp16, got 0x7c00"):
         run(**inputs, **kv_compressor.UNIT.configs["paper"])
-    with pytest.raises(RefusedType, match="at least one port needs an axis"):
+    with pytest.raises(RefusedType, match="at least one port must have an axis"):
         run(0, 0, 0, np.zeros(64, int), np.zeros(64, int), 0, 0, **kv_compressor.UNIT.configs["paper"])

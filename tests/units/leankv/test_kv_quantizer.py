@@ -73,12 +73,12 @@ def test_events_of_one_group() -> None:
         assert result.element.tolist() == [16] * 4 and result.written.tolist() == [1, 2, 4, 8]
 
 
-def test_no_input_while_a_group_is_on_its_way() -> None:
+def test_no_input_while_group_is_on_its_way() -> None:
     device = KvQuantizer(16)
-    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="step needs the inputs of an operation, got none"):
         device.step()
     device.step(halves(*range(16)).tolist(), 4)
-    with pytest.raises(Refused, match=r"step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"step takes no inputs after event \w+"):
         device.step(halves(*range(16)).tolist(), 4)
 
 
@@ -86,12 +86,12 @@ def test_no_input_while_a_group_is_on_its_way() -> None:
 @pytest.mark.parametrize(
     ("x", "bits", "message"),
     [
-        (halves(*[0] * 15, np.nan), 4, r"x 0x7e00 at index \(15,\) must be a finite fp16"),
-        (halves(*[0] * 15, -np.inf), 4, "x 0xfc00"),
+        (halves(*[0] * 15, np.nan), 4, r"x must be a finite fp16, got 0x7e00 at index \(15,\)"),
+        (halves(*[0] * 15, -np.inf), 4, "x must be a finite fp16, got 0xfc00"),
         (halves(*[0] * 16), 3, "bits must be 1, 2, 4 or 8, got 3"),
     ],
 )
-def test_refuses(run: Any, x: np.ndarray, bits: int, message: str) -> None:
+def test_kv_quantizer_rejects_invalid_inputs(run: Any, x: np.ndarray, bits: int, message: str) -> None:
     """D-leankv-9."""
     with pytest.raises(Refused, match=message):
         run(x, bits, features=16)
@@ -105,6 +105,6 @@ def test_refuses(run: Any, x: np.ndarray, bits: int, message: str) -> None:
         ({"preset": "repo"}, "preset must be one of 'paper', 'diffkv'"),
     ],
 )
-def test_refuses_parameters(parameters: dict[str, Any], message: str) -> None:
+def test_kv_quantizer_rejects_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         KvQuantizer(**parameters)

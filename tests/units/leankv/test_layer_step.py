@@ -89,7 +89,7 @@ OTHERS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("changed", OTHERS, ids=lambda changed: next(iter(changed.items())))
-def test_what_is_no_kernel_goes_event_by_event(changed: dict[str, Any]) -> None:
+def test_rules_without_kernel_run_by_event(changed: dict[str, Any]) -> None:
     """Twin and unit, with several heads."""
     config = {**UNIT.configs["three"], **changed}
     (block,) = UNIT.cases(config, "paper", 0)
@@ -129,7 +129,7 @@ def one_device(made: History) -> dict[str, Any]:
     return {name: array[0] for name, array in made.inputs().items()}
 
 
-def test_the_paper_set_takes_every_choice_of_the_algorithm() -> None:
+def test_paper_set_takes_every_choice_of_algorithm() -> None:
     (block,) = UNIT.cases(HEAD, "paper", 0)
     result = UNIT.evaluate(HEAD, block.inputs)
     full = UNIT.evaluate(HEAD, next(iter(UNIT.cases(HEAD, "edge", 0))).inputs)
@@ -169,7 +169,7 @@ def test_units_are_stepped_and_hold_what_they_did() -> None:
     assert set(stored.tolist()) <= {1, 4, 5, 6}
 
 
-def test_a_prompt_comes_in_slot_by_slot_and_goes_as_a_whole() -> None:
+def test_prompt_comes_in_slot_by_slot_and_goes_as_whole() -> None:
     """D-leankv-63."""
     device = LayerStep(**HEAD)
     made = history(HEAD, [(0.0, 0.0)])
@@ -183,7 +183,7 @@ def test_a_prompt_comes_in_slot_by_slot_and_goes_as_a_whole() -> None:
 
 
 def refused(made: History, message: str, error: type[Refused] = Refused, **changed: Any) -> None:
-    """Unit and twin refuse the last event, and the unit is as it was."""
+    """Unit and compiled form reject the last event, and the unit is unchanged."""
     config = {**HEAD, **changed}
     inputs = made.inputs()
     for jit in (False, True):
@@ -202,7 +202,7 @@ def refused(made: History, message: str, error: type[Refused] = Refused, **chang
     assert device.manager.state == before.manager and device.units[0].state == before.heads[0]
 
 
-def test_refuses_what_no_request_does() -> None:
+def test_layer_step_rejects_impossible_requests() -> None:
     made = History(HEAD, 1, 2)
     made.step((0.0, 0.0))
     refused(made, "layer_step: a step needs a request")
@@ -217,29 +217,29 @@ def test_refuses_what_no_request_does() -> None:
     refused(made, "keeps 2 and 1 of 2 tokens")
 
 
-def test_refuses_tokens_without_a_place() -> None:
+def test_layer_step_rejects_tokens_without_place() -> None:
     made = history(HEAD, [])
     made.event(LOAD, section=np.array([1 + LOW]))
-    refused(made, "head 0: 2 low tokens are kept, and loaded already")
+    refused(made, "head 0: all 2 retained low tokens are loaded already")
     made = History(HEAD, 1, 2)
     made.event(ADMIT, prompt=3, keep_high=np.array([2]))
     made.event(LOAD, section=np.array([1 + HIGH]), position=np.array([3]))
-    refused(made, "head 0: position 3 in a prompt of 3 tokens")
+    refused(made, r"head 0: position must be in \[0, 3\), the prompt, got 3")
     made.rows.pop()
     made.event(LOAD, section=np.array([1 + HIGH]), position=np.array([1]))
     made.event(LOAD, section=np.array([1 + HIGH]), position=np.array([1]))
     refused(made, "head 0: position 1 is loaded already")
     made.rows.pop()
     made.step((0.0, 0.0))
-    refused(made, "head 0: 1 of 2 high tokens are loaded")
+    refused(made, "head 0: 2 high tokens must be loaded, got 1")
 
 
-def test_a_step_that_lacks_pages_or_thresholds_changes_nothing() -> None:
+def test_step_that_lacks_pages_or_thresholds_changes_nothing() -> None:
     """D-leankv-53, D-leankv-62."""
     made = History(HEAD, 1, 2)
     made.prompt(Prompt(4, (0, 1, 2, 3)))
     made.step((0.0, 0.0))
-    refused(made, "1 pages needed, 0 free", OutOfPages, pages=2)
+    refused(made, "pages must be at most 0, the free ones, got 1", OutOfPages, pages=2)
     made.rows.pop()
     made.step((0.5, 0.25))
     refused(made, "thresholds must be 0 <= T_l <= T_h <= 1")
@@ -249,14 +249,14 @@ def test_a_step_that_lacks_pages_or_thresholds_changes_nothing() -> None:
     refused(made, "q must be finite fp16, got 0x7c00")
 
 
-def test_a_budget_refuses_low_tokens() -> None:
+def test_budget_rejects_low_tokens() -> None:
     """D-leankv-54."""
     refused(history(HEAD, [(0.0, 0.0)]), "2 low tokens without a low precision", policy="static", keep_percent=60)
 
 
 @pytest.mark.parametrize("pages", [6144, 2048])
 def test_long_histories_of_the_models_heads(pages: int) -> None:
-    """64 features, 3 query heads, pages of SmolLM2: the twin beside the unit over many steps."""
+    """64 features, 3 query heads, pages of SmolLM2: the compiled form compared with the unit over many steps."""
     config = {**HEAD, "page_bytes": pages, "max_len": 90, "pages": 12}
     made = History(config, 3, 8)
     made.prompt(Prompt(60, tuple(range(40, 60)), tuple(range(0, 40, 2))))
@@ -267,7 +267,7 @@ def test_long_histories_of_the_models_heads(pages: int) -> None:
 
 
 def told(config: Any, says: str) -> int:
-    """Events of the set in whose outputs a wrong device differs."""
+    """Events of the set in whose outputs a faulty device differs."""
     (wrong,) = (variant.device(UNIT, config, [each]) for each in UNIT.variants if each.says == says)
     assert wrong is not None
     count = 0
@@ -289,9 +289,9 @@ def told(config: Any, says: str) -> int:
     ("name", "says", "least"),
     [
         ("head", "scores of a step are not added", 6),
-        ("head", "scores are added behind the next decision", 6),
-        ("head", "the oldest token moves before anything is decided", 6),
-        ("head", "the newest high token makes room", 2),
+        ("head", "scores are added after the next decision", 6),
+        ("head", "the oldest token moves before any decision", 6),
+        ("head", "the newest high token frees its slot", 2),
         ("head", "new tokens are coded at the low precision", 6),
         ("head", "the first query head alone is scored", 6),
         ("head_one_precision", "scores of a step are not added", 3),
@@ -301,13 +301,13 @@ def told(config: Any, says: str) -> int:
         ("one", "the last head's pages come first", 1),
     ],
 )
-def test_wrong_devices_are_told(name: str, says: str, least: int) -> None:
+def test_faulty_devices_are_detected(name: str, says: str, least: int) -> None:
     """D-leankv-19, D-leankv-25, D-leankv-28, D-leankv-38, D-leankv-62, D-leankv-63."""
     assert told(UNIT.configs[name], says) >= least
 
 
 class FreesTheFirst(LayerStep):
-    """A prompt gives back its first pages, not those behind the kept ones."""
+    """A prompt recycles its first pages instead of those after the retained ones."""
 
     def admit(self) -> Any:
         table = type(self.manager.table)
@@ -322,7 +322,7 @@ class FreesTheFirst(LayerStep):
         return super().admit()
 
 
-def test_a_device_that_frees_the_wrong_pages_is_told_by_its_table() -> None:
+def test_device_freeing_wrong_pages_is_detected() -> None:
     (block,) = UNIT.cases(HEAD, "paper", 0)
     inputs = {name: array[0] for name, array in block.inputs.items()}
     right, wrong = (list(device.steps(**inputs)) for device in (LayerStep(**HEAD), FreesTheFirst(**HEAD)))

@@ -1,4 +1,4 @@
-"""The memory manager: the paper's example cell by cell, its promises, its figures, and what it refuses."""
+"""The memory manager: the paper's example cell by cell, its promises, its figures, and its errors."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_finishing_gives_every_page_back(make: Any) -> None:
 @makes
 @given(data=st.data())
 @settings(deadline=None, max_examples=30)
-def test_a_step_takes_one_page_per_head_at_most(make: Any, data: st.DataObject) -> None:
+def test_step_takes_one_page_per_head_at_most(make: Any, data: st.DataObject) -> None:
     """[leankv §5.3] D-leankv-34: lazily a page where a full section grows; eagerly one for every full section."""
     lazy = data.draw(st.booleans())
     manager, watch = (
@@ -108,7 +108,7 @@ def test_a_step_takes_one_page_per_head_at_most(make: Any, data: st.DataObject) 
 
 
 @makes
-def test_eager_heads_without_low_tokens_get_a_low_page(make: Any) -> None:
+def test_eager_heads_without_low_tokens_get_low_page(make: Any) -> None:
     """D-leankv-34: the published code looks before it decides, so the first step takes a page that may stay empty."""
     manager = make(**FIG5, lazy_pages=False)
     manager.prompt_allocate({0: 4})
@@ -120,7 +120,7 @@ def test_eager_heads_without_low_tokens_get_a_low_page(make: Any) -> None:
 
 
 @makes
-def test_a_prompt_may_lack_a_page_at_its_release(make: Any) -> None:
+def test_prompt_may_lack_page_at_its_release(make: Any) -> None:
     """D-leankv-35: N = TH with one low token needs two pages of the one that Fig. 5 allocates."""
     manager = make(**FIG5)
     manager.prompt_allocate({0: 2})
@@ -213,11 +213,19 @@ def test_memory_of_what_is_stored(make: Any) -> None:
 
 
 BAD = [
-    pytest.param("prompt_allocate", [{9: 12, 8: 12}], OutOfPages, "24 pages needed, 15 free", id="pages"),
+    pytest.param(
+        "prompt_allocate", [{9: 12, 8: 12}], OutOfPages, "pages must be at most 15, the free ones, got 24", id="pages"
+    ),
     pytest.param("prompt_allocate", [{1: 2}], Refused, "sequence 1 is admitted already", id="twice"),
     pytest.param("prompt_allocate", [{9: 0}], Refused, "sequence 9 must have 1 to 12 tokens, got 0", id="empty"),
     pytest.param("prompt_allocate", [{9: 13}], Refused, "sequence 9 must have 1 to 12 tokens, got 13", id="long"),
-    pytest.param("prompt_allocate", [{7: 1, 8: 1, 9: 1}], Refused, "3 slots needed, 2 free", id="slots"),
+    pytest.param(
+        "prompt_allocate",
+        [{7: 1, 8: 1, 9: 1}],
+        Refused,
+        "sequences must be at most 2, the free slots, got 3",
+        id="slots",
+    ),
     pytest.param("prompt_allocate", [{-1: 1}], Refused, "sequence must be in", id="negative name"),
     pytest.param("prompt_allocate", [{9: 1.5}], RefusedType, "prompt of sequence 9 must be an int", id="float"),
     pytest.param("prompt_release", [[9], heads(1, 1), heads(0, 0)], Refused, "sequence 9 is unknown", id="unknown"),
@@ -251,7 +259,13 @@ BAD = [
         "sequence 2 is not compressed yet",
         id="step too early",
     ),
-    pytest.param("step_allocate", [[1], heads(1, 1), heads(0, 1)], Refused, "grows by 1 and 1 tokens", id="two tokens"),
+    pytest.param(
+        "step_allocate",
+        [[1], heads(1, 1), heads(0, 1)],
+        Refused,
+        "must grow by at most one token in a step, got 1 and 1",
+        id="two tokens",
+    ),
     pytest.param(
         "step_allocate", [[1, 1], heads(1, 1), heads(0, 0)], Refused, "sequence 1 is named twice", id="named twice"
     ),
@@ -269,7 +283,7 @@ BAD = [
 
 @makes
 @pytest.mark.parametrize(("method", "arguments", "error", "message"), BAD)
-def test_refused_calls_change_nothing(
+def test_rejected_calls_change_nothing(
     make: Any, method: str, arguments: Any, error: type[Exception], message: str
 ) -> None:
     """D-leankv-53: too few pages, or too few cells, before anything has changed."""
@@ -291,7 +305,7 @@ def test_steps_need_pages(make: Any) -> None:
     manager.prompt_allocate({1: 4})
     manager.prompt_release([1], heads(4, 4), heads(0, 0))
     before = manager.snapshot()
-    with pytest.raises(OutOfPages, match="2 pages needed, 0 free"):
+    with pytest.raises(OutOfPages, match="pages must be at most 0, the free ones, got 2"):
         manager.step_allocate([1], heads(1, 1), heads(0, 0))
 
     assert manager.snapshot() == before
@@ -300,7 +314,7 @@ def test_steps_need_pages(make: Any) -> None:
 
 @makes
 def test_one_precision_has_no_low_pages(make: Any) -> None:
-    """[leankv Fig. 4] pruning alone: low_tokens None takes no reserve and refuses low tokens."""
+    """[leankv Fig. 4] pruning alone: low_tokens None takes no reserve and rejects low tokens."""
     manager = make(**{**FIG5, "low_tokens": None}, reserve_low=1, lazy_pages=False)
     assert plain(manager.prompt_allocate({1: 4}))[0] == [2, 2]
     with pytest.raises(Refused, match="head 1 of layer 0 of sequence 1 has 1 low tokens without a low precision"):
@@ -319,7 +333,7 @@ def test_one_precision_has_no_low_pages(make: Any) -> None:
         pytest.param({"lazy_pages": 1}, RefusedType, "lazy_pages must be a bool, got 1", id="flag"),
     ],
 )
-def test_refused_sizes(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_rejected_sizes(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         page_manager.PageManager(**parameters)
 
@@ -348,7 +362,7 @@ def test_repr() -> None:
     assert text.startswith("PageManager(pages=32, layers=1, heads=2, high_tokens=2, low_tokens=4, max_len=12, slots=2")
 
 
-def test_a_drawing_has_the_free_pages_and_the_table() -> None:
+def test_drawing_has_free_pages_and_table() -> None:
     """[leankv Fig. 5]"""
     manager = page_manager.PageManager(pages=6, slots=1, max_len=4)
     manager.prompt_allocate({7: 4})

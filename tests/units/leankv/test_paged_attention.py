@@ -1,4 +1,4 @@
-"""Attention over pages against an oracle of float32 operations one by one; its properties, and what it refuses."""
+"""Attention over pages against an oracle of float32 operations one by one; its properties, and its errors."""
 
 from fractions import Fraction
 from functools import cache
@@ -352,22 +352,26 @@ def test_events_go_page_by_page() -> None:
     assert 2 * sum(words) == 5 * 112 + 9 * 64  # [leankv Fig. 13]: the bytes of the tokens, no more
 
 
-def test_a_step_out_of_turn_is_refused() -> None:
+def test_step_out_of_turn_is_rejected() -> None:
     device = PagedAttention()
-    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="step needs the inputs of an operation, got none"):
         device.step()
 
 
 PAGES = layouts()
 GOOD = Head(PAGES, (5, 3), seed=7)
 BAD = [
-    pytest.param({"lengths": np.array([0, 0])}, Refused, "head: no stored token", id="no token"),
-    pytest.param({"lengths": np.array([5, -1])}, Refused, "a negative length", id="negative"),
+    pytest.param(
+        {"lengths": np.array([0, 0])}, Refused, "head: stored tokens must be at least 1, got 0", id="no token"
+    ),
+    pytest.param({"lengths": np.array([5, -1])}, Refused, "lengths must be at least 0", id="negative"),
     pytest.param({"q": GOOD.q.astype(np.float32)}, RefusedType, "q must be float16", id="q dtype"),
     pytest.param({"q": GOOD.q[:, :32]}, RefusedType, r"q must be float16 of shape \(..., heads, 64\)", id="head size"),
     pytest.param({"q": GOOD.q * np.float16(np.inf)}, Refused, "q must be finite", id="infinite q"),
-    pytest.param({"lengths": np.array([5, 17])}, Refused, "head: needs 5 cells of 4", id="short table"),
-    pytest.param({"cells": GOOD.cells + np.int32(100)}, Refused, r"cell 0 names page \d+ of 7", id="page id"),
+    pytest.param({"lengths": np.array([5, 17])}, Refused, "head: cells must be at most 4, got 5", id="short table"),
+    pytest.param(
+        {"cells": GOOD.cells + np.int32(100)}, Refused, r"page must be in \[0, 7\), got \d+ in cell 0", id="page id"
+    ),
     pytest.param({"cells": GOOD.cells * 1.0}, RefusedType, "cells must be integers", id="cells dtype"),
     pytest.param(
         {"images": GOOD.images[:, 1:].copy()},
@@ -380,7 +384,9 @@ BAD = [
 
 @modules
 @pytest.mark.parametrize(("change", "error", "message"), BAD)
-def test_refusals(module: Any, change: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_paged_attention_rejects_invalid_inputs(
+    module: Any, change: dict[str, Any], error: type[Exception], message: str
+) -> None:
     operands = {"q": GOOD.q, "images": GOOD.images, "cells": GOOD.cells, "lengths": GOOD.lengths} | change
     with pytest.raises(error, match=message):
         module.attend(PAGES, **operands)
@@ -393,8 +399,8 @@ def test_low_tokens_need_a_low_precision(module: Any) -> None:
 
 
 @pytest.mark.parametrize("run", [paged_attention.run, paged_attention_compiled.run], ids=["unit", "compiled"])
-def test_a_page_in_two_cells_is_refused(run: Any) -> None:
-    with pytest.raises(Refused, match=r"head at index \(0,\): page 1 stands in two cells"):
+def test_page_in_two_cells_is_rejected(run: Any) -> None:
+    with pytest.raises(Refused, match=r"head at index \(0,\): pages must differ, got page 1 in two cells"):
         run([0] * 128, [0] * 4 * 320, [1, 1, 0, 0], 5, 0, 0)
 
 
@@ -426,7 +432,7 @@ def test_repr() -> None:
     [PAPER, Arithmetic(partition_tokens=1), Arithmetic(partition_tokens=1, partition_score=True, fma=False)],
     ids=["whole", "partitions", "quirk"],
 )
-def test_a_step_is_attention_and_scores_whatever_the_threads(
+def test_step_is_attention_and_scores_whatever_threads(
     monkeypatch: pytest.MonkeyPatch, grain: int, arithmetic: Arithmetic
 ) -> None:
     """Five KV heads over 1, 2 and 3 threads: one share each with a grain of 0, all together with the usual one."""
@@ -455,7 +461,7 @@ def test_a_step_is_attention_and_scores_whatever_the_threads(
 
 
 @modules
-def test_a_step_refuses_queries_that_are_not_finite(module: Any) -> None:
+def test_step_rejects_queries_that_are_not_finite(module: Any) -> None:
     head = Head(layouts(), (5, 0))
     q = fp16.to_f32(head.q)
     q[1, 3] = np.inf

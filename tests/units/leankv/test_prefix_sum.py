@@ -61,12 +61,12 @@ def test_sums_wrap(run: Any) -> None:
     assert run([0, 1], 2**32 - 1, elements=2).inclusive.tolist() == [2**32 - 1, 0]
 
 
-def test_a_step_out_of_turn_is_refused() -> None:
+def test_step_out_of_turn_is_rejected() -> None:
     device = PrefixSum(4)
-    with pytest.raises(Refused, match="step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="step needs the inputs of an operation, got none"):
         device.step()
     device.step([1, 2, 3, 4], 0)
-    with pytest.raises(Refused, match=r"step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"step takes no inputs after event \w+"):
         device.step([1, 2, 3, 4], 0)
 
 
@@ -77,7 +77,7 @@ def test_a_step_out_of_turn_is_refused() -> None:
         pytest.param(2.0, RefusedType, "elements must be an int", id="float"),
     ],
 )
-def test_refused_sizes(elements: Any, error: type[Exception], message: str) -> None:
+def test_rejected_sizes(elements: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         PrefixSum(elements)
 

@@ -76,7 +76,7 @@ def test_cumulative_rule_is_the_oracles(
 @pytest.mark.parametrize("run", RUNS)
 @settings(deadline=None, max_examples=80)
 @given(share=share_lists, window=st.integers(1, 22), limits=st.tuples(eighths, eighths).map(sorted))
-def test_per_token_rule_and_its_network_are_the_oracles(
+def test_per_token_rule_and_its_network_are_oracles(
     run: Any, share: list[float], window: int, limits: list[float]
 ) -> None:
     """D-leankv-20, D-leankv-23: shares against alpha / N; the order that a bitonic network leaves."""
@@ -99,7 +99,7 @@ def test_equal_budgets_keep_the_highest_means(run: Any, share: list[float], wind
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("rule", ["cumulative", "static"])
 def test_the_order_never_changes_a_class(run: Any, rule: str) -> None:
-    """D-leankv-23: 33 tokens with three shares; the border of a class lies between equal ones, which the network swaps.
+    """D-leankv-23: 33 tokens with three shares; the border of a class is between equal ones, which the network swaps.
 
     What it swaps shows in the pages alone.
     """
@@ -120,7 +120,7 @@ def test_the_order_never_changes_a_class(run: Any, rule: str) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(share=share_lists, window=st.integers(1, 22), limits=st.tuples(eighths, eighths, eighths).map(sorted))
-def test_pruned_low_high_and_window_make_up_the_prompt(share: list[float], window: int, limits: list[float]) -> None:
+def test_pruned_low_high_and_window_make_up_prompt(share: list[float], window: int, limits: list[float]) -> None:
     """[leankv §4]: N_p + N_l + N_h + W = N; a higher T_l never keeps more; T = 0 keeps all high (D-leankv-22)."""
     results = [compress(prompt_compressor_compiled.run, share, window, (low, limits[2])) for low in limits[:2]]
     pruned = [int(result.n_pruned) for result in results]
@@ -186,14 +186,14 @@ BAD = [
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(("changed", "message"), BAD)
-def test_refuses(run: Any, changed: dict[str, Any], message: str) -> None:
+def test_prompt_compressor_rejects_invalid_inputs(run: Any, changed: dict[str, Any], message: str) -> None:
     given_ = {"window": 2, "limits": (0.25, 0.5), **changed}
     with pytest.raises(Refused, match=message):
         compress(run, SHARES, given_.pop("window"), given_.pop("limits"), **given_)
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_alphas_of_a_short_prompt_are_not_looked_at(run: Any) -> None:
+def test_alphas_of_short_prompt_are_not_looked_at(run: Any) -> None:
     """D-leankv-24: N <= W."""
     assert (compress(run, SHARES, 8, (9.0, 1.0), rule="per_token").cls == WINDOW).all()
 
@@ -207,6 +207,6 @@ def test_alphas_of_a_short_prompt_are_not_looked_at(run: Any) -> None:
         ({"keep_percent": 101}, r"keep_percent must be in \[0, 100\]"),
     ],
 )
-def test_refuses_parameters(parameters: dict[str, Any], message: str) -> None:
+def test_prompt_compressor_rejects_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=message):
         PromptCompressor(**parameters)

@@ -105,7 +105,7 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject, parameters: dict[s
 
 @settings(deadline=None, max_examples=30)
 @given(data=st.data(), n=st.integers(1, 12), heads=st.integers(1, 4))
-def test_heads_are_joined_after_their_sums_unless_told(data: st.DataObject, n: int, heads: int) -> None:
+def test_heads_are_joined_after_sums_by_default(data: st.DataObject, n: int, heads: int) -> None:
     """D-leankv-19: max of sums is at most the sum of maxima, and equals it for one head."""
     p = data.draw(rows(n, heads))
     sums, queries = (values(significance_compiled.of_prompts(p, gqa_order=order).sum) for order in ("sums", "queries"))
@@ -137,7 +137,7 @@ def test_scaling_by_a_power_of_two_leaves_shares(p: np.ndarray, power: int) -> N
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_counts_go_on_from_the_prompt(preset: str) -> None:
+def test_counts_continue_from_the_prompt(preset: str) -> None:
     """D-leankv-16, D-leankv-17: n - 1 - t; or min(N - t, 64) + n - N in the prompt and n - t after it."""
     queries, own = PRESETS[preset]["score_queries"], PRESETS[preset]["include_self"]
     for prompt in (3, 64, 90):
@@ -162,7 +162,7 @@ def test_a_step_adds_the_largest_of_the_heads() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(share=st.lists(st.integers(0, 64), min_size=1, max_size=20), x=st.integers(1, 16))
-def test_critical_tokens_are_the_fewest_that_reach_a_share(share: list[int], x: int) -> None:
+def test_critical_tokens_are_fewest_that_reach_share(share: list[int], x: int) -> None:
     """[leankv §3.2, Fig. 2, 3]: in 64ths every sum is exact."""
     found = int(significance.critical_tokens(np.float32(share) / np.float32(64), x / 16))
     ordered, total = sorted(share, reverse=True), sum(share)
@@ -191,7 +191,7 @@ BAD = [
         pytest.param(
             np.where(np.arange(32).reshape(4, 2, 4) == 30, bad, 0).astype(np.float32),
             Refused,
-            "p must be finite and not negative, got .* at query 3, head 1, token 2",
+            "p must be finite and at least 0, got .* at query 3, head 1, token 2",
             id=str(bad),
         )
         for bad in (-0.5, np.nan, np.inf)
@@ -201,7 +201,7 @@ BAD = [
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(("p", "error", "message"), BAD)
-def test_refuses(run: Any, p: np.ndarray, error: type[Exception], message: str) -> None:
+def test_significance_rejects_invalid_inputs(run: Any, p: np.ndarray, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         run(p)
 
@@ -220,7 +220,7 @@ def test_one_place_above_one_is_admitted() -> None:
         ({"tokens": 0}, Refused, "tokens must be in"),
     ],
 )
-def test_refuses_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_significance_rejects_parameters(parameters: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Significance(**parameters)
     with pytest.raises(Refused, match=r"x must be in \[0, 1\], got 2"):
@@ -229,7 +229,7 @@ def test_refuses_parameters(parameters: dict[str, Any], error: type[Exception], 
 
 @pytest.mark.parametrize("parameters", [{}, {"include_self": True, "score_queries": 5}, {"gqa": "mean"}], ids=repr)
 @pytest.mark.parametrize("tokens", [1, 8, 9, 37])
-def test_a_prompt_is_summed_where_it_is_attended_to(tokens: int, parameters: dict[str, Any]) -> None:
+def test_prompt_is_summed_where_it_is_attended_to(tokens: int, parameters: dict[str, Any]) -> None:
     """Its attention and its sums are those of the two steps one after the other, whatever the threads."""
     rng = np.random.default_rng(tokens)
     q, k, v = (fp16.round16(rng.standard_normal((tokens, heads, 16), np.float32)) for heads in (6, 3, 3))
@@ -267,8 +267,8 @@ def test_a_prompt_is_summed_where_it_is_attended_to(tokens: int, parameters: dic
             )
 
 
-def test_a_prompt_without_probabilities_is_left_to_the_slow_way() -> None:
-    """NaN would be refused there; heads that are joined query by query are summed there."""
+def test_prompt_without_probabilities_is_left_to_slow_way() -> None:
+    """NaN would raise there; heads that are joined query by query are summed there."""
     q = np.full((3, 2, 4), np.inf, np.float32)
     k = np.ones((3, 1, 4), np.float32)
 

@@ -30,7 +30,7 @@ def test_fp16_is_cut_off_or_rounds_half_away(x: float, cut: float, away: float) 
     assert rounding.value16(rounding.half_away16(x)) == away
 
 
-def test_half_of_the_smallest_subnormal_and_the_end_of_the_range() -> None:
+def test_half_of_smallest_subnormal_and_end_of_range() -> None:
     assert (rounding.toward_zero16(2.0**-25), rounding.half_away16(2.0**-25)) == (0, 1)
     assert (rounding.toward_zero16(65520.0), rounding.half_away16(65520.0)) == (0x7BFF, 0x7C00)
 
@@ -42,7 +42,7 @@ def test_float32_is_cut_off() -> None:
     assert rounding.flushed32(2.0**-127) == 0 and rounding.flushed32(2.0**-126) == 2.0**-126
 
 
-def test_prefix_sums_are_exclusive_saturate_or_forget_the_base() -> None:
+def test_prefix_sums_are_exclusive_saturate_or_forget_base() -> None:
     row = {"counts": [[2, 3] + [0] * 6], "base": [10]}
     assert answers("prefix_sum", "paper", "Blelloch's network: sums are exclusive", **row).inclusive[
         0, :3
@@ -58,7 +58,7 @@ def test_prefix_sums_are_exclusive_saturate_or_forget_the_base() -> None:
 
 def test_ids_that_come_last_leave_first() -> None:
     history = {"op": [0, 1, 0], "count": [2, 1, 1], "ids": [[0] * 5, [1, 0, 0, 0, 0], [0] * 5]}
-    taken = answers("free_page_list", "small", "ids that come last leave first", **history).taken
+    taken = answers("free_page_list", "small", "the last ids leave first", **history).taken
     assert taken[:, 0].tolist() == [0, -1, 1]  # the right list gives 2
 
 
@@ -75,8 +75,8 @@ def test_bounds_alone_do_not_distinguish_empty_from_full(says: str, free: list[i
 @pytest.mark.parametrize(
     ("says", "words"),
     [
-        ("codes half-way go up", [0b11_10_01_00] * 2),
-        ("codes are cut off", [0b11_01_00_00] * 2),
+        ("codes halfway go up", [0b11_10_01_00] * 2),
+        ("codes are truncated", [0b11_01_00_00] * 2),
         ("feature 0 is in the highest bits", [0b00_00_10_11] * 2),
     ],
 )
@@ -87,7 +87,7 @@ def test_codes_of_two_bits_at_step_1(says: str, words: list[int]) -> None:
     assert [int(low) & 0xFF, int(low) >> 8] == words
 
 
-def test_the_percentage_of_17_tokens_is_9_where_it_is_rounded_up() -> None:
+def test_percentage_of_17_tokens_is_9_where_it_is_rounded_up() -> None:
     share = np.arange(1, 18, dtype=np.float32)[None].view(np.uint32)
     row = {"share": share, "window": [1], "thresholds": [[0, 0]]}
     assert answers("prompt_compressor", "odd_static", "the percentage is rounded up", **row).n_pruned[0] == 8

@@ -63,7 +63,7 @@ def committed(name: str, config: str) -> Answers:
 
 @pytest.mark.long
 @pytest.mark.parametrize("says", ORDERS)
-def test_every_wrong_order_of_attention_is_told_by_the_set_of_many_tokens(says: str) -> None:
+def test_faulty_attention_orders_are_detected_with_many_tokens(says: str) -> None:
     unit = units.find("paged_attention")
     (variant,) = (each for each in unit.variants if each.says == says)
     wrong = other.device(unit, unit.configs["long"], [variant])
@@ -93,7 +93,7 @@ def told(config: str, kernel: Device) -> np.ndarray:
 
 @pytest.mark.parametrize("config", ["f128", "f64"])
 @pytest.mark.parametrize(("says", "shown"), WRONG_KERNELS.values(), ids=list(WRONG_KERNELS))
-def test_every_wrong_kernel_is_told_at_the_papers_geometry(says: str, shown: set[str], config: str) -> None:
+def test_faulty_kernels_are_detected_at_paper_geometry(says: str, shown: set[str], config: str) -> None:
     """D-leankv-56: in `out` or `p` of the committed row of full pages, and in the register of the wrong stage."""
     unit = units.find("paged_attention")
     (block,) = unit.cases(unit.configs[config], "random", 0)
@@ -113,19 +113,19 @@ def test_every_wrong_kernel_is_told_at_the_papers_geometry(says: str, shown: set
 
 
 @pytest.mark.parametrize("config", ["f128", "f64"])
-def test_the_right_kernel_is_told_by_no_row(config: str) -> None:
+def test_correct_kernel_passes_every_row(config: str) -> None:
     unit = units.find("paged_attention")
     assert not told(config, right(unit, unit.configs[config])).any()
 
 
 @pytest.mark.parametrize("config", ["f128", "f64"])
 @pytest.mark.parametrize("says", ORDERS)
-def test_every_wrong_order_of_attention_is_told_at_the_papers_geometry(says: str, config: str) -> None:
+def test_faulty_attention_orders_are_detected_at_paper_geometry(says: str, config: str) -> None:
     assert told(config, attention(says, config))[-1]
 
 
-def test_a_block_of_other_threads_has_rows_of_its_own() -> None:
-    """D-leankv-56: the published block is told from a smaller one, parameter by parameter."""
+def test_block_of_other_threads_has_rows_of_its_own() -> None:
+    """D-leankv-56: the published block is distinguished from a smaller one, parameter by parameter."""
     unit = units.find("paged_attention")
     chosen, usual = unit.configs["narrow"], unit.unit_class().arithmetic
     answers = committed("paged_attention", "narrow")

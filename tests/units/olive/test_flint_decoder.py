@@ -29,7 +29,7 @@ def test_every_code_equals_the_oracle(run: Any) -> None:
     assert (result.exponent.dtype, result.base_int.dtype, result.decodes) == (np.uint8, np.int8, 16)
 
 
-def test_values_are_those_of_the_table_and_of_the_format() -> None:
+def test_values_are_those_of_table_and_of_format() -> None:
     """[olive Tbl. 3] flint4: 0 1 2 3 4 6 8 16, with either sign."""
     codes = FLINT4.codes()
     result = flint_decoder.run(codes)
@@ -60,7 +60,7 @@ def test_identifier_is_zero(run: Any) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        pytest.param(FLINT4_PAIRS[:7], "pairs must hold 8 pairs, got 7", id="seven"),
+        pytest.param(FLINT4_PAIRS[:7], "pairs must have 8 entries, got 7", id="seven"),
         pytest.param(((0, 1), *FLINT4_PAIRS[1:]), r"pairs\[0\] must have value 0, .*got \(0, 1\)", id="value"),
         pytest.param(
             (*FLINT4_PAIRS[:4], (1, 8), *FLINT4_PAIRS[5:]), r"pairs\[4\] must have value 16, .*got \(1, 8\)", id="width"
@@ -68,7 +68,7 @@ def test_identifier_is_zero(run: Any) -> None:
         pytest.param(((16, 0), *FLINT4_PAIRS[1:]), r"pairs\[0\] must have value 0, .*got \(16, 0\)", id="exponent"),
     ],
 )
-def test_impossible_pairs_are_refused(run: Any, pairs: Any, message: str) -> None:
+def test_impossible_pairs_are_rejected(run: Any, pairs: Any, message: str) -> None:
     with pytest.raises(Refused, match="flint_decoder: " + message):
         run(1, pairs=pairs)
 

@@ -78,7 +78,7 @@ def test_tiles_equal_the_oracle(
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("a_type", "n"), [("ovpi4", 16), ("ovpi8", 8)])
-def test_a_tile_is_128_operations_in_8_cycles_of_16_units(run: Any, a_type: str, n: int) -> None:
+def test_tile_is_128_operations_in_8_cycles_of_16_units(run: Any, a_type: str, n: int) -> None:
     """[olive §4.1] m8n8k32 and m8n8k16 are 128 dot product operations; 16 EDPs a tensor core."""
     lanes = 8 * n
     result = run(np.ones((3, lanes), int), np.ones((3, lanes), int), 2, 2, [0] * 64, a_type=a_type, b_type=a_type)
@@ -94,7 +94,7 @@ def test_a_tile_is_128_operations_in_8_cycles_of_16_units(run: Any, a_type: str,
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_an_illegal_pair_flags_its_tile_and_its_operations(run: Any) -> None:
+def test_illegal_pair_flags_its_tile_and_its_operations(run: Any) -> None:
     """D-olive-18: one pair of row 7 of A is used by 8 operations."""
     a = np.full((2, 128), 0x11)
     a[1, 127] = 0x08
@@ -139,12 +139,12 @@ def test_states_follow_row_column_and_chunk() -> None:
     assert [state.cycles for state in states[14:17]] == [0, 1, 1] and not core.busy
 
 
-def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
+def test_wrong_event_order_raises_without_change() -> None:
     core = MmaOvp()
-    with pytest.raises(Refused, match="mmaovp: step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="mmaovp: step needs the inputs of an operation, got none"):
         core.step()
     begun = core.step([0] * 128, [0] * 128, 2, 2, [0] * 64)
-    with pytest.raises(Refused, match=r"mmaovp: step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"mmaovp: step takes no inputs after event \w+"):
         core.step([0] * 128, [0] * 128, 2, 2, [0] * 64)
 
     assert core.snapshot() == begun
@@ -220,7 +220,7 @@ def test_fragments_take_any_integers_within_the_ports(convert: Any, dtype: Any, 
         pytest.param({"c": [0] * 63}, RefusedType, "c: the last axis must hold 64 lanes", id="63"),
     ],
 )
-def test_fragments_refuse_what_no_port_takes(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_fragments_reject_what_no_port_takes(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
     good = {"a": [0] * 128, "b": [0] * 128, "c": [0] * 64}
     with pytest.raises(error, match=f"^mmaovp.fragments.?{message}"):
         fragments(*(good | arguments).values())
@@ -275,7 +275,7 @@ def test_registers_are_any_integers_of_32_bits(convert: Any) -> None:
         ({"a": [0] * 32}, "ovpi5", Refused, ": a_type must be one of 'ovpi4'"),
     ],
 )
-def test_registers_that_no_warp_has_are_refused(
+def test_registers_that_no_warp_has_are_rejected(
     registers: Any, kind: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=f"^mmaovp.from_fragments{message}"):
@@ -300,7 +300,9 @@ def test_mnemonic_names_the_types() -> None:
         pytest.param({"a_type": "int4"}, Refused, "a_type must be one of .*, got 'int4'", id="type"),
     ],
 )
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_mmaovp_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     good = {"a_pairs": [0] * 128, "b_pairs": [0] * 128, "bias_a": 2, "bias_b": 2, "c": [0] * 64}
     with pytest.raises(error, match=message):
         run(**(good | arguments))
@@ -326,7 +328,7 @@ def test_pair_decoders_of_the_papers_gpu() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"bits": 2}, {"sms": 0}, {"cores_per_sm": -1}], ids=str)
-def test_impossible_gpus_are_refused(arguments: dict[str, int]) -> None:
+def test_impossible_gpus_are_rejected(arguments: dict[str, int]) -> None:
     with pytest.raises(Refused, match=f"Gpu: {next(iter(arguments))} .*{next(iter(arguments.values()))}"):
         Gpu(**arguments)
 

@@ -56,7 +56,7 @@ def test_rows_equal_the_oracle(run: Any, a_type: Any, b_type: Any, overflow: Any
     assert_rows(UNIT, config, run(*columns, **config), list(expected))
 
 
-def test_partial_sums_stand_in_d() -> None:
+def test_d_holds_partial_sums() -> None:
     """[olive §4.6] C at the start; then one element after the other gets its first and its second chunk of K."""
     core = ClockedMmaOvp()
     tile, other = ([0x11] * 128, [0x11] * 128, 2, 2, list(range(64))), ([0] * 128, [0] * 128, 0, 0, [7] * 64)
@@ -68,7 +68,7 @@ def test_partial_sums_stand_in_d() -> None:
     assert [states[i].cycles for i in (14, 15, OPERATIONS - 1, OPERATIONS)] == [0, 1, 8, 8]
 
 
-def test_refuses_two_widths() -> None:
+def test_mmaovp_clocked_rejects_two_widths() -> None:
     with pytest.raises(Refused, match="a_type and b_type must have one width, got ovpi4 and ovpi8"):
         ClockedMmaOvp("ovpi4", "ovpi8")
 

@@ -114,12 +114,12 @@ def test_an_operation_is_four_events_with_their_registers() -> None:
     assert [(s.decodes, s.macs, s.operations) for s in states] == [(16, 0, 0), (16, 16, 0), (16, 16, 0), (16, 16, 1)]
 
 
-def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
+def test_wrong_event_order_raises_without_change() -> None:
     device = DotProductUnit()
-    with pytest.raises(Refused, match="olive_edp: step takes the inputs of an operation now"):
+    with pytest.raises(Refused, match="olive_edp: step needs the inputs of an operation, got none"):
         device.step()
     begun = device.step(row(0x85), row(0xD5), 2, 2, 1)
-    with pytest.raises(Refused, match=r"olive_edp: step takes no inputs now: \w+ came last"):
+    with pytest.raises(Refused, match=r"olive_edp: step takes no inputs after event \w+"):
         device.step(row(0x85), row(0xD5), 2, 2, 1)
 
     assert device.busy and device.snapshot() == begun
@@ -141,14 +141,16 @@ def test_a_wrong_order_of_events_is_refused_and_changes_nothing() -> None:
         pytest.param({"a": "int6"}, Refused, "olive_edp: a must be one of .*, got 'int6'", id="type"),
     ],
 )
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_olive_edp_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     good = {"a_pairs": row(1), "b_pairs": row(1), "bias_a": 2, "bias_b": 2, "c": 0}
     with pytest.raises(error, match=message):
         run(**(good | arguments))
 
 
 @pytest.mark.parametrize(("kind", "n"), [("int4", 16), ("flint4", 16), ("int8", 8)])
-def test_multipliers_and_pair_decoders_are_those_of_an_operation(kind: str, n: int) -> None:
+def test_multipliers_and_pair_decoders_are_those_of_operation(kind: str, n: int) -> None:
     """[olive §4.1] 16EDP and 8EDP; as many pair decoders as multipliers [olive Tbl. 10]."""
     device = DotProductUnit(kind, kind)
     done = olive_edp.run(row(0, n // 2), row(0, n // 2), 2, 2, 0, a=kind, b=kind)

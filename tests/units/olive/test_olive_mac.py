@@ -105,7 +105,7 @@ def test_ends_of_32_bits(run: Any, start: int, one: int, wrapped: int, saturated
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_two_products_of_the_largest_clipped_outliers_reach_2_31(run: Any) -> None:
+def test_two_products_of_largest_clipped_outliers_reach_2_31(run: Any) -> None:
     """[olive §4.5] 2**15 * 2**15 fits 32 bits; two of one sign do not: the text's claim is about one product only."""
     events = list(zip(mac(15, 1, 15, 1), mac(15, 1, 15, 1), strict=True))
 
@@ -169,7 +169,7 @@ def test_decoded_pairs_give_the_integer_dot_product(pairs: list[tuple[int, int]]
             {"acc_in": [2**31]}, Refused, r"olive_mac: acc_in 2147483648 at index \(0,\) is outside", id="acc"
         ),
         pytest.param({"load": [2]}, Refused, r"olive_mac: load 2 at index \(0,\) is outside \[0, 2\)", id="load"),
-        pytest.param({}, RefusedType, "olive_mac: at least one port needs an axis", id="scalars"),
+        pytest.param({}, RefusedType, "olive_mac: at least one port must have an axis", id="scalars"),
         pytest.param({"a_int": [1], "exponent_bits": 6}, Refused, r"must be in \[1, 5\], got 6", id="exponent"),
         pytest.param({"a_int": [1], "int_bits": 9}, Refused, r"int_bits must be in \[2, 8\], got 9", id="wide int"),
         pytest.param({"a_int": [1], "int_bits": 4.5}, RefusedType, "int_bits must be an int, got 4.5", id="fraction"),
@@ -181,14 +181,16 @@ def test_decoded_pairs_give_the_integer_dot_product(pairs: list[tuple[int, int]]
         ),
     ],
 )
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_olive_mac_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     ports = {"load": 0, "acc_in": 0, "a_exp": 0, "a_int": 1, "b_exp": 0, "b_int": 1}
     with pytest.raises(error, match=message):
         run(**(ports | arguments))
 
 
 def test_steps_take_one_device() -> None:
-    with pytest.raises(Refused, match=r"olive_mac: steps takes one sequence of events, got shape \(2, 3\)"):
+    with pytest.raises(Refused, match=r"olive_mac: inputs of steps must be one sequence of events, got shape \(2, 3\)"):
         list(OliveMac().steps(0, 0, 1, np.ones((2, 3), int), 1, 1))
 
 

@@ -108,14 +108,16 @@ def test_two_clipped_outlier_products_of_one_sign_reach_2_31(run: Any) -> None:
             {"x_int": [128]}, Refused, r"olive_pe8: x_int 128 at index \(0,\) is outside \[-128, 128\)", id="int"
         ),
         pytest.param({"y_exp": [32]}, Refused, r"olive_pe8: y_exp 32 at index \(0,\) is outside \[0, 32\)", id="exp"),
-        pytest.param({}, RefusedType, "olive_pe8: at least one port needs an axis", id="scalars"),
+        pytest.param({}, RefusedType, "olive_pe8: at least one port must have an axis", id="scalars"),
         pytest.param(
             {"split": "nibbles"}, Refused, "split must be one of 'twos_complement', 'sign_magnitude'", id="split"
         ),
         pytest.param({"overflow": "refuse"}, Refused, "overflow must be one of 'wrap', 'saturate'", id="overflow"),
     ],
 )
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_olive_pe8_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     ports = {"load": 0, "acc_in": 0, "x_exp": 0, "x_int": 1, "y_exp": 0, "y_int": 1}
     with pytest.raises(error, match=message):
         run(**(ports | arguments))

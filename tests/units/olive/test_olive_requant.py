@@ -124,7 +124,7 @@ def test_sums_round_to_even(run: Any, acc: int, real: int) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_an_output_beyond_fp16_is_infinity_and_has_the_code_of_the_largest(run: Any) -> None:
+def test_output_beyond_fp16_is_infinity_and_has_code_of_largest(run: Any) -> None:
     """D-olive-52: 65,519 rounds to 65,504, 65,520 to infinity."""
     results = [one(run, (acc, -acc), following=4096.0) for acc in (65519, 65520)]
 
@@ -156,7 +156,7 @@ def test_the_fp16_word_is_encoded(run: Any) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_a_bias_is_added_before_fp16(run: Any) -> None:
-    """D-olive-55: 2049 + 1 = 2050; rounded to 2048 first it would be 2049, which is no fp16. -0 changes no zero."""
+    """D-olive-55: 2049 + 1 = 2050; rounded to 2048 first it would be 2049, not an fp16 value. -0 changes no zero."""
     assert one(run, (2049, 0), bias=(1, -0.0)).y.tolist() == f16(2050, 0)
     assert one(run, (-1, -1), 2.0**-40, bias=(-0.0, 0.0)).y.tolist() == [0x8000, 0x8000]
     tiny = run((-1, -1), f32(2.0**-126), f32(2.0**-60, 2.0**-60), f16(-0.0, 0.0), f32(1))
@@ -164,12 +164,12 @@ def test_a_bias_is_added_before_fp16(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_subnormal_outputs_are_kept(run: Any) -> None:
+def test_subnormal_outputs_are_preserved(run: Any) -> None:
     """D-arith-2."""
     assert one(run, (3, -1), 2.0**-25).y.tolist() == [0x0002, 0x8000]
 
 
-def test_counters_are_those_of_the_encoder_and_of_its_own() -> None:
+def test_counters_are_those_of_encoder_and_of_its_own() -> None:
     stage = OliveRequant("OVP_INT8")
     encoder = ovp_encoder.OvpEncoder("OVP_INT8")
     for acc in ((200, 3), (3, 4), (-1000, 900), ((1 << 24) + 1, 70000)):
@@ -199,7 +199,7 @@ def test_counters_are_those_of_the_encoder_and_of_its_own() -> None:
         ({"acc": (1 << 31, 0)}, "acc 2147483648 .*outside"),
     ],
 )
-def test_refuses_and_changes_nothing(run: Any, changed: dict[str, Any], message: str) -> None:
+def test_olive_requant_error_changes_nothing(run: Any, changed: dict[str, Any], message: str) -> None:
     """D-olive-56: scales are positive normal float32 with a finite product; biases are finite."""
     good = {"acc": (3, 4), "scale_a": f32(1), "scale_w": f32(1, 1), "bias": (NO_BIAS, NO_BIAS), "scale_next": f32(1)}
     with pytest.raises(Refused, match=f"olive_requant: {message}"):

@@ -165,6 +165,6 @@ def test_lanes_follow_the_array(rows: int, cols: int) -> None:
         ({"split": "thirds"}, "split"),
     ],
 )
-def test_refuses(parameters: Any, message: str) -> None:
+def test_olive_systolic_clocked_rejects_invalid_inputs(parameters: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         OliveSystolicClocked(**parameters)

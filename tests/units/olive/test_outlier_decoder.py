@@ -54,7 +54,7 @@ def test_integer_shifted_by_exponent_is_the_formats_value(name: str, config: str
     assert (result.base_int.astype(np.int64) << result.exponent).tolist() == fmt.decode(codes).tolist()
 
 
-def test_magnitude_0_has_integer_0_and_the_exponent_of_the_equation() -> None:
+def test_magnitude_0_has_integer_0_and_exponent_of_equation() -> None:
     """D-olive-19: the reserved code's exponent is bias + 0."""
     result = outlier_decoder.run(np.array([0b0000, 0b1000]), 9)
 
@@ -68,7 +68,7 @@ def test_exponent_wraps_in_four_bits_and_fits_five() -> None:
     assert outlier_decoder.run(0b01111000, 15, exp_bits=4, man_bits=3).exponent == 30
 
 
-def test_formats_are_those_of_the_paper_and_the_published_code() -> None:
+def test_formats_are_those_of_paper_and_published_code() -> None:
     """D-olive-14: E4M3 in the paper, E2M5 in the code."""
     assert FORMATS == ((2, 1), (4, 3), (2, 5))
 
@@ -95,6 +95,6 @@ def test_steps_broadcast_in_c_order() -> None:
         pytest.param({"exponent_bits": 9}, r"exponent_bits must be in \[1, 8\], got 9", id="wide exponent"),
     ],
 )
-def test_impossible_configurations_are_refused(run: Any, config: dict[str, int], message: str) -> None:
+def test_impossible_configurations_are_rejected(run: Any, config: dict[str, int], message: str) -> None:
     with pytest.raises(Refused, match="outlier_decoder: " + message):
         run(1, 2, **config)

@@ -51,7 +51,7 @@ def grid(result: Result) -> np.ndarray:
     ids=lambda value: hex(value) if isinstance(value, int) else None,
 )
 def test_worked_examples(run: Any, pair: int, normal: str, bias: int, values: list[int]) -> None:
-    """[olive §4.2] bias 2, 0101 is 48; [olive Fig. 1b] 17.6, -98 and 30.7; the left element lies low (D-olive-1)."""
+    """[olive §4.2] bias 2, 0101 is 48; [olive Fig. 1b] 17.6, -98 and 30.7; the left element is low (D-olive-1)."""
     assert grid(run(pair, bias, normal=normal)).tolist() == values
 
 
@@ -76,7 +76,7 @@ def test_all_words_at_bias_4_equal_the_oracle(run: Any, outlier: tuple[int, int]
 
 
 @pytest.mark.parametrize("outlier", WIDE)
-def test_words_at_other_biases_differ_in_outliers_only_and_equal_the_oracle(outlier: tuple[int, int]) -> None:
+def test_words_at_other_biases_differ_in_outliers_only_and_equal_oracle(outlier: tuple[int, int]) -> None:
     marked = WORDS[(WORDS & 0xFF == 0x80) | (WORDS >> 8 == 0x80)]
     at_4 = compiled_run(WORDS, 4, normal="int8", outlier=outlier)
     for bias in range(16):
@@ -137,7 +137,7 @@ def test_victim_is_zero_with_exponent_zero(run: Any) -> None:
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("normal", "outlier", "words"), [("int4", (2, 1), BYTES), ("int8", (4, 3), WORDS)])
 def test_counters_count_pairs_outlier_lanes_and_illegal_pairs(run: Any, normal: str, outlier: Any, words: Any) -> None:
-    """Per side 2**width - 1 codes beside an identifier; of these one pair on either side holds the reserved code 0."""
+    """Per side 2**width - 1 codes next to an identifier; of these one pair on either side holds the reserved code 0."""
     result = run(words, 2, normal=normal, outlier=outlier)
 
     assert (result.pairs, result.outliers, result.illegal_pairs) == (words.size, 2 * (int(words.size**0.5) - 1), 3)
@@ -149,7 +149,7 @@ def test_formats_of_the_8_bit_decoder() -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_shapes_are_kept_and_scalars_broadcast(run: Any) -> None:
+def test_shapes_are_preserved_and_scalars_broadcast(run: Any) -> None:
     pairs = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 
     assert run(pairs, 2).exponent.shape == (2, 3, 4, 2)
@@ -177,19 +177,21 @@ BAD_CALLS = [
     pytest.param(
         {"pair": BYTES, "bias": 4, "normal": "int8", "outlier": (4, 3)},
         RefusedType,
-        r"ovp_decoder\.pair: 16-bit words are needed for int8, got dtype uint8; view bytes as",
+        r"ovp_decoder\.pair: must be 16-bit words for int8, got dtype uint8; view bytes as",
         id="bytes",
     ),
     pytest.param({"pair": [1, 2], "bias": [1, 2, 3]}, Refused, r"pair \(2,\), bias \(3,\)", id="shapes"),
     pytest.param({"pair": 1, "bias": 2, "normal": "int5"}, Refused, "normal must be one of 'int4'", id="type"),
-    pytest.param({"pair": 1, "bias": 2, "outlier": (4, 3)}, Refused, "outlier beside int4 must be", id="mix"),
+    pytest.param({"pair": 1, "bias": 2, "outlier": (4, 3)}, Refused, "outlier with int4 must be", id="mix"),
     pytest.param({"pair": 1, "bias": 2, "normal": "int8"}, Refused, r"one of \(4, 3\), \(2, 5\)", id="width"),
 ]
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("arguments", "error", "message"), BAD_CALLS)
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_ovp_decoder_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(**arguments)
 

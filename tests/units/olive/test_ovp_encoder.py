@@ -61,7 +61,7 @@ def test_worked_examples(run: Any, fmt: str, values: tuple[float, float], pair: 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_every_boundary_beside_both_classes_equals_the_oracle(run: Any, fmt: str) -> None:
+def test_every_boundary_next_to_both_classes_equals_oracle(run: Any, fmt: str) -> None:
     """Midpoints, thresholds and ends with their neighbours: D-olive-7 to D-olive-11, D-olive-17, D-olive-46."""
     found: Any = formats.find(fmt)
     edges = boundaries(found)
@@ -139,10 +139,16 @@ def test_without_outliers_everything_is_normal(run: Any) -> None:
     ("value", "error", "message"),
     [
         pytest.param(
-            patterns([(1, np.nan)]), Refused, r"value 0x7fc00000 at index \(0, 1\) must be a finite", id="nan"
+            patterns([(1, np.nan)]),
+            Refused,
+            r"value must be a finite float32, got 0x7fc00000 at index \(0, 1\)",
+            id="nan",
         ),
         pytest.param(
-            patterns([-np.inf, 1]), Refused, r"ovp_encoder: value 0xff800000 at index \(0,\) must be", id="inf"
+            patterns([-np.inf, 1]),
+            Refused,
+            r"ovp_encoder: value must be a finite float32, got 0xff800000 at index \(0,\)",
+            id="inf",
         ),
         pytest.param(np.zeros((2, 2), np.float32), RefusedType, "integers are needed, got dtype float32", id="floats"),
         pytest.param(
@@ -150,19 +156,19 @@ def test_without_outliers_everything_is_normal(run: Any) -> None:
         ),
     ],
 )
-def test_refuses(run: Any, value: Any, error: type[Exception], message: str) -> None:
+def test_ovp_encoder_rejects_invalid_inputs(run: Any, value: Any, error: type[Exception], message: str) -> None:
     """D-olive-47: NaN and infinity have no code."""
     with pytest.raises(error, match=message):
         run(value)
 
 
 @pytest.mark.parametrize("fmt", ["INT4", "nonsense", dataclasses.replace(OVP_INT4, outlier=AbFloat(3, 0, 2))], ids=str)
-def test_other_formats_are_refused(fmt: Any) -> None:
+def test_other_formats_are_rejected(fmt: Any) -> None:
     with pytest.raises(Refused, match=r"pair format of 4 or 8 bits|unknown format"):
         OvpEncoder(fmt)
 
 
-def test_a_refused_step_with_nan_leaves_the_state() -> None:
+def test_rejected_step_with_nan_leaves_state() -> None:
     encoder = OvpEncoder()
     before = encoder.step(patterns((48, 0)))
     with pytest.raises(Refused, match="finite"):

@@ -1,4 +1,4 @@
-"""Wrong OliVe devices that golden cases must convict, and rows of some of them worked by hand."""
+"""Faulty OliVe devices that golden cases must detect, and rows of some of them worked by hand."""
 
 from typing import Any
 
@@ -68,26 +68,26 @@ def detections(name: str, config: str, variant: Variant) -> int:
         ("ovp_decoder", "int4", "D-olive-20", "saturates"),
     ],
 )
-def test_cases_convict_the_device(name: str, config: str, decision: str, says: str) -> None:
+def test_cases_detect_device(name: str, config: str, decision: str, says: str) -> None:
     assert detections(name, config, of_decision(name, decision, says)) >= 3
 
 
 @pytest.mark.parametrize("says", ["every addition", "one by one to c", "before c"])
 @pytest.mark.parametrize("name", ["olive_edp", pytest.param("mmaovp", marks=pytest.mark.slow)])
-def test_cases_of_every_configuration_convict_a_tree_of_32_bits(name: str, says: str) -> None:
+def test_every_configuration_detects_32_bit_tree(name: str, says: str) -> None:
     """D-olive-34: a sum that leaves 32 bits and comes back shows a flag that is raised on the way."""
     for config in units.find(name).configs:
         assert detections(name, config, of_decision(name, "D-olive-34", says)) >= 3, config
 
 
 @pytest.mark.parametrize("config", [name for name in units.find("olive_edp").configs if "int8" not in name])
-def test_cases_convict_an_adder_tree_two_bits_short(config: str) -> None:
+def test_cases_detect_adder_tree_two_bits_short(config: str) -> None:
     """An exact sum of 2**36 is 0 in 36 bits, and nothing overflows there."""
     short = Variant("D-olive-34", "a tree of 36 bits", unit_class=Short)
     assert detections("olive_edp", config, short) >= 3
 
 
-def test_a_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:
+def test_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:
     """2**31 - 1 + 1 - 1: the exact sum fits."""
     unit = units.find("olive_edp")
     ones, signs = [0x01, 0x01] + [0] * 6, [0x01, 0x0F] + [0] * 6
@@ -101,12 +101,12 @@ def test_a_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:
     assert (got.d.tolist(), got.overflow.tolist()) == ([2**31 - 1], [True])
 
 
-def test_cases_convict_an_array_whose_illegal_flag_does_not_stay() -> None:
+def test_cases_detect_array_with_lost_illegal_flag() -> None:
     forgetful = Variant("D-olive-18", "the flag does not stay", unit_class=Forgetful)
     assert detections("olive_systolic", "int4", forgetful) >= 3
 
 
-def test_no_two_elements_of_a_tile_overflow_in_the_same_rows() -> None:
+def test_no_two_elements_of_tile_overflow_in_same_rows() -> None:
     unit = units.find("mmaovp")
     for name in unit.configs:
         flags = rows("mmaovp", name, ("edge",)).outputs["out.overflow"] != 0
@@ -122,7 +122,7 @@ def test_no_two_elements_of_a_tile_overflow_in_the_same_rows() -> None:
         ("flint4", "D-olive-16", "<1, 2>", 0x11, 2, [0, 0], [1, 1]),
     ],
 )
-def test_decoders_that_decided_otherwise(
+def test_decoder_variants_are_detected(
     config: str, decision: str, says: str, pair: int, bias: int, exponent: list[int], base_int: list[int]
 ) -> None:
     unit = units.find("ovp_decoder")

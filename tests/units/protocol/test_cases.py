@@ -1,4 +1,4 @@
-"""The golden cases of every unit: they fit its ports, say why they are there, tell a device from none, are marked."""
+"""The golden cases of every unit: they fit its ports, have a reason, distinguish a device from none, are marked."""
 
 from collections.abc import Callable
 

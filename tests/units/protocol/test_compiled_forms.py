@@ -74,7 +74,7 @@ def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> No
         ("fp16_mac", "refemu.arith.kernels", "round16_all"),
     ],
 )
-def test_a_kernel_that_says_otherwise_as_python_is_seen(
+def test_kernel_that_differs_from_python_is_detected(
     unit: str, module: str, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kernels of arith and of a format, which a twin reaches without a kernel of its own."""

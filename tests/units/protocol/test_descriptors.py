@@ -17,7 +17,7 @@ def test_names_are_the_modules() -> None:
     assert list(units.names()) == sorted(units.names())
 
 
-def test_unknown_unit_is_refused_with_the_nearest_name() -> None:
+def test_unknown_unit_is_rejected_with_nearest_name() -> None:
     with pytest.raises(Refused, match="unknown unit 'ovp_decode'; did you mean 'ovp_decoder'"):
         units.find("ovp_decode")
 

@@ -28,8 +28,8 @@ def test_cases_that_do_not_fit_are_left_out_and_named(tmp_path: Any) -> None:
     assert golden.check(tmp_path)
 
 
-def test_no_case_of_a_ready_configuration_is_left_out(tmp_path: Any) -> None:
-    """A case that a ready configuration refuses is an error of the case."""
+def test_no_case_of_ready_configuration_is_left_out(tmp_path: Any) -> None:
+    """A case that a ready configuration rejects is an error of the case."""
     left: list[str] = []
     unit = units.find("index_counter")
     blocks = list(unit.stimuli(unit.configs["w4a4"], "edge", 0, left.append))

@@ -1,4 +1,4 @@
-"""What every unit refuses, stepped and run, and that a refusal leaves it as it was."""
+"""Errors of every unit, stepped and run, which leave it unchanged."""
 
 from collections.abc import Callable
 
@@ -19,5 +19,5 @@ RULES = (
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize(("unit", "name"), STRUCTURES)
-def test_refusals(rule: Callable[[AnyUnit, str], None], unit: AnyUnit, name: str) -> None:
+def test_protocol_rejects_invalid_inputs(rule: Callable[[AnyUnit, str], None], unit: AnyUnit, name: str) -> None:
     rule(unit, name)

@@ -33,7 +33,7 @@ from refemu.formats.harmonia.bfp_dot import (
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """What weights have beside their codes."""
+    """Parts of weights in addition to their codes."""
 
     format: GroupInt
     shape: tuple[int, ...]  #: of the codes
@@ -57,7 +57,7 @@ class Prepared:
 
     @property
     def tensor(self) -> BfpTensor | GroupIntTensor:
-        """The operand as it was given; of weights made anew at each call."""
+        """The operand as given; rebuilt at each call for weights."""
         return self.source if isinstance(self.source, BfpTensor) else self.weights(self.source)
 
     def weights(self, factors: Factors) -> GroupIntTensor:
@@ -84,7 +84,7 @@ def prepare(tensor: BfpTensor | GroupIntTensor, group: int = 32) -> Prepared:
 
 
 def arrays(prepared: Prepared) -> dict[str, np.ndarray]:
-    """What `of_arrays` makes prepared weights of again, for a file; other operands are not kept."""
+    """Arrays from which `of_arrays` rebuilds prepared weights, for a file; other operands are not saved."""
     factors, sizes, packed = prepared.source, prepared.rows, prepared.panels
     if not isinstance(factors, Factors):
         raise RefusedType(f"arrays: weights are needed, got {type(factors).__name__}")

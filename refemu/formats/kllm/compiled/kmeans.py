@@ -23,7 +23,7 @@ from refemu.formats.kllm.kmeans_outliers import Thresholds
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 
 ONE_KEY = 0x3C00  #: order key of 1, the largest |x^|
-NEVER = 0x7FFF  #: a border key that no key lies above
+NEVER = 0x7FFF  #: a border key that no key exceeds
 BLOCK = 4096  # elements compared with all places before the next: they stay in the first-level cache
 
 
@@ -36,7 +36,7 @@ def encode(fmt: KMeans, x: ArrayLike, axis: int = -1) -> KMeansTensor:
     words = np.ascontiguousarray(fp16.narrow(moved)).view(np.uint16).reshape(-1, moved.shape[-1])
     keys = np.empty(words.shape, np.int16)
     if not _keys(words.reshape(-1), keys.reshape(-1)):
-        return fmt.encode(x, axis)  # refuses what is not finite
+        return fmt.encode(x, axis)  # raises for NaN and infinity
     mask, scale = _outliers(fmt, keys)
     index = _indices(words, mask, scale, fmt.codebook, fmt.arith)
     frame = Frame(scale.astype(np.float32).reshape(moved.shape[:-1]))
@@ -44,7 +44,7 @@ def encode(fmt: KMeans, x: ArrayLike, axis: int = -1) -> KMeansTensor:
 
 
 def _is_plain(array: np.ndarray, axis: int) -> bool:
-    """Whether the kernels can take `array`; if not, the readable form takes or refuses it."""
+    """Whether the kernels can take `array`; if not, the readable form takes or rejects it."""
     fits = isinstance(axis, int | np.integer) and array.ndim > 0 and -array.ndim <= axis < array.ndim and array.size > 0
     return fits and (array.dtype == np.float16 or (array.dtype == np.float32 and holds_fp16(array)))
 
@@ -91,7 +91,7 @@ class Places:
 
     first: int
     borders: np.ndarray  #: float64 (B,), exact
-    closed: np.ndarray  #: bool (B,): a value on the border lies beyond it
+    closed: np.ndarray  #: bool (B,): whether a value on the border is beyond it
     steps: np.ndarray  #: int16, (B,) and up to a multiple of 16 ones that are never passed
 
     @functools.cached_property
@@ -100,7 +100,7 @@ class Places:
         return self.steps.size == 16 and bool((self.steps == 1).all())
 
     def keys(self, scale: np.ndarray) -> np.ndarray:
-        """int16 (V, B'): the border lies behind the values x whose key is at most that, for float64 scales (V,)."""
+        """int16 (V, B'): largest key of a value x before the border, for float64 scales (V,)."""
         border = scale[:, None] * self.borders  # at most 53 bits: exact
         near = fp16.narrow(border)
         key = fp16.order_key(near)
@@ -161,7 +161,7 @@ def _keys(words, keys):  # type: ignore[no-untyped-def]
 
 @kernel
 def _classify(words, mask, borders, steps, first, index):  # type: ignore[no-untyped-def]
-    """index <- first + the steps whose border key lies below, 0 at outliers; borders (V, a multiple of 16)."""
+    """index <- first + the steps whose border key is below, 0 at outliers; borders (V, a multiple of 16)."""
     keys, sums = np.empty(BLOCK, np.int16), np.empty(BLOCK, np.int16)
     for v in range(words.shape[0]):
         for start in range(0, words.shape[1], BLOCK):

@@ -40,7 +40,7 @@ class Encoder:
     """Vectors of one length to one format."""
 
     def __init__(self, fmt: KMeans, size: int) -> None:
-        """fmt: one that `is_plain` takes. Refuses more outliers than vectors of `size` values have."""
+        """fmt: one that `is_plain` takes. Rejects more outliers than vectors of `size` values have."""
         places = kmeans_compiled.places(fmt.codebook, fmt.arith)
         count = low = high = fixed = 0
         if isinstance(fmt.outliers, Thresholds):
@@ -99,7 +99,7 @@ def _encode(  # type: ignore[no-untyped-def]
 
 @kernel
 def _border(exact, closed):  # type: ignore[no-untyped-def]
-    """`Places.keys` of one border: it lies behind the values whose key is at most that."""
+    """`Places.keys` of one border: the largest key of a value before it."""
     near = np.float32(round16_of_f64(exact))
     word = np.int64(narrow(near))
     sign = word >> 15

@@ -73,7 +73,7 @@ def ends(fmt: Affine, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _grouped(fmt: Affine, x: ArrayLike) -> np.ndarray | None:
-    """x as float32 (..., groups, features); None where the readable format passes it on or refuses it."""
+    """x as float32 (..., groups, features); None if the readable format passes it on or rejects it."""
     array = np.asarray(x)
     if fmt.bits == WORD or array.ndim < 1 or array.dtype not in (np.float16, np.float32) or not array.size:
         return None

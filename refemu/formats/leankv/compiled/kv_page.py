@@ -17,7 +17,7 @@ from refemu.formats.leankv.kv_page import UnifiedPage
 def write(page: UnifiedPage, images: np.ndarray, pages: Any, slots: Any, records: np.ndarray) -> None:
     """Put records (count, record_words) into slots (count,) of images[pages] (count,); no other word changes.
 
-    images: (pages, page_bytes / 2) uint16, written in place. Refuses what `UnifiedPage.write` refuses.
+    images: (pages, page_bytes / 2) uint16, written in place. Raises like `UnifiedPage.write`.
     """
     places = _places(page, images, pages, slots)
     if records.dtype != np.uint16 or records.shape != (len(places), page.record_words):

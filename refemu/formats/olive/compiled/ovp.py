@@ -43,7 +43,7 @@ def encode_pairs(fmt: Ovp, x: ArrayLike, scale: ArrayLike | None = None, axis: i
     else:
         largest = _encode(fmt, pairs.reshape(-1).view(np.int32), words.reshape(-1))
     if largest >= INFINITY:
-        fmt.encode(x, scale, axis)  # refuses it, unless a quotient has left float32
+        fmt.encode(x, scale, axis)  # raises, unless a quotient exceeded float32
     return words
 
 
@@ -67,7 +67,7 @@ def _encode_halves(fmt: Ovp, halves: np.ndarray, scale: np.float32, words: np.nd
 
 def _quotient(x: np.ndarray, scale: np.ndarray, axis: int) -> np.ndarray:
     """`ovp.quotient`, whatever x holds."""
-    with np.errstate(all="ignore"):  # what is not finite is refused afterwards
+    with np.errstate(all="ignore"):  # NaN and infinity raise afterwards
         return x.astype(np.float32, copy=False) / (scale if scale.ndim == 0 else np.expand_dims(scale, axis))
 
 
@@ -147,8 +147,8 @@ def _require_words(fmt: Ovp, words: ArrayLike) -> np.ndarray:
 def _table(fmt: Ovp, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     """Both values of every pair word in one unsigned element, and whether the word is illegal.
 
-    Where 64 bits have room, the element is twice as wide as the pair and its upper half flags an illegal one.
-    Refuses a dtype that does not hold every value.
+    If 64 bits suffice, the element is twice as wide as the pair and its upper half flags an illegal pair.
+    Rejects a dtype that does not hold every value.
     """
     pairs = fmt.split(np.arange(1 << 2 * fmt.width))
     values, illegal = fmt.decode(pairs, strict=False), fmt.illegal(pairs)

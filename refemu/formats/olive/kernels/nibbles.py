@@ -46,7 +46,7 @@ def decode(words, magnitude, out):  # type: ignore[no-untyped-def]
     """
     m1, m2, m3, m4 = magnitude[1], magnitude[2], magnitude[3], magnitude[4]
     m5, m6, m7 = magnitude[5], magnitude[6], magnitude[7]
-    least = B(255)  # magnitude beside an identifier: 0 is no outlier
+    least = B(255)  # magnitude next to an identifier: 0 is not an outlier
     for k in range(len(words)):
         left, right = B(words[k] & B(15)), B(words[k] >> B(4))
         victim1, victim2 = _mask(left == B(8)), _mask(right == B(8))

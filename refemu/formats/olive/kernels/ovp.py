@@ -27,13 +27,13 @@ FLINT4_CODES = np.int32(0x57604)  # one digit per half value 0 (for 16), 2, 3, 4
 class Plan(NamedTuple):
     """A format as the kernels read it. A pattern is that of a float32 magnitude."""
 
-    boundary: np.int32  #: pattern of the largest magnitude that is no outlier
+    boundary: np.int32  #: pattern of the largest magnitude that is not an outlier
     top: np.int32  #: pattern of N
     low: np.int32  #: pattern of the smallest outlier
     high: np.int32  #: pattern of the largest
     shift: np.int32  #: mantissa bits of float32 that an outlier drops
     offset: np.int32  #: a shifted pattern less this is the magnitude code
-    carry: np.int32  #: half a unit of the last bit kept, less 1
+    carry: np.int32  #: half a unit of the last retained bit, less 1
     left_wins: np.int32  #: -1 = of two outliers the left one stays
     width: np.int32  #: bits of a code
     left_at: np.int32  #: position of the left code in a pair word
@@ -325,7 +325,7 @@ def advance_integer(
 ) -> None:
     """error (C,) += (value * scale - x)**2 over a piece of a row, left to right, for each scale (C,).
 
-    grid1, grid2: room for (C,). Values and errors are loops of their own, so that each has registers full of its type.
+    grid1, grid2: work space (C,). Values and errors have separate loops, so that each fills registers with its type.
     """
     for k in range(len(row) // 2):
         x1, x2 = row[2 * k], row[2 * k + 1]

@@ -43,9 +43,9 @@ __all__ = [
 
 M8W4, M8M4, M8M8 = range(3)  #: Modes: INT4 weights; 8 by 4 bits of mantissa; 8 by 8
 MODES = ("M8W4", "M8M4", "M8M8")  #: Names of the modes, in the order of their numbers
-POINT = (-22, -40, -44)  #: what is added to the exponents of a partial sum, by mode: 14 + m for each BFP operand
+POINT = (-22, -40, -44)  #: added to the exponents of a partial sum, by mode: -(14 + m) for each BFP operand
 FP16_OVERFLOW, FP16_UNDERFLOW, INVALID = 1, 2, 4  #: Bits of the port `flags`
-NAN = 0x7FC0_0000  #: the one word of NaN
+NAN = 0x7FC0_0000  #: the only word of NaN
 MOST = 122_400  #: largest magnitude of a sub-PE's sum, 32 * 255 * 15
 
 
@@ -55,7 +55,7 @@ class Accumulator(Sequential):
     name = "bfp_accumulator"
     events: ClassVar[tuple[str, ...]] = ("accumulate",)
     counters: ClassVar[dict[str, str]] = {
-        "fusions": "groups of mode M8M8, whose sums of high and of low nibbles are joined",
+        "fusions": "groups of mode M8M8, whose sums of high and low nibbles are joined",
         "fp_converts": "partial sums converted to floating point, one for each group",
         "scale_mults": "partial sums multiplied by a weight factor, one for each group of mode M8W4",
         "fp32_adds": "additions to the accumulator in FP32, one for each group",
@@ -73,23 +73,23 @@ class Accumulator(Sequential):
                 Port("low", 18, signed=True, least=-MOST, most=MOST, meaning="M8M8: sum of the low nibbles; else 0"),
                 Port("a_exp", 5, meaning="shared exponent of a"),
                 Port("b_exp", 5, meaning="shared exponent of b; 0 in M8W4"),
-                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
+                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 except in M8W4"),
             ),
             outputs=(
                 Port("p", 22, signed=True, meaning="exact sum of the group"),
-                Port("value", 32, encoding="f32", meaning="what is added"),
+                Port("value", 32, encoding="f32", meaning="value that is added"),
                 Port("acc", 32, encoding="f32", meaning="sum of the groups"),
                 Port("flags", 3, meaning="sticky: 1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
             ),
         )
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse what `require_legal` does."""
+        """Check the inputs with `require_legal`."""
         mode, _, _, low, _, b_exp, w_scale = inputs
         require_legal(self.name, mode, w_scale, low=low, b_exp=b_exp)
 
     def accumulate(self, mode: int, clear: int, psum: int, low: int, a_exp: int, b_exp: int, w_scale: int) -> Changes:
-        """The partial sum of one group becomes floating point, is multiplied by the factor in mode M8W4, and added."""
+        """Convert the partial sum of one group to floating point, multiply it by the factor in mode M8W4, add it."""
         if mode == M8M8:
             p, value, flags = self._join(psum, low, a_exp, b_exp)
         else:
@@ -118,13 +118,13 @@ class Accumulator(Sequential):
 
     @decides("D-harmonia-11")
     def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
-        """Sum of 8 by 8 bits, its float32 word and flags: one conversion of the fused nibbles."""
+        """Sum of 8-bit by 8-bit products, its float32 word and flags: one conversion of the fused nibbles."""
         p = fuse(high, low)
         return p, *self.convert(p, M8M8, a_exp, b_exp)
 
     @decides("D-arith-5")
     def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        """The accumulator after one more group and its flag; first: 1 if this group starts an output."""
+        """The accumulator and its flag after one more group; first: 1 if this group starts an output."""
         return add(acc, value)
 
     @decides("D-harmonia-8")
@@ -135,7 +135,7 @@ class Accumulator(Sequential):
 
 
 def exponent(mode: int, a_exp: int, b_exp: int) -> int:
-    """Exponent of the power of two that a partial sum is counted in; an exponent field of 0 counts as 1.
+    """Exponent of the unit of a partial sum, a power of two; an exponent field of 0 counts as 1.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def exponent(mode: int, a_exp: int, b_exp: int) -> int:
 
 @decides("D-harmonia-11")
 def fuse(high: int, low: int) -> int:
-    """Join the sums of the nibbles to that of 8 by 8 bits, as integers.
+    """Join the sums of the nibbles to the sum of 8-bit by 8-bit products, as integers.
 
     Parameters
     ----------
@@ -242,13 +242,13 @@ def word(x: float | np.floating | np.ndarray) -> int:
 
 
 def require_legal(name: str, mode: ArrayLike, w_scale: ArrayLike, **others: ArrayLike) -> None:
-    """Refuse bits set in fields that the mode does not use, and a weight factor that is not finite.
+    """Reject bits set in fields that the mode does not use, and a weight factor that is not finite.
 
     others: `low`, used in M8M8 alone, and fields `b_...`, not used in M8W4; lanes may follow the axes of `mode`.
     """
     modes = np.asarray(mode)
     _refuse(name, "w_scale", w_scale, modes, modes != M8W4, "must be 0")
-    _refuse(name, "w_scale", w_scale, modes, (np.asarray(w_scale) & 0x7C00) == 0x7C00, "is not finite")
+    _refuse(name, "w_scale", w_scale, modes, (np.asarray(w_scale) & 0x7C00) == 0x7C00, "must be finite")
     for field, value in others.items():
         _refuse(name, field, value, modes, modes != M8M8 if field == "low" else modes == M8W4, "must be 0")
 
@@ -262,12 +262,12 @@ def _refuse(name: str, field: str, value: Any, modes: np.ndarray, where: np.ndar
     if bad.any():
         index = first_index(bad)
         mode = MODES[int(modes[index[: modes.ndim]])]
-        raise Refused(f"{name}: {field} {int(values[index])}{at(index)} {rule} in mode {mode}")
+        raise Refused(f"{name}: {field} {rule} in mode {mode}, got {int(values[index])}{at(index)}")
 
 
 FLAGS = {
     "FP16_OVERFLOW": Flag(0, "a partial sum is beyond FP16: infinity (D-harmonia-7)"),
-    "FP16_UNDERFLOW": Flag(1, "a partial sum is subnormal or 0 in FP16, and not exact (D-harmonia-7)"),
+    "FP16_UNDERFLOW": Flag(1, "a partial sum is subnormal or 0 in FP16, and inexact (D-harmonia-7)"),
     "INVALID": Flag(2, "the accumulator is NaN: infinities of both signs, or one times a factor of 0"),
 }
 

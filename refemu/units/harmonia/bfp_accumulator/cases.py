@@ -1,6 +1,6 @@
 """Golden cases of bfp_accumulator: the conversions of [harmonia §IV-B] at their ends, ties, NaN, random groups.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in bfp_accumulator.py.
+Stimuli only: expected outputs come from bfp_accumulator.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -69,19 +69,19 @@ def _edge() -> Iterator[Cases]:
         decision="D-harmonia-11",
     )
     big, small = (M4, 0, MOST, 0, 30, 20, 0), (M4, 0, 1, 0, 1, 30, 0)
-    why = "a small term is lost beside a large one, so the order of groups shows"
+    why = "a small term is lost next to a large one, so the order of groups shows"
     yield _case("edge", why, [big, small, small], [small, small, big], decision="D-harmonia-10")
     shared = [(W4, 0, p, 0, a, 0, 0x2C67) for p, a in ((1825, 17), (-733, 15), (64_001, 12), (-19, 18), (5003, 16))]
-    why = "one factor for five groups, another one behind them: every group is scaled by itself"
+    why = "one factor for five groups, then another: every group is scaled separately"
     yield _case("edge", why, *[[*shared, *_with_factor(shared, w)] for w in (0x2BFF, 0x3001)], decision="D-harmonia-9")
-    why = "a sum and its negative: nothing is left, since each product is rounded before it is added"
+    why = "a sum and its negative cancel exactly, since each product is rounded before it is added"
     yield _case(
         "edge",
         why,
         *[[(W4, 0, sign * p, 0, 15, 0, 0x3FFF) for sign in (1, -1)] for p in (57_113, 65_279, 40_961, 12_289, 61_681)],
         decision="D-harmonia-10",
     )
-    why = "an output whose first value is -0 starts from +0, so it is +0; a second one stays so"
+    why = "an output whose first value is -0 starts from +0, so it is +0; so is a second one"
     zero = [(W4, 0, 0, 0, 15, 0, 0xBC00), (M4, 0, -1, 0, 0, 0, 0), (W4, 0, -1, 0, 1, 0, 0)]
     first = [(mode, 1, psum, other, e_x, e_y, s) for mode, _, psum, other, e_x, e_y, s in zero]
     yield _case("edge", why, *[list(pair) for pair in zip(first, zero, strict=True)], decision="D-arith-5")
@@ -107,7 +107,7 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
         "b_exp": 12 + (drawn["b_exp"] & 7),
         "w_scale": 0x2000 + (drawn["w_scale"] & 0xFFF),
     }
-    yield Cases("random", "exponents and weight factors as real tensors have them", legal(config, {**drawn, **near}))
+    yield Cases("random", "exponents and weight factors as in real tensors", legal(config, {**drawn, **near}))
     shared = near | {"w_scale": near["w_scale"][:, np.arange(16) // 4 * 4], "mode": 0 * drawn["mode"] + W4}
     some = {name: array[::4] for name, array in {**drawn, **shared}.items()}
     yield Cases("random", "weights: the same, a factor for four groups", legal(config, some))

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of bfp_accumulator."""
+"""Variants of the decisions of bfp_accumulator."""
 
 from refemu.units.harmonia.bfp_accumulator import Accumulator
 from refemu.units.harmonia.variants import accumulation

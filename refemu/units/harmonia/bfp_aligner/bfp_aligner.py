@@ -1,4 +1,4 @@
-"""The shared aligner: eight fp16 words under a given exponent become signs and magnitudes.
+"""The shared aligner: from eight fp16 words under a given exponent to signs and magnitudes.
 
 Paper: [harmonia §IV-C, Fig. 14c], [harmonia §II-B, Fig. 3] (shift and truncate).
 """
@@ -46,7 +46,7 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """Options of an aligner, as those of `Bfp`."""
+    """Options of an aligner, as in `Bfp`."""
 
     rounding: Rounding = "truncate"  #: rounding of a magnitude (D-harmonia-2)
     special: Special = "error"  #: infinity and NaN (D-harmonia-5); "error" flags field 31 as illegal
@@ -60,14 +60,14 @@ class BfpAligner(Combinational, Alignment):
     name = "bfp_aligner"
     events: ClassVar[tuple[str, ...]] = ("align",)
     counters: ClassVar[dict[str, str]] = {
-        "aligned": "elements aligned, those with `illegal` set left out",
-        "illegals": "elements with `illegal` set: an exponent above the one given, or a special value not admitted",
+        "aligned": "elements aligned, except those with `illegal` set",
+        "illegals": "elements with `illegal` set: an exponent above emax, or a special value not admitted",
     }
     initial: ClassVar[dict[str, int]] = {"m": 1}
 
     @constant
     def options(self) -> Bfp:
-        """The same as a format."""
+        """The format with these options."""
         return Bfp(8, LANES, self.rounding, self.special, self.subnormals, self.zero_sign)
 
     @constant
@@ -86,7 +86,7 @@ class BfpAligner(Combinational, Alignment):
         )
 
     def align(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> Changes:
-        """Eight fp16 words become signs and magnitudes under the exponents given."""
+        """Align eight fp16 words to the given exponents."""
         elements = [self.element(word, exponent, m) for word, exponent in zip(x, emax, strict=True)]
         illegal = tuple(each.illegal for each in elements)
         return {
@@ -109,17 +109,17 @@ class BfpAligner(Combinational, Alignment):
 
     @decides("D-harmonia-3")
     def _distance(self, emax: int, field: int) -> int:
-        """Places between two exponents; a field of 0 weighs as one of 1 [harmonia §II-B]."""
+        """Difference of two exponents; a field of 0 counts as 1 [harmonia §II-B]."""
         return max(emax, 1) - max(field, 1)
 
     @decides("D-harmonia-2")
     def _fitted(self, magnitude: int, m: int) -> int:
-        """A rounded magnitude in m bits: one that carries out of them stays at the largest."""
+        """A rounded magnitude in m bits; one that carries out becomes the largest."""
         return min(magnitude, (1 << m) - 1)
 
     @decides("D-harmonia-5")
     def clamped(self, word: int) -> int:
-        """Replace infinity by 65504 of its sign under special="saturate"."""
+        """Replace infinity by 65504 with its sign if special="saturate"."""
         return word - 1 if self.special == "saturate" and word & 0x7FFF == 0x7C00 else word
 
     @decides("D-harmonia-2")
@@ -152,7 +152,7 @@ UNIT: AnyUnit = Unit(
     care=cases.care,
     flags={
         "ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
-        "LOST": Flag(1, "a lane that is not zero became magnitude 0"),
+        "LOST": Flag(1, "a nonzero lane became magnitude 0"),
     },
 )
 State: type[DeclaredState] = BfpAligner.State

@@ -1,6 +1,6 @@
 """Golden cases of bfp_aligner: a group with the shape of [harmonia Fig. 3], every shift, subnormals, random words.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in bfp_aligner.py.
+Stimuli only: expected outputs come from bfp_aligner.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ def _edge() -> Iterator[Cases]:
     words = [0x7BFF, 0xBC00, 0x3C01, 0x83FF, 0x0400, 0x8000, 0x0001, 0x0000]
     yield _cases(
         "edge",
-        "one word of every kind under every exponent that is not below it",
+        "one word of every kind under every exponent at or above its own",
         [words] * 16,
         [
             [max(exponent, 30) if word & 0x7C00 == 0x7800 else max(exponent, word >> 10 & 31) for word in words]
@@ -52,7 +52,7 @@ def _edge() -> Iterator[Cases]:
     )
     yield _cases(
         "edge",
-        "only subnormals, a subnormal beside field 1, negative zeros and magnitudes that become 0",
+        "only subnormals, a subnormal next to field 1, negative zeros and magnitudes that become 0",
         [
             [0x0001, 0x8003, 0x03FF, 0x8000, 0x0000, 0x8001, 0x0008, 0x83FF],
             [0x0400, 0x83FF, 0x0001, 0x8000, 0x8400, 0x8001, 0x07FF, 0x0200],
@@ -64,20 +64,20 @@ def _edge() -> Iterator[Cases]:
     x = [[0x7C00, 0xFC00, 0x7E00, 0x7BFF, 0x3C00, 0x0001, 0xFFFF, 0x7C01]] * 2
     emax = [[31] * LANES, [30] * LANES]
     yield _cases(
-        "edge", "infinities and NaN beside finite words, under 31 and under 30", x, emax, [8, 11], "D-harmonia-5"
+        "edge", "infinities and NaN with finite words, under 31 and under 30", x, emax, [8, 11], "D-harmonia-5"
     )
     single = np.eye(LANES, dtype=np.int64)
     why = "an exponent above emax in one lane alone, each in turn"
     yield _cases("edge", why, 0x3D55 + 0x0400 * single, [[15] * LANES] * LANES, [8] * LANES)
     x = [[0x4000, 0x3C00, 0x7BFF, 0x0400, 0xC000, 0x3FFF, 0x8400, 0x0000]]
     emax = [[15] * 3 + [0] + [15] * 4]
-    yield _cases("edge", "an exponent above emax, by one and by much, beside lanes at emax", x, emax, [8])
+    yield _cases("edge", "an exponent above emax, by one and by much, with lanes at emax", x, emax, [8])
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds) -> Iterator[Cases]:
     drawn = random_inputs("bfp_aligner", ports, (192,), seed)
     field = drawn["x"] >> 10 & 31
-    why = "words of any kind under an exponent that is not below them"
+    why = "words of any kind under an exponent at or above theirs"
     yield Cases("random", why, drawn | {"emax": np.maximum(drawn["emax"], field)})
     near = first_of_each(drawn, 192, 64)
     why = "shifts up to 7: exponents near emax, as in activations"
@@ -105,5 +105,5 @@ def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: An
 
 
 def care(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Lanes that a device must answer as the unit does: sign and mantissa of the legal ones."""
+    """Outputs that a device must match: sign and mantissa of the legal lanes."""
     return {"out.sign": ~result.illegal, "out.mantissa": ~result.illegal}

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of bfp_aligner."""
+"""Variants of the decisions of bfp_aligner."""
 
 from refemu.units.harmonia.bfp_aligner import BfpAligner
 from refemu.units.harmonia.variants import alignment

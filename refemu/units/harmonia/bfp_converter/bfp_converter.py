@@ -37,16 +37,16 @@ Words = tuple[int, ...]  #: a word of each of the eight lanes
 class BfpConverter(Sequential, Alignment):
     """Real-time converter, a clock a step; a column may be compared while one of an earlier block is aligned.
 
-    The event of such a clock has both names, joined by a space. Refused are a column while both banks are full; a token
-    column without a lane; another kind, width or (token) mask inside a block; a field of 31 in a valid lane; a V loop
-    after one with some lanes missing; `last` inside a V loop.
+    The event of such a clock has both names, joined by a space. The unit rejects a column while both banks are full, a
+    token column without a lane, another kind, width or (token) mask inside a block, a field of 31 in a valid lane, a V
+    loop after a partial one, and `last` inside a V loop.
     """
 
     name = NAME
     events: ClassVar[tuple[str, ...]] = ("compare", "max", "align", "done", "idle")
     counters: ClassVar[dict[str, str]] = {
         "compare_cycles": "clocks in which a column arrived",
-        "align_cycles": "clocks in which a column was put out",
+        "align_cycles": "clocks in which a column left",
         "comparisons": "comparisons of two exponents: one for each valid element of a token column, eight for a V "
         "column with a valid lane",
         "aligned": "valid elements put out",
@@ -68,7 +68,7 @@ class BfpConverter(Sequential, Alignment):
                 Port("kind", 1, meaning="0 per token, 1 V"),
                 Port("m", 4, least=1, most=11, meaning="mantissa bits of the block"),
                 Port("last", 1, meaning="final column of a short block"),
-                Port("column_valid", 1, meaning="a column comes in this clock; else the other inputs say nothing"),
+                Port("column_valid", 1, meaning="a column comes in this clock; else the other inputs are ignored"),
             ),
             outputs=(
                 Port("sign", 1, LANES, meaning="1 = negative"),
@@ -78,7 +78,7 @@ class BfpConverter(Sequential, Alignment):
                 Port("out_kind", 1, meaning="kind of the block that is aligned"),
                 Port("element", 5, meaning="token: element of the group; V: column"),
                 Port("subgroup", 2, meaning="V: which eight tokens of the group"),
-                Port("ready", 1, meaning="the next clock may bring a column"),
+                Port("ready", 1, meaning="a column may come in the next clock"),
             ),
             state=(
                 Port("emax", 5, COLUMNS, meaning="maximum registers of the block that is compared"),
@@ -90,7 +90,7 @@ class BfpConverter(Sequential, Alignment):
 
     @constant
     def aligner(self) -> BfpAligner:
-        """Of both paths."""
+        """The aligner of both paths."""
         return BfpAligner(self.rounding, self.special, self.subnormals, self.zero_sign)
 
     @constant
@@ -130,7 +130,7 @@ class BfpConverter(Sequential, Alignment):
             changes |= getattr(self, name)(*inputs)
         filling, running = changes["comparing"], changes["aligning"]
         complete = not before.ready or "max" in names
-        if complete and not running.words:  # the maxima stand: alignment begins with the next clock
+        if complete and not running.words:  # the maxima are final: alignment begins with the next clock
             running, filling, complete = filling, EMPTY, False
         changes |= {
             "ready": int(not complete),
@@ -144,7 +144,7 @@ class BfpConverter(Sequential, Alignment):
         return self._commit(event, inputs, changes)
 
     def compare(self, x: Words, valid: int, kind: int, m: int, last: int, arrives: int) -> Changes:
-        """A column arrives, and its exponents are compared with the maxima so far.
+        """Take a column and compare its exponents with the maxima so far.
 
         Registers start at 0, and a masked lane counts as 0.
         """
@@ -164,12 +164,12 @@ class BfpConverter(Sequential, Alignment):
         return {"comparing": filled, "compare_cycles": 1, "comparisons": comparisons}
 
     def max(self, x: Words, valid: int, kind: int, m: int, last: int, arrives: int) -> Changes:
-        """The last column of a block arrives, and its maxima stand."""
+        """Take the last column of a block, which makes its maxima final."""
         return self.compare(x, valid, kind, m, last, arrives)
 
     @decides("D-harmonia-3")
     def align(self, *inputs: int | Lanes) -> Changes:
-        """A column of an earlier block is shifted and put out."""
+        """Shift a column of an earlier block and put it out."""
         bank: Bank = self.state.aligning
         at, element, subgroup = bank.place()
         mask = bank.valid[at]

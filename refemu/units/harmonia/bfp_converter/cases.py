@@ -1,6 +1,6 @@
 """Golden cases of bfp_converter: streams of blocks as [harmonia §IV-C, Fig. 14] has them.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in bfp_converter.py.
+Stimuli only: expected outputs come from bfp_converter.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,12 +86,12 @@ def _edge(seed: Seeds) -> Iterator[Cases]:
     why = "a V block of 13 tokens and 5 channels: two loops, the second partial, columns without lanes"
     yield _case("edge", why, [short, 33])
     gaps = [clock for column in clocks(_words("v gaps", (9, 16), seed), V) for clock in (column, (*column[:-1], 0))]
-    why = "a V block of two loops with a clock without a column behind each, its other inputs unchanged"
+    why = "a V block of two loops, each followed by a clock without a column, other inputs unchanged"
     yield _case("edge", why, [gaps, 33])
     first = clocks(_words("v first", (8, 16), seed), V, 4)
     yield _case(
         "edge",
-        "token blocks behind a V block: the first waits for the aligner, and the third for a bank",
+        "token blocks after a V block: the first waits for the aligner, the third for a bank",
         [
             first
             + clocks(_words("wait", (8, 3), seed), TOKEN)
@@ -106,7 +106,7 @@ def _edge(seed: Seeds) -> Iterator[Cases]:
     why = "every element under one exponent at 11 bits, magnitudes whose bits alternate: V, then tokens"
     stream = clocks(odd.astype(np.uint16), V, 11)
     yield _case("edge", why, [stream, 66], [clocks(odd[:8].astype(np.uint16).repeat(2, axis=1), TOKEN, 11), 66])
-    why = "groups of zeros and subnormals alone, in lanes beside others; V, then tokens"
+    why = "groups of zeros and subnormals alone, in lanes next to others; V, then tokens"
     least = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x0200, 0x8007, 0x0400, 0x0800], np.uint16)
     block = np.stack([np.roll(least, c) * np.uint16(c % 2) + least * np.uint16(1 - c % 2) for c in range(4)], axis=1)
     block[:, 3] = [0x0000, 0x8000] * 4
@@ -114,7 +114,7 @@ def _edge(seed: Seeds) -> Iterator[Cases]:
 
 
 def _cut(seed: Seeds) -> Iterator[Cases]:
-    """Cases that end in the middle of a block, each with one behind it that begins as if nothing had been."""
+    """Cases that end in the middle of a block, each followed by one that starts afresh."""
     from refemu.units.harmonia.bfp_converter.columns import IDLE, clocks
 
     token = clocks(_words("cut", (8, 32), seed), TOKEN)

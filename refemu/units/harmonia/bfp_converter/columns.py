@@ -15,7 +15,7 @@ IDLE: Clock = ((0,) * LANES, 0, TOKEN, 1, 0, 0)  #: Clock without a column
 
 
 class Block(NamedTuple):
-    """The columns of one bank, and where they stood in the matrix."""
+    """The columns of one bank, and their position in the matrix."""
 
     row: int
     column: int
@@ -51,7 +51,7 @@ def _v_columns(part: np.ndarray) -> list[Column]:
 
 
 def _lanes(values: np.ndarray) -> tuple[int, ...]:
-    """Up to eight words, filled up with zeros."""
+    """Up to eight words, padded with zeros."""
     return (*values.tolist(), *[0] * (LANES - len(values)))
 
 

@@ -1,7 +1,7 @@
-"""Compiled twins of bfp_converter, its clocks and its whole matrices. [harmonia §IV-C, Fig. 14]
+"""Compiled forms of bfp_converter, its clocks and its whole matrices. [harmonia §IV-C, Fig. 14]
 
-A kernel keeps the banks and records which words the aligner sees in which clock; the aligner's own twin shifts them. A
-whole matrix is encoded at once, and its counters have closed forms.
+A kernel keeps the banks and records which words the aligner sees in which clock; the compiled aligner shifts them. A
+whole matrix is encoded at once, with closed forms for its counters.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ from refemu.units.harmonia.bfp_converter.registers import KINDS
 
 LANES, GROUP, COLUMNS, FULL = 8, 32, 16, 64
 ERROR, HW, SATURATE = range(3)
-KIND, WIDTH, HELD, ALIGNED = range(4)  #: of a bank: kind and m of its block, columns that it holds, and that left it
+KIND, WIDTH, HELD, ALIGNED = range(4)  #: fields of a bank: kind and m of its block, columns held, columns aligned
 
 
 @compiled_run(UNIT)
 def run(converter: BfpConverter, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """Clock by clock; devices side by side."""
+    """Run clock by clock."""
     options = {name: getattr(converter, name) for name in PAPER}
     sign, mantissa, *registers = outputs
     for array in registers:
@@ -60,7 +60,7 @@ def convert(
     try:
         tensor = bfp_compiled.encode(fmt, values, 1 - KINDS.index(kind))
     except Refused:
-        fmt.validated(values, False, BfpConverter.name)  # refuses it in the name of the unit
+        fmt.validated(values, False, BfpConverter.name)  # raises in the name of the unit
         raise
     tokens, channels = values.shape
     return Conversion(tensor, *stream(tokens, channels, kind), values.size)
@@ -84,7 +84,7 @@ def _lengths(tokens: int, channels: int, kind: Kind) -> np.ndarray:
 
 @kernel
 def _cycles(lengths):  # type: ignore[no-untyped-def]
-    """Clocks of a stream: a block begins when the one two before it has left its bank."""
+    """Clocks of a stream: a block begins when the second block before it has left its bank."""
     compared = aligned = left = np.int64(0)
     for i in range(lengths.size):
         compared = max(compared, left) + lengths[i]
@@ -116,7 +116,7 @@ def _clocks(  # type: ignore[no-untyped-def]
     position,
     counts,
 ):
-    """Returns 1 at the first clock that is to be refused. word, emax, width: what the aligner sees."""
+    """Return 1 at the first clock with an invalid column. word, emax, width: inputs of the aligner."""
     for d in range(x.shape[0]):
         words = np.zeros((2, FULL, LANES), np.int64)
         masks = np.zeros((2, FULL), np.int64)
@@ -209,7 +209,7 @@ def _fits(mask, kind, m, last, masks, what):  # type: ignore[no-untyped-def]
     n = what[HELD]
     fine = kind == 1 or mask != 0
     fine = fine and (n == 0 or (kind == what[KIND] and m == what[WIDTH] and (kind == 1 or mask == masks[0])))
-    if kind == 1 and n % COLUMNS == 0:  # a V loop begins: were all lanes of the earlier ones there?
+    if kind == 1 and n % COLUMNS == 0:  # a V loop begins: did the earlier loops have all lanes?
         for c in range(n):
             fine = fine and (masks[c] == 0 or masks[c] == 255)
     return fine and (kind == 0 or last == 0 or n % COLUMNS == COLUMNS - 1)
@@ -217,7 +217,7 @@ def _fits(mask, kind, m, last, masks, what):  # type: ignore[no-untyped-def]
 
 @helper
 def _compare(x, mask, kind, special, words, top, n, counts):  # type: ignore[no-untyped-def]
-    """Column n enters the bank: its words, and the maxima of exponents. Whether its words are admitted."""
+    """Enter column n into the bank, with the maxima of exponents; return whether its words are admitted."""
     root, fine = np.int64(0), True
     for lane in range(LANES):
         inside = (mask >> lane) & 1

@@ -53,14 +53,12 @@ def require_matrix(x: ArrayLike, kind: Kind, m: int, *options: Any) -> tuple[np.
     require_int(m, 1, 11, NAME, "m")
     values = np.asarray(x)
     if values.dtype != np.float16 or values.ndim != 2 or not values.size:
-        raise RefusedType(
-            f"{NAME}: x must be float16 (tokens, channels), at least one of each, got {values.dtype} {values.shape}"
-        )
+        raise RefusedType(f"{NAME}: x must be a nonempty float16 (tokens, channels), got {values.dtype} {values.shape}")
     return np.ascontiguousarray(values), Bfp(m, GROUP, *options)
 
 
 def _place(state: DeclaredState, origin: Block, codes: list[np.ndarray]) -> None:
-    """Write the elements that left in one clock where they came from."""
+    """Write the elements that left in one clock to their places in the matrix."""
     row = origin.row + (LANES * state.subgroup if state.out_kind == V else 0)
     for lane in range(LANES):
         if state.out_valid >> lane & 1:
@@ -116,7 +114,7 @@ def convert(
     [harmonia §IV-C, Fig. 14]
     """
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
-    fmt.validated(values, False, NAME)  # a refusal names the element of x, not the lane and clock
+    fmt.validated(values, False, NAME)  # an error names the element of x, not the lane and clock
     converter = BfpConverter(rounding, special, subnormals, zero_sign)
     stream = list(blocks(values.view(np.uint16), KINDS.index(kind)))
     codes = [np.zeros(values.shape, np.int64) for _ in range(3)]

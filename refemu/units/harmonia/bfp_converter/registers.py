@@ -1,4 +1,4 @@
-"""Banks of bfp_converter, and its refusals of columns. [harmonia §IV-C, Fig. 14]"""
+"""Banks of bfp_converter, and checks of its columns. [harmonia §IV-C, Fig. 14]"""
 
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -9,8 +9,8 @@ from refemu.units.harmonia.bfp_aligner import SPECIAL, BfpAligner
 NAME = "bfp_converter"
 LANES = 8  #: rows of the array
 GROUP = 32  #: elements under one exponent
-COLUMNS = 16  #: of the array: channels of a V block
-LOOPS = GROUP // LANES  #: of the tree over a V block
+COLUMNS = 16  #: columns of the array: channels of a V block
+LOOPS = GROUP // LANES  #: loops of the tree over a V block
 TOKEN, V = range(2)  #: kinds
 Kind: TypeAlias = Literal["token", "v"]  #: Path of a matrix: groups of 32 channels, or of 32 tokens
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -32,7 +32,7 @@ class Bank(NamedTuple):
         return -(-len(self.words) // COLUMNS)
 
     def place(self) -> tuple[int, int, int]:
-        """Next column to align: its place in the bank, its element of the group or column, its subgroup."""
+        """Next column to align: its place in the bank, its element of the group or its column, its subgroup."""
         if self.kind == TOKEN:
             return self.position, self.position, 0
         column, loop = divmod(self.position, self.loops)
@@ -45,7 +45,7 @@ EMPTY = Bank(TOKEN, 1, (0,) * COLUMNS, (), ())
 def require_column(
     state: DeclaredState, aligner: BfpAligner, x: tuple[int, ...], valid: int, kind: int, m: int, last: int
 ) -> None:
-    """Refuse a column that cannot come after `state`."""
+    """Reject a column that cannot come after `state`."""
     bank, at = state.comparing, f"in clock {state.index + 1}"
     if kind == TOKEN and not valid:
         raise Refused(f"{NAME}: column {at} without a valid lane, of kind {KINDS[TOKEN]}")
@@ -65,7 +65,7 @@ def require_column(
 
 
 def _require_loop(bank: Bank, last: int, at: str) -> None:
-    """A loop with some lanes missing is the last one, and `last` comes with its last column."""
+    """Check that a partial loop is the last one, and that `last` comes with its last column."""
     loop, column = divmod(len(bank.words), COLUMNS)
     partial = [mask for mask in bank.valid[: loop * COLUMNS] if mask not in (0, 0xFF)]
     if partial:

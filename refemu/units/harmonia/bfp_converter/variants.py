@@ -1,4 +1,4 @@
-"""Other answers to the decisions of bfp_converter."""
+"""Variants of the decisions of bfp_converter."""
 
 from refemu.units.declaration import Changes
 from refemu.units.harmonia.bfp_converter import BfpConverter
@@ -11,7 +11,7 @@ class FromOne(BfpConverter):
     """Shared exponents are at least 1."""
 
     def align(self, *inputs: int | Lanes) -> Changes:
-        """A column is put out."""
+        """Put out a column."""
         changes = super().align(*inputs)
         lanes = enumerate(changes["exponent"])
         some = tuple(max(field, changes["out_valid"] >> lane & 1) for lane, field in lanes)
@@ -23,6 +23,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-harmonia-3", "a group of zeros and subnormals has exponent 1", unit_class=FromOne),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-harmonia-5": "Both ready configurations refuse field 31 in a valid lane, so no row holds an infinity or a NaN "
+    "D-harmonia-5": "Both ready configurations reject field 31 in a valid lane, so no row has an infinity or a NaN "
     "that another policy would convert.",
 }

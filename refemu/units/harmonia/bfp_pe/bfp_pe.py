@@ -1,4 +1,4 @@
-"""The reconfigurable PE: two wrappers of two sub-PEs, one accumulator that they share, two activation register files.
+"""The reconfigurable PE: two wrappers of two sub-PEs each, a shared accumulator, two activation register files.
 
 Paper: [harmonia §IV-B, Fig. 13]. Composed of sub_pe and bfp_accumulator.
 Dot products of tensors by the same arithmetic: `bfp_dot_int`, `bfp_dot`.
@@ -75,8 +75,8 @@ class BfpPe(Sequential):
                 Port("a_exp", 5, meaning="shared exponent of the activations"),
                 Port("b", 8, LANES, meaning="INT4, 4-bit or 8-bit mantissas, by mode; upper bits 0"),
                 Port("b_sign", 1, LANES, meaning="signs of the mantissas; 0 in M8W4"),
-                Port("b_exp", 5, meaning="their shared exponent; 0 in M8W4"),
-                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 but in M8W4"),
+                Port("b_exp", 5, meaning="shared exponent of the mantissas; 0 in M8W4"),
+                Port("w_scale", 16, encoding="f16", meaning="weight factor, finite; 0 except in M8W4"),
             ),
             outputs=(
                 Port("acc", 32, encoding="f32", meaning="sum of the groups"),
@@ -84,29 +84,29 @@ class BfpPe(Sequential):
             ),
             state=(
                 Port("psum", 22, signed=True, meaning="exact sum of the group"),
-                Port("value", 32, encoding="f32", meaning="what was added"),
+                Port("value", 32, encoding="f32", meaning="value that was added"),
                 Port("slot", 2, meaning="slot of the pass in which it was added"),
                 Port(
                     "latched", 18, SLOTS, signed=True, meaning="sums of sub-PEs 0 and 1 of wrapper 0, then of wrapper 1"
                 ),
                 *_file_ports("current", "that the sub-PEs read"),
                 *_file_ports("next", "that is filled"),
-                Port("todo", 3, most=4, meaning="events of the group that are left"),
+                Port("todo", 3, most=4, meaning="remaining events of the group"),
             ),
         )
 
     @constant
     def accumulator(self) -> Accumulator:
-        """Of both wrappers."""
+        """The sub-PEs of both wrappers."""
         return Accumulator(self.partial, self.product)
 
     @property
     def busy(self) -> bool:
-        """Whether the group loaded last has events left."""
+        """Whether events of the last loaded group remain."""
         return bool(self.state.todo)
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse fields set that the mode does not have."""
+        """Reject nonzero fields that the mode does not have."""
         require_fields(self.name, inputs[0], *inputs[5:])
 
     def validated(
@@ -126,7 +126,7 @@ class BfpPe(Sequential):
         signs = np.zeros(LANES, np.uint8) if b_sign is None else b_sign
         arrays = super().validated(number, clear, a_sign, a_mag, a_exp, b, signs, b_exp, w_scale)
         if arrays[0].shape[-1] == 0:
-            raise Refused(f"{self.name}: at least one group is needed, got none")
+            raise Refused(f"{self.name}: groups must be at least 1, got 0")
         return arrays
 
     def follows(self) -> str:
@@ -144,7 +144,7 @@ class BfpPe(Sequential):
         b_exp: int,
         w_scale: int,
     ) -> Changes:
-        """Load a group, and say which slot comes: a pass ends with its slots, a mode, an output."""
+        """Load a group and find its slot: a pass ends with its last slot, and when the mode or the output changes."""
         before = self.state
         begins = clear or before.index < 0 or mode != before.mode or before.slot == SLOTS - 1
         changes = {"todo": len(EVENTS[mode]), "slot": 0 if begins else before.slot + 1}
@@ -152,7 +152,7 @@ class BfpPe(Sequential):
         return {**changes, "next_sign": a_sign, "next_mag": a_mag, "next_exp": a_exp, "passes": int(begins)}
 
     def fill(self, a_sign: Elements, a_mag: Elements, a_exp: int) -> None:
-        """Activations of a group are taken into the next register file; the sub-PEs read the current one."""
+        """Take the activations of a group into the next register file; the sub-PEs read the current one."""
         self.state = self.changed(next_sign=a_sign, next_mag=a_mag, next_exp=a_exp)
 
     def begin(self, mode: int, clear: int, b: Elements, b_sign: Elements, b_exp: int, w_scale: int) -> None:
@@ -171,8 +171,8 @@ class BfpPe(Sequential):
     ) -> None:
         """Take the registers of a PE between two cycles.
 
-        files: the next and the current one. mode, slot: of the last group. half: `clear`, `b`, `b_sign`, `b_exp` and
-        `w_scale` of a group of M8M8 that has one of its slots left.
+        files: the next and the current file. mode, slot: those of the last group. half: `clear`, `b`, `b_sign`, `b_exp`
+        and `w_scale` of a group of M8M8 with one slot left.
         """
         registers = {"index": 0, "latched": latched, "acc": acc, "flags": flags, "mode": mode, "slot": slot}
         if half:
@@ -183,14 +183,14 @@ class BfpPe(Sequential):
         )
 
     def slot(self) -> DeclaredState:
-        """Execute the events of one slot, which are those of one cycle."""
+        """Execute the events of one slot, which takes one cycle."""
         state = self._continue()
         while state.todo and self.follows() != "psum":
             state = self._continue()
         return state
 
     def psum(self) -> Changes:
-        """A sub-PE adds up 32 products, and the sum becomes floating point unless it waits for the other nibbles."""
+        """Add 32 products in a sub-PE; convert the sum to floating point unless it waits for the other nibbles."""
         before = self.state
         mode = before.mode
         low = mode == M8M8 and before.todo == 3  # its second slot
@@ -203,7 +203,7 @@ class BfpPe(Sequential):
         return changes | self._converted(*self.accumulator.convert(total, mode, before.a_exp, before.b_exp))
 
     def _multiplied(self, slot: int, low: bool) -> dict[str, Any]:
-        """The sub-PE of a slot makes its sum, which is latched."""
+        """Latch the sum of the sub-PE of a slot."""
         before, file = self.state, self._file(low)
         place = seat(before.mode, slot)
         total = sub_pe.psum(file[0], file[1], *self._operand(0 if low else 4))
@@ -211,7 +211,7 @@ class BfpPe(Sequential):
         return {**of_file("current", file), "latched": latched, "macs4x8": LANES, "psums": 1}
 
     def _file(self, low: bool = False) -> File:
-        """What sub-PEs read: the files swap in the first slot, so that it is the one that was filled."""
+        """The file that sub-PEs read: files swap in the first slot, so it is the filled one."""
         state = self.state
         if low:
             return state.current_sign, state.current_mag, state.current_exp
@@ -223,7 +223,7 @@ class BfpPe(Sequential):
         return operand(self.state.mode, self.state.b, self.state.b_sign, shift)
 
     def fuse(self) -> Changes:
-        """The sums of the high and the low nibbles, of both wrappers, are joined and become floating point."""
+        """Join the sums of the high and the low nibbles of both wrappers, and convert to floating point."""
         before = self.state
         high, low = (before.latched[seat(M8M8, slot)] for slot in (before.slot - 1, before.slot))
         joined = self.accumulator._join(high, low, before.a_exp, before.b_exp)
@@ -233,33 +233,33 @@ class BfpPe(Sequential):
         return {"value": value, "flags": self.state.flags | flags, "fp_converts": 1}
 
     def scale(self) -> Changes:
-        """The value is multiplied by the weight factor."""
+        """Multiply the value by the weight factor."""
         before = self.state
         value = self.accumulator.scale(before.value, before.w_scale)
         return {"value": value, "todo": before.todo - 1, "scale_mults": 1}
 
     def accumulate(self) -> Changes:
-        """The value is added to the accumulator."""
+        """Add the value to the accumulator."""
         before = self.state
         acc, invalid = self.accumulator._sum(before.acc, before.value, before.clear)
         return {"acc": acc, "flags": before.flags | invalid, "todo": before.todo - 1, "fp32_adds": 1}
 
     def draw(self, state: DeclaredState) -> str:
-        """Draw the registers as text, as [harmonia Fig. 13] lays them out."""
+        """Draw the registers as text, in the layout of [harmonia Fig. 13]."""
         return operands.draw(state)
 
 
 def of_file(name: str, file: File) -> dict[str, Any]:
-    """A register file as fields of a State."""
+    """The fields of a State for a register file."""
     return {f"{name}_sign": file[0], f"{name}_mag": file[1], f"{name}_exp": file[2]}
 
 
 def _file_ports(name: str, which: str) -> tuple[Port, Port, Port]:
-    """Of an activation register file."""
+    """Ports of an activation register file."""
     return (
         Port(f"{name}_sign", 1, LANES, meaning=f"signs of the register file {which}"),
-        Port(f"{name}_mag", 8, LANES, meaning="its mantissas"),
-        Port(f"{name}_exp", 5, meaning="its exponent"),
+        Port(f"{name}_mag", 8, LANES, meaning=f"mantissas of the register file {which}"),
+        Port(f"{name}_exp", 5, meaning=f"exponent of the register file {which}"),
     )
 
 

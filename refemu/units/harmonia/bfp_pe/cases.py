@@ -1,6 +1,6 @@
 """Golden cases of bfp_pe: a worked dot product of [harmonia §IV-B] in every mode, ends, passes, random reductions.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in bfp_pe.py.
+Stimuli only: expected outputs come from bfp_pe.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class Group:
     clear: int = 0
 
     def ports(self) -> dict[str, Any]:
-        """Its port values."""
+        """Port values of a transaction."""
         (a_sign, a_mag), (b_sign, b_mag) = fields(self.a), fields(self.b)
         if self.mode == W4:
             b_sign, b_mag = np.zeros(LANES, np.int64), lanes(self.b) & 15
@@ -110,7 +110,7 @@ def _edge() -> Iterator[Cases]:
     ]
     why = "sums beyond FP16, and infinities of both signs"
     yield _case("edge", why, [over[0], over[1]], [over[2], over[3]], [over[1], over[3]], decision="D-harmonia-7")
-    yield _case("edge", "a NaN, and a new output: its flag falls", [over[1], over[3], worked(M8, 1)])
+    yield _case("edge", "a NaN, then a new output: the flag falls", [over[1], over[3], worked(M8, 1)])
     small = [Group(mode, (1,), (sign,), a, b) for mode in (M4, M8) for sign in (1, -1) for a, b in ((1, 8), (0, 0))]
     yield _case(
         "edge", "sums that become subnormal or 0 in FP16", *[[group] for group in small], decision="D-harmonia-7"
@@ -128,7 +128,7 @@ def _edge() -> Iterator[Cases]:
         Group(W4, A, (7, -8, 3), 0, w_scale=0x224C),
         *[Group(mode, A, b, *e) for mode, b in ((M4, (-14, 9, 3)), (M8, B)) for e in ((0, 30), (30, 0))],
     ]
-    yield _case("edge", "shared exponents of 0 weigh as 1", *[[group] for group in least])
+    yield _case("edge", "shared exponents of 0 count as 1", *[[group] for group in least])
     why = "the flags of an output end with it"
     yield _case("edge", why, *[[group, worked(M4, 1)] for group in (*over, small[0])], decision="D-harmonia-7")
     (big, half, above), minus = (
@@ -137,14 +137,14 @@ def _edge() -> Iterator[Cases]:
     )
     yield _case(
         "edge",
-        "2^14, then half a unit of its FP32 word and 1025/1024 of that: ties, and what lies far below",
+        "2^14, then half a unit in its last FP32 place and 1025/1024 of that: ties, and values far below",
         [big, half, above, half, half],
         [big, above, above, half, minus[1]],
         [*minus, minus[1], above],
         decision="D-harmonia-10",
     )
     uneven = [255] * 31 + [254]
-    why = "a sum and its negative: nothing is left, since each product is rounded before it is added"
+    why = "a sum and its negative cancel exactly, since each product is rounded before it is added"
     yield _case(
         "edge",
         why,
@@ -167,9 +167,9 @@ def _edge() -> Iterator[Cases]:
         Group(W4, (1,), (-1,), 1, w_scale=0, clear=1),
     ]
     yield _case("edge", why, *[[group] for group in first], decision="D-arith-5")
-    why = "a reduction cut off behind infinity, then one that does not clear"
+    why = "a reduction cut off after infinity, then one that does not clear"
     yield _case("edge", why, [over[0], over[3]], [worked(M8), worked(M8)])
-    why = "one factor for five groups, another one behind them: every group is scaled by itself"
+    why = "one factor for five groups, then another: every group is scaled separately"
     sums = [((201, -50, 6), 17), ((-97, 3, 255), 15), ((251, 249, -2), 12), ((-19, 1, 1), 18), ((83, 82, 85), 16)]
     shared = [Group(W4, a, (7, -8, 3), a_exp, w_scale=w) for w in (0x2C67, 0x2BFF) for a, a_exp in sums]
     other = [Group(W4, a, (-5, 7, 1), a_exp, w_scale=w) for w in (0x2C67, 0x3001) for a, a_exp in sums]
@@ -189,7 +189,7 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
         "clear": (drawn["w_scale"] >> 13 == 0).astype(np.int64),
     }
     mixed = {"mode": 1 + (drawn["a_exp"] & 1)}  # as scores by values of both precisions
-    yield Cases("random", "exponents and factors as real tensors have them", legal(config, {**drawn, **near}))
+    yield Cases("random", "exponents and factors as in real tensors", legal(config, {**drawn, **near}))
     yield Cases("random", "the same, 4 and 8 bits mixed in a reduction", legal(config, {**drawn, **near, **mixed}))
     shared = {
         "mode": 0 * drawn["mode"] + W4,

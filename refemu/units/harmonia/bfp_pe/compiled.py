@@ -1,4 +1,4 @@
-"""Compiled twin of bfp_pe: exact sums of whole groups, then the accumulator's kernel. [harmonia §IV-B, Fig. 13]
+"""Compiled form of bfp_pe: exact sums of whole groups, then the accumulator's kernel. [harmonia §IV-B, Fig. 13]
 
 `bfp_dot_int`, `bfp_dot` are the compiled forms of the dot products of the same names.
 """
@@ -21,7 +21,7 @@ NIBBLES = (1, 1, 2)  # slots of a group, by mode
 
 @compiled_run(UNIT)
 def run(pe: BfpPe, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All groups; devices side by side."""
+    """Run all groups."""
     mode, clear, a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale = inputs
     acc, flags, psum, value, slot, latched, *files, todo = outputs
     for register, array in zip(files, (a_sign, a_mag, a_exp) * 2, strict=True):
@@ -40,9 +40,9 @@ def run(pe: BfpPe, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
 
 @kernel
 def _slots(mode, clear, psum, low, slot, latched):  # type: ignore[no-untyped-def]
-    """Slot of the pass in which each group is added, and sums of the sub-PEs; returns the number of passes.
+    """Fill the slot in which each group is added, and the sums of the sub-PEs; return the number of passes.
 
-    low: sums of the low nibbles; in M8M8 they and those of the high ones have slots of their own.
+    low: sums of the low nibbles, which have their own slots in M8M8.
     """
     passes = np.int64(0)
     for d in range(mode.shape[0]):

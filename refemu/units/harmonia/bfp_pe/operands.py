@@ -1,4 +1,4 @@
-"""Operands and seats of the sub-PEs of bfp_pe, refusals, and the drawing. [harmonia §IV-B, Fig. 13]"""
+"""Operands and positions of the sub-PEs of bfp_pe, checks, and the drawing. [harmonia §IV-B, Fig. 13]"""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from refemu.units.harmonia.bfp_accumulator import (
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import require_legal
 
 SLOTS = 4  #: Slots of a pass: cycles of the accumulator, which the wrappers share (D-harmonia-21) [harmonia §IV-B]
-WRAPPERS = 2  #: with as many sub-PEs each
+WRAPPERS = 2  #: wrappers, with two sub-PEs each
 NIBBLES = (1, 1, 2)  #: Slots of a group, by mode
 
 
@@ -52,14 +52,14 @@ def operand(mode: int, b: tuple[int, ...], b_sign: tuple[int, ...], shift: int) 
 
 
 def seat(mode: int, slot: int) -> int:
-    """Place of the sub-PE that works in a slot: in M8M8 wrapper 0 has the high nibbles, wrapper 1 the low ones.
+    """Number of the sub-PE that works in a slot: in M8M8 wrapper 0 has the high nibbles, wrapper 1 the low ones.
 
     Parameters
     ----------
     mode : int
         0 M8W4, 1 M8M4, 2 M8M8.
     slot : int
-        Of the pass, 0 to 3.
+        Slot of the pass, 0 to 3.
 
     Returns
     -------
@@ -76,12 +76,12 @@ def seat(mode: int, slot: int) -> int:
 def require_fields(
     name: str, mode: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike
 ) -> None:
-    """Check that the fields which a mode does not have are 0.
+    """Check that fields that a mode does not have are 0.
 
     Parameters
     ----------
     name : str
-        Name of the unit, for the refusal.
+        Name of the unit, for the error message.
     mode : array_like of int
         Modes.
     b, b_sign : array_like of int, shape of `mode` and lanes
@@ -92,7 +92,7 @@ def require_fields(
     Raises
     ------
     Refused
-        A bit is set where the mode has none, with port, index, value and mode.
+        A bit is set that the mode does not have; the message gives port, mode, value and index.
 
     References
     ----------
@@ -104,7 +104,7 @@ def require_fields(
     if wide.any():
         index = first_index(wide)
         named = MODES[int(modes[index[:-1]])]
-        raise Refused(f"{name}: b {int(codes[index])}{at(index)} has more than 4 bits in mode {named}")
+        raise Refused(f"{name}: b must have 4 bits in mode {named}, got {int(codes[index])}{at(index)}")
     require_legal(name, mode, w_scale, b_sign=b_sign, b_exp=b_exp)
 
 

@@ -1,6 +1,6 @@
 """The PE whose sub-PEs work together: its register files hold a pass, four groups or two of M8M8. [harmonia §IV-B]
 
-All sums of a pass are made in its first slot and latched; the accumulator takes them slot by slot (D-harmonia-40).
+The first slot makes and latches all sums of a pass; the accumulator takes them slot by slot (D-harmonia-40).
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from refemu.units.harmonia.sub_pe import sub_pe
 
 
 class Pass(NamedTuple):
-    """Operands of a pass that the sub-PEs do not keep: a value or 32 lanes of each group."""
+    """Operands of a pass that are not in register files: a value or 32 lanes of each group."""
 
     mode: int  #: 0 M8W4, 1 M8M4, 2 M8M8
     clear: int  #: 1 if the first group starts an output
@@ -33,7 +33,7 @@ class Pass(NamedTuple):
         Returns
         -------
         clear, b, b_sign, b_exp, w_scale
-            As the ports of a PE take them.
+            Values of the ports of a PE.
         """
         some = slice(group * LANES, (group + 1) * LANES)
         clear = self.clear * (group == 0)
@@ -43,10 +43,10 @@ class Pass(NamedTuple):
 class PassPe(BfpPe):
     """PE that takes a pass at a time; files have 128 lanes and four exponents."""
 
-    group = 0  #: of the pass, that comes next
+    group = 0  #: next group of the pass
 
     def begin_pass(self, work: Pass) -> None:
-        """Take the pass whose activations are in the next register file: every sub-PE with a group makes its sum."""
+        """Take the pass whose activations are in the next register file; every sub-PE with a group makes its sum."""
         before, file = self.state, self._file()
         latched, slots = list(before.latched), work.groups * NIBBLES[work.mode]
         for slot in range(slots):
@@ -77,7 +77,7 @@ class PassPe(BfpPe):
         self.state, self.group = self.changed(**of_file("next", filled)), self.group + 1
 
     def proceed(self, work: Pass, done: int) -> None:
-        """Go on with a pass of which `done` slots are over; `resume` came before."""
+        """Continue a pass after `done` of its slots; call `resume` first."""
         per = NIBBLES[work.mode]
         self.work, self.group = work, -(-done // per)
         if done % per:

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of bfp_pe."""
+"""Variants of the decisions of bfp_pe."""
 
 from refemu.units.harmonia.bfp_pe import M8W4, BfpPe
 from refemu.units.harmonia.variants import accumulation
@@ -15,7 +15,7 @@ class SignMagnitude(BfpPe):
 
 
 class ZeroPoint(BfpPe):
-    """INT4 codes are unsigned, 8 stands for 0."""
+    """INT4 codes are unsigned, with a zero point of 8."""
 
     def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
         if self.state.mode != M8W4:
@@ -43,7 +43,7 @@ VARIANTS: tuple[Variant, ...] = (
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-12": "Splitting a or b gives the same integer, since (16 h + l) x = 16 h x + l x, exact before the "
     "one conversion: no output depends on the operand that is split.",
-    "D-harmonia-40": "A row of a set is one group, whose sum is the same whether sub-PEs work one a slot or together; "
+    "D-harmonia-40": "A row of a set is one group; its sum is the same whether sub-PEs work one per slot or together; "
     "bfp_pe_array_clocked shows which of them work in an edge.",
     "D-harmonia-21": "A row of a set is a whole group. Slots and cycles say when its sums are made, which shows in "
     "st.slot and in counters, not in acc and flags after the group.",

@@ -1,7 +1,7 @@
 """The 8 x 16 output-stationary array of PEs, cycle by cycle: activations move across columns, weights are broadcast.
 
 Paper: [harmonia §IV-A (2), (3)], [harmonia §IV-C, Fig. 14a] (a column's results are valid together, columns one after
-the other). Composed of bfp_pe, one for each place; bfp_pe_array_clocked is the array with a clock. Decisions:
+the other). Composed of bfp_pe, one for each place; bfp_pe_array_clocked is the cycle-accurate array. Decisions:
 D-harmonia-10 (output stationary, groups ascending), D-harmonia-22 (tiles do not overlap), D-harmonia-36 (one mode for a
 group of all columns), D-harmonia-44 (activations move as far as the last column of the tile).
 """
@@ -30,7 +30,7 @@ class Work(NamedTuple):
     """The slot that a column works on in a cycle."""
 
     group: int  #: -1 = nothing
-    slot: int  #: of the group: 0, in M8M8 then 1
+    slot: int  #: slot of the group: 0, in M8M8 then 1
 
 
 class Weights(NamedTuple):
@@ -60,7 +60,7 @@ BLANK, CLEARED = Weights(ZEROS, ZEROS, 0, 0), Pe(ZEROS, ZEROS, 0, 0, 0, 0)
 class BfpPeArray(Combinational):
     """Output-stationary array of 8 x 16 PEs: an operation is a tile with its whole reduction, an event a clock.
 
-    Element e of row r of A is in lane r * groups * 32 + e, and so are those of the columns of B.
+    Element e of row r of A, and of column r of B, is in lane r * groups * 32 + e.
     """
 
     name = "bfp_pe_array"
@@ -97,7 +97,7 @@ class BfpPeArray(Combinational):
         rows, columns, pes = ROWS * self.groups, COLUMNS * self.groups, ROWS * COLUMNS
         return Ports(
             inputs=(
-                Port("mode", 2, self.groups, most=2, meaning="of each group: 0 M8W4, 1 M8M4, 2 M8M8"),
+                Port("mode", 2, self.groups, most=2, meaning="mode of each group: 0 M8W4, 1 M8M4, 2 M8M8"),
                 Port("row_valid", 1, ROWS, meaning="rows that the tile has"),
                 Port("col_valid", 1, COLUMNS, meaning="columns that the tile has"),
                 Port("a_sign", 1, rows * LANES, meaning="signs of a, row after row"),
@@ -106,7 +106,7 @@ class BfpPeArray(Combinational):
                 Port("b", 8, columns * LANES, meaning="INT4, 4-bit or 8-bit mantissas of b, column after column"),
                 Port("b_sign", 1, columns * LANES, meaning="signs of b; 0 in M8W4"),
                 Port("b_exp", 5, columns, meaning="shared exponents of b; 0 in M8W4"),
-                Port("w_scale", 16, columns, encoding="f16", meaning="weight factors, finite; 0 but in M8W4"),
+                Port("w_scale", 16, columns, encoding="f16", meaning="weight factors, finite; 0 except in M8W4"),
             ),
             outputs=(
                 Port("acc", 32, pes, encoding="f32", meaning="the tile, row-major"),
@@ -115,14 +115,14 @@ class BfpPeArray(Combinational):
             ),
             state=(
                 Port("col", 4, meaning="column that leaves in this cycle"),
-                Port("column", 32, ROWS, encoding="f32", meaning="its accumulators"),
-                Port("column_valid", 1, ROWS, meaning="which of them belong to the tile"),
+                Port("column", 32, ROWS, encoding="f32", meaning="accumulators of the column that leaves"),
+                Port("column_valid", 1, ROWS, meaning="which of these accumulators belong to the tile"),
             ),
         )
 
     @constant
     def accumulator(self) -> Accumulator:
-        """What all PEs do with their sums."""
+        """The accumulator of all PEs."""
         return Accumulator(self.partial, self.product)
 
     @constant
@@ -134,7 +134,7 @@ class BfpPeArray(Combinational):
 
     @constant
     def _in_step(self) -> DeclaredState | None:
-        """The State that the registers of the PEs belong to."""
+        """The State whose registers the PEs have now."""
         return None
 
     def schedule(self, mode: Lanes) -> list[Work]:
@@ -147,7 +147,7 @@ class BfpPeArray(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether cycles of the tile are left: the last column is read in the last one."""
+        """Whether cycles of the tile remain: the last column is read in the last cycle."""
         return self.state.index >= 0 and self.state.cycle < self.valid_at(COLUMNS - 1, self.state.mode)
 
     def follows(self) -> str:
@@ -155,14 +155,14 @@ class BfpPeArray(Combinational):
         return "read" if last else "compute"
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse fields set that the mode does not have."""
+        """Reject nonzero fields that the mode does not have."""
         require_tile(self.name, self.groups, self._named(inputs))
 
     def _named(self, inputs: Sequence[Any]) -> dict[str, Any]:
         return dict(zip((port.name for port in self.ports.inputs), inputs, strict=True))
 
     def compute(self, *inputs: int | Lanes) -> Changes:
-        """Activations move on by one column, weights are broadcast, and PEs with a group work on one slot of it."""
+        """Move activations by one column, broadcast weights; PEs with a group work on one slot of it."""
         if inputs:
             cleared: dict[str, Any] = {port.name: (0,) * (ROWS * COLUMNS) for port in self.ports.outputs}
             cleared |= {name: self.initial[name] for name in ("work", "pes")}
@@ -170,11 +170,11 @@ class BfpPeArray(Combinational):
         return {**self._cycle(), "cycles": 1}
 
     def read(self) -> Changes:
-        """Nothing is left but the results of the last column, which leave."""
+        """Let the results of the last column leave."""
         return self._cycle()
 
     def _cycle(self) -> dict[str, Any]:
-        """Registers move on by one column, then every PE with work makes one slot; a finished column is read."""
+        """Move registers by one column, then run one slot of every PE with work; read a finished column."""
         before = self.state
         if before is not self._in_step:
             self._enter()
@@ -206,7 +206,7 @@ class BfpPeArray(Combinational):
         return self._in_step
 
     def _enter(self) -> None:
-        """Give the PEs the registers of the State; one is between two slots where its column has work left."""
+        """Give the PEs the registers of the State; a PE is between two slots if its column has work left."""
         state, modes = self.state, self.state.mode
         for place, (pe, registers) in enumerate(zip(self.elements, state.pes, strict=True)):
             work, weights = state.work[place % COLUMNS], state.weights[place % COLUMNS]
@@ -222,7 +222,7 @@ class BfpPeArray(Combinational):
         return work.group >= 0 and work.slot == NIBBLES[self.state.mode[work.group]] - 1
 
     def _latch(self, column: int, work: Work) -> Weights:
-        """The weights that the dispatcher broadcasts to a column, one cycle later per column."""
+        """Weights that the dispatcher broadcasts to a column, one cycle later for each column."""
         before = self.state
         if work.group < 0 or work.slot:
             latched: Weights = before.weights[column]
@@ -232,7 +232,7 @@ class BfpPeArray(Combinational):
         return Weights(before.b[some], before.b_sign[some], before.b_exp[place], before.w_scale[place])
 
     def _slot(self, row: int, column: int, work: Work, weights: Weights) -> Pe:
-        """One PE: activations from its neighbour, or from the dispatcher in column 0; then a slot of its group."""
+        """Advance a PE: take activations from its neighbour, or from the dispatcher in column 0; run a slot."""
         before, at = self.state, row * COLUMNS + column
         pe, registers, source = self.elements[at], before.pes[at], before.pes[at - 1] if column else before.pes[at]
         file = source.a_sign, source.a_mag, source.a_exp
@@ -252,7 +252,7 @@ class BfpPeArray(Combinational):
         return Pe(*file, high, state.acc, state.flags)
 
     def _leaving(self, column: int) -> dict[str, Any]:
-        """The column whose last sum was committed in the cycle before leaves the array."""
+        """Read the column whose last sum was committed in the previous cycle."""
         before = self.state
         if not 0 <= column < COLUMNS:
             return {"col": 0, "column": (0,) * ROWS, "column_valid": (0,) * ROWS}

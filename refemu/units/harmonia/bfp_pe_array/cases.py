@@ -1,6 +1,6 @@
 """Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a].
 
-This module describes stimuli only; the descriptor, and with it every answer, is in bfp_pe_array.py.
+Stimuli only: expected outputs come from bfp_pe_array.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,16 +46,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config, drawn)
     if kind == "random":
         count = 6 if config["partial"] == "fp16" else 2
-        yield Cases(
-            kind, "exponents and factors as real tensors have them", legal(config, first_of_each(drawn, 24, count))
-        )
+        yield Cases(kind, "exponents and factors as in real tensors", legal(config, first_of_each(drawn, 24, count)))
         wide = legal(config, random_inputs("bfp_pe_array", ports, (24,), seed) | {"mode": drawn["mode"]})
         some = first_of_each(wide, 24, 2)
         yield Cases(kind, "uniform exponents and factors: flags and infinities", legal(config, some))
 
 
 def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
-    """Tiles of every shape, flags of every PE, sums at which decisions part."""
+    """Tiles of every shape, flags of every PE, sums at which variants of decisions differ."""
     groups = config["groups"]
     inputs = {port: array[9:15] for port, array in drawn.items()}
     sizes = ((2, 3), (7, 15), (3, 8), (8, 16), (4, 1), (1, 2))
@@ -66,7 +64,7 @@ def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
         "col_valid": np.arange(COLUMNS) >> np.array([[1], [2], [3], [0]]) & 1,
     }
     inputs = {port: array[15:19] for port, array in drawn.items()}
-    yield Cases("edge", "masks with holes", legal(config, inputs | _shape(4, groups, (M4, M8, W4, M8)) | masks))
+    yield Cases("edge", "masks with gaps", legal(config, inputs | _shape(4, groups, (M4, M8, W4, M8)) | masks))
     if config["partial"] == "fp16":  # others have no flags
         yield _flags(config)
     why = "weights, every PE with the same operands: words whose last bits are used, in each of them"
@@ -83,7 +81,7 @@ def _edge(config: Config, drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
         "b": 0 * base["b"] + 7,
         "w_scale": factors,
     }
-    why = "a sum and its negative: nothing is left, since each product is rounded before it is added"
+    why = "a sum and its negative cancel exactly, since each product is rounded before it is added"
     yield Cases("edge", why, legal(config, base | opposite | _shape(count, groups, [W4] * count)), "D-harmonia-10")
     zero = {
         "a_mag": 0 * base["a_mag"] + (np.arange(base["a_mag"].shape[-1]) % LANES == 0),
@@ -140,7 +138,7 @@ def _side(name: str, chosen: np.ndarray, varied: np.ndarray, groups: int) -> dic
 
 
 def _shape(tiles: int, groups: int, modes: Any, sizes: Any = None) -> dict[str, np.ndarray]:
-    """Modes and masks of `tiles` tiles, full ones without `sizes`."""
+    """Modes and masks of `tiles` tiles, full tiles without `sizes`."""
     height, width = np.array(sizes if sizes else [(ROWS, COLUMNS)] * tiles).T[..., None]
     return {
         "mode": np.array(modes)[:, None] + np.zeros((tiles, groups), np.int64),
@@ -150,7 +148,7 @@ def _shape(tiles: int, groups: int, modes: Any, sizes: Any = None) -> dict[str, 
 
 
 def _near(drawn: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Draws with modes, exponents and factors that are common."""
+    """Draws with common modes, exponents and factors."""
     return {
         **drawn,
         "mode": drawn["mode"] % 3,

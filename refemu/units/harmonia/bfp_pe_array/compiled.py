@@ -1,6 +1,6 @@
-"""Compiled twin of bfp_pe_array: every PE sums its groups in order, and no cycle is simulated. [harmonia §IV-C]
+"""Compiled form of bfp_pe_array: every PE sums its groups in order, and no cycle is simulated. [harmonia §IV-C]
 
-Counters are closed forms. `tile_sums` is shared with the twin of the whole accelerator.
+Counters are closed forms. `tile_sums` is shared with the compiled accelerator.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from refemu.units.harmonia.bfp_pe_array import COLUMNS, LANES, ROWS, UNIT, BfpPe
 from refemu.units.harmonia.kernels.accumulator import accumulate
 from refemu.units.harmonia.kernels.group_sums import sum_groups
 
-PART = 1 << 15  #: partial sums that are accumulated at once, about: a second-level cache holds them
+PART = 1 << 15  #: partial sums accumulated at once, approximately: they fit in a second-level cache
 
 
 @compiled_run(UNIT)
 def run(array: BfpPeArray, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All tiles."""
+    """Run all tiles."""
     rows, columns = inputs[1:3]
     count, groups = len(rows), array.groups
     plan, lanes = inputs[0].reshape(count, groups), (groups * LANES, groups * LANES, groups)
@@ -52,10 +52,10 @@ def tile_sums(
     b_exp: np.ndarray,
     w_scale: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Accumulators, words of float32, and flags after the last group of every element of tiles of one size, (T, M, N).
+    """Accumulators (float32 words) and flags after the last group of every element of tiles of one size, (T, M, N).
 
     mode: uint8 (T, G). a_sign, a_mag: uint8 (T, M, K); a_exp: uint8 (T, M, G). b, b_sign: uint8 (T, N, K); b_exp: uint8
-    and w_scale: uint16 (T, N, G). K elements are G groups, the last may be short. Fields are as bfp_pe has them.
+    and w_scale: uint16 (T, N, G). K elements are G groups, the last may be short. Fields as in bfp_pe.
     """
     tiles, groups = mode.shape
     shape = tiles, a_mag.shape[1], b.shape[1]

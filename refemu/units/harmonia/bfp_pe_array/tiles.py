@@ -1,4 +1,4 @@
-"""Tiles of bfp_pe_array: operands from tensors, refusals, and the drawing. [harmonia §IV-A, §IV-C, Fig. 14a]"""
+"""Tiles of bfp_pe_array: operands from tensors, checks, and the drawing. [harmonia §IV-A, §IV-C, Fig. 14a]"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
     Raises
     ------
     Refused
-        More rows than the array has, or other widths or groups.
+        A tensor has more rows than the array, or other widths or groups.
 
     References
     ----------
@@ -44,7 +44,7 @@ def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
     sizes = {"rows": (len(whole["a_exp"]), ROWS), "columns": (len(whole["b_exp"]), COLUMNS)}
     for thing, (count, most) in sizes.items():
         if count > most:
-            raise Refused(f"bfp_pe_array: at most {most} {thing} are needed, got {count}")
+            raise Refused(f"bfp_pe_array: {thing} must be at most {most}, got {count}")
     return {
         "mode": whole.pop("mode"),
         "row_valid": (np.arange(ROWS) < sizes["rows"][0]).astype(np.int64),
@@ -54,14 +54,14 @@ def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
 
 
 def operands(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
-    """Lay out a x b of any size in fields as the ports have them.
+    """Lay out a x b of any size in the fields of the ports.
 
     Parameters
     ----------
     a : BfpTensor
         (tokens, reduction), 8-bit mantissas, groups of 32.
     b : BfpTensor or GroupIntTensor
-        INT4 weights, or 8- or 4-bit mantissas, groups of 32; its reduction may be either axis, as that of `a`.
+        INT4 weights, or 8- or 4-bit mantissas, groups of 32; the reduction may be either axis, as for `a`.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def operands(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarra
     Raises
     ------
     Refused
-        Other widths or groups, or reductions of two lengths.
+        The tensors have other widths or groups, or reductions of different lengths.
 
     References
     ----------
@@ -107,14 +107,14 @@ def _exponents(tensor: BfpTensor) -> np.ndarray:
 
 
 def _padded(values: np.ndarray, count: int) -> np.ndarray:
-    """`count` rows, the missing ones 0, laid end to end."""
+    """`count` rows end to end, missing rows 0."""
     whole = np.zeros((count, values.shape[1]), np.int64)
     whole[: len(values)] = values
     return whole.reshape(-1)
 
 
 def require_tile(name: str, groups: int, inputs: Mapping[str, Any]) -> None:
-    """Refuse bits set in fields of columns that the mode of a group does not have; inputs: by port, any axes."""
+    """Reject bits set in fields of columns that the mode of a group does not have; inputs: by port, any axes."""
     shape = np.shape(inputs["row_valid"])[:-1]
     mode = np.broadcast_to(np.reshape(inputs["mode"], (*shape, 1, groups)), (*shape, COLUMNS, groups))
     b, b_sign = (np.reshape(inputs[port], (*mode.shape, LANES)) for port in ("b", "b_sign"))

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of bfp_pe_array."""
+"""Variants of the decisions of bfp_pe_array."""
 
 from refemu.units.harmonia.bfp_pe_array import BfpPeArray
 from refemu.units.harmonia.variants import accumulation

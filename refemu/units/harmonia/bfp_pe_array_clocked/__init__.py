@@ -1,4 +1,4 @@
-"""The 8 x 16 output-stationary array of PEs with a clock, and whole products on it."""
+"""The 8 x 16 output-stationary array of PEs, cycle-accurate, and whole products on it."""
 
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import UNIT, BfpPeArrayClocked, run
 from refemu.units.harmonia.bfp_pe_array_clocked.product import Product, multiply

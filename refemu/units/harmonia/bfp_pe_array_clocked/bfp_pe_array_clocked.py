@@ -1,7 +1,7 @@
-"""The 8 x 16 array of PEs with a clock: a step is an edge, operands stream in by groups, columns leave one an edge.
+"""The 8 x 16 array of PEs, cycle-accurate: a step is an edge, operands stream in by groups, one column leaves an edge.
 
 Paper: [harmonia §IV-A (2), (3)], [harmonia §IV-B, Fig. 13], [harmonia §IV-C, Fig. 14a]. Composed of bfp_pe, one for
-each place. Whoever feeds it delays the weights of column c by c edges.
+each place. The source of the weights delays column c by c edges.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ OF_PES = {
 
 
 class BfpPeArrayClocked(Sequential):
-    """Output-stationary array of PEs, an edge a step. PEs are row-major; a register file is one value of a lane."""
+    """Output-stationary array of PEs, an edge a step. PEs are row-major; a register file is one value a lane."""
 
     name = "bfp_pe_array_clocked"
     events: ClassVar[tuple[str, ...]] = ("compute", "idle")
@@ -57,7 +57,7 @@ class BfpPeArrayClocked(Sequential):
         "act_hops": "groups of activations passed from a PE to its neighbour",
         "weight_broadcasts": "groups of weights put on a column, those of a pass counted as one",
         "busy_pe_cycles": "edges in which a PE works on a slot, summed over the PEs",
-        "lost": "activations at column 0 or moving on, and weights of a column, that found no free register and were "
+        "lost": "activations at column 0 or in transit, and weights of a column, that found no free register and were "
         "dropped",
         "missed": "columns that ended in the same edge as a column further right, so that their sums were not shown",
     }
@@ -70,7 +70,7 @@ class BfpPeArrayClocked(Sequential):
     columns: int = COLUMNS  #: columns of PEs, up to the paper's 16
     partial: Precision = "fp16"  #: rounding of a group's sum, as for `Accumulator`
     product: Precision = "fp32"  #: rounding of the product with the weight factor, as for `Accumulator`
-    #: groups enter one at a time and a sub-PE works in each slot, or those of a pass enter together, and all its
+    #: groups enter one at a time and a sub-PE works in each slot, or the groups of a pass enter together and all
     #: sub-PEs work in its first slot (D-harmonia-40)
     activity: Activity = "by_slot"
     overlap: bool = False  #: whether a tile may begin while columns work on the one before (D-harmonia-43)
@@ -81,7 +81,7 @@ class BfpPeArrayClocked(Sequential):
 
     @constant
     def inputs(self) -> int:
-        """Groups that may enter together."""
+        """Number of groups that may enter together."""
         return width(self.activity)
 
     @constant
@@ -96,7 +96,7 @@ class BfpPeArrayClocked(Sequential):
 
     @constant
     def accumulator(self) -> Accumulator:
-        """What all PEs do with their sums."""
+        """The accumulator of all PEs."""
         return Accumulator(self.partial, self.product)
 
     @constant
@@ -108,16 +108,16 @@ class BfpPeArrayClocked(Sequential):
 
     @constant
     def _in_step(self) -> DeclaredState | None:
-        """The State that the columns and PEs belong to."""
+        """The State whose registers the columns and PEs have now."""
         return None
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse a weight factor that is not finite, and a pass of too many groups or none."""
+        """Reject a weight factor that is not finite, and a pass of too many groups or none."""
         named = {port.name: array for port, array in zip(self.ports.inputs, inputs, strict=True)}
         bad = (named["w_scale"] & 0x7C00) == 0x7C00
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"{self.name}: w_scale {int(named['w_scale'][index])}{at(index)} is not finite")
+            raise Refused(f"{self.name}: w_scale must be finite, got {int(named['w_scale'][index]):#06x}{at(index)}")
         if "groups" not in named:
             return
         enters = named["a_valid"].any(axis=-1)
@@ -139,17 +139,17 @@ class BfpPeArrayClocked(Sequential):
         return "compute" if works else "idle"
 
     def compute(self, *inputs: int | Lanes) -> Changes:
-        """Some column works on a slot."""
+        """Advance an edge in which a column works on a slot."""
         return {**self.idle(*inputs), "compute_cycles": 1}
 
     @decides("D-harmonia-42", "D-harmonia-44")
     def idle(self, *inputs: int | Lanes) -> Changes:
-        """None does, operands may arrive."""
+        """Advance an edge in which no column works; operands may arrive."""
         operands = {port.name: value for port, value in zip(self.ports.inputs, inputs, strict=True)}
         held = any(self._held(column) for column in self._columns)
         counts, shown = dict.fromkeys(self.counters, 0), self._nothing()
         sub_pes = [0] * self.columns
-        for c in reversed(range(self.columns)):  # so that the neighbour on the left still has what it had
+        for c in reversed(range(self.columns)):  # so that the neighbour on the left is still unchanged
             sub_pes[c] = self._slot(c, counts, shown)
             entry = self._passes(c) if c else self._enters(operands)
             free = bool(c) or not (entry and self._blocked(entry, held))
@@ -173,24 +173,24 @@ class BfpPeArrayClocked(Sequential):
         return bool(column.arrived or column.waiting or column.left)
 
     def _enters(self, operands: Mapping[str, Any]) -> Entry | None:
-        """What is at the ports of column 0."""
+        """The entry at the ports of column 0."""
         rows, columns = (_bits(operands[name]) for name in ("a_valid", "col_valid"))
         mode, clear, last = (operands[name] for name in ("mode", "clear", "last"))
         return Entry(mode, clear, last, rows, columns, operands.get("groups", 1)) if rows else None
 
     @decides("D-harmonia-22", "D-harmonia-43")
     def _blocked(self, entry: Entry, held: bool) -> bool:
-        """Whether a tile cannot come in yet. held: some column has a group."""
+        """Whether a tile cannot enter yet. held: whether a column has a group."""
         return bool(entry.clear) and held and not self.overlap
 
     @decides("D-harmonia-44")
     def _passes(self, c: int) -> Entry | None:
-        """What comes into column c from its neighbour: no group moves beyond its tile."""
+        """The entry that column c gets from its neighbour: no group moves beyond its tile."""
         left = self._columns[c - 1]
         return left.next if left.arrived and left.next.columns >> c else None
 
     def _slot(self, c: int, counts: dict[str, int], shown: dict[str, list[int]]) -> int:
-        """A slot of the PEs of a column, if it has one, and its sums if it ends an output; returns sub-PEs at work."""
+        """Run a slot of a column, if it has one; its sums leave if it ends an output. Return sub-PEs at work."""
         column = self._columns[c]
         begins = not column.left and column.waiting and column.b_waiting
         if begins:
@@ -218,7 +218,7 @@ class BfpPeArrayClocked(Sequential):
 
     @decides("D-harmonia-40")
     def _working(self, column: Column, slot: int) -> int:
-        """The sub-PEs that multiply in a slot, a bit each."""
+        """Sub-PEs that multiply in a slot, one bit each."""
         slots = column.current.groups * NIBBLES[column.current.mode]
         if self.activity == "by_slot":
             return 1 << seat(column.current.mode, slot)
@@ -236,7 +236,7 @@ class BfpPeArrayClocked(Sequential):
 
     @decides("D-harmonia-42")
     def _read(self, mode: int, weights: Weights) -> Weights:
-        """What a mode reads of the weights: no other bits have an effect."""
+        """The bits of the weights that a mode reads; all others have no effect."""
         b, signs, exponents, factors = weights
         nothing = (0,) * len(exponents)
         return Weights(
@@ -248,7 +248,7 @@ class BfpPeArrayClocked(Sequential):
 
     @decides("D-harmonia-43")
     def _leave(self, c: int, places: Sequence[int], counts: dict[str, int], shown: dict[str, list[int]]) -> None:
-        """The sums of a column leave; of two columns those of the right one, which began earlier."""
+        """Let the sums of a column leave; if two columns end, those of the right one, which began earlier."""
         if any(shown["valid"]):
             counts["missed"] += 1
             return
@@ -261,7 +261,7 @@ class BfpPeArrayClocked(Sequential):
     def _arrive(
         self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
     ) -> None:
-        """Operands come in where the next file is free; what finds it in use is lost."""
+        """Take operands where the next file is free; they are lost where it is in use."""
         column = self._columns[c]._replace(arrived=0)
         if entry and (column.waiting or not free):
             counts["lost"] += 1
@@ -279,7 +279,7 @@ class BfpPeArrayClocked(Sequential):
         self._columns[c] = column
 
     def _load(self, operands: Mapping[str, Any], row: int, c: int) -> None:
-        """A PE takes activations from the port, or from its neighbour's next file."""
+        """Take activations into a PE from the port, or from its neighbour's next file."""
         pe = self.elements[row * self.columns + c]
         if c > 0:
             source = self.elements[row * self.columns + c - 1].state
@@ -296,10 +296,10 @@ class BfpPeArrayClocked(Sequential):
         return Weights(*(of_place(operands[name], c, size * self.inputs) for name, size in sizes.items()))
 
     def _files(self) -> dict[str, Lanes]:
-        """Registers of the PEs as the fields of a State."""
+        """The fields of a State for the registers of the PEs."""
         states = [pe.state for pe in self.elements]
         registers: dict[str, Lanes] = {}
-        exponents = "next_exp", "current_exp"  # one of a PE that takes a group at a time
+        exponents = "next_exp", "current_exp"  # a PE that takes a group at a time has one of each
         vectors = ("next_sign", "next_mag", "current_sign", "current_mag", "latched", *exponents * (self.inputs > 1))
         for name in vectors:
             registers[name] = tuple([value for state in states for value in getattr(state, name)])
@@ -341,7 +341,7 @@ class BfpPeArrayClocked(Sequential):
 
 
 def _bits(value: Lanes) -> int:
-    """Lanes of one bit as a word."""
+    """One-bit lanes as a word."""
     word = 0
     for place, bit in enumerate(value):
         word |= bit << place

@@ -1,6 +1,6 @@
 """Golden cases of bfp_pe_array_clocked: streams of groups, tiles after each other, operands that come early or late.
 
-Stimuli only: every answer comes from the unit [harmonia §IV-A, §IV-B, §IV-C].
+Stimuli only: expected outputs come from the unit [harmonia §IV-A, §IV-B, §IV-C].
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +19,7 @@ NAME = "bfp_pe_array_clocked"
 W4, M4, M8 = range(3)  # modes
 LANES, SLOTS, ONE = 32, 4, 0x3C00
 MOST = 3  #: groups of a tile of a random case
-WHY_BITS = (
-    "every bit of every register rises and falls: sums of ones, infinity minus infinity, operands and complements"
-)
+WHY_BITS = "every bit of every register toggles: sums of ones, infinity minus infinity, operands and complements"
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -52,7 +50,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _schedule() -> Any:
-    """How the unit's products are fed; it imports this module, so this one imports it late."""
+    """The schedule that feeds products; imported late, since the unit imports this module."""
     from refemu.units.harmonia.bfp_pe_array_clocked import schedule
 
     return schedule
@@ -93,7 +91,7 @@ def _early(config: Config) -> Cases:
 
 
 def _crowded(config: Config) -> Cases:
-    """Groups, or passes, in every edge, and one more when there is room: the sums that leave say which were taken."""
+    """Groups, or passes, in every edge, and one more when a file is free: the sums show which were taken."""
     plain = config["activity"] == "by_slot"
     groups, room = (4, 3) if plain else (8, 5)
     edges = _moved(config, drawn("crowded", config["rows"], config["columns"], [M8] * groups), (*range(3), room))
@@ -102,13 +100,13 @@ def _crowded(config: Config) -> Cases:
 
 
 def _whole(config: Config) -> Iterator[Cases]:
-    """What shows of every register: its bits, and its reset."""
+    """Bits and reset of every register, as far as outputs show them."""
     yield _cases("edge", WHY_BITS, _all_bits(config))
     groups = 2 if config["activity"] == "by_slot" else 4
     crowded = _moved(config, drawn("begun", config["rows"], config["columns"], [M8] * groups), range(2))
     begun = {name: array[:2] for name, array in crowded.items()}
-    yield _cases("edge", "a case that ends while groups are under way, then one that begins with them", begun, begun)
-    why = "outputs that go on from the reset: beyond FP16, then 1"
+    yield _cases("edge", "a case that ends with groups in the array, then one that begins with groups", begun, begun)
+    why = "outputs that continue from the reset: beyond FP16, then 1"
     largest_and_one = [_group(p, a_exp) | {"w_scale": ONE} for p, a_exp in ((32 * 255, 30), (1, 22))]
     ends = [_entering(config, [[Entry(W4, [group], last=1)]]) for group in largest_and_one]
     yield _cases("edge", why, *({name: array[:-1] for name, array in edges.items()} for edges in ends))
@@ -125,7 +123,7 @@ def _tiles(config: Config) -> Iterator[Cases]:
 
 
 def _streams(config: Config) -> Iterator[Cases]:
-    """What comes in, and when."""
+    """What enters, and when."""
     rows, columns = config["rows"], config["columns"]
     why = "modes mixed in a reduction, as for values of both precisions"
     yield _cases("edge", why, _fed(config, drawn("mixed", rows, columns, [M8, M4, W4])), decision="D-harmonia-36")
@@ -134,7 +132,7 @@ def _streams(config: Config) -> Iterator[Cases]:
         missed = _fed(config, drawn("missed", rows, columns, [M4]))
         missed["col_valid"][:, 0] = missed["b_valid"][:, 0] = 0
         yield _cases("edge", why, missed, decision="D-harmonia-44")
-    why = "a tile of one row and one column: activations go no further"
+    why = "a tile of one row and one column: activations stop there"
     yield _cases("edge", why, _fed(config, drawn("narrow", 1, 1, [W4])), decision="D-harmonia-44")
     yield _cases("edge", "weights of a column that come an edge late", _late(config), decision="D-harmonia-42")
     unread = drawn("unread", rows, columns, [W4, M4])
@@ -145,18 +143,18 @@ def _streams(config: Config) -> Iterator[Cases]:
 
 
 def _sums(config: Config) -> Iterator[Cases]:
-    """Sums at which the decisions of an accumulator part."""
+    """Sums at which variants of an accumulator's decisions differ."""
     rows, columns = config["rows"], config["columns"]
     tiny = constant(rows, columns, [M4, M4], b=1, a_exp=8, b_exp=7)
     tiny["a_mag"][0, 0], tiny["a_mag"][0, LANES] = 1, 3  # 2^-25 and 3 * 2^-25, in the first row
-    yield _cases("edge", "sums too small for FP16, at a tie and beside it", _fed(config, tiny), decision="D-arith-2")
+    yield _cases("edge", "sums too small for FP16, at a tie and next to it", _fed(config, tiny), decision="D-arith-2")
     zero = constant(rows, columns, [W4], a=0, b=1, a_exp=15)
     zero["w_scale"][:] = ONE | 0x8000
     yield _cases("edge", "-0 is added to +0", *[_fed(config, zero)] * 2, decision="D-arith-5")
 
 
 def _largest(config: Config) -> Cases:
-    """Sums with every bit that they can have, where FP16 still shows it; M8M8 latches that of the first nibbles."""
+    """Sums with every possible bit that FP16 still shows; M8M8 latches the sum of the first nibbles."""
     group = {"a_mag": 255, "a_exp": 15, "b": 255, "b_exp": 12}
     edges = _entering(config, [[Entry(M8, [group], clear=1, last=1)]])
     return _cases("edge", "the largest sum of products of a group of M8M8", edges)
@@ -173,13 +171,13 @@ def _ties(config: Config) -> Cases:
 
 
 class Entry(NamedTuple):
-    """What enters in an edge: the same group in every row, and in every column; passes hold it `groups` times."""
+    """What enters in an edge: one group in every row, one in every column; a pass repeats it `groups` times."""
 
     mode: int
     groups: Sequence[Mapping[str, Any]]
     clear: int = 0
     last: int = 0
-    rows: int = -1  #: a bit for each
+    rows: int = -1  #: a bit for each row
     columns: int = -1
 
 
@@ -208,7 +206,7 @@ def _all_bits(config: Config) -> Edges:
 
 
 def _subsets(columns: int) -> Iterator[int]:
-    """Tiles in which every column is once without every other one, each between whole ones: a bit for each column."""
+    """Tiles, a bit for each column, that separate every pair of columns once; a whole tile before and after each."""
     for bit in range((columns - 1).bit_length()) if columns > 2 else ():
         some = [column for column in range(columns) if column >> bit & 1]
         for without in (some, [column for column in range(columns) if column not in some]):
@@ -217,19 +215,19 @@ def _subsets(columns: int) -> Iterator[int]:
 
 
 def _group(p: int, a_exp: int, b_exp: int = 0, a_sign: int = 0) -> dict[str, Any]:
-    """A group whose sum is p, of codes 1, or of 15 where it is the largest; p is at most 9 * 255, or 32 * 255 * 15."""
+    """A group whose sum is p: of codes 1 up to 9 * 255, of codes 15 for the largest, 32 * 255 * 15."""
     code = 15 if p > 32 * 255 else 1
     most = [min(255, max(0, p // code - 255 * lane)) for lane in range(LANES)]
     return {"a_sign": a_sign, "a_mag": np.array(most), "a_exp": a_exp, "b": code, "b_exp": b_exp}
 
 
 def _passes(config: Config, mode: int, groups: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Groups of one mode, no more than a pass has, as they enter."""
+    """Groups of one mode, at most as many as in a pass, as they enter."""
     return [Entry(mode, groups)] if config["activity"] == "parallel" else [Entry(mode, [group]) for group in groups]
 
 
 def _entering(config: Config, tiles: Sequence[Sequence[Entry]]) -> Edges:
-    """Tiles after each other, each when the one before has left, and an edge at the end."""
+    """Tiles in sequence, each after the previous one has left, and an edge at the end."""
     rows, columns, starts, now = config["rows"], config["columns"], [], 0
     for tile in tiles:
         for entry in tile:
@@ -283,7 +281,7 @@ def _tile_streams(config: Config, seed: Seeds) -> Cases:
         parts.append(
             {name: np.concatenate([array, np.repeat(array[:1] * 0, idle, 0)]) for name, array in stream.items()}
         )
-    return _cases("random", "three tiles of drawn modes; exponents and factors as real tensors have them", *parts)
+    return _cases("random", "three tiles of drawn modes; exponents and factors as in real tensors", *parts)
 
 
 def drawn(label: str, rows: int, columns: int, modes: Sequence[int], seed: int = 0) -> Operands:
@@ -320,14 +318,14 @@ def constant(
 
 
 def _fed(config: Config, operands: Operands) -> Edges:
-    """A product as its schedule feeds it."""
+    """A product fed by its schedule."""
     named = ("rows", "columns", "activity", "overlap")
     edges: Edges = _schedule().edges(operands, *(config[name] for name in named))
     return edges
 
 
 def _moved(config: Config, operands: Operands, edges: Sequence[int]) -> Edges:
-    """A product whose entries come in other edges."""
+    """A product whose entries come in different edges."""
     whole = _fed(config, operands)
     plan = _schedule().entries(operands["mode"], config["activity"])
     columns = config["columns"]
@@ -355,7 +353,7 @@ def _late(config: Config) -> Edges:
 
 
 def _at_once(config: Config, groups: int) -> Edges:
-    """Two tiles of M8M4, the second with its first group behind the last one of the first tile."""
+    """Two tiles of M8M4, the first group of the second right after the last group of the first."""
     first = _fed(config, drawn("at once", config["rows"], config["columns"], [M4] * groups))
     second = _fed(config, drawn("and again", config["rows"], config["columns"], [M4]))
     count = groups + len(second["mode"])
@@ -371,7 +369,7 @@ def _cases(kind: Kind, why: str, *parts: Edges, decision: str = "") -> Cases:
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with finite weight factors, and as many groups in a pass as it has slots for."""
+    """`inputs` with finite weight factors, and no more groups in a pass than slots."""
     factors = inputs["w_scale"]
     finite = np.where(factors & 0x7C00 == 0x7C00, factors ^ 0x4000, factors)
     fields = {**inputs, "w_scale": finite}

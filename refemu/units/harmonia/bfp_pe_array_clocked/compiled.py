@@ -1,6 +1,6 @@
-"""Compiled twin of bfp_pe_array_clocked: every edge by one kernel. [harmonia §IV-A, §IV-B]
+"""Compiled form of bfp_pe_array_clocked: every edge by one kernel. [harmonia §IV-A, §IV-B]
 
-The kernel's registers hold numbers of edges; their lanes are looked up afterwards, 0 for what was never filled.
+The kernel's registers hold edge numbers; lanes are looked up afterwards, 0 for registers that were never filled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def run(array: BfpPeArrayClocked, inputs: Arrays, outputs: Arrays) -> Sequence[i
 
 
 def options(array: BfpPeArrayClocked) -> np.ndarray:
-    """Parameters of an array as the kernel takes them."""
+    """Parameters of an array for the kernel."""
     chosen = (array.activity == "parallel", array.overlap, array.partial == "fp16", array.product == "fp16")
     return np.array(chosen, np.int64)
 
@@ -76,14 +76,14 @@ def _signed(ports: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _before(values: np.ndarray, edges: int, lines: int) -> np.ndarray:
-    """Values of a port by edge and line, from number 1 on; number 0 is what registers hold after reset."""
+    """Values of a port by edge and line, from number 1 on; number 0 is the reset value."""
     held = np.zeros((edges + 1, lines, values.size // (edges * lines)), values.dtype)
     held[1:] = values.reshape(edges, lines, -1)
     return held
 
 
 def _bits(values: np.ndarray, lanes: int) -> np.ndarray:
-    """Lanes of one bit as words."""
+    """One-bit lanes as words."""
     return np.bitwise_or.reduce(np.left_shift(values.reshape(-1, lanes).astype(np.int64), np.arange(lanes)), axis=1)
 
 

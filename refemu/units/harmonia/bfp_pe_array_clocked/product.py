@@ -1,4 +1,4 @@
-"""Whole products on the clocked array: every edge, by the readable unit or by its kernel. [harmonia §IV-A]"""
+"""Whole products on the clocked array: every edge, by the readable unit or its compiled form. [harmonia §IV-A]"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import Activity
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Tile, edges, entries, slots_of, tiles
 from refemu.units.ports import Port
 
-FIELDS = (  # of operands, with lanes of a group
+FIELDS = (  # fields of operands, with lanes of a group
     (Port("a_sign", 1), LANES),
     (Port("a_mag", 8), LANES),
     (Port("a_exp", 5), 1),
@@ -29,13 +29,13 @@ FIELDS = (  # of operands, with lanes of a group
 
 @dataclass(frozen=True, eq=False)
 class Product(stepping.Result):
-    """C = A x B, and what the array did for it."""
+    """C = A x B, and counters of the array."""
 
     acc: np.ndarray  #: uint32 (M, N): words of float32
     flags: np.ndarray  #: uint8 (M, N): 1 FP16 overflow, 2 FP16 underflow, 4 NaN
     cycles: int  #: edges
-    compute_cycles: int  #: edges in which some column has a slot
-    macs: int  #: products of a group; those of M8M8 take two of 4 by 8 bits
+    compute_cycles: int  #: edges in which a column has a slot
+    macs: int  #: products of elements; one of M8M8 takes two products of 4 by 8 bits
     macs4x8: int  #: products of 4 by 8 bits
     psums: int  #: sums of sub-PEs
     fusions: int  #: sums of nibbles joined
@@ -45,7 +45,7 @@ class Product(stepping.Result):
     act_hops: int  #: groups of activations passed from a PE to its neighbour
     weight_broadcasts: int  #: weights put on a column, of a group or a pass
     busy_pe_cycles: int  #: slots of PEs
-    lost: int  #: 0: the schedule keeps to the array's pace
+    lost: int  #: always 0: the schedule never feeds faster than the array takes
     missed: int  #: 0
 
 
@@ -67,17 +67,17 @@ def multiply(
     operands : mapping of str to array_like of integers
         Fields as `bfp_pe_array.operands` lays them out; `mode` may differ from group to group.
     rows, columns : int
-        Of the array.
+        Size of the array.
     partial : {"fp16", "fp32"}
         Rounding of a group's sum.
     product : {"fp32", "fp16"}
         Rounding of the product with the weight factor.
     activity : {"by_slot", "parallel"}
-        What runs inside a pass (D-harmonia-40).
+        Which sub-PEs of a pass work in a slot (D-harmonia-40).
     overlap : bool
         Whether tiles overlap (D-harmonia-43).
     jit : bool
-        Compiled, or by stepping the unit; the same result.
+        Whether to use the compiled form; stepping the unit gives the same result.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def multiply(
     Raises
     ------
     Refused
-        The fields do not fit each other, or a value is out of range.
+        The fields do not match, or a value is out of range.
 
     References
     ----------
@@ -105,7 +105,7 @@ def _validated(name: str, operands: Mapping[str, np.ndarray]) -> dict[str, np.nd
     """Checked fields: int64."""
     known = {"mode", *(port.name for port, _ in FIELDS)}
     if set(operands) != known:
-        raise Refused(f"{name}: operands are {', '.join(sorted(known))}, got {', '.join(operands)}")
+        raise Refused(f"{name}: operands must be {', '.join(sorted(known))}, got {', '.join(operands)}")
     checked = {"mode": Port("mode", 2, most=2).validate(operands["mode"], name).reshape(-1).astype(np.int64)}
     groups = len(checked["mode"])
     for port, each in FIELDS:
@@ -113,15 +113,15 @@ def _validated(name: str, operands: Mapping[str, np.ndarray]) -> dict[str, np.nd
         side = "a_exp" if port.name.startswith("a_") else "b_exp"
         shape = (len(np.atleast_2d(operands[side])), groups * each)
         if values.shape != shape or not values.size:
-            raise Refused(f"{name}: {port.name} must be {shape}, for {groups} groups, got {values.shape}")
+            raise Refused(f"{name}: {port.name} must have shape {shape} for {groups} groups, got {values.shape}")
         checked[port.name] = values
     if ((checked["w_scale"] & 0x7C00) == 0x7C00).any():
-        raise Refused(f"{name}: w_scale is not finite")
+        raise Refused(f"{name}: w_scale must be finite, got infinity or NaN")
     return checked
 
 
 def _stepped(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: list[Tile]) -> Product:
-    """Every edge on one device; the tiles of a column leave in their order."""
+    """Run every edge on one device; the tiles of a column leave in order."""
     size = len(operands["a_exp"]), len(operands["b_exp"])
     acc, flags = np.zeros(size, np.uint32), np.zeros(size, np.uint8)
     of_column = [iter([tile for tile in plan if tile.columns > c]) for c in range(array.columns)]
@@ -160,7 +160,7 @@ def _compiled(array: BfpPeArrayClocked, operands: dict[str, np.ndarray], plan: l
 
 
 def _blocks(values: np.ndarray, lines: int, groups: int, ids: np.ndarray) -> np.ndarray:
-    """(blocks of `lines` times entries, lines, lanes): what enters together, of rows or columns that work together.
+    """What enters together, for rows or columns that work together: (blocks of `lines` times entries, lines, lanes).
 
     values: (rows or columns, groups and lanes). ids: groups of each entry, those beyond the last are zeros.
     """

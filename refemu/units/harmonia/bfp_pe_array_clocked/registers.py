@@ -1,4 +1,4 @@
-"""Ports and control of the columns of the clocked array. [harmonia §IV-A, §IV-B, Fig. 13]"""
+"""Ports and control of the columns of the cycle-accurate array. [harmonia §IV-A, §IV-B, Fig. 13]"""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -7,18 +7,18 @@ from refemu.units.declaration import DeclaredState, decides
 from refemu.units.harmonia.bfp_pe import LANES, SLOTS
 from refemu.units.ports import Lanes, Port, Ports
 
-Activity = Literal["by_slot", "parallel"]  #: Sub-PEs of a pass work one a slot, or together (D-harmonia-40)
+Activity = Literal["by_slot", "parallel"]  #: whether sub-PEs of a pass work one per slot, or together (D-harmonia-40)
 
 
 class Entry(NamedTuple):
-    """What moves across the columns beside activations."""
+    """What moves across the columns with the activations."""
 
     mode: int
-    clear: int  #: its first group starts an output
-    last: int  #: its last group ends an output
-    rows: int  #: a bit for each row that it has
+    clear: int  #: 1 if the first group starts an output
+    last: int  #: 1 if the last group ends an output
+    rows: int  #: a bit for each row of the tile
     columns: int  #: a bit for each column of the tile
-    groups: int  #: one, or the groups of a pass
+    groups: int  #: 1, or the groups of a pass
 
 
 class Weights(NamedTuple):
@@ -33,10 +33,10 @@ class Weights(NamedTuple):
 class Column(NamedTuple):
     """Control of a column; the rows of activations are in its PEs."""
 
-    arrived: int  #: `next` was filled in this edge, and moves on in the following one
-    waiting: int  #: `next` has not begun
+    arrived: int  #: 1 if `next` was filled in this edge; it moves to the next column in the following one
+    waiting: int  #: 1 if `next` has not begun
     next: Entry
-    b_waiting: int  #: `next_b` has not begun
+    b_waiting: int  #: 1 if `next_b` has not begun
     next_b: Weights
     left: int  #: slots that `current` has left
     current: Entry
@@ -74,7 +74,7 @@ def columns_of(state: DeclaredState, columns: int) -> list[Column]:
 
 
 def column_registers(columns: Sequence[Column]) -> dict[str, Lanes]:
-    """The same as the fields of a State."""
+    """The control registers as fields of a State."""
     registers = {name: tuple([getattr(column, name) for column in columns]) for name in ("arrived", "waiting")}
     registers |= {name: tuple([getattr(column, name) for column in columns]) for name in ("b_waiting", "left")}
     for which in ("next", "current"):
@@ -104,38 +104,38 @@ def of_place(value: Lanes, place: int, size: int) -> tuple[int, ...]:
 
 @decides("D-harmonia-40")
 def width(activity: str) -> int:
-    """Groups that enter together: one, or those of a pass."""
+    """Number of groups that enter together: 1, or those of a pass."""
     return SLOTS if activity == "parallel" else 1
 
 
 def ports(rows: int, columns: int, groups: int) -> Ports:
-    """Ports of an array. groups: that enter together."""
+    """Ports of an array. groups: number of groups that enter together."""
     more = [Port("groups", 3, least=0, most=SLOTS, meaning="groups of the pass, 1 to 4, in M8M8 1 or 2")]
     return Ports(
         inputs=(
-            Port("mode", 2, most=2, meaning="of the group that enters: 0 M8W4, 1 M8M4, 2 M8M8"),
-            Port("clear", 1, meaning="it starts an output: accumulators +0, flags 0"),
-            Port("last", 1, meaning="it ends an output: sums leave, column after column"),
+            Port("mode", 2, most=2, meaning="mode of the group that enters: 0 M8W4, 1 M8M4, 2 M8M8"),
+            Port("clear", 1, meaning="the group starts an output: accumulators +0, flags 0"),
+            Port("last", 1, meaning="the group ends an output: sums leave, column after column"),
             *(more if groups > 1 else []),
             Port("a_valid", 1, rows, meaning="rows that have a group; none: nothing enters"),
             Port("col_valid", 1, columns, meaning="columns that the tile has"),
             Port("a_sign", 1, rows * groups * LANES, meaning="signs of the activations, row after row"),
-            Port("a_mag", 8, rows * groups * LANES, meaning="their 8-bit mantissas"),
-            Port("a_exp", 5, rows * groups, meaning="their shared exponents"),
+            Port("a_mag", 8, rows * groups * LANES, meaning="8-bit mantissas of the activations"),
+            Port("a_exp", 5, rows * groups, meaning="shared exponents of the activations"),
             Port("b_valid", 1, columns, meaning="columns that get a group of weights"),
             Port("b", 8, columns * groups * LANES, meaning="INT4, 4-bit or 8-bit mantissas, column after column"),
-            Port("b_sign", 1, columns * groups * LANES, meaning="their signs; not read in M8W4"),
-            Port("b_exp", 5, columns * groups, meaning="their shared exponents; not read in M8W4"),
+            Port("b_sign", 1, columns * groups * LANES, meaning="signs of the weights; not read in M8W4"),
+            Port("b_exp", 5, columns * groups, meaning="shared exponents of the weights; not read in M8W4"),
             Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors, finite; read in M8W4"),
         ),
         outputs=(
             Port("acc", 32, rows, encoding="f32", meaning="accumulators of the column that leaves, else +0"),
             Port("flags", 3, rows, meaning="1 FP16 overflow, 2 FP16 underflow, 4 NaN"),
             Port("valid", 1, rows, meaning="rows of the column that leaves"),
-            Port("col", max(1, (columns - 1).bit_length()), meaning="its number"),
-            Port("busy", 1, meaning="some column holds a group"),
+            Port("col", max(1, (columns - 1).bit_length()), meaning="number of the column that leaves"),
+            Port("busy", 1, meaning="a column holds a group"),
             Port("arrived", 1, columns, meaning="columns into which activations moved in this edge"),
-            Port("sub_pes", SLOTS, columns, meaning="sub-PEs of each column that multiply in this edge, a bit each"),
+            Port("sub_pes", SLOTS, columns, meaning="sub-PEs of each column that multiply in this edge, one bit each"),
         ),
         state=(*_of_columns(rows, columns, groups), *_of_pes(rows * columns, groups)),
     )
@@ -146,23 +146,23 @@ def _of_columns(rows: int, columns: int, groups: int) -> list[Port]:
     listed = [
         Port("waiting", 1, columns, meaning="the next group has not begun"),
         Port("b_waiting", 1, columns, meaning="the next weights have not begun"),
-        Port("left", 2 if groups > 1 else 1, columns, meaning="slots that the current group has left"),
+        Port("left", 2 if groups > 1 else 1, columns, meaning="remaining slots of the current group"),
     ]
     for which in ("next", "current"):
         listed += [
             Port(f"{which}_mode", 2, columns, most=2, meaning=f"mode of the {which} group"),
-            Port(f"{which}_clear", 1, columns, meaning="it starts an output"),
-            Port(f"{which}_last", 1, columns, meaning="it ends an output"),
-            Port(f"{which}_rows", rows, columns, meaning="its rows, a bit each"),
-            Port(f"{which}_columns", columns, columns, meaning="columns of its tile, a bit each"),
+            Port(f"{which}_clear", 1, columns, meaning=f"the {which} group starts an output"),
+            Port(f"{which}_last", 1, columns, meaning=f"the {which} group ends an output"),
+            Port(f"{which}_rows", rows, columns, meaning=f"rows of the {which} group, one bit each"),
+            Port(f"{which}_columns", columns, columns, meaning="columns of its tile, one bit each"),
         ]
         if groups > 1:
             listed.append(Port(f"{which}_groups", 3, columns, meaning="groups of the pass"))
         listed += [
             Port(f"{which}_b", 8, columns * groups * LANES, meaning=f"the {which} weights"),
-            Port(f"{which}_b_sign", 1, columns * groups * LANES, meaning="their signs"),
-            Port(f"{which}_b_exp", 5, columns * groups, meaning="their exponents"),
-            Port(f"{which}_w_scale", 16, columns * groups, encoding="f16", meaning="their factors"),
+            Port(f"{which}_b_sign", 1, columns * groups * LANES, meaning=f"signs of the {which} weights"),
+            Port(f"{which}_b_exp", 5, columns * groups, meaning=f"exponents of the {which} weights"),
+            Port(f"{which}_w_scale", 16, columns * groups, encoding="f16", meaning=f"factors of the {which} weights"),
         ]
     return listed
 
@@ -173,14 +173,14 @@ def _of_pes(pes: int, groups: int) -> list[Port]:
     for which in ("next", "current"):
         listed += [
             Port(f"{which}_sign", 1, pes * groups * LANES, meaning=f"signs of the {which} register file of every PE"),
-            Port(f"{which}_mag", 8, pes * groups * LANES, meaning="its mantissas"),
-            Port(f"{which}_exp", 5, pes * groups, meaning="its exponents"),
+            Port(f"{which}_mag", 8, pes * groups * LANES, meaning=f"mantissas of the {which} register file"),
+            Port(f"{which}_exp", 5, pes * groups, meaning=f"exponents of the {which} register file"),
         ]
     return [
         *listed,
         Port("latched", 18, pes * SLOTS, signed=True, meaning="sums of the four sub-PEs of every PE"),
-        Port("pe_mode", 2, pes, most=2, meaning="mode of its last group"),
-        Port("slot", 2, pes, meaning="slot of the pass that came last"),
-        Port("sums", 32, pes, encoding="f32", meaning="its accumulator"),
-        Port("sum_flags", 3, pes, meaning="flags of the accumulator"),
+        Port("pe_mode", 2, pes, most=2, meaning="mode of the last group of every PE"),
+        Port("slot", 2, pes, meaning="last slot of the pass"),
+        Port("sums", 32, pes, encoding="f32", meaning="accumulator of every PE"),
+        Port("sum_flags", 3, pes, meaning="flags of the accumulator of every PE"),
     ]

@@ -1,5 +1,6 @@
-"""Edges that carry products through the clocked array: groups at column 0, weights of column c an edge later for each
-column before it [harmonia §IV-A (2)].
+"""Edges that carry products through the cycle-accurate array [harmonia §IV-A (2)].
+
+Groups enter at column 0; weights of column c come c edges later.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +19,8 @@ Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edge
 class Slot(NamedTuple):
     """What enters column 0 together."""
 
-    edge: int  #: of the tile
-    group: int  #: the first one
+    edge: int  #: edge of the tile
+    group: int  #: first group
     groups: int
     mode: int
 
@@ -27,7 +28,7 @@ class Slot(NamedTuple):
 class Tile(NamedTuple):
     """A part of the output."""
 
-    edge: int  #: in which its first group enters
+    edge: int  #: edge in which its first group enters
     top: int
     left: int
     rows: int
@@ -74,7 +75,7 @@ def edges(
     operands : mapping of str to ndarray
         Fields as `bfp_pe_array.operands` returns them.
     rows, columns : int
-        Of the array.
+        Size of the array.
     activity : {"by_slot", "parallel"}
         As of the array.
     overlap : bool

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of bfp_pe_array_clocked, and of the accumulators inside it."""
+"""Variants of the decisions of bfp_pe_array_clocked, and of the accumulators inside it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from refemu.units.harmonia.variants import accumulation
 from refemu.units.ports import Lanes
 from refemu.units.variant import Variant, choices
 
-OUTPUTS = ("acc", "flags", "valid", "col")  #: of the column that leaves
+OUTPUTS = ("acc", "flags", "valid", "col")  #: ports of the column that leaves
 
 
 class BothWrappers(BfpPeArrayClocked):
@@ -26,14 +26,14 @@ class BothWrappers(BfpPeArrayClocked):
 
 
 class SlotBySlot(BfpPeArrayClocked):
-    """Operands of a pass enter together, and its sub-PEs work one a slot."""
+    """Operands of a pass enter together, and its sub-PEs work one per slot."""
 
     def _working(self, column: Column, slot: int) -> int:
         return 1 << seat(column.current.mode, slot)
 
 
 class Overwriting(BfpPeArrayClocked):
-    """What comes takes the place of the operands that wait."""
+    """Operands that arrive replace those that wait."""
 
     def _arrive(
         self, operands: Mapping[str, Any], c: int, entry: Entry | None, free: bool, counts: dict[str, int]
@@ -59,7 +59,7 @@ class LaterResults(BfpPeArrayClocked):
 
     @constant
     def _results(self) -> Changes:
-        """Of the edge before."""
+        """Outputs of the previous edge."""
         return {name: tuple(value) if name != "col" else 0 for name, value in self._nothing().items()}
 
     def idle(self, *inputs: int | Lanes) -> Changes:
@@ -78,7 +78,7 @@ class Saturates(BfpPeArrayClocked):
 
 
 class LeftFirst(BfpPeArrayClocked):
-    """Of two columns that end in an edge the left one leaves."""
+    """If two columns end in an edge, the left one leaves."""
 
     def _leave(self, c: int, places: Sequence[int], counts: dict[str, int], shown: dict[str, list[int]]) -> None:
         for name, value in self._nothing().items():
@@ -87,7 +87,7 @@ class LeftFirst(BfpPeArrayClocked):
 
 
 class ToTheEnd(BfpPeArrayClocked):
-    """Activations move through all columns, those beyond the tile too."""
+    """Activations move through all columns, even beyond the tile."""
 
     def _passes(self, c: int) -> Entry | None:
         left = self._columns[c - 1]
@@ -110,13 +110,13 @@ VARIANTS: tuple[Variant, ...] = (
     *accumulation.variants(BfpPeArrayClocked, lambda device: device.accumulator),
     *choices("D-harmonia-22", "overlap", True),
     Variant("D-harmonia-40", "both wrappers work in the first slot of M8M8", unit_class=BothWrappers),
-    Variant("D-harmonia-40", "the sub-PEs of a pass work one a slot", unit_class=SlotBySlot),
-    Variant("D-harmonia-41", "what comes takes the place of what waits", unit_class=Overwriting),
+    Variant("D-harmonia-40", "the sub-PEs of a pass work one per slot", unit_class=SlotBySlot),
+    Variant("D-harmonia-41", "operands that arrive replace those that wait", unit_class=Overwriting),
     Variant("D-harmonia-41", "operands have one file", unit_class=SingleFiles),
     Variant("D-harmonia-42", "a column leaves an edge later", unit_class=LaterResults),
     Variant("D-harmonia-42", "in M8M4 a code beyond four bits counts as 15", unit_class=Saturates),
     *choices("D-harmonia-43", "overlap", True, False),
-    Variant("D-harmonia-43", "of two columns that end together the left one leaves", unit_class=LeftFirst),
+    Variant("D-harmonia-43", "the left one of two columns that end together leaves", unit_class=LeftFirst),
     Variant("D-harmonia-44", "activations move to the last column of the array", unit_class=ToTheEnd),
     Variant("D-harmonia-44", "a column that the tile lacks is not entered", unit_class=AroundHoles),
 )

@@ -1,4 +1,4 @@
-"""Initial-local bit allocation: the first and the latest tokens keep `high` bits, all others fall to `low`."""
+"""Initial-local bit allocation: the first and the latest tokens have `high` bits, all others `low`."""
 
 from refemu.units.harmonia.bit_allocator.bit_allocator import *
 from refemu.units.harmonia.bit_allocator.bit_allocator import __all__ as __all__

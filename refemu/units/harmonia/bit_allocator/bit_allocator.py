@@ -1,4 +1,4 @@
-"""Initial-local bit allocation: the first and the latest tokens keep `high` bits, all others fall to `low`.
+"""Initial-local bit allocation: the first and the latest tokens have `high` bits, all others `low`.
 
 Paper: [harmonia §III-B, Fig. 8].
 """
@@ -30,9 +30,9 @@ class Allocation:
     demoted.
     """
 
-    n_initial: int = 32  #: first tokens that keep their bits
-    n_local: int = 64  #: latest tokens that keep them, the residual included (D-harmonia-18)
-    high: int = 8  #: mantissa bits as tokens are stored first, 1 to 11
+    n_initial: int = 32  #: first tokens, which stay at `high` bits
+    n_local: int = 64  #: latest tokens, which stay at `high` bits, the residual included (D-harmonia-18)
+    high: int = 8  #: mantissa bits of a token when it is stored, 1 to 11
     low: int = 4  #: mantissa bits of ordinary tokens, 1 to `high`
     group: int = GROUP  #: tokens of a V group
 
@@ -46,7 +46,7 @@ class Allocation:
         Raises
         ------
         Refused
-            One is out of range.
+            A size or width is out of range.
         """
         for name in ("n_initial", "n_local"):
             require_int(getattr(self, name), 0, 1 << 24, "bit_allocator", name)
@@ -65,7 +65,7 @@ class Allocation:
         Returns
         -------
         range
-            Their numbers.
+            Numbers of these tokens.
         """
         if self.high == self.low:
             return range(0)
@@ -82,7 +82,7 @@ class Allocation:
         Returns
         -------
         range
-            Their numbers.
+            Numbers of these tokens.
         """
         ordinary = self.low_tokens(tokens)
         first = -(-ordinary.start // self.group)
@@ -120,9 +120,9 @@ class BitAllocator(Sequential, Allocation):
     name = "bit_allocator"
     events: ClassVar[tuple[str, ...]] = ("prefill", "append", "demote")
     counters: ClassVar[dict[str, str]] = {
-        "demoted_tokens": "tokens whose K fell to the low bits when one was appended, those of a prompt left out",
+        "demoted_tokens": "tokens whose K fell to the low bits when a token was appended, tokens of a prompt excluded",
         "demoted_groups": (
-            "groups of tokens whose V fell to the low bits when one was appended, those of a prompt left out"
+            "groups whose V fell to the low bits when a token was appended, tokens of a prompt excluded"
         ),
     }
 
@@ -132,10 +132,10 @@ class BitAllocator(Sequential, Allocation):
             inputs=(Port("prefill", 20, meaning="tokens of a prompt; 0 = one token is appended"),),
             outputs=(
                 Port("tokens", 32, meaning="stored tokens"),
-                Port("demote_k", 1, meaning="the K of a token falls"),
-                Port("k_token", 32, meaning="which token; else 0"),
-                Port("demote_v", 1, meaning="the V of a group falls"),
-                Port("v_group", 32, meaning="which group; else 0"),
+                Port("demote_k", 1, meaning="the K of a token falls to the low bits"),
+                Port("k_token", 32, meaning="token whose K falls; else 0"),
+                Port("demote_v", 1, meaning="the V of a group falls to the low bits"),
+                Port("v_group", 32, meaning="group whose V falls; else 0"),
                 Port("low_tokens", 32, meaning="tokens whose K is low"),
                 Port("low_groups", 32, meaning="groups whose V is low"),
             ),
@@ -148,21 +148,21 @@ class BitAllocator(Sequential, Allocation):
 
     @decides("D-harmonia-17", "D-harmonia-18", "D-harmonia-19")
     def prefill(self, prefill: int) -> Changes:
-        """A prompt is stored, with the bits of its end at once."""
+        """Store a prompt with its final bits at once."""
         if self.state.tokens:
             raise Refused(
-                f"{self.name}: prefill of {prefill} tokens needs an empty cache, got one of {self.state.tokens}"
+                f"{self.name}: prefill of {prefill} tokens needs an empty cache, got {self.state.tokens} tokens; reset"
             )
         low_tokens, low_groups = len(self.low_tokens(prefill)), len(self.low_groups(prefill))
         return {"tokens": prefill, "low_tokens": low_tokens, "low_groups": low_groups}
 
     def append(self, prefill: int) -> Changes:
-        """A token is stored, and none loses bits."""
+        """Store a token; none falls."""
         return {"tokens": self.state.tokens + 1, "demote_k": 0, "k_token": 0, "demote_v": 0, "v_group": 0}
 
     @decides("D-harmonia-18")
     def demote(self, prefill: int) -> Changes:
-        """A token is stored, and the one that leaves the local tokens falls to the low bits."""
+        """Store a token; the one that leaves the local tokens falls to the low bits."""
         before = self.state
         token = before.tokens - self.n_local
         group = self._falling(token)
@@ -181,16 +181,16 @@ class BitAllocator(Sequential, Allocation):
 
     @decides("D-harmonia-17")
     def _falling(self, token: int) -> int:
-        """The group of V that falls with a token, its last one, unless it holds initial tokens; -1: none."""
+        """The V group that falls with its last token, unless it has initial tokens; -1: none."""
         group, place = divmod(token, self.group)
         return group if place == self.group - 1 and group * self.group >= self.n_initial else -1
 
     def bits(self, tokens: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Bits of K per token and of V per group, by default of the tokens that are stored."""
+        """Bits of K per token and of V per group, by default for the stored tokens."""
         return super().bits(self.state.tokens if tokens is None else tokens)
 
     def fraction_low(self) -> Fraction:
-        """Share of the stored tokens whose K has `low` bits; 0 of an empty cache."""
+        """Share of the stored tokens whose K has `low` bits; 0 for an empty cache."""
         return Fraction(self.state.low_tokens, max(self.state.tokens, 1))
 
 

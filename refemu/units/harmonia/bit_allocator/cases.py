@@ -1,6 +1,6 @@
-"""Golden cases of bit_allocator: tokens one by one from nothing, and behind prompts. [harmonia §III-B, Fig. 8]
+"""Golden cases of bit_allocator: tokens one by one from an empty cache, and after prompts. [harmonia §III-B, Fig. 8]
 
-This module describes stimuli only; the descriptor, and with it every answer, is in bit_allocator.py.
+Stimuli only: expected outputs come from bit_allocator.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield _cases(kind, "[harmonia §III-B] a prompt of 4096 tokens, then appended ones", [4096], 36)
         yield _cases(
-            kind, "from nothing: token 32 falls at 97 tokens, the first group of V at 128", [0], 200, "D-harmonia-17"
+            kind, "an empty cache: token 32 falls at 97 tokens, the first group of V at 128", [0], 200, "D-harmonia-17"
         )
     if kind == "edge":
-        why = "prompts that end beside a boundary of windows and groups, then appended tokens"
+        why = "prompts that end next to a boundary of windows and groups, then appended tokens"
         yield _cases(kind, why, [1, 31, 32, 33, 63, 64, 95, 96, 97, 127, 128, 129, 159, 160], 36, "D-harmonia-18")
         why = "prompts at and around powers of two, up to the largest one, then appended tokens"
         yield _cases(kind, why, [255, 256, 2047, 2048, 2049, 4095, 4097, 65_535, 65_536, 524_288, (1 << 20) - 1], 36)
@@ -29,7 +29,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         groups = [32 * (ones + 1) + config["n_local"] - 2 for ones in (0x2AAA, 0x5555)]
         yield _cases(kind, why, [*bits, *groups], 40)
         last = 32 * -(-config["n_initial"] // 32) + config["n_local"] + 32
-        why = "a case that ends as the first group of V falls, then a prompt: what it starts from"
+        why = "a case that ends as the first group of V falls, then a prompt, which starts from reset"
         yield _cases(kind, why, [last - 8, 78, last - 8, 0], 9, "D-harmonia-17")
     if kind == "random":
         drawn = words("bit_allocator/random/prefill", seed, 12).reshape(-1)

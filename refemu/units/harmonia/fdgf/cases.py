@@ -1,6 +1,6 @@
-"""Golden cases of fdgf: both dataflows of [harmonia Fig. 15] from start to end, tiles of one element more or less.
+"""Golden cases of fdgf: both dataflows of [harmonia Fig. 15] from start to end, tiles of one element more or fewer.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in fdgf.py.
+Stimuli only: expected outputs come from fdgf.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,12 +38,12 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
                 (m + 25, k + 1, 2, 1),
             )
         ]
-        yield _case(kind, "one element beside a multiple of a tile; a short last group", edges, "D-harmonia-30")
+        yield _case(kind, "one element off a multiple of a tile; a short last group", edges, "D-harmonia-30")
         why = "one element, one row of A (a decode step), one column of B"
         yield _case(
             kind, why, [(1, 1, 1, 0, 0), (1, 96, 2 * k, 0, 0), (2 * m, 96, 1, 0, 0), (1, 96, 40, 0, 1)], "D-harmonia-31"
         )
-        why = "where the formula changes its mind: M below, at and above K"
+        why = "where the choice of the formula changes: M below, at and above K"
         yield _case(kind, why, [(rows, 32, 3 * k, 0, 0) for rows in (m, 2 * m, 3 * m, 4 * m)], "D-harmonia-31")
         why = "less than a tile of M and of K: the dataflow follows whole tiles, not their fraction"
         yield _case(
@@ -57,7 +57,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         ends = [(0x15555, 0xAAAA, 0x15555), (0xAAAA, 0x15555, 0xAAAA), (131_071, 131_071, 131_071), (1, 131_071, 1)]
         yield _case(kind, why, [(*each, flow, 0) for each in ends for flow in (1, 2)], events=12)
         yield _starts()
-        why = "a reduction of 40 groups: addresses of later passes step over as many"
+        why = "a reduction of 40 groups: addresses of later passes skip as many"
         yield _case(kind, why, [(40, 1280, 48, 1, 0), (40, 1280, 48, 2, 1)], events=240)
     if kind == "random":
         sizes = words("fdgf/random/sizes", seed, 10).reshape(-1, 5)
@@ -71,7 +71,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _case(kind: Kind, why: str, products: list[Any], decision: str = "", events: int = 64) -> Cases:
-    """Each product is a case: a start, then `events` events, or as many of its own."""
+    """Each product is a case: a start, then `events` events, by default until it is done."""
     table = np.zeros((len(products), events, len(NAMES)), np.int64)
     for row, product in zip(table, products, strict=True):
         row[0] = (1, *product)
@@ -83,7 +83,7 @@ def _starts() -> Cases:
     table = np.zeros((1, 4, len(NAMES)), np.int64)
     for event, sizes in enumerate([(0x15555, 0xAAAA, 0x15555), (0xAAAA, 0x15555, 0xAAAA)] * 2):
         table[0, event] = 1, *sizes, ROW_MAJOR - event % 2, event % 2
-    why = "products that start one behind the other, with sizes whose bits alternate"
+    why = "products that start one after the other, with sizes whose bits alternate"
     return Cases("edge", why, {name: table[:, :, column] for column, name in enumerate(NAMES)})
 
 
@@ -92,7 +92,7 @@ def _restart(m: int, k: int) -> Cases:
     table = np.zeros((1, 32, len(NAMES)), np.int64)
     table[0, :, 1:] = 3, 3, 3, 1, 1
     table[0, 0], table[0, 20] = (1, m, 64, k, ROW_MAJOR, 0), (1, 8, 64, 16, COLUMN_MAJOR, 0)
-    why = "a start while a product is under way; sizes without a start say nothing"
+    why = "a start while a product is under way; sizes without a start are ignored"
     return Cases("edge", why, {name: table[:, :, column] for column, name in enumerate(NAMES)})
 
 

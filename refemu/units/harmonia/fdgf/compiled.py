@@ -1,4 +1,4 @@
-"""Compiled twin of fdgf: nested counters in place of the readable form's list of passes. [harmonia §IV-D]"""
+"""Compiled form of fdgf: nested counters in place of the readable form's list of passes. [harmonia §IV-D]"""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(1, 8)
 
 @compiled_run(UNIT)
 def run(device: FdgfController, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All events; devices side by side. The dataflow of every product is chosen before."""
+    """Run all events; the dataflow of every product is chosen in advance."""
     start, rows, inner, columns, forced, v = (array.astype(np.int64) for array in inputs)
     flow = forced.copy()
     for place in zip(*np.nonzero((start == 1) & (forced == 0)), strict=True):
@@ -34,7 +34,10 @@ def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: i
         mt, kt, row8, col16, place, g = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         for t in range(start.shape[1]):
             count, a_address, b_address = np.int64(0), np.int64(0), np.int64(0)
-            outer, passing = 2 + np.int64(way == 1), 3 - np.int64(way == 1)  # what is fetched and stays; what passes
+            outer, passing = (
+                2 + np.int64(way == 1),
+                3 - np.int64(way == 1),
+            )  # the operand that stays; the operand that passes
             fetch = np.int64(0)
             if start[d, t]:
                 code, way, wide_blocks, fetched = np.int64(START), flow[d, t], v[d, t], np.int64(0)

@@ -44,9 +44,9 @@ __all__ = [
 COLUMN_MAJOR, ROW_MAJOR = 1, 2  #: Dataflow 1: a tile of B stays; dataflow 2: a tile of A stays [harmonia §IV-D]
 EVENTS = ("idle", "start", "fetch_a", "fetch_b", "compute", "read", "store", "done")  #: Events by the port `code`
 IDLE, START, FETCH_A, FETCH_B, COMPUTE, READ, STORE, DONE = range(8)  #: codes of the events, in the order of EVENTS
-PASS_ROWS, PASS_COLUMNS, LANES = 8, 16, 32  #: of the array, and elements of a group
-SIZE_BITS = 17  #: of M, N and K: the widest layer of the paper's models has 16,384 columns
-GROUP_BITS = 12  #: of the number of a group, as so many columns have
+PASS_ROWS, PASS_COLUMNS, LANES = 8, 16, 32  #: rows and columns of the array, elements of a group
+SIZE_BITS = 17  #: bits of M, N and K: the widest layer of the paper's models has 16,384 columns
+GROUP_BITS = 12  #: bits of the number of a group
 A_BITS = Fraction(293, 32)  #: stored bits of an element of A, 8-bit mantissas
 EmaUnit = Literal["elements", "bits"]  #: Unit of external memory access
 BType = Literal["int4", "bfp8", "bfp4"]  #: Type of B
@@ -99,7 +99,7 @@ class FdgfController(Sequential):
                 Port("inner", SIZE_BITS, meaning="N, the reduction"),
                 Port("columns", SIZE_BITS, meaning="K, columns of B"),
                 Port("forced", 2, most=2, meaning="0 the dataflow with fewer accesses; 1 column-major, 2 row-major"),
-                Port("v", 1, meaning="blocks of 32 x 16, for V, not of 8 x 32"),
+                Port("v", 1, meaning="blocks of 32 x 16, for V, instead of 8 x 32"),
             ),
             outputs=(
                 Port("code", 3, meaning="0 idle, 1 start, 2 fetch A, 3 fetch B, 4 compute, 5 read, 6 store, 7 done"),
@@ -120,7 +120,7 @@ class FdgfController(Sequential):
         )
 
     def ema(self, rows: int, inner: int, columns: int, dataflow: int, literal: bool = False) -> Fraction:
-        """External accesses to A and B in units of `ema_unit`; dataflow 1 fetches A for every tile of columns.
+        """Count external accesses to A and B in units of `ema_unit`; dataflow 1 fetches A for every tile of columns.
 
         Dataflow 1 takes K/k * M*N + N*K [harmonia §IV-D], dataflow 2 M/m * N*K + M*N. literal: keep the fraction of
         tiles, rather than round it up (D-harmonia-30).
@@ -136,12 +136,12 @@ class FdgfController(Sequential):
 
     @decides("D-harmonia-30", "D-harmonia-31")
     def choose(self, rows: int, inner: int, columns: int) -> int:
-        """The dataflow with fewer accesses, on a tie dataflow 1."""
+        """The dataflow with fewer accesses; dataflow 1 on a tie."""
         first, second = (self.ema(rows, inner, columns, dataflow) for dataflow in (COLUMN_MAJOR, ROW_MAJOR))
         return COLUMN_MAJOR if first <= second else ROW_MAJOR
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse sizes of 0 at a start."""
+        """Reject sizes of 0 at a start."""
         start, rows, inner, columns, *_ = inputs
         require_sizes(self.name, rows, inner, columns, start)
 
@@ -154,11 +154,11 @@ class FdgfController(Sequential):
         forced: ArrayLike = 0,
         v: ArrayLike = 0,
     ) -> list[np.ndarray]:
-        """Check the inputs of many events, (..., events); sizes of 0 at a start are refused."""
+        """Check the inputs of many events, (..., events); reject sizes of 0 at a start."""
         return super().validated(start, rows, inner, columns, forced, v)
 
     def opens(self, start: int, *product: int) -> str:
-        """The event that follows the last one: fetch what stays, fetch what passes, compute, read, store."""
+        """The next event: fetch the operand that stays, fetch the one that passes, compute, read, store."""
         before = self.state
         if start:
             return "start"
@@ -173,29 +173,29 @@ class FdgfController(Sequential):
         return follows[EVENTS[before.code]]
 
     def idle(self, *product: int) -> Changes:
-        """No product yet."""
+        """Do nothing: no product has begun."""
         return _shown(IDLE)
 
     def start(self, start: int, rows: int, inner: int, columns: int, forced: int, v: int) -> Changes:
-        """A product begins, and its dataflow is chosen."""
+        """Begin a product and choose its dataflow."""
         dataflow = forced or self.choose(rows, inner, columns)
         registers = {"fetched": 0, "sizes": (rows, inner, columns), "blocks_v": v, "place": 0, "group": 0}
         return {**_shown(START), "dataflow": dataflow, "mt": 0, "kt": 0, **registers}
 
     def fetch_a(self, *product: int) -> Changes:
-        """A tile of A is fetched."""
+        """Fetch a tile of A."""
         return self._fetch(FETCH_A)
 
     def fetch_b(self, *product: int) -> Changes:
-        """A tile of B is fetched."""
+        """Fetch a tile of B."""
         return self._fetch(FETCH_B)
 
     def compute(self, *product: int) -> Changes:
-        """A tile of C is to be computed."""
+        """Begin to compute a tile of C."""
         return {**_shown(COMPUTE, prod(self._extent(self.state.mt, self.state.kt))), "computes": 1}
 
     def read(self, *product: int) -> Changes:
-        """Both dispatchers read a group for it."""
+        """Read a group of the tile with both dispatchers."""
         before = self.state
         groups = -(-before.sizes[1] // LANES)
         row8, col16 = self._passes()[before.place]
@@ -210,11 +210,11 @@ class FdgfController(Sequential):
         }
 
     def store(self, *product: int) -> Changes:
-        """The tile is stored."""
+        """Store the tile."""
         return {**_shown(STORE, prod(self._extent(self.state.mt, self.state.kt))), "place": 0, "stores": 1}
 
     def done(self, *product: int) -> Changes:
-        """The product is complete."""
+        """Do nothing: the product is complete."""
         return _shown(DONE)
 
     def _left(self) -> tuple[bool, bool]:
@@ -223,7 +223,7 @@ class FdgfController(Sequential):
         return (before.mt + 1) * self.m < rows, (before.kt + 1) * self.k < columns
 
     def _fetch(self, code: int) -> Changes:
-        """After a store comes the next tile: of what passes, else of what stays."""
+        """The event after a store: the next tile of the operand that passes, else of the one that stays."""
         before = self.state
         mt, kt = before.mt, before.kt
         if before.code == STORE:
@@ -251,7 +251,7 @@ class FdgfController(Sequential):
         return passes(-(-height // PASS_ROWS), -(-width // PASS_COLUMNS), self.state.dataflow, self.state.blocks_v)
 
     def plan(self, rows: int, inner: int, columns: int, dataflow: int = 0, v: int = 0) -> Iterator[DeclaredState]:
-        """Yield the States of one whole product, from its start to its last store, on a controller of its own.
+        """Yield the States of one whole product, from its start to its last store, on a new controller.
 
         dataflow: 0 to choose. v: 1 if C is grouped along rows, so that blocks are 32 x 16, not 8 x 32.
         """
@@ -261,7 +261,7 @@ class FdgfController(Sequential):
             yield device.state
 
     def tiles(self, rows: int, inner: int, columns: int, dataflow: int = 0) -> Iterator[Tile]:
-        """Yield the events of `plan` but its start and its reads, without a step for each of those.
+        """Yield the events of `plan` except its start and its reads, without stepping through the reads.
 
         Two nested loops over tiles: of columns and of rows in dataflow 1, of rows and of columns in dataflow 2.
         """
@@ -326,7 +326,7 @@ def passes(high: int, wide: int, dataflow: int, v: int) -> tuple[tuple[int, int]
 
 
 def require_sizes(name: str, rows: ArrayLike, inner: ArrayLike, columns: ArrayLike, start: ArrayLike = 1) -> None:
-    """Refuse a product without elements, where one starts."""
+    """Reject a product without elements."""
     for letter, size in (("M", np.asarray(rows)), ("N", np.asarray(inner)), ("K", np.asarray(columns))):
         empty = (size < 1) & (np.asarray(start) == 1)
         if empty.any():

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of fdgf."""
+"""Variants of the decisions of fdgf."""
 
 from refemu.units.harmonia.fdgf import COLUMN_MAJOR, FETCH_A, ROW_MAJOR, FdgfController
 from refemu.units.variant import Variant, choices
@@ -8,13 +8,13 @@ class Literal(FdgfController):
     """The formula's fraction of tiles decides."""
 
     def choose(self, rows: int, inner: int, columns: int) -> int:
-        """Compare the formulas as they stand."""
+        """Compare the formulas as written."""
         first, second = (self.ema(rows, inner, columns, flow, literal=True) for flow in (COLUMN_MAJOR, ROW_MAJOR))
         return COLUMN_MAJOR if first <= second else ROW_MAJOR
 
 
 class WholeTiles(FdgfController):
-    """A tile at the edge is fetched with what fills it up."""
+    """A tile at the edge is fetched with its padding."""
 
     def _side(self, code: int, mt: int, kt: int) -> int:
         return self.m if code == FETCH_A else self.k
@@ -24,13 +24,13 @@ class RowMajorTies(FdgfController):
     """Dataflow 2 on a tie."""
 
     def choose(self, rows: int, inner: int, columns: int) -> int:
-        """Compare the other way round."""
+        """Compare in reverse."""
         first, second = (self.ema(rows, inner, columns, flow) for flow in (COLUMN_MAJOR, ROW_MAJOR))
         return COLUMN_MAJOR if first < second else ROW_MAJOR
 
 
 class RowMajorForMany(FdgfController):
-    """Dataflow 2 from M = K on, as the text has it."""
+    """Dataflow 2 from M = K on, as the text says."""
 
     def choose(self, rows: int, inner: int, columns: int) -> int:
         """Compare M and K."""

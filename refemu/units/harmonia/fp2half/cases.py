@@ -1,6 +1,6 @@
 """Golden cases of fp2half: halfway points at either end of the range of [harmonia §IV-A (4)], then random values.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in fp2half.py.
+Stimuli only: expected outputs come from fp2half.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,12 +39,12 @@ def _edge() -> Iterator[Cases]:
     why = "infinity, NaN of any payload, the largest float32"
     yield _case("edge", why, _both([np.inf, np.nan, 3.4e38, 65519]), "D-harmonia-13")
     half = np.float32(SUBNORMAL / 2)
-    why = "half of the smallest value goes to zero, one step above it does not"
+    why = "half of the smallest value rounds to zero, one step above it does not"
     yield _case("edge", why, _both([half, np.nextafter(half, np.float32(1)), SUBNORMAL * 1.5, SUBNORMAL * 2.5]))
     normal = np.float32(1024 * SUBNORMAL)
     values = _both([normal, np.nextafter(normal, np.float32(0)), normal - np.float32(SUBNORMAL / 2), 1e-45])
-    yield _case("edge", "the seam of subnormal and normal values, and float32 subnormals", values)
-    why = "ties to even: 2049 down, 2051 up, one step beside a tie, a carry into the exponent"
+    yield _case("edge", "the boundary of subnormal and normal values, and float32 subnormals", values)
+    why = "ties to even: 2049 down, 2051 up, one step off a tie, a carry into the exponent"
     yield _case("edge", why, _both([2049, 2051, np.nextafter(np.float32(2049), np.float32(4096)), 4095]))
 
 

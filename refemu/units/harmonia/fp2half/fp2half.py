@@ -1,4 +1,4 @@
-"""FP2Half: a column of FP32 results of the PE array becomes FP16.
+"""FP2Half: from a column of FP32 results of the PE array to FP16.
 
 Paper: [harmonia §IV-A (4), Fig. 12].
 """
@@ -17,7 +17,7 @@ __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 
 
 LANES = 8  #: Rows of the array [harmonia §IV-A]
-INFINITE16, INFINITE32 = 0x7C00, 0x7F800000  #: words of infinity; without their sign, larger ones are NaN
+INFINITE16, INFINITE32 = 0x7C00, 0x7F800000  #: words of infinity; larger magnitudes are NaN
 
 
 class Fp2Half(Combinational):
@@ -29,7 +29,7 @@ class Fp2Half(Combinational):
         "columns": "columns of eight words converted",
         "overflows": "elements with `overflow` set: finite in FP32, infinite in FP16",
     }
-    saturate: bool = False  #: 65504 of the sign instead of infinity (D-harmonia-13)
+    saturate: bool = False  #: 65504 with the sign instead of infinity (D-harmonia-13)
 
     @constant
     def ports(self) -> Ports:
@@ -42,7 +42,7 @@ class Fp2Half(Combinational):
         )
 
     def convert(self, x: tuple[int, ...]) -> Changes:
-        """A column of eight FP32 words becomes FP16."""
+        """Convert a column of eight FP32 words to FP16."""
         overflow = [int(word & 0x7FFFFFFF < INFINITE32 and abs(value32(word)) >= fp16.OVERFLOW) for word in x]
         y = tuple(self._half(word) for word in x)
         return {"y": y, "overflow": tuple(overflow), "columns": 1, "overflows": overflow.count(1)}
@@ -62,7 +62,7 @@ UNIT: AnyUnit = Unit(
     cases=cases.cases,
     mark=cases.mark,
     flags={
-        "OVERFLOW": Flag(0, "a lane left fp16: infinite or saturated by configuration (D-harmonia-13)"),
+        "OVERFLOW": Flag(0, "a lane exceeded fp16: infinite or saturated, as configured (D-harmonia-13)"),
         "SUBNORMAL": Flag(1, "a lane's result is subnormal"),
     },
 )

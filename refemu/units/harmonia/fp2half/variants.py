@@ -1,4 +1,4 @@
-"""Other answers to the decisions of fp2half."""
+"""Variants of the decisions of fp2half."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from refemu.units.variant import Variant, choices
 
 
 def _rounds(half: Callable[[np.ndarray, Fp16Mode], np.ndarray]) -> type[Fp2Half]:
-    """A unit with another rounding of float32 values. half: of values and the overflow of the unit."""
+    """A unit that rounds float32 values by `half`, which takes values and the overflow rule of the unit."""
 
     class Other(Fp2Half):
         def _half(self, word: int) -> int:

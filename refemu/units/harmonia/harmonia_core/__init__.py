@@ -1,4 +1,4 @@
-"""One matrix product through the whole accelerator: fetched tiles, the array, FP16, vector unit, offsets, converter."""
+"""One matrix product through the whole accelerator: tile fetches, the array, FP16, vector unit, offsets, converter."""
 
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.gemm import CODES, BType, Codes, Positions

@@ -1,6 +1,6 @@
 """Golden cases of harmonia_core: small products through all steps of [harmonia §IV-A, Fig. 12].
 
-This module describes stimuli only; the descriptor, and with it every answer, is in harmonia_core.py.
+Stimuli only: expected outputs come from harmonia_core.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 LANES = 32
 DRAWN = 22  #: products of kinds paper and edge
-ANGLE = 5  #: of them, in which a rotated key is so near a midpoint of FP16 that angles rounded to FP32 show
+ANGLE = 5  #: number of the product with a rotated key so near a midpoint of FP16 that it shows angles rounded to FP32
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -23,7 +23,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         count = 8 if config["kind"] == "score" else 4
         inputs = {port.name: random("harmonia_core", port, (count,), seed, first=DRAWN) for port in ports}
-        yield Cases(kind, "exponents and factors as real tensors have them", legal(config, inputs))
+        yield Cases(kind, "exponents and factors as in real tensors", legal(config, inputs))
         return
     raw = random_inputs("harmonia_core", ports, (DRAWN,), seed)
     drawn = legal(config, raw)
@@ -35,7 +35,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "weight factors and activations so small that results are 0"
         yield Cases(kind, why, {**some, "a_exp": 0 * some["a_exp"] + 1, "w_scale": some["w_scale"] & 0x03FF})
         some = {p: a[2:6] for p, a in drawn.items()}
-        why = "shared exponents of 0 and 1: of weights, keys and values most results are subnormal in FP16"
+        why = "shared exponents of 0 and 1: most results of weights, keys and values are subnormal in FP16"
         yield Cases(kind, why, {**some, "a_exp": raw["a_exp"][2:6] & 1}, "D-harmonia-4")
         some = {p: a[6:12] for p, a in drawn.items()}
         why = "activations of shared exponents from 4 to 15, far from each other"
@@ -53,14 +53,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         if "position" in drawn:
             yield _gaps(config, drawn)
         if "bias" in drawn:
-            why = "biases beside results of 0, and results that they take to 0"
+            why = "biases of results of 0, and results that biases take to 0"
             yield Cases(kind, why, _biases(drawn), "D-harmonia-29")
         if config["kind"] == "score":
             yield _keys(config, raw)
         if config["kind"] == "k":
             yield _channels(config, raw)
         if config["kind"] == "k" and config["start"] == 0 and "position" not in drawn:
-            why = "small angles: rotated keys beside midpoints of FP16"
+            why = "small angles: rotated keys next to midpoints of FP16"
             yield Cases(kind, why, {p: a[ANGLE : ANGLE + 1] for p, a in drawn.items()}, "D-arith-8")
 
 
@@ -81,7 +81,7 @@ def _equal(config: Config, drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 
 def _widths(drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
-    """Codes of one width for all rows, then other codes for every row: one set in a pass, or as many as rows."""
+    """Codes of one width for all rows, then different codes for every row: one set in a pass, or one for each row."""
     some = {port: array[:3] for port, array in drawn.items()}
     lanes = some["wide"].shape[-1]
     for width, wide in (("4", 0), ("8", 1)):
@@ -92,12 +92,12 @@ def _widths(drawn: Mapping[str, np.ndarray]) -> Iterator[Cases]:
 
 
 def _gaps(config: Config, drawn: Mapping[str, np.ndarray]) -> Cases:
-    """Windows of one key, of two, ... by position, whatever the row is."""
+    """Windows of one key, of two, ... by position, in any row."""
     rows = config["rows"]
     inputs = {port: array[: rows - 1] for port, array in drawn.items()}
     row, inside = np.arange(rows), np.arange(1, rows)[:, None]
     inputs["position"] = np.where(row < inside, row, row + config["window"])
-    return Cases("edge", "windows that end at another row each", inputs, "D-harmonia-45")
+    return Cases("edge", "windows that each end at a different row", inputs, "D-harmonia-45")
 
 
 def _biases(drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -109,7 +109,7 @@ def _biases(drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _keys(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
-    """Queries that are all equal, and four keys like them, each in turn; the other keys are 0."""
+    """Equal queries and four keys equal to them, each in turn; the other keys are 0."""
     columns, inner = config["columns"], config["inner"]
     count = -(-columns // 4)
     inputs = {port: np.zeros((count, array.shape[-1]), np.int64) for port, array in raw.items()}
@@ -119,11 +119,11 @@ def _keys(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
     if "wide" in inputs:
         inputs["wide"] += 1
     inputs["b"] += 255 * (np.arange(columns * inner) // inner // 4 == np.arange(count)[:, None])
-    return Cases("edge", "four keys share the attention of every query that sees them, each key in turn", inputs)
+    return Cases("edge", "every query divides its attention among four keys, each key in turn", inputs)
 
 
 def _channels(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
-    """Products with one offset, in each channel in turn, of bits that alternate: a factor that meets one element."""
+    """Products with one offset of alternating bits, in each channel in turn: a factor meets one element."""
     columns, inner = config["columns"], config["inner"]
     count, groups = 2 * columns, -(-inner // LANES)
     channel, case = np.arange(count) // 2, np.arange(count)
@@ -134,15 +134,15 @@ def _channels(config: Config, raw: Mapping[str, np.ndarray]) -> Cases:
     inputs["a_exp"] += 15
     inputs["b"][case, channel * inner] = 4
     inputs["w_scale"][case, channel * groups] = np.where(case % 2 == 0, 0x5155, 0xA6AA)
-    why = "the key of token 0 has one channel, each in turn, with bits that alternate, which is its offset"
+    why = "the key of token 0 has one channel, each in turn, whose bits alternate: it is the offset"
     if "frozen" in inputs:
         inputs["frozen"][case, channel] = np.where(case % 2 == 0, 0x4AAA, 0xB555)
-        why = "keys with one channel, each in turn, and a frozen offset in it, with bits that alternate"
+        why = "keys with one channel, each in turn, and a frozen offset in it, whose bits alternate"
     return Cases("edge", why, inputs, "D-harmonia-24")
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with 0 where the mode has no field, and in a range whose results have a BFP code."""
+    """`inputs` with 0 where the mode has no field, within a range whose results have a BFP code."""
     fitted = {**inputs, "a_exp": inputs["a_exp"] & 3 | 12}
     if "frozen" in inputs:
         fitted["frozen"] = _offsets(inputs["frozen"])
@@ -166,7 +166,7 @@ def _positions(config: Config, words: np.ndarray) -> np.ndarray:
 
 
 def _offsets(words: np.ndarray) -> np.ndarray:
-    """Words (..., channels), below 2 in magnitude, of one channel of every whole 32, or one: a window gives no more."""
+    """Words (..., channels), below 2 in magnitude, of one channel in 32, at least one: as many as a window chooses."""
     channels = words.shape[-1]
     place = np.arange(channels)
     kept = (place % LANES == words[..., :1] % min(LANES, channels)) & (place < max(channels // LANES, 1) * LANES)

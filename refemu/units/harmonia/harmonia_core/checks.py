@@ -1,4 +1,4 @@
-"""Refusals of harmonia_core: options that do not go with the kind of a product, head sizes, operands.
+"""Checks of harmonia_core: options that do not match the kind of a product, head sizes, operands.
 
 [harmonia §IV-A, Fig. 12]
 """
@@ -17,40 +17,43 @@ from refemu.units.harmonia.k_offset.k_offset import require_offsets
 
 @decides("D-harmonia-47")
 def require_kind(core: Any) -> None:
-    """Refuse options that do not go with the kind of C, and head sizes without a rule."""
+    """Reject options that do not match the kind of C, and head sizes without a rule."""
     kind, name = core.kind, core.name
     if kind in HEADS:
         require_heads(core)
     if kind == "context" and core.columns % LANES:
         raise Refused(
-            f"{name}: columns of kind 'context' are a head of whole groups of {LANES}, whose rows nothing pads; take "
-            f"kind 'final' and convert the heads side by side, got {core.columns}"
+            f"{name}: columns of kind 'context' must be a multiple of {LANES}, got {core.columns}; "
+            f"take kind 'final' and convert the heads together"
         )
     if kind not in ("linear", "final") and core.activation != "none":
-        raise Refused(f"{name}: activation goes with kind 'linear' or 'final', got {kind!r}")
+        raise Refused(f"{name}: an activation needs kind 'linear' or 'final', got {kind!r}")
     if core.bias_add != "none" and kind in ("score", "context"):
-        raise Refused(f"{name}: bias goes with linear layers, got kind {kind!r}")
+        raise Refused(f"{name}: a bias needs a linear layer, got kind {kind!r}")
     if kind == "score" and core.start > core.columns - core.rows:
-        raise Refused(f"{name}: {core.rows} queries at {core.start} need as many keys, got {core.columns}")
+        raise Refused(
+            f"{name}: columns must be at least {core.start + core.rows} keys, as many as start and rows, "
+            f"got {core.columns}"
+        )
     if kind == "k" and 0 < core.start < core.window:
         raise Refused(
-            f"{name}: start must be 0 or behind the window of {core.window} tokens, whose keys wait for each other, "
+            f"{name}: start must be 0 or after the window of {core.window} tokens, whose keys wait for each other, "
             f"got {core.start}"
         )
 
 
 def require_heads(core: Any) -> None:
-    """Refuse columns that are not whole heads, and heads that rotation cannot pair."""
+    """Reject columns that are not whole heads, and heads that rotation cannot pair."""
     columns, head_dim, name = core.columns, core.head_dim, core.name
     require_int(head_dim, 1, max(columns, 1), name, "head_dim")
     if columns % head_dim:
-        raise Refused(f"{name}: queries and keys are whole heads, got {columns} columns and head_dim {head_dim}")
+        raise Refused(f"{name}: columns of queries and keys must be whole heads of {head_dim}, got {columns}")
     if core.rotation != "none" and head_dim % 2:
-        raise Refused(f"{name}: head_dim must be even under rotation {core.rotation!r}, got {head_dim}")
+        raise Refused(f"{name}: head_dim must be even for rotation {core.rotation!r}, got {head_dim}")
 
 
 def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
-    """Refuse bits set in fields of b that its type does not have, and what optional ports must not carry.
+    """Reject bits set in fields of b that its type does not have, and invalid values of optional ports.
 
     inputs: by port, any leading axes, then lanes.
     """
@@ -71,13 +74,13 @@ def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def require_positions(core: Any, position: np.ndarray) -> None:
-    """Refuse positions (..., rows) that are repeated or descend, and those that the configuration does not admit."""
+    """Reject positions (..., rows) that are repeated or descend, and those that the configuration does not admit."""
     later = np.diff(position, axis=-1, prepend=-1) <= 0
     _refuse(core.name, "position must ascend from row to row", later, position)
-    _refuse(core.name, f"position must be {core.start} or more, as start is", position < core.start, position)
+    _refuse(core.name, f"position must be at least start, which is {core.start}", position < core.start, position)
     if core.kind == "score":
         unseen = position >= core.columns
-        _refuse(core.name, f"position must be that of one of {core.columns} keys", unseen, position)
+        _refuse(core.name, f"position must be below {core.columns}, the number of keys", unseen, position)
     if core.waits:
         first = position[..., :1]
         _refuse(core.name, "position of the first key must be 0, whose window gives the offsets", first > 0, first)

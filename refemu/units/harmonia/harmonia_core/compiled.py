@@ -1,6 +1,6 @@
-"""Compiled twin of harmonia_core: each step once for all products, by whole matrices. [harmonia §IV-A]
+"""Compiled form of harmonia_core: each step once for all products, by whole matrices. [harmonia §IV-A]
 
-Rows that see the same codes are multiplied at once, as 8-bit codes. Counters are added up along the plan.
+Rows that see the same codes are multiplied together, as 8-bit codes. Counters are summed along the plan.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ Named = Mapping[str, np.ndarray]
 
 @compiled_run(UNIT)
 def run(core: HarmoniaCore, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All products."""
+    """Run all products."""
     operands = {
         port.name: array.reshape(len(array), port.count) for port, array in zip(core.ports.inputs, inputs, strict=True)
     }
@@ -41,13 +41,13 @@ def run(core: HarmoniaCore, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
 
 
 def _words(core: HarmoniaCore, operands: Named) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """C of every product in FP16, (products, M, K), before its conversion, what its rows lost, and rows that chose."""
+    """C of every product in FP16, (products, M, K), before its conversion; offsets of rows; rows that chose them."""
     by_event, offset, tracked = stages(core, operands)
     return np.ascontiguousarray([*by_event.values()][-1], np.uint16), offset, tracked
 
 
 def stages(core: HarmoniaCore, operands: Named) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """The same by event that writes the temporary SRAM, in order; what rows lost, and rows that chose."""
+    """C by event that writes the temporary SRAM, in order; offsets of rows; rows that chose them."""
     shape = core.shape
     sums = _sums(core, operands)
     if core.bias_add == "accumulator":
@@ -72,7 +72,7 @@ def stages(core: HarmoniaCore, operands: Named) -> tuple[dict[str, np.ndarray], 
 
 
 def positions(core: HarmoniaCore, operands: Named) -> np.ndarray:
-    """Of the rows: (products, M) from the port, else (M,)."""
+    """Positions of the rows: (products, M) from the port, else (M,)."""
     if core.positions == "port":
         return np.asarray(operands["position"].astype(np.int64))
     return core.start + np.arange(core.rows)
@@ -106,7 +106,7 @@ def _sums(core: HarmoniaCore, operands: Named) -> np.ndarray:
 
 
 def _by_code(core: HarmoniaCore, codes: np.ndarray) -> np.ndarray:
-    """Lanes of `wide` for a row, beside every code of B."""
+    """Lanes of `wide` for a row, one for every code of B."""
     return codes[:, None] if core.kind == "score" else np.repeat(codes, LANES)[: core.inner]
 
 
@@ -135,7 +135,7 @@ def array_costs(core: HarmoniaCore, wide: np.ndarray) -> np.ndarray:
 
 
 def _mixed(core: HarmoniaCore, wide: np.ndarray, columns: int) -> np.ndarray:
-    """The costs of some rows and columns of a product, which see codes of both widths: (rows, columns or groups)."""
+    """Costs of some rows and columns of a product, which see codes of both widths: (rows, columns or groups)."""
     score, costs = core.kind == "score", np.zeros(4, np.int64)
     parts = range(0, columns, COLUMNS) if score else [0]
     for top in range(0, len(wide), ROWS):
@@ -146,7 +146,7 @@ def _mixed(core: HarmoniaCore, wide: np.ndarray, columns: int) -> np.ndarray:
 
 
 def _tile(seen: np.ndarray, groups: int, score: bool, columns: int, rows: bool) -> np.ndarray:
-    """Of 8 rows and 16 columns; of values, whose codes do not depend on the column, of all columns at once."""
+    """Costs of 8 rows and 16 columns; for values, whose codes do not depend on the column, of all columns at once."""
     distinct, members = np.unique(seen, axis=0, return_counts=True)
     sets: np.ndarray = seen if rows else distinct
     tiles, width = (1, seen.shape[1]) if score else (-(-columns // COLUMNS), columns)
@@ -161,7 +161,7 @@ def _tile(seen: np.ndarray, groups: int, score: bool, columns: int, rows: bool) 
 def events(core: HarmoniaCore, wide: np.ndarray, tracked: int | None = None) -> Iterator[Event]:
     """The events of one product for a `Timeline`, from its sizes alone; wide: the port, (rows, units), or empty.
 
-    tracked: rows that choose the offsets; None: as rows stand from `start` on.
+    tracked: rows that choose the offsets; None: rows from `start` on.
     """
     for action in core.plan if tracked is None else plan(core.shape._replace(tracked=tracked)):
         if action.event != "compute":
@@ -178,7 +178,7 @@ def events(core: HarmoniaCore, wide: np.ndarray, tracked: int | None = None) -> 
 
 
 def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[int, ...]:
-    """Counters of products in the order of the unit's: sums along the plan, and the work of every pass and token.
+    """Counters of products in the order of the unit: sums along the plan, and the work of every pass and token.
 
     costs: as `array_costs` gives them. tracked: rows of each product that chose offsets.
     """
@@ -201,7 +201,7 @@ def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[
 def counted(core: HarmoniaCore, wide: np.ndarray) -> dict[str, int]:
     """Counters of products by name, from their sizes alone.
 
-    wide: the port, (products, lanes); without lanes where it is missing. Rows stand one behind the other.
+    wide: the port, (products, lanes); without lanes where it is missing. Rows have consecutive positions.
     """
     tracked = np.full(len(wide), core.shape.tracked * core.waits)
     return dict(zip(core.counters, totals(core, array_costs(core, wide), tracked), strict=True))

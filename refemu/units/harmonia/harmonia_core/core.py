@@ -1,4 +1,4 @@
-"""One matrix product through the whole accelerator: fetched tiles, the array, FP16, vector unit, offsets, converter.
+"""One matrix product through the whole accelerator: tile fetches, the array, FP16, vector unit, offsets, converter.
 
 Paper: [harmonia §IV-A, Fig. 12], steps (1) to (7). Composed of fdgf, bfp_pe_array, fp2half, k_offset, bfp_converter.
 """
@@ -25,9 +25,9 @@ from refemu.units.ports import Lanes
 
 
 class HarmoniaCore(Gemm):
-    """Accelerator at one product: an event is a step of [harmonia §IV-A] for a tile or a block.
+    """Accelerator for one product: an event is a step of [harmonia §IV-A] for a tile or a block.
 
-    Matrices are row-major. A result beyond FP16 is refused when it reaches the converter.
+    Matrices are row-major. A result beyond FP16 raises when it reaches the converter.
     """
 
     name = "harmonia_core"
@@ -52,9 +52,9 @@ class HarmoniaCore(Gemm):
         "wide_macs": "products of two elements in groups of mode M8M8",
         "fp32_adds": "additions to an accumulator of the array in FP32",
         "half_columns": "columns of eight sums that FP2Half converted",
-        "bias_adds": "elements of C that got a bias",
+        "bias_adds": "elements of C to which a bias was added",
         "compare_cycles": "clocks of the converter in which a column arrived",
-        "align_cycles": "clocks of the converter in which a column was put out",
+        "align_cycles": "clocks of the converter in which a column left",
         "comparisons": "comparisons of two exponents in the converter",
         "tracked": "comparisons of the K-offset generator: of magnitudes with peaks, and of peaks",
         "subtractions": "offsets subtracted from keys, one for each token and chosen channel",
@@ -62,22 +62,22 @@ class HarmoniaCore(Gemm):
     }
     registers: ClassVar[dict[str, str]] = {
         "phase": "number of the last event in its product, from 0",
-        "frozen": "offsets that a prompt has chosen for the keys behind it, FP16 words; () where there is no such port",
-        "position": "position of every row of A, ascending; () where there is no such port",
-        "wide": "which codes of B have 8 bits, for every row of A; () where there is no such port",
-        "bias": "what is added to every row of C, FP16 words; () where there is no such port",
-        "offset": "what every key lost, by channel, FP16 words; () where there is no such port",
-        "array_cycles": 'compute cycles of the array in this product, kept with b_type="mixed" alone',
+        "frozen": "offsets that a prompt has chosen for later keys, FP16 words; () without such a port",
+        "position": "position of every row of A, ascending; () without such a port",
+        "wide": "which codes of B have 8 bits, for every row of A; () without such a port",
+        "bias": "bias added to every row of C, FP16 words; () without such a port",
+        "offset": "offset subtracted from every key, by channel, FP16 words; () without such a port",
+        "array_cycles": 'compute cycles of the array in this product, counted with b_type="mixed" alone',
         "array_words": "words of 128 bits that the dispatcher of B read in this product, a nibble of each of the 32 "
-        'elements of a group; kept with b_type="mixed" alone',
-        "sums": "FP32 words of a block on their way from the array to FP2Half, tile after tile, 8 x 16 each",
+        'elements of a group; counted with b_type="mixed" alone',
+        "sums": "FP32 words of a block between the array and FP2Half, tile after tile, 8 x 16 each",
         "offsets": "registers of the K-offset generator: its State, as of unit k_offset",
     }
     conversion: ClassVar[Mapping[str, Any]] = {}  #: options of the converter
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Nothing where a port is missing."""
+        """No values where a port is missing."""
         present = {port.name for port in self.ports.all}
         missing = [name for name in (*OPTIONAL, "offset") if name not in present]
         return {**dict.fromkeys(missing, ()), "sums": (), "offsets": self.offsets.state}
@@ -89,20 +89,20 @@ class HarmoniaCore(Gemm):
 
     @constant
     def _reset_array(self) -> DeclaredState:
-        """Its State before a pass."""
+        """The State of the array before a pass."""
         return BfpPeArray(self.groups, self.partial).state
 
     @property
     def busy(self) -> bool:
-        """Whether events of the product are left."""
+        """Whether events of the product remain."""
         return self.state.index >= 0 and self.state.phase < len(self.plan) - 1
 
     def actions(self, state: DeclaredState) -> tuple[Action, ...]:
-        """What the events of the product of a State do, in order."""
+        """Actions of the product of a State, in order."""
         return plan(self.shape._replace(tracked=self.window_rows(state)))
 
     def action(self, state: DeclaredState) -> Action:
-        """What the event of a State did."""
+        """The action of the event of a State."""
         return self.actions(state)[state.phase]
 
     def _open(self, *inputs: Any) -> DeclaredState:
@@ -113,7 +113,7 @@ class HarmoniaCore(Gemm):
         return self.execute(self.state.phase + 1)
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Take the operands of a product, before its first event; nothing is computed."""
+        """Take the operands of a product, before its first event; compute nothing."""
         zeros: dict[str, Any] = {port.name: port.filled(0) for port in self.ports.outputs}
         operands = dict(zip((port.name for port in self.ports.inputs), inputs, strict=True))
         generator = KOffsetGenerator(self.columns)
@@ -122,7 +122,7 @@ class HarmoniaCore(Gemm):
         self.state: DeclaredState = self.latched(*inputs, **zeros, offsets=generator.state)
 
     def execute(self, number: int) -> DeclaredState:
-        """An event of the product, by its place in the plan; usually they come in order."""
+        """Execute an event of the product, by its number in the plan; usually they come in order."""
         action = self.actions(self.state)[number]
         changes: Changes = getattr(self, action.event)(action)
         return self._commit(action.event, (), {"phase": number, **changes})
@@ -136,15 +136,15 @@ class HarmoniaCore(Gemm):
 
     @decides("D-harmonia-45")
     def window_rows(self, state: DeclaredState) -> int:
-        """Rows, the first ones, that choose the offsets; 0 behind the window."""
+        """Number of first rows that choose the offsets; 0 after the window."""
         return int(np.count_nonzero(self.places(state) < self.window)) if self.waits else 0
 
     def load(self, action: Action) -> Changes:
-        """A tile of A or B is fetched."""
+        """Fetch a tile of A or B."""
         return {"fetched": action.number}
 
     def dispatch(self, action: Action) -> Changes:
-        """The groups of a block are read for the array, for every pass anew."""
+        """Read the groups of a block for the array, again for every pass."""
         before = self.state
         all_passes = [each for place in self._tiles(action) for each in self._passes(before, *place)]
         words = int(total(np.array([each.words for each in all_passes])))
@@ -163,7 +163,7 @@ class HarmoniaCore(Gemm):
 
     @decides("D-harmonia-47")
     def operands(self, state: DeclaredState, row: int, column: int) -> list[Any]:
-        """Operands of the array behind `mode`, for a tile; 0 beyond the product and behind the end of a reduction."""
+        """Operands of the array after `mode`, for a tile; 0 beyond the product and past the end of a reduction."""
         return passes.operands(self.shape, state, row, column)
 
     @decides("D-harmonia-36")
@@ -172,13 +172,13 @@ class HarmoniaCore(Gemm):
         return passes.modes(wide)
 
     def compute(self, action: Action) -> Changes:
-        """The array makes its sums, which lie in `sums` tile after tile, 8 x 16 each."""
+        """Compute the sums of the array, stored in `sums` tile after tile, 8 x 16 each."""
         sums: list[int] = []
         counts: dict[str, Any] = dict.fromkeys(("passes", "cycles", "macs", "wide_macs", "fp32_adds"), 0)
         for place in self._tiles(action):
             acc = [0] * (ROWS * COLUMNS)
             for each in self._passes(self.state, *place):
-                done = [self._run(each.mode, tile) for tile in each.operands]  # side by side: their cycles are the same
+                done = [self._run(each.mode, tile) for tile in each.operands]  # in parallel: they take the same cycles
                 for state in done:
                     acc = [new if there else old for new, there, old in zip(state.acc, state.valid, acc, strict=True)]
                 counts["passes"] += 1
@@ -193,7 +193,7 @@ class HarmoniaCore(Gemm):
         return {"sums": tuple(sums), **counts}
 
     def _run(self, mode: Lanes, tile: Sequence[Any]) -> DeclaredState:
-        """State of the array behind a pass."""
+        """State of the array after a pass."""
         self.array.state = self._reset_array
         state = self.array._open(mode, *tile)
         while self.array.busy:
@@ -202,7 +202,7 @@ class HarmoniaCore(Gemm):
 
     @decides("D-harmonia-29")
     def bias(self, action: Action) -> Changes:
-        """Biases are added, in FP32 to the sums of a block, or in FP16 to its words."""
+        """Add biases, in FP32 to the sums of a block, or in FP16 to its words."""
         before, bias = self.state, np.array(self.state.bias)
         if self.bias_add == "after":
             y, some = self._matrix(before.y), block(action)
@@ -230,7 +230,7 @@ class HarmoniaCore(Gemm):
 
     @decides("D-harmonia-27", "D-harmonia-28")
     def fp2half(self, action: Action) -> Changes:
-        """They become FP16, column by column into the temporary SRAM."""
+        """Convert sums to FP16, column by column into the temporary SRAM."""
         y, half = self._matrix(self.state.y), Fp2Half()
         corners = [(row, column) for row in range(0, action.rows, ROWS) for column in range(0, action.columns, COLUMNS)]
         for number, (row, column) in enumerate(corners):
@@ -243,14 +243,14 @@ class HarmoniaCore(Gemm):
 
     @decides("D-arith-8", "D-harmonia-25", "D-harmonia-27", "D-harmonia-28")
     def vector(self, action: Action) -> Changes:
-        """The vector unit applies the rotary embedding, the softmax or the activation."""
+        """Apply the rotary embedding, the softmax or the activation in the vector unit."""
         y, some = self._matrix(self.state.y), block(action)
         y[some] = vector(self.shape, self.base, y[some], self.places(self.state)[some[0]])
         return {"y": self._words(y)}
 
     @decides("D-harmonia-25", "D-harmonia-26")
     def offset(self, action: Action) -> Changes:
-        """Keys pass the K-offset generator: those of the window are tracked and leave together, others as they come."""
+        """Pass keys through the K-offset generator: keys of the window leave together, others as they come."""
         before, y, generator = self.state, self._matrix(self.state.y), KOffsetGenerator(self.shape.columns)
         generator.restore(before.offsets)
         window = self.window_rows(before)
@@ -270,7 +270,7 @@ class HarmoniaCore(Gemm):
         return {"y": self._words(y), "offsets": done, "offset": done.offset, **counts}
 
     def convert(self, action: Action) -> Changes:
-        """Results become BFP codes, a block at a time."""
+        """Convert results to BFP codes, a block at a time."""
         before, some, v = self.state, block(action), self.shape.kind == "v"
         kind: bfp_converter.Kind = "v" if v else "token"
         done = bfp_converter.convert(fp16.values(self._matrix(before.y)[some]), kind=kind, m=self.m, **self.conversion)
@@ -287,7 +287,7 @@ class HarmoniaCore(Gemm):
         return {**{name: self._words(each) for name, each in codes.items()}, **counts}
 
     def store(self, action: Action) -> Changes:
-        """They are stored."""
+        """Store the codes."""
         return {"stored": action.number}
 
     @property

@@ -1,4 +1,4 @@
-"""One matrix product for the accelerator: its parameters, and the ports that they give it.
+"""One matrix product for the accelerator: its parameters, and the ports that follow from them.
 
 Paper: [harmonia §IV-A, Fig. 12].
 """
@@ -31,17 +31,17 @@ from refemu.units.harmonia.harmonia_core.plan import (
 from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
 from refemu.units.ports import Port, Ports
 
-BType: TypeAlias = Literal["int4", "bfp8", "bfp4", "mixed"]  #: of B; "mixed": mantissas of 4 and of 8 bits
+BType: TypeAlias = Literal["int4", "bfp8", "bfp4", "mixed"]  #: type of B; "mixed": mantissas of 4 and of 8 bits
 Codes: TypeAlias = Literal["sets", "rows"]  #: a pass for each set of codes, or codes for each row (D-harmonia-46)
-Positions: TypeAlias = Literal["start", "port"]  #: of the rows: one after the other, or inputs (D-harmonia-45)
+Positions: TypeAlias = Literal["start", "port"]  #: positions of the rows: consecutive, or inputs (D-harmonia-45)
 MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8, "mixed": M8M8}
 CODES: tuple[Codes, ...] = get_args(Codes)  #: The choices of `Codes`
 
-#: Ports that some configurations have: what they carry, for a refusal
+#: Optional ports and what they carry, for error messages
 OPTIONAL = {
     "frozen": "the offsets of the prompt",
     "position": "the position of every row",
-    "wide": "which codes have 8 bits",
+    "wide": "a mask of the codes with 8 bits",
     "bias": "a bias of every column",
 }
 
@@ -53,28 +53,28 @@ class Gemm(Combinational):
     rows: int = 8  #: M
     inner: int = 32  #: N
     columns: int = 32  #: K
-    #: type of B. "mixed": 8-bit mantissas, of which `wide` says where a row sees no more than the upper nibbles: for
-    #: kind "score" column by column, else group by group of the reduction
+    #: type of B. "mixed": 8-bit mantissas; port `wide` says where a row sees the upper nibbles only: for kind "score"
+    #: column by column, else group by group of the reduction
     b_type: BType = "int4"
     m: int = 8  #: mantissa bits of the result, 1 to 11
     tile_m: int = 64  #: rows of a tile, as for `FdgfController`
     tile_k: int = 64  #: columns of a tile
     head_dim: int = 32  #: head dimension of q and k
-    start: int = 0  #: position of row 0, or with positions="port" the least that a row may have
+    start: int = 0  #: position of row 0, or with positions="port" the least position of a row
     base: int = 10000  #: base of the rotary angles
     activation: Activation = "none"  #: activation of kinds "linear" and "final"
     force: int = 0  #: 0, or the dataflow
     partial: Precision = "fp16"  #: rounding of a group's sum, as for `Accumulator`
     #: pairs of q and k that rotate: (i, i + head_dim / 2), (2i, 2i + 1), or none
     rotation: Rotation = "half"
-    #: tokens of the prompt that choose the offsets of kind "k", 0 to 32; behind them `frozen` brings those. 0: keys
-    #: have no offsets
+    #: tokens of the prompt that choose the offsets of kind "k", 0 to 32; later products take them from `frozen`. 0:
+    #: keys have no offsets
     window: int = WINDOW
-    #: rows stand one after the other from `start` on, or where port `position` says (D-harmonia-45)
+    #: rows have consecutive positions from `start` on, or those of port `position` (D-harmonia-45)
     positions: Positions = "start"
-    #: where port `bias` is added: in FP16 behind FP2Half, or in FP32 before it (D-harmonia-29)
+    #: where port `bias` is added: in FP16 after FP2Half, or in FP32 before it (D-harmonia-29)
     bias_add: Bias = "none"
-    #: rows of a "mixed" pass that see other codes: a pass for each set of codes, or codes of its own for each row
+    #: rows of a "mixed" pass that see different codes: a pass for each set of codes, or separate codes for each row
     #: (D-harmonia-46)
     codes: Codes = "sets"
 
@@ -117,7 +117,7 @@ class Gemm(Combinational):
 
     @constant
     def mode(self) -> int:
-        """Mode of the PEs, of "mixed" the widest."""
+        """Mode of the PEs; for "mixed" the widest."""
         return MODES[self.b_type]
 
     @constant
@@ -132,19 +132,19 @@ class Gemm(Combinational):
 
     @constant
     def ports(self) -> Ports:
-        """Only keys have offsets, and only behind the window they come from outside."""
+        """Optional ports of offsets: only keys have them, and only after the window they are inputs."""
         rows, inner, columns, groups, kind = self.rows, self.inner, self.columns, self.groups, self.kind
         codes, units = prod(group_shape(kind, rows, columns, self.head_dim)), wide_units(kind, columns, groups)
         shifted, mixed = self.shape.shifted, self.b_type == "mixed"
         frozen = Port("frozen", 16, columns, encoding="f16", meaning="offsets of the prompt's window")
-        offset = Port("offset", 16, columns, encoding="f16", meaning="what every key lost")
-        position = Port("position", 22, rows, meaning="of every row, ascending")
+        offset = Port("offset", 16, columns, encoding="f16", meaning="offset subtracted from every key")
+        position = Port("position", 22, rows, meaning="position of every row, ascending")
         wide = Port("wide", 1, rows * units, meaning="by row of A, codes of B that have 8 bits")
         bias = Port("bias", 16, columns, encoding="f16", meaning="added to every row")
-        most = rows * columns * groups * 2  # as many passes as rows
+        most = rows * columns * groups * 2  # at most one pass for each row
         cycles = rows * -(-columns // COLUMNS) * (2 * groups + COLUMNS - 1)
         array_cycles = Port("array_cycles", cycles.bit_length(), meaning="cycles of the array in all passes")
-        array_words = Port("array_words", most.bit_length(), meaning="nibble planes of groups of B that it read")
+        array_words = Port("array_words", most.bit_length(), meaning="nibble planes of groups of B that the array read")
         return Ports(
             inputs=(
                 Port("a_sign", 1, rows * inner, meaning="signs of A, by rows"),
@@ -153,7 +153,7 @@ class Gemm(Combinational):
                 Port("b", 8, columns * inner, meaning="INT4, 4-bit or 8-bit mantissas of B, by columns"),
                 Port("b_sign", 1, columns * inner, meaning="signs of B; 0 for INT4"),
                 Port("b_exp", 5, columns * groups, meaning="shared exponents of B; 0 for INT4"),
-                Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 but for INT4"),
+                Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors; 0 except for INT4"),
                 *[frozen] * (shifted and self.start >= self.window),
                 *[position] * (self.positions == "port"),
                 *[wide] * mixed,
@@ -170,7 +170,7 @@ class Gemm(Combinational):
         )
 
     def validate_event(self, *values: Any, **named: Any) -> list[Any]:
-        """The inputs of one product; refuses also inputs whose port is missing."""
+        """The inputs of one product; rejects inputs whose port is missing."""
         return super().validate_event(
             *values, **self._due(named), **{n: v for n, v in named.items() if n not in OPTIONAL}
         )
@@ -189,30 +189,32 @@ class Gemm(Combinational):
         wide: ArrayLike | None = None,
         bias: ArrayLike | None = None,
     ) -> list[np.ndarray]:
-        """Check the inputs of products, which broadcast beside their lanes.
+        """Check the inputs of products, which broadcast before the axis of lanes.
 
-        A lies row after row, B column after column, group after group, fields as those of bfp_pe. Further ports are
-        there in some configurations only: `frozen`, `offset` of the Result of the prompt, for kind "k" from position
-        `window` on; `position` for positions="port"; `wide` for b_type="mixed"; `bias`. Else they are None.
+        A is given row after row, B column after column, group after group, in the fields of bfp_pe. Optional ports are
+        None where the configuration lacks them: `frozen`, the `offset` of the Result of the prompt, for kind "k" from
+        position `window` on; `position` for positions="port"; `wide` for b_type="mixed"; `bias`.
         """
         due = self._due({"frozen": frozen, "position": position, "wide": wide, "bias": bias})
         return super().validated(a_sign, a_mag, a_exp, b, b_sign, b_exp, w_scale, *due.values())
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse what `require_operands` does."""
+        """Check operands with `require_operands`."""
         require_operands(self, self._by_port(inputs))
 
     def _due(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """The optional inputs that have a port; refuses one that is missing, and one without a port."""
+        """The optional inputs that have a port; rejects a missing input, and an input without a port."""
         there = {port.name for port in self.ports.inputs}
         for name, meaning in OPTIONAL.items():
             if (name in there) != (inputs.get(name) is not None):
-                wanted = f"needs {meaning}, got none" if name in there else "takes none, got some"
-                raise Refused(f"{self.name}: {name}: kind {self.kind!r} {self._reason(name)} {wanted}")
+                wanted, got = (meaning, "None") if name in there else ("None", "values")
+                raise Refused(
+                    f"{self.name}: {name} must be {wanted} for kind {self.kind!r} {self._reason(name)}, got {got}"
+                )
         return {name: inputs[name] for name in OPTIONAL if name in there}
 
     def _reason(self, name: str) -> str:
-        """What an optional port depends on."""
+        """The condition of an optional port."""
         if name == "frozen":
             return f"from position {self.start} on"
         parameter = {"position": "positions", "wide": "b_type", "bias": "bias_add"}[name]

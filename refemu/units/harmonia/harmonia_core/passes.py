@@ -14,19 +14,19 @@ from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.plan import LANES, Kind, Shape
 from refemu.units.ports import Lanes
 
-B = 5  #: place of b among the operands of a tile
+B = 5  #: index of b among the operands of a tile
 
 
 class Pass(NamedTuple):
     """One pass of the array."""
 
-    mode: Lanes  #: of every group
-    operands: tuple[list[Any], ...]  #: one tile; or a tile for each row, whose rows work side by side
+    mode: Lanes  #: mode of every group
+    operands: tuple[list[Any], ...]  #: one tile; or a tile for each row, all in parallel
     words: int  #: nibble planes of groups of B that are read, 128 bits each
 
 
 def passes(core: Any, state: Any, row: int, column: int) -> list[Pass]:
-    """The passes of 8 rows of A and 16 columns of B from `row` and `column` on."""
+    """Passes of 8 rows of A and 16 columns of B from `row` and `column` on."""
     shape, tile = core.shape, core.operands(state, row, column)
     if core.b_type != "mixed":
         count = min(COLUMNS, shape.columns - column) * core.groups
@@ -73,13 +73,13 @@ def planes(mode: int) -> int:
 
 
 def words(wide: np.ndarray, shape: Shape, column: int) -> int:
-    """Nibble planes of sets of codes (sets, columns, groups), a high one always and a low one for 8 bits."""
+    """Nibble planes of sets of codes (sets, columns, groups): always a high one, and a low one for 8 bits."""
     across = min(COLUMNS, shape.columns - column)
     return int(np.count_nonzero(wide)) + len(wide) * across * wide.shape[2]
 
 
 def _coded(tile: list[Any], rows: Sequence[int], wide: np.ndarray, mode: Sequence[int]) -> list[Any]:
-    """The tile for some rows: 8-bit codes as they are, else their upper nibble, where the mode has it."""
+    """The tile for some rows: unchanged 8-bit codes, else their upper nibble where the mode places it."""
     b = np.array(tile[B]).reshape(*wide.shape, LANES)
     high = np.where(wide[..., None], b, b & 0xF0)
     codes = np.where(np.array(mode)[:, None] == M8M8, high, b >> 4)
@@ -88,12 +88,12 @@ def _coded(tile: list[Any], rows: Sequence[int], wide: np.ndarray, mode: Sequenc
 
 
 def operands(shape: Shape, state: Any, row: int, column: int) -> list[Any]:
-    """The array's operands for 8 rows of A and 16 columns of B from `row` and `column` on; what is beyond is 0."""
+    """The array's operands for 8 rows of A and 16 columns of B from `row` and `column` on, zero-padded."""
     groups = -(-shape.inner // LANES)
     rows, columns = min(ROWS, shape.rows - row), min(COLUMNS, shape.columns - column)
 
     def part(values: Any, width: int, full: int, first: int, count: int, places: int) -> tuple[int, ...]:
-        """`count` of `places` rows of `width`, each filled up to `full`."""
+        """`count` of `places` rows of `width`, each padded to `full`."""
         padded = np.zeros((places, full), np.int64)
         padded[:count, :width] = np.reshape(values[first * width : (first + count) * width], (count, width))
         return tuple(padded.ravel().tolist())

@@ -11,8 +11,8 @@ LANES = 32
 HEADS = ("q", "k")  #: kinds whose groups end with their heads
 
 Kind: TypeAlias = Literal["q", "k", "v", "score", "context", "linear", "final"]  #: of C
-Activation: TypeAlias = Literal["none", "silu", "relu", "gelu_erf", "gelu_tanh"]  #: of the vector unit
-Bias: TypeAlias = Literal["none", "after", "accumulator"]  #: added behind FP2Half in FP16, or before it in FP32
+Activation: TypeAlias = Literal["none", "silu", "relu", "gelu_erf", "gelu_tanh"]  #: activation of the vector unit
+Bias: TypeAlias = Literal["none", "after", "accumulator"]  #: bias added after FP2Half in FP16, or before it in FP32
 Rotation: TypeAlias = Literal["half", "interleaved", "none"]  #: pairs (i, i + d / 2), (2i, 2i + 1), or none
 Block: TypeAlias = tuple[int, int, int, int]  #: row, column, rows, columns
 
@@ -31,16 +31,16 @@ class Shape(NamedTuple):
     activation: Activation
     rotation: Rotation
     bias_add: Bias
-    shifted: bool  #: keys lose offsets
-    tracked: int  #: first rows, the keys that choose the offsets and wait for them
+    shifted: bool  #: whether offsets are subtracted from keys
+    tracked: int  #: first rows: keys that choose the offsets and wait for them
 
 
 class Action(NamedTuple):
     """One event: a rectangle of C, or what is fetched."""
 
     event: str  #: "load", "dispatch", "compute", "fp2half", "bias", "vector", "offset", "convert" or "store"
-    row: int  #: of a load: tile of rows
-    column: int  #: of a load: tile of columns
+    row: int  #: first row; in a load the tile of rows
+    column: int  #: first column; in a load the tile of columns
     rows: int
     columns: int
     number: int  #: elements loaded, stored or biased, tiles of the array, columns converted
@@ -48,7 +48,7 @@ class Action(NamedTuple):
 
 @lru_cache(maxsize=32)
 def plan(shape: Shape) -> tuple[Action, ...]:
-    """Every event of one product. Vector unit, offsets and converter follow as soon as what they need is computed."""
+    """Every event of one product. Vector unit, offsets and converter follow as soon as their inputs are computed."""
     controller, actions, planner = FdgfController(shape.tile_m, shape.tile_k), list[Action](), Planner(shape)
     for tile in controller.tiles(shape.rows, shape.inner, shape.columns, shape.force):
         if tile.code in (FETCH_A, FETCH_B):
@@ -78,17 +78,17 @@ def _blocks(shape: Shape, mt: int, kt: int, dataflow: int) -> list[Block]:
 
 
 class Parts:
-    """C cut into parts of some rows and of the columns between two edges, and how many elements each still misses."""
+    """C divided into parts of some rows and the columns between two edges, with counts of missing elements."""
 
     def __init__(self, rows: int, height: int, edges: list[int]) -> None:
-        """edges: of the columns, ascending, from 0 to their number."""
+        """edges: column numbers, ascending, from 0 to the number of columns."""
         self.rows: int = rows
         self.height: int = height
         self.edges: list[int] = edges
         self._missing: dict[tuple[int, int], int] = {}
 
     def fill(self, block: Block) -> list[Block]:
-        """The parts that a block, none of which was there before, completes; row by row."""
+        """Parts that a new block completes, row by row."""
         row, column, rows, columns = block
         complete, edges = list[Block](), self.edges
         for top in range(row // self.height * self.height, row + rows, self.height):
@@ -119,7 +119,7 @@ class Planner:
         self.waiting: dict[int, list[Block]] = {}  #: groups of keys before the offsets, by their first row
 
     def computed(self, block: Block) -> Iterator[Action]:
-        """The events of a block, and of all that it was the last missing part of."""
+        """Events of a block, and of everything whose last missing part it was."""
         _, _, rows, columns = block
         high = -(-rows // PASS_ROWS)
         tiles = high * -(-columns // PASS_COLUMNS)
@@ -139,7 +139,7 @@ class Planner:
             yield from self._keys()
 
     def _keys(self) -> Iterator[Action]:
-        """Tokens whose heads are all there, in order; those of the window leave when the last of them was seen."""
+        """Tokens whose heads are complete, in order; those of the window leave after the last of them."""
         shape, whole = self.shape, len(self.groups.edges) - 1
         while self.shifted < shape.rows and len(self.waiting.get(self.shifted, ())) == whole:
             rows = min(PASS_ROWS, shape.rows - self.shifted)
@@ -157,14 +157,14 @@ class Planner:
 
 
 def vector_width(shape: Shape) -> int:
-    """Columns of 8 rows that the vector unit takes at once: a head, whole rows of scores, a block; 0 for none."""
+    """Columns of 8 rows that the vector unit takes at once: a head, whole rows of scores, a block; 0: none."""
     if shape.kind in HEADS:
         return shape.head_dim if shape.rotation != "none" else 0
     return shape.columns if shape.kind == "score" else LANES * (shape.activation != "none")
 
 
 def group_edges(shape: Shape) -> list[int]:
-    """Where groups of columns begin and end; of V, the columns of the array that its converter takes at once."""
+    """Edges of groups of columns; for V, of the columns of the array that its converter takes at once."""
     if shape.kind == "v":
         return _multiples(shape.columns, PASS_COLUMNS)
     if shape.kind not in HEADS:

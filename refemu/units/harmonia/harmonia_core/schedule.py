@@ -1,6 +1,6 @@
 """Clocks of one product: events that end, parts at work, columns of C that leave.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C]. The clocks are those of a Timeline; harmonia_core_clocked goes through them.
+Paper: [harmonia §IV-A, Fig. 12, §IV-C]. The clocks are those of a Timeline; harmonia_core_clocked runs through them.
 """
 
 from bisect import bisect_right
@@ -17,24 +17,24 @@ from refemu.units.harmonia.harmonia_core.timeline import PARTS, Event, Span, Tim
 class Leaving(NamedTuple):
     """A column of at most 8 rows."""
 
-    row: int  #: the first one
+    row: int  #: first row
     column: int
     rows: int
-    places: tuple[int, ...]  #: of its elements in C
-    groups: tuple[int, ...]  #: of the exponents that they share
+    places: tuple[int, ...]  #: places of its elements in C
+    groups: tuple[int, ...]  #: numbers of shared exponents of the activations
 
 
 @dataclass
 class Schedule:
     """Clocks of one product, from 0 on."""
 
-    length: int = 0  #: clocks until it is closed
-    ends: list[tuple[int, int]] = field(default_factory=list)  #: clock to which, and number of the event; ascending
+    length: int = 0  #: clocks until the product is closed
+    ends: list[tuple[int, int]] = field(default_factory=list)  #: clock of the end, and number of the event; ascending
     spans: list[Span] = field(default_factory=list)  #: when each part works
-    leaving: dict[int, Leaving] = field(default_factory=dict)  #: by clock
+    leaving: dict[int, Leaving] = field(default_factory=dict)  #: column that leaves, by clock
 
     def ending(self, clock: int) -> list[int]:
-        """Number the events whose work ends with a clock.
+        """List the events whose work ends in a clock.
 
         Parameters
         ----------
@@ -44,13 +44,13 @@ class Schedule:
         Returns
         -------
         list of int
-            In the order in which they follow from each other.
+            Numbers of the events, in order of dependence.
         """
         first, last = (bisect_right(self.ends, (end, len(self.ends))) for end in (clock, clock + 1))
         return [number for _, number in self.ends[first:last]]
 
     def working(self, clock: int) -> tuple[int, ...]:
-        """Tell which parts work on an event.
+        """Find the parts that work on an event.
 
         Parameters
         ----------
@@ -72,16 +72,16 @@ def scheduled(core: HarmoniaCore, events: Iterable[Event], timeline: Timeline) -
     Parameters
     ----------
     core : HarmoniaCore
-        Its configuration.
+        Accelerator, whose configuration counts.
     events : iterable of Event
-        In order.
+        Events in order.
     timeline : Timeline
-        At clock 0.
+        Timeline at clock 0.
 
     Returns
     -------
     Schedule
-        Its clocks.
+        Clocks of the product.
 
     References
     ----------
@@ -112,7 +112,7 @@ def scheduled(core: HarmoniaCore, events: Iterable[Event], timeline: Timeline) -
 
 
 def _columns(core: HarmoniaCore, action: Action) -> Iterator[tuple[int, Leaving]]:
-    """The columns of a block and their clocks, as of the aligner: V in loops of 16 columns [harmonia §IV-C]."""
+    """Columns of a block and their clocks in the aligner: V in loops of 16 columns [harmonia §IV-C]."""
     for band, row in enumerate(range(action.row, action.row + action.rows, ROWS)):
         for column in range(action.columns):
             yield band * COLUMNS + column, _leaving(core, row, action.column + column, action.row + action.rows)
@@ -131,19 +131,19 @@ def _leaving(core: HarmoniaCore, row: int, column: int, bottom: int) -> Leaving:
 
 
 def longest(core: HarmoniaCore, timeline: Timeline) -> int:
-    """Count the clocks of a product none of whose events overlap and whose rows all see other codes.
+    """Bound the clocks of a product: no events overlap, and all rows see different codes.
 
     Parameters
     ----------
     core : HarmoniaCore
-        Its configuration.
+        Accelerator, whose configuration counts.
     timeline : Timeline
-        At clock 0.
+        Timeline at clock 0.
 
     Returns
     -------
     int
-        Clocks; no product takes more.
+        Upper bound of the clocks of any product.
 
     References
     ----------

@@ -1,7 +1,7 @@
-"""One timeline of the accelerator: when each part works on what the events of harmonia_core did, and what waits.
+"""Timeline of the accelerator: when each part works on the events of harmonia_core, and what waits.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]. The parts work side by side, each on one event after the other. A
-Timeline goes through several products, so that a block that is still aligned delays the first ones of the next
+Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]. The parts work in parallel, each on one event after the other. A
+Timeline covers several products, so that a block still in the aligner delays the first blocks of the next
 product.
 """
 
@@ -29,7 +29,7 @@ class Rates:
     [harmonia §V-A]
     """
 
-    bytes_per_second: int = 256 * 10**9  #: of the memory, HBM2 [harmonia §V-A]
+    bytes_per_second: int = 256 * 10**9  #: rate of the memory, HBM2 [harmonia §V-A]
     clock: int = 300 * 10**6  #: [harmonia §V-A]
     lanes: int = ROWS  #: values that the vector unit and the K-offset generator take in a clock
 
@@ -44,7 +44,7 @@ class Rates:
         Returns
         -------
         int
-            Clocks, the last one begun.
+            Clocks, rounded up.
         """
         return -(-bits.numerator * self.clock // (bits.denominator * 8 * self.bytes_per_second))
 
@@ -53,29 +53,29 @@ PAPER = Rates()
 
 
 class Event(NamedTuple):
-    """One event of a product, and what the array did in it."""
+    """One event of a product, and the work of the array in it."""
 
-    action: Action  #: what is done, and where
-    cycles: int = 0  #: of the array
-    passes: int = 0  #: the same
+    action: Action  #: step and rectangle
+    cycles: int = 0  #: cycles of the array
+    passes: int = 0  #: passes of the array
 
 
 class Span(NamedTuple):
     """When a part works on an event."""
 
     part: str
-    start: int  #: clock from which on
-    end: int  #: clock to which: what it made is there, of a store what is written
-    aligned: tuple[int, int] = (0, 0)  #: clocks from and to which the aligner puts out what "compare" is done with
+    start: int  #: first clock
+    end: int  #: clock after the last: its result is complete; for a store, written
+    aligned: tuple[int, int] = (0, 0)  #: clocks from and to which the aligner puts out the block of a "compare"
 
 
 class Waits(NamedTuple):
-    """Clocks in which a part had work and waited for another."""
+    """Clocks in which a part had work and waited for another: who waits, for what."""
 
     load: int = 0  #: the array, for operands
     buffer: int = 0  #: the memory, for a buffer that the array still reads
     bank: int = 0  #: columns, for a bank of the converter
-    aligner: int = 0  #: a block whose maxima stand, for the aligner
+    aligner: int = 0  #: a block whose maxima are final, for the aligner
 
 
 class Timeline:
@@ -92,17 +92,17 @@ class Timeline:
         Parameters
         ----------
         rates : Rates
-            Of the memory, the clock and the vector unit.
+            Rates of the memory, the clock and the vector unit.
         """
         self.rates: Rates = rates
-        self.free: dict[str, int] = dict.fromkeys(PARTS, 0)  #: clock from which a part takes the next event
-        self.busy: dict[str, int] = {**self.free, "store": 0}  #: clocks in which it worked
+        self.free: dict[str, int] = dict.fromkeys(PARTS, 0)  #: clock at which a part can take the next event
+        self.busy: dict[str, int] = {**self.free, "store": 0}  #: clocks in which each part worked
         self.done: int = 0  #: clock at which the last event so far is done
         self.waits: Waits = Waits()
         self.banks: tuple[int, int] = (0, 0)  #: clocks at which the last two blocks left the converter
         self.tiles: tuple[int, int] = (0, 0)  #: clocks at which the array was done with the last two tiles
         self.reads: list[tuple[int, int]] = []  #: clocks from and to which the memory is read
-        self.writes: list[tuple[int, int]] = []  #: clock from which something may be written, and clocks that it takes
+        self.writes: list[tuple[int, int]] = []  #: first clock of a write, and clocks that it takes
 
     def __repr__(self) -> str:
         return f"Timeline(clock={self.clock}, waits={self.waits})"
@@ -114,37 +114,37 @@ class Timeline:
         Returns
         -------
         int
-            From the first load on.
+            Clocks from the first load on.
         """
         return max(self.done, *self.written(), 0)
 
     def product(self, core: HarmoniaCore, events: Iterable[Event]) -> None:
-        """Go through one product.
+        """Place one product on the timeline.
 
         Parameters
         ----------
         core : HarmoniaCore
-            Its configuration.
+            Accelerator, whose configuration counts.
         events : iterable of Event
-            In order.
+            Events in order.
         """
         for _ in self.spans(core, events):
             pass
 
     def spans(self, core: HarmoniaCore, events: Iterable[Event]) -> Iterator[Span | None]:
-        """Go through one product, event by event.
+        """Place one product on the timeline, event by event.
 
         Parameters
         ----------
         core : HarmoniaCore
-            Its configuration.
+            Accelerator, whose configuration counts.
         events : iterable of Event
-            In order.
+            Events in order.
 
         Yields
         ------
         Span or None
-            When an event is worked on; of a store only from when on. None: of a dispatch, which the array does.
+            When an event is worked on; a store has a start only. None for a dispatch, which the array does.
         """
         shape, self._new = (-(-core.rows // ROWS), core.columns), False
         self._released = 0, 0  # from when on the keys of the last offsets leave, and when all have
@@ -160,7 +160,7 @@ class Timeline:
             yield span
 
     def _take(self, part: str, ready: int, clocks: int) -> tuple[int, int]:
-        """The part works as soon as it is free: from this clock on, to that one."""
+        """Run a part as soon as it is free: clocks from and to which it works."""
         start = max(self.free[part], ready)
         self.free[part] = start + clocks
         self.busy[part] += clocks
@@ -170,7 +170,7 @@ class Timeline:
         self.waits = self.waits._replace(**{name: getattr(self.waits, name) + max(clocks, 0)})
 
     def _load(self, core: HarmoniaCore, event: Event) -> Span:
-        """Into the buffer that the array does not read: that of the tile before the last one."""
+        """Load into the buffer that the array does not read: that of the tile before the last one."""
         self._wait("buffer", self.tiles[0] - self.free["load"])
         bits = event.action.number * self._bits[0 if event.action.rows else 1]
         self.reads.append(self._take("load", self.tiles[0], self.rates.clocks(bits)))
@@ -193,7 +193,7 @@ class Timeline:
         return self._stream("vector", event, self._lanes(event.action))
 
     def _stream(self, part: str, event: Event, clocks: int) -> Span:
-        """A part that takes columns as they come: it ends a clock behind the last one, or later."""
+        """Run a part that takes columns as they come: it ends a clock after the last one, or later."""
         some = place(event.action)
         start, end = self._take(part, int(self._first[some].min()), clocks)
         self.free[part] = max(end, int(self._there[some].max()) + 1)
@@ -209,7 +209,7 @@ class Timeline:
         return span
 
     def _whole(self, part: str, event: Event) -> Span:
-        """Heads, rows of scores or tokens, once they are in the temporary SRAM."""
+        """Run a part on heads, rows of scores or tokens, once they are in the temporary SRAM."""
         some = place(event.action)
         start, end = self._take(part, int(self._there[some].max()), self._lanes(event.action))
         self._there[some], self._first[some] = end, start + 1
@@ -219,9 +219,9 @@ class Timeline:
         return -(-action.rows * action.columns // self.rates.lanes)
 
     def _convert(self, core: HarmoniaCore, event: Event) -> Span:
-        """Into a bank as columns come, then through the aligner, which both banks share [harmonia §IV-C]."""
+        """Fill a bank as columns come, then run the aligner, which both banks share [harmonia §IV-C]."""
         some, clocks = place(event.action), columns(core, event.action)
-        if core.shape.shifted:  # keys of the window leave once the last of them was seen
+        if core.shape.shifted:  # keys of the window leave after the last of them has come
             for clock, known in zip(self._released, (self._first, self._there), strict=True):
                 known[some] = np.maximum(known[some], clock)
         source = int(self._first[some].min() if self._direct else self._first[some].max())
@@ -230,7 +230,7 @@ class Timeline:
         start, end = self._take("compare", max(source, self.banks[0]), clocks)
         end = max(end, int(self._there[some].max()) + 1)
         self.free["compare"] = end
-        if self._direct and start > source:  # columns without a bank stop what they come from
+        if self._direct and start > source:  # columns without a bank stall their source
             for part in ("array", "fp2half"):
                 self.free[part] += start - source
         self._wait("aligner", self.free["align"] - end)
@@ -246,12 +246,12 @@ class Timeline:
         return Span("store", ready, ready + clocks)
 
     def written(self) -> list[int]:
-        """Clock at which each result is in the memory: results go between the reads, one after the other.
+        """Clock at which each result is in the memory: writes go between the reads, one after the other.
 
         Returns
         -------
         list of int
-            By store, ascending.
+            Clock of each store, ascending.
         """
         clock, at, done = 0, 0, list[int]()
         for ready, left in self.writes:
@@ -278,26 +278,26 @@ def columns(core: HarmoniaCore, action: Action) -> int:
 
 
 def bits_of(core: HarmoniaCore) -> tuple[Fraction, Fraction, Fraction]:
-    """Bits of an element of A, of B and of C in the memory, with its share of exponents and factors."""
+    """Bits of an element of A, of B and of C in the memory, including its share of exponents and factors."""
     groups = {m: 1 + m + Fraction(5, LANES) for m in (4, 8, core.m)}
     b = {"int4": 4 + Fraction(16, 128), "bfp4": groups[4]}.get(core.b_type, groups[8])
     return groups[8], b, Fraction(16) if core.kind == "final" else groups[core.m]
 
 
 def stepped(core: HarmoniaCore, states: Iterable[DeclaredState]) -> Iterator[Event]:
-    """Tell the events of one product from its states.
+    """Recover the events of one product from its states.
 
     Parameters
     ----------
     core : HarmoniaCore
-        Its configuration.
+        Accelerator, whose configuration counts.
     states : iterable of State
-        After each event, from a core at reset.
+        State after each event, from a core at reset.
 
     Yields
     ------
     Event
-        In order, with the cycles that the array counted.
+        Events in order, with the cycles that the array counted.
 
     References
     ----------

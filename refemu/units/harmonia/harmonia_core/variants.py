@@ -1,4 +1,4 @@
-"""Other answers to the decisions of harmonia_core."""
+"""Variants of the decisions of harmonia_core."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ class Before(HarmoniaCore):
         return {} if self.shape.shifted else super().vector(action)
 
     def offset(self, action: Action) -> Changes:
-        """Keys are turned behind it."""
+        """Rotate the keys after the offsets."""
         changes, window = super().offset(action), self.window_rows(self.state)
         last = action.row + action.rows
         first = action.row if action.row >= window else 0
@@ -60,10 +60,10 @@ class Before(HarmoniaCore):
 
 
 class Unshifted(HarmoniaCore):
-    """Keys of the window keep their values."""
+    """Keys of the window are not shifted."""
 
     def offset(self, action: Action) -> Changes:
-        """Some of them keep their words."""
+        """Shift the other keys only."""
         changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
         shifted = self._matrix(changes["y"])
         shifted[:window] = y[:window]
@@ -71,10 +71,10 @@ class Unshifted(HarmoniaCore):
 
 
 class Ignoring(HarmoniaCore):
-    """Keys behind the window keep their values, whatever offsets were frozen."""
+    """Keys after the window are not shifted, whatever offsets were frozen."""
 
     def offset(self, action: Action) -> Changes:
-        """Some of them keep their words."""
+        """Shift the other keys only."""
         changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
         shifted = self._matrix(changes["y"])
         shifted[window:] = y[window:]
@@ -82,7 +82,7 @@ class Ignoring(HarmoniaCore):
 
 
 class ByRow(HarmoniaCore):
-    """The first rows of every product choose its offsets, wherever they stand: those of the prompt are not read."""
+    """The first rows of every product choose its offsets, at any position; offsets of the prompt are not read."""
 
     def offset(self, action: Action) -> Changes:
         """The first rows are tracked."""
@@ -109,7 +109,7 @@ class RoundedAngles(HarmoniaCore):
     """Rotary angles are rounded to FP32."""
 
     def vector(self, action: Action) -> Changes:
-        """The rotary embedding."""
+        """Apply the rotary embedding."""
         if self.kind not in ("q", "k"):
             return super().vector(action)
         y, some = self._matrix(self.state.y), block(action)
@@ -125,7 +125,7 @@ class Scores(HarmoniaCore):
     """Scores reach the softmax as `_scores` gives them."""
 
     def fp2half(self, action: Action) -> Changes:
-        """Sums go on."""
+        """Pass the sums on."""
         changes = super().fp2half(action)
         if self.kind != "score":
             return changes
@@ -134,7 +134,7 @@ class Scores(HarmoniaCore):
         return {**changes, "y": self._words(y)}
 
     def vector(self, action: Action) -> Changes:
-        """The softmax of them."""
+        """Apply the softmax to the scores."""
         if self.kind != "score":
             return super().vector(action)
         y = self._matrix(self.state.y)
@@ -146,7 +146,7 @@ class Scores(HarmoniaCore):
         return {"y": self._words(y)}
 
     def _scores(self, sums: np.ndarray) -> np.ndarray:
-        """What the softmax takes of float32 sums."""
+        """Scores that the softmax takes, from float32 sums."""
         return fp16.round16(sums) * self._factor
 
     @property
@@ -154,7 +154,7 @@ class Scores(HarmoniaCore):
         return np.float32(1 / np.sqrt(np.float64(self.inner)))
 
     def _placed(self, sums: Sequence[int], action: Action) -> np.ndarray:
-        """The block of float32 words whose array passes lie one after the other."""
+        """The block of float32 words whose array passes are stored one after the other."""
         down, across = -(-action.rows // ROWS), -(-action.columns // COLUMNS)
         passes = np.array(sums, np.int64).reshape(down, across, ROWS, COLUMNS).swapaxes(1, 2)
         return np.asarray(passes.reshape(down * ROWS, across * COLUMNS)[: action.rows, : action.columns])
@@ -168,7 +168,7 @@ class ScaledFirst(Scores):
 
 
 class ScaledInHalf(Scores):
-    """Scores are scaled in FP16 behind FP2Half."""
+    """Scores are scaled in FP16 after FP2Half."""
 
     def _scores(self, sums: np.ndarray) -> np.ndarray:
         return fp16.round16(super()._scores(sums))
@@ -189,7 +189,7 @@ class RowWindow(HarmoniaCore):
 
 
 class InARow(HarmoniaCore):
-    """Rows stand one behind the other, whatever their positions are."""
+    """Rows have consecutive positions, whatever the port says."""
 
     def places(self, state: DeclaredState) -> np.ndarray:
         return super().places(state)[0] + np.arange(self.rows)
@@ -214,7 +214,7 @@ class OneSet(HarmoniaCore):
 
 
 class Filled(HarmoniaCore):
-    """Lanes behind the end of a reduction repeat its last element."""
+    """Lanes past the end of a reduction repeat its last element."""
 
     def operands(self, state: DeclaredState, row: int, column: int) -> list[Any]:
         tile, rest = super().operands(state, row, column), self.inner % LANES
@@ -231,13 +231,13 @@ class Unbiased(HarmoniaCore):
     """Biases are not added."""
 
     def bias(self, action: Action) -> Changes:
-        """They are dropped."""
+        """Drop the biases."""
         return {}
 
 
 def _before_half(config: Config) -> Config:
     if config["bias_add"] == "none":
-        raise Refused("harmonia_core: no bias is added")
+        raise Refused("harmonia_core: no bias to leave out")
     return Config(**{**config, "bias_add": "accumulator"})
 
 
@@ -252,12 +252,12 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-harmonia-7", "partial", "fp32"),
     Variant(
         "D-harmonia-11",
-        "the nibbles' sums are converted apart, then added in FP32",
+        "the nibbles' sums are converted separately, then added in FP32",
         unit_class=variant(HarmoniaCore, _accumulator, accumulation.Apart),
     ),
     Variant("D-harmonia-25", "offsets before the rotary embedding", unit_class=Before),
     Variant("D-harmonia-26", "keys of the window are not shifted", unit_class=Unshifted),
-    Variant("D-harmonia-26", "keys behind the window are not shifted", unit_class=Ignoring),
+    Variant("D-harmonia-26", "keys after the window are not shifted", unit_class=Ignoring),
     Variant("D-harmonia-26", "the first rows of every product choose its offsets", unit_class=ByRow),
     Variant("D-harmonia-27", "scores are scaled in FP32, before FP2Half", unit_class=ScaledFirst),
     Variant("D-harmonia-27", "scores are scaled in FP16", unit_class=ScaledInHalf),
@@ -271,21 +271,20 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-harmonia-29", "biases are not added", unit_class=Unbiased),
     Variant("D-harmonia-36", "all groups have the mode of the first", unit_class=OneMode),
     Variant("D-harmonia-45", "the first rows are the window", unit_class=RowWindow),
-    Variant("D-harmonia-45", "rows stand one behind the other", unit_class=InARow),
+    Variant("D-harmonia-45", "rows have consecutive positions", unit_class=InARow),
     *choices("D-harmonia-46", "codes", "rows"),
     Variant("D-harmonia-46", "all rows of a pass see the codes of the first", unit_class=OneSet),
-    Variant("D-harmonia-47", "lanes behind a head repeat its last element", unit_class=Filled),
+    Variant("D-harmonia-47", "lanes past the end of a head repeat its last element", unit_class=Filled),
     *choices("D-harmonia-48", "rotation", "half", "interleaved", "none"),
     *choices("D-harmonia-48", "activation", "silu", "gelu_tanh", "gelu_erf", "relu"),
     Variant("D-arith-8", "rotary angles are rounded to FP32", unit_class=RoundedAngles),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. What overlaps changes the "
+    "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. Overlap changes the "
     "clocks of a Timeline, which rows of harmonia_core_clocked show.",
     "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which rows of "
     "harmonia_core_clocked show.",
-    "D-harmonia-54": "The clock in which a column leaves is on no port of a whole product; rows of "
+    "D-harmonia-54": "No port of a whole product shows the clock in which a column leaves; rows of "
     "harmonia_core_clocked show it.",
-    "D-harmonia-55": "When a product is closed is on no port of a whole product; rows of harmonia_core_clocked show "
-    "it.",
+    "D-harmonia-55": "No port of a whole product shows when it is closed; rows of harmonia_core_clocked show it.",
 }

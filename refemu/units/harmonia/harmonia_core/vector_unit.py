@@ -10,9 +10,9 @@ from refemu.units.harmonia.harmonia_core.plan import Shape
 
 @decides("D-harmonia-48")
 def vector(shape: Shape, base: int, words: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The vector unit on words of FP16 (..., rows, width): whole heads, whole rows of scores, or anything.
+    """Apply the vector unit to words of FP16 (..., rows, width): whole heads, rows of scores, or other values.
 
-    positions: of the rows, (rows,) or (..., rows). base: of the rotary angles. Returns words of any unsigned dtype.
+    positions: one for each row, (rows,) or (..., rows). base: base of the rotary angles. Returns unsigned words.
     """
     if shape.activation == "relu":
         return np.where(words >> 15 == 1, 0, words)
@@ -25,7 +25,7 @@ def vector(shape: Shape, base: int, words: np.ndarray, positions: np.ndarray) ->
 
 @decides("D-harmonia-29")
 def biased(words: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Words of FP16 (..., rows, columns) and their biases (..., columns), each sum rounded once."""
+    """Add biases (..., columns) to words of FP16 (..., rows, columns), each sum rounded once."""
     x, y = (fp16.to_f32(fp16.values(part)) for part in (words, bias))
     return fp16.bits(fp16.to_f16(x + y[..., None, :]))
 
@@ -41,7 +41,7 @@ def _turned(shape: Shape, base: int, x: np.ndarray, positions: np.ndarray) -> np
 
 
 def _softmax(inner: int, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The query at position p sees keys 0 to p; what it does not see is +0."""
+    """Apply the softmax: the query at position p sees keys 0 to p; the other scores become +0."""
     if positions.ndim > 1:
         return np.stack([_softmax(inner, *part) for part in zip(x, positions, strict=True)])
     scale = np.float32(1 / np.sqrt(np.float64(inner)))

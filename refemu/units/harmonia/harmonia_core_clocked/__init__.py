@@ -1,4 +1,4 @@
-"""One matrix product through the whole accelerator with a clock: a step is a clock of its timeline."""
+"""One matrix product through the whole accelerator, cycle-accurate: a step is a clock of its timeline."""
 
 from refemu.units.harmonia.harmonia_core_clocked.harmonia_core_clocked import UNIT, HarmoniaCoreClocked, run
 

@@ -1,6 +1,6 @@
 """Golden cases of harmonia_core_clocked: products of harmonia_core clock by clock, back to back, apart and cut off.
 
-Stimuli only: every answer comes from the unit [harmonia §IV-A, Fig. 12].
+Stimuli only: expected outputs come from the unit [harmonia §IV-A, Fig. 12].
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from refemu.units.stimuli import Edges, Seeds, edges, in_turn, joined, words
 from refemu.units.unit import Cases, Config, Kind
 
 NAME = "harmonia_core_clocked"
-IDLE = 24  #: rows behind the paper's product
+IDLE = 24  #: idle rows after the paper's product
 FEW = 2  #: products of each block of cases of the whole operation
 WHY_BITS = "large elements; then elements of 0, and every bit of the other operands set and cleared by turns"
-WHY_TIES = "partial sums of 2049, half-way between two words, beside keys of a like score: they go to the even one"
-MORE = 16  #: rows of a random case beyond those of three products, as long as the longest
+WHY_TIES = "partial sums of 2049, halfway between two words, next to keys of a near score: they round to even"
+MORE = 16  #: rows of a random case beyond those of three products of the longest kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -39,7 +39,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         if config["kind"] == "score":
             yield _back_to_back(config, _ties(config), WHY_TIES, "D-arith-2")
     if kind == "random":
-        why = f"{whole[0].why}; one of some in every row, and `go` in every other"
+        why = f"{whole[0].why}; operands of several products by turns, and `go` in every other row"
         yield Cases(kind, why, _random(whole[0].inputs, seed, 3 * max(clocks(config, whole[0].inputs)) + MORE))
 
 
@@ -57,13 +57,13 @@ def _edge(config: Config, products: Mapping[str, np.ndarray]) -> Iterator[Cases]
     count, length = len(lengths), lengths[0]
     why = "products back to back, others on the ports while one is under way"
     yield _back_to_back(config, products, why, "D-harmonia-55")
-    why = "a product behind two idle rows, another behind one more, others on the ports"
+    why = "a product after two idle rows, another after one more, others on the ports"
     apart = [row for number in (0, 1) for row in [*_taken(number, lengths[number], count), (0, 1)]]
     before = 2 % count if "position" in products else 0  # other positions in the row before a product begins
     yield Cases("edge", why, _rows(products, [[(0, 1), (0, before), *apart]]), "D-arith-21")
-    why = "go high in every row, with other operands: one counts when the last product is closed"
+    why = "go high in every row, with changing operands: they count when the previous product is closed"
     yield Cases("edge", why, _rows(products, [[(1, row % count) for row in range(length + 3)]]), "D-arith-19")
-    why = "a product cut off by a reset in each third of its clocks; then nothing begins"
+    why = "a product cut off by a reset in each third of its clocks; then idle"
     cut = [_taken(2 % count, length * part // 4, count) for part in (1, 2, 3)]
     longest = max(map(len, cut))
     padded = [[(0, 1)] * (longest - len(case)) + case for case in cut]
@@ -71,7 +71,7 @@ def _edge(config: Config, products: Mapping[str, np.ndarray]) -> Iterator[Cases]
 
 
 def _back_to_back(config: Config, products: Mapping[str, np.ndarray], why: str, decision: str = "") -> Cases:
-    """A product as soon as the one before it is closed."""
+    """Each product begins as soon as the previous one is closed."""
     lengths = clocks(config, products)
     turns = [row for number, length in enumerate(lengths) for row in _taken(number, length, len(lengths))]
     return Cases("edge", why, _rows(products, [turns]), decision)
@@ -112,7 +112,7 @@ def _bits(config: Config) -> dict[str, np.ndarray]:
 
 
 def _ties(config: Config) -> dict[str, np.ndarray]:
-    """Scores of 2049 / 128 beside those of 2043 / 128, in each of the columns; products of 8-bit codes."""
+    """Scores of 2049 / 128 next to scores of 2043 / 128, in each of the columns; products of 8-bit codes."""
     ports = {port.name: port for port in find(NAME).ports(config).inputs[1:]}
     columns = ports["b_exp"].count
     inputs = {name: np.zeros((columns, *port.shape), np.int64) for name, port in ports.items()}
@@ -132,7 +132,7 @@ def _taken(number: int, length: int, count: int) -> list[tuple[int, int]]:
 
 
 def _random(products: Mapping[str, np.ndarray], seed: Seeds, rows: int) -> dict[str, np.ndarray]:
-    """A case for every seed. products: of every seed in turn, equally many."""
+    """A case for every seed. products: those of every seed in turn, equally many."""
     drawn = words(f"{NAME}/go", seed, rows)
     each = len(products["a_exp"]) // len(drawn)
     taken = (drawn >> np.uint64(32)) % np.uint64(each) + each * np.arange(len(drawn), dtype=np.uint64)[:, None]
@@ -149,6 +149,6 @@ def _go(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` as harmonia_core takes them."""
+    """`inputs` in the form of harmonia_core."""
     operands = {port: array for port, array in inputs.items() if port != "go"}
     return {"go": inputs["go"], **harmonia_core_cases.legal(config, operands)}

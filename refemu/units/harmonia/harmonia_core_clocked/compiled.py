@@ -1,4 +1,4 @@
-"""Compiled twin of harmonia_core_clocked: every product whole, by the twin of harmonia_core, then looked up by clock.
+"""Compiled form of harmonia_core_clocked: every product by compiled harmonia_core, then looked up by clock.
 
 [harmonia §IV-A, Fig. 12]
 """
@@ -20,14 +20,14 @@ Named = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Clocks:
-    """What does not depend on values: one row for each clock."""
+    """What depends on no values: one row for each clock."""
 
     ended: np.ndarray  #: int64 (clocks,): events so far
     working: np.ndarray  #: uint8 (clocks, parts)
-    leaving: np.ndarray  #: int64 (clocks, 3): first row, column, rows of the column that leaves; none: 0 rows
-    groups: np.ndarray  #: int64 (clocks, lanes): numbers of its exponents
-    there: Named  #: int64 (M, K) by event: clock from which its words are in the temporary SRAM
-    chosen: int  #: clock from which `offset` is there
+    leaving: np.ndarray  #: int64 (clocks, 3): first row, column, rows of the column that leaves; 0 rows: none leaves
+    groups: np.ndarray  #: int64 (clocks, lanes): exponent numbers of the column that leaves
+    there: Named  #: int64 (M, K) by event: first clock with its words in the temporary SRAM
+    chosen: int  #: first clock with `offset`
 
 
 @compiled_run(UNIT)
@@ -37,7 +37,7 @@ def run(device: HarmoniaCoreClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
     ports = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     go = ports.pop("go")
     known: dict[bytes, Clocks] = {}
-    taken: list[tuple[int, int, int, Clocks]] = []  # device, first row, row behind the last, clocks
+    taken: list[tuple[int, int, int, Clocks]] = []  # device, first row, row after the last, clocks
     for number in range(len(go)):
         row = 0
         for first in np.flatnonzero(go[number]).tolist():
@@ -66,7 +66,7 @@ def run(device: HarmoniaCoreClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
 
 
 def _values(core: HarmoniaCore, operands: Named) -> dict[str, np.ndarray]:
-    """By product: words behind every event that writes them, codes, offsets."""
+    """By product: words after every event that writes them, codes, offsets."""
     words, offset, _ = harmonia_core_compiled.stages(core, operands)
     final = np.ascontiguousarray([*words.values()][-1], np.uint16)
     codes = harmonia_core_compiled.encoded(core, 0 * final if core.kind == "final" else final)
@@ -77,7 +77,7 @@ def _values(core: HarmoniaCore, operands: Named) -> dict[str, np.ndarray]:
 def _fill(
     core: HarmoniaCore, rows: Named, clock: np.ndarray, length: int, clocks: Clocks, operands: Named, some: Named
 ) -> None:
-    """Rows of one product, from its first clock to the one before the next product. clock: of each row."""
+    """Rows of one product, from its first clock to the last before the next product. clock: clock of each row."""
     under_way = np.arange(len(clock)) < length
     rows["phase"][:], rows["busy"][:], rows["valid"][:] = clock, clock < length - 1, under_way & (clock == length - 1)
     rows["working"][under_way] = clocks.working[clock[under_way]]
@@ -105,7 +105,7 @@ def _fill(
 
 
 def _clocks(core: HarmoniaCore, product: Named, known: dict[bytes, Clocks]) -> Clocks:
-    """The clocks of a product, made once for those that see the same codes at the same positions."""
+    """Clocks of a product, computed once for products with the same codes at the same positions."""
     wide = np.atleast_1d(product.get("wide", np.zeros(0, np.uint8)))
     inside = np.count_nonzero(harmonia_core_compiled.positions(core, product) < core.window) if core.waits else 0
     key = wide.tobytes() + bytes([int(inside)])
@@ -116,7 +116,7 @@ def _clocks(core: HarmoniaCore, product: Named, known: dict[bytes, Clocks]) -> C
 
 
 def _placed(core: HarmoniaCore, events: Sequence[Event], tracked: int) -> Clocks:
-    """The clocks of events. tracked: rows that choose the offsets, which change when the last of them is seen."""
+    """Clocks of events. tracked: rows that choose the offsets, which change after the last of these rows."""
     planned = scheduled(core, events, Timeline())
     ends = {number: clock for clock, number in planned.ends}
     writers = [name for name in ("fp2half", "bias", "vector", "offset") if any(e.action.event == name for e in events)]

@@ -1,7 +1,7 @@
-"""One matrix product through the whole accelerator with a clock: parts work side by side, columns of C leave.
+"""One matrix product through the whole accelerator, cycle-accurate: parts work in parallel, columns of C leave.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C]. Composed of harmonia_core, whose events are executed in the clocks in which its
-Timeline ends them.
+Paper: [harmonia §IV-A, Fig. 12, §IV-C]. Composed of harmonia_core: each event is executed in the clock in which its
+Timeline ends it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,18 +33,18 @@ __all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
 
 WAIT = "wait"
 TIMING = ("wide", "position")  #: the only operands on which clocks depend: passes of the array, and its window
-SUMS = ("compute", "bias", "fp2half")  #: events that read or write sums on their way from the array to FP2Half
-NONE = "() where there is no such port"
+SUMS = ("compute", "bias", "fp2half")  #: events that read or write sums between the array and FP2Half
+NONE = "() without such a port"
 OPTIONAL = {
-    "frozen": "offsets that a prompt has chosen for the keys behind it",
+    "frozen": "offsets that a prompt has chosen for later keys",
     "position": "position of every row of A",
     "wide": "which codes of B have 8 bits, for every row of A",
-    "bias": "what is added to every row of C",
+    "bias": "bias added to every row of C",
 }
 
 
 class HarmoniaCoreClocked(Sequential, HarmoniaCore):
-    """Accelerator at one product after the other, a clock a step. Matrices are row-major.
+    """Accelerator, one product after the other, a clock a step. Matrices are row-major.
 
     The event of a clock is the last one of the product that ends in it.
     """
@@ -59,10 +59,10 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
     registers: ClassVar[dict[str, str]] = {
         **{name: f"{meaning}, as it is at the input; {NONE}" for name, meaning in OPTIONAL.items()},
         **{f"{name}{HELD}": f"{meaning}, for the product under way; {NONE}" for name, meaning in OPTIONAL.items()},
-        "offset": f"what every key of the product loses, by channel, FP16 words; {NONE}",
+        "offset": f"offset subtracted from every key of the product, by channel, FP16 words; {NONE}",
         "core": "State of the product, as of unit harmonia_core, whose events are executed in the clock in which they "
         "end",
-        "waiting": "FP32 sums of the blocks that FP2Half is not done with, by row and column of the block",
+        "waiting": "FP32 sums of blocks that FP2Half has yet to convert, by row and column of the block",
     }
     validate_event = Stepped.validate_event
     validated = Sequential.validated
@@ -70,25 +70,25 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
 
     @constant
     def core(self) -> HarmoniaCore:
-        """The whole product, event by event."""
+        """Core that runs the whole product, event by event."""
         return HarmoniaCore(**{name: getattr(self, name) for name in self._names})
 
     @constant
     def ports(self) -> Ports:
         height, inner = min(ROWS, self.rows), self.core.ports
         shown = {port.name: port for port in inner.outputs}
-        codes = {"sign": "its signs", "mantissa": "its mantissas", "exponent": "the shared exponents of its elements"}
+        codes = {"sign": "signs of the column", "mantissa": "its mantissas", "exponent": "its shared exponents"}
         clocks = longest(self.core, Timeline())
         return Ports(
             inputs=(Port("go", 1, meaning="begin a product, unless one is under way"), *inner.inputs),
             outputs=(
                 Port("sent", 1, height, meaning="rows of the column of C that leaves"),
-                Port("row", max(1, (self.rows - 1).bit_length()), meaning="its first row"),
-                Port("column", max(1, (self.columns - 1).bit_length()), meaning="its number"),
+                Port("row", max(1, (self.rows - 1).bit_length()), meaning="first row of the column"),
+                Port("column", max(1, (self.columns - 1).bit_length()), meaning="number of the column"),
                 *(replace(shown[name], lanes=height, meaning=meaning) for name, meaning in codes.items()),
-                Port("word", 16, height, encoding="f16", meaning="its words before the conversion"),
+                Port("word", 16, height, encoding="f16", meaning="words of the column before the conversion"),
                 Port("working", 1, len(PARTS), meaning=f"parts that work on an event: {', '.join(PARTS)}"),
-                Port("busy", 1, meaning="clocks of the product are left"),
+                Port("busy", 1, meaning="a product is under way"),
                 Port("valid", 1, meaning="this row closes a product"),
             ),
             state=(
@@ -98,39 +98,39 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
                     for each in inner.inputs
                 ),
                 replace(shown["y"], meaning="the temporary SRAM"),
-                *([replace(shown["offset"], meaning="what every key loses")] if "offset" in shown else []),
+                *([replace(shown["offset"], meaning="offset subtracted from every key")] if "offset" in shown else []),
             ),
         )
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Nothing where a port is missing, and the core at reset."""
+        """No values where a port is missing, and the core at reset."""
         missing = [name for name, value in vars(self.core.state).items() if value == () and name != "sums"]
         held = [f"{name}{HELD}" for name in missing if name in OPTIONAL]
         return {**dict.fromkeys([*missing, *held], ()), "core": self.core.state, "waiting": ()}
 
     @constant
     def _silent(self) -> dict[str, Any]:
-        """Outputs of a clock in which nothing happens."""
+        """Outputs of an idle clock."""
         return {port.name: port.filled(0) for port in self.ports.outputs}
 
     @constant
     def _schedule(self) -> Schedule:
-        """Of the product under way."""
+        """Clocks of the product under way."""
         return Schedule()
 
     @constant
     def _planned(self) -> dict[tuple[Lanes, ...], Schedule]:
-        """Of the last product, by operands of TIMING."""
+        """Clocks of the last product, by operands of TIMING."""
         return {}
 
     @constant
     def _in_step(self) -> DeclaredState | None:
-        """The State that the core and the schedule belong to."""
+        """The State whose registers the core and the schedule have now."""
         return None
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse beside go=1 what harmonia_core refuses."""
+        """Reject with go=1 what harmonia_core rejects."""
         begins = inputs[0] != 0
         taken = []
         for port, array in zip(self.core.ports.inputs, inputs[1:], strict=True):
@@ -152,7 +152,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
     def planned(self, operands: Sequence[Lanes]) -> Schedule:
         """Clocks of one product with these inputs of the core.
 
-        They are those of another core with the same operands, for the array counts its cycles as it works.
+        A second core with the same operands counts them, since the array counts its cycles as it works.
         """
         ports = self.core.ports.inputs
         key = tuple(value for port, value in zip(ports, operands, strict=True) if port.name in TIMING)
@@ -166,7 +166,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         return self._planned[key]
 
     def _open(self, *inputs: Any) -> DeclaredState:
-        """One clock."""
+        """Advance one clock."""
         before, (go, *operands) = self.state, inputs
         opens = self.begins(go)
         if not opens and not before.busy:
@@ -193,16 +193,16 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
 
     @decides("D-arith-21")
     def idle(self) -> Changes:
-        """No product is under way."""
+        """Advance a clock without a product under way."""
         return {"valid": 0}  # D-arith-21: it is 1 only in the row that closes a product
 
     def wait(self, clock: int) -> Changes:
-        """One is, and none of its events ends in this clock; parts work, and columns leave."""
+        """Advance a clock in which no event of the product ends; parts work, and columns leave."""
         working = tuple(self._schedule.working(clock))
         return {**self._silent, **self._leaving(clock), "working": working, "phase": clock}
 
     def _execute(self, number: int, waiting: dict[tuple[int, int], tuple[int, ...]]) -> None:
-        """An event of the core: sums go from the array to FP2Half block by block, however many wait between them."""
+        """Execute an event of the core; blocks of sums may wait between the array and FP2Half."""
         core = self.core
         action = core.actions(core.state)[number]
         block, moves = (action.row, action.column), action.event in SUMS
@@ -212,7 +212,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
             waiting[block] = core.state.sums
 
     def _leaving(self, clock: int) -> dict[str, Any]:
-        """The column of C that leaves, of its rows the first in lane 0."""
+        """The column of C that leaves, with its first row in lane 0."""
         leaves = self._schedule.leaving.get(clock)
         if leaves is None:
             return {}

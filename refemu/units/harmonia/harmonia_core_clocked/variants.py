@@ -1,4 +1,4 @@
-"""Other answers to the decisions of harmonia_core_clocked, and those of the core that are its parameters."""
+"""Variants of the decisions of harmonia_core_clocked, and those of the core that are its parameters."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,7 +9,7 @@ from refemu.units.harmonia.harmonia_core import variants as harmonia_core
 from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
 from refemu.units.variant import Variant
 
-PARAMETERS = ("D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: answered by a parameter of the core, in few groups
+PARAMETERS = ("D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: decisions that are parameters of the core
 
 
 class Serial(Timeline):
@@ -50,7 +50,7 @@ class Registered(HarmoniaCoreClocked):
 
 
 class Sent(HarmoniaCoreClocked):
-    """A product is closed with the last column that leaves, and what is left to write is not waited for."""
+    """A product is closed with the last column that leaves, without waiting for writes."""
 
     def planned(self, operands: Any) -> Schedule:
         planned = super().planned(operands)
@@ -65,16 +65,16 @@ class Restarted(HarmoniaCoreClocked):
 
 
 class Lasting(HarmoniaCoreClocked):
-    """`valid` stays until the next product begins."""
+    """`valid` stays 1 until the next product begins."""
 
     def idle(self) -> Changes:
-        """No product is under way."""
+        """Advance a clock without a product under way."""
         return {"valid": self.state.valid}
 
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-arith-19", "go while busy begins another product", unit_class=Restarted),
-    Variant("D-arith-21", "valid stays until the next product begins", unit_class=Lasting),
+    Variant("D-arith-21", "valid stays 1 until the next product begins", unit_class=Lasting),
     Variant("D-harmonia-49", "nothing overlaps", unit_class=OneAfterTheOther),
     Variant("D-harmonia-50", "the vector unit takes sixteen values in a clock", unit_class=Wide),
     Variant("D-harmonia-50", "the memory has a 256th of the rate", unit_class=Slow),

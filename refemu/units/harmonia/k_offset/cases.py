@@ -1,6 +1,6 @@
 """Golden cases of k_offset: a window with wide channels, ties, peaks that halve inexactly. [harmonia §III-C, Fig. 10]
 
-This module describes stimuli only; the descriptor, and with it every answer, is in k_offset.py.
+Stimuli only: expected outputs come from k_offset.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -49,13 +49,17 @@ def _edge(config: Config) -> Iterator[Cases]:
     large[1:] = 0xFBFF
     large[3] = 0xF9FF
     yield _case(
-        "edge", "the largest values: differences leave fp16", config, np.stack([large, large ^ 0x8000]), "D-harmonia-13"
+        "edge",
+        "the largest values: differences exceed fp16",
+        config,
+        np.stack([large, large ^ 0x8000]),
+        "D-harmonia-13",
     )
-    why = "each channel alone is the widest, with peaks whose bits alternate"
+    why = "each channel in turn is the widest, with peaks whose bits alternate"
     yield _case("edge", why, config, _each(channels), "D-harmonia-24", slack=1)
-    why = "differences halfway between two fp16 values, beside them, and subnormal ones"
+    why = "differences halfway between two fp16 values, next to halfway, and subnormal"
     yield _case("edge", why, config, _ties(channels), "D-arith-2")
-    why = "peaks that fall from channel to channel, and rise: the first are chosen, and those behind them are not"
+    why = "peaks that fall from channel to channel, and rise: the first are chosen, later ones are not"
     falling = 0x6000 - 0x0123 * np.arange(channels)
     yield _case("edge", why, config, np.stack([[falling, falling - 1], [falling[::-1], falling[::-1] - 1]]))
     yield from _cut(config)
@@ -84,12 +88,12 @@ def _ties(channels: int) -> np.ndarray:
 
 
 def _cut(config: Config) -> Iterator[Cases]:
-    """A window that is cut off, then a case of which the first tokens are behind one that is over."""
+    """A window that is cut off, then a case that starts with a window of its own."""
     channels = config["channels"]
     rows = 0x3C00 + 0x0101 * np.arange(4 * channels).reshape(4, channels) % 0x0800
     table = {"k": np.stack([rows[::-1] + 0x0800, rows]), "valid": np.ones((2, 4)), "last": np.zeros((2, 4))}
     table["last"][1, 1], table["valid"][1, 2:] = 1, 0
-    why = "a window that is cut off, then one of two tokens, which do not see it"
+    why = "a window that is cut off, then a window of two tokens without a trace of it"
     yield Cases("edge", why, {name: array.astype(np.int64) for name, array in table.items()}, "D-harmonia-26")
 
 
@@ -148,6 +152,6 @@ def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Rows of each flag."""
-    offsets = np.asarray(result.offset).reshape(*np.shape(result.out_valid), -1)  # channels are an axis where many
+    offsets = np.asarray(result.offset).reshape(*np.shape(result.out_valid), -1)  # one channel has no axis
     shifted = result.out_valid & (offsets & 0x7FFF != 0).any(axis=-1)
     return {"TRACKS": (np.asarray(inputs["valid"]) == 1) & ~result.out_valid, "SHIFTS": shifted}

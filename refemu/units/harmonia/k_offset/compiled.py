@@ -1,4 +1,4 @@
-"""Compiled twin of k_offset, and its parts for whole matrices, `select` and `shift`. [harmonia §III-C, Fig. 10]
+"""Compiled form of k_offset, and its parts for whole matrices, `select` and `shift`. [harmonia §III-C, Fig. 10]
 
 Integer kernels compute peaks and choices of a whole window; the schedule of events follows from its length.
 """
@@ -19,7 +19,7 @@ from refemu.units.harmonia.k_offset import UNIT, KOffsetGenerator, Offsets
 
 @compiled_run(UNIT)
 def run(device: KOffsetGenerator, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All events; devices side by side. First which event does what, then the words."""
+    """Run all events: first the schedule, then the words."""
     channels = device.channels
     valid, last = (flag.astype(np.int64) for flag in inputs[1:])
     words = inputs[0].reshape(*valid.shape, channels)
@@ -51,7 +51,7 @@ def run(device: KOffsetGenerator, inputs: Arrays, outputs: Arrays) -> Sequence[i
 def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Offsets, uint16 words, and chosen channels, bool, both (..., channels), of windows of fp16 words.
 
-    k: (..., tokens, channels); of each matrix the first `window` tokens count.
+    k: (..., tokens, channels); the first `window` tokens of each matrix count.
     """
     *lead, tokens, channels = k.shape
     words = fp16_compiled.plain(k).reshape(prod(lead), tokens, channels)
@@ -64,7 +64,7 @@ def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shift(k: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """fp16 words k - offset, which broadcast, one rounding; where the offset is 0 the word passes as it is."""
+    """fp16 words k - offset, which broadcast, one rounding; where the offset is 0 the word is unchanged."""
     keys, shifts = (fp16_compiled.to_f32(np.ascontiguousarray(words).view(np.float16)) for words in (k, offset))
     less = fp16.bits(fp16.narrow(fp16_compiled.round16(keys - shifts)))
     return np.where(offset & 0x7FFF != 0, less, k)
@@ -86,7 +86,7 @@ def _ranked(rule: Offsets, words: np.ndarray, valid: np.ndarray, tracked: np.nda
 
 @kernel
 def _choose(words, valid, tracked, scope, per_scope, value, order):  # type: ignore[no-untyped-def]
-    """value <- the word of the largest magnitude of every channel, the first of equal ones; order <- the choices."""
+    """value <- the first word of largest magnitude of every channel; order <- the choices."""
     peak = np.zeros(words.shape[2], np.int64)
     for d in range(words.shape[0]):
         peak[:] = 0
@@ -104,7 +104,7 @@ def _choose(words, valid, tracked, scope, per_scope, value, order):  # type: ign
 
 @kernel
 def _largest(peak, scope, per_scope, order):  # type: ignore[no-untyped-def]
-    """order <- scope after scope the channels of the largest peaks, the lower one of equal ones; peak is used up."""
+    """order <- scope by scope the channels of the largest peaks, lower ones first; overwrites peak."""
     n = 0
     for start in range(0, peak.size, scope):
         for _ in range(per_scope):
@@ -119,7 +119,7 @@ def _largest(peak, scope, per_scope, order):  # type: ignore[no-untyped-def]
 
 @kernel
 def _fill(words, halves, order, chosen, source, offset, selected, taken):  # type: ignore[no-untyped-def]
-    """Registers by how many channels are chosen; taken <- the token that an event puts out, or 0."""
+    """Fill the registers by the number of chosen channels; taken <- the token that an event puts out, or 0."""
     for d in range(words.shape[0]):
         for t in range(words.shape[1]):
             for n in range(chosen[d, t]):
@@ -153,9 +153,9 @@ def _peaks(words, written, peak, negative, rows):  # type: ignore[no-untyped-def
 
 @kernel
 def _schedule(valid, last, window, choose, source, counts, tracked, gated, ready):  # type: ignore[no-untyped-def]
-    """Which event puts out which event's token. counts <- tokens written and read, channels chosen, whether frozen.
+    """Schedule the tokens that events put out. counts <- tokens written and read, channels chosen, whether frozen.
 
-    Returns 1 for a refusal.
+    Returns 1 if a token comes too early.
     """
     for d in range(valid.shape[0]):
         rows = np.zeros(valid.shape[1], np.int64)

@@ -1,4 +1,4 @@
-"""Online K offsets: half of the signed peak of the widest channels of the first tokens, subtracted from every key.
+"""Online K offsets: half of the signed peak of the first tokens' widest channels, subtracted from every key.
 
 Paper: [harmonia §III-C, Fig. 10], [harmonia §IV-A (5)].
 """
@@ -22,9 +22,9 @@ __all__ = ["UNIT", "WINDOW", "KOffsetGenerator", "Offsets", "Scope", "Sign", "St
 
 
 WINDOW = 32  #: Tokens that are tracked [harmonia §III-C]
-SMALL = 64  #: Words of a temporary SRAM that is shown whole
+SMALL = 64  #: most words of a temporary SRAM that is shown whole
 
-Scope = Literal["layer", "head"]  #: Channels among which some are chosen: those of the layer, or of each head
+Scope = Literal["layer", "head"]  #: scope of a choice: the channels of the layer, or of each head
 Sign = Literal["signed", "unsigned"]  #: Sign of an offset: that of the peak, or positive (D-harmonia-23)
 
 
@@ -32,10 +32,10 @@ Sign = Literal["signed", "unsigned"]  #: Sign of an offset: that of the peak, or
 class Offsets:
     """Choice of channels: how many, among which, and from how many tokens."""
 
-    channels: int = 64  #: of the layer: KV heads x head dimension
+    channels: int = 64  #: channels of the layer: KV heads x head dimension
     window: int = WINDOW  #: tokens that are tracked
     offset_k: int | None = None  #: channels per scope; None: one in 32, at least one (D-harmonia-24)
-    offset_scope: Scope = "layer"  #: channels among which some are chosen
+    offset_scope: Scope = "layer"  #: scope of a choice of channels
     heads: int = 1  #: KV heads, for scope "head"; a divisor of `channels`
     offset_sign: Sign = "signed"  #: half of the signed peak, or of its magnitude (D-harmonia-23)
 
@@ -49,7 +49,7 @@ class Offsets:
         Raises
         ------
         Refused
-            One is out of range, or unknown.
+            A size is out of range, or an option is unknown.
         """
         for name, least in (("channels", 1), ("window", 1), ("heads", 1)):
             require_int(getattr(self, name), least, 1 << 20, "k_offset", name)
@@ -62,17 +62,17 @@ class Offsets:
 
     @property
     def scope(self) -> int:
-        """Channels among which `per_scope` are chosen."""
+        """Number of channels in a scope."""
         return self.channels // self.heads if self.offset_scope == "head" else self.channels
 
     @property
     def per_scope(self) -> int:
-        """Channels chosen in every scope."""
+        """Number of channels chosen in every scope."""
         return max(self.scope // 32, 1) if self.offset_k is None else self.offset_k
 
     @property
     def chosen(self) -> int:
-        """Channels chosen in all."""
+        """Number of channels chosen in all scopes."""
         return self.per_scope * (self.channels // self.scope)
 
 
@@ -85,7 +85,7 @@ class KOffsetGenerator(Sequential, Offsets):
         "comparisons": "comparisons of a magnitude with the peak of its channel",
         "select_comparisons": "comparisons of two peaks, to choose channels",
         "subtractions": "offsets subtracted, one for each token and chosen channel",
-        "gated_tokens": "tokens behind the window, which change no peak",
+        "gated_tokens": "tokens after the window, which change no peak",
     }
     initial: ClassVar[dict[str, int]] = {"ready": 1}
 
@@ -96,44 +96,46 @@ class KOffsetGenerator(Sequential, Offsets):
         return Ports(
             inputs=(
                 Port("k", 16, channels, encoding="f16", meaning="a token's keys, after the rotary embedding"),
-                Port("valid", 1, meaning="a token comes; else the unit goes on by itself"),
+                Port("valid", 1, meaning="a token comes; else the unit proceeds by itself"),
                 Port("last", 1, meaning="the window ends with this token"),
             ),
             outputs=(
-                Port("offset", 16, channels, encoding="f16", meaning="half of the peak; 0 where none is chosen"),
+                Port("offset", 16, channels, encoding="f16", meaning="half of the peak of a chosen channel, else 0"),
                 Port("selected", 1, channels, meaning="chosen channels"),
                 Port("k_out", 16, channels, encoding="f16", meaning="k - offset; 0 unless out_valid"),
                 Port("out_valid", 1, meaning="a token is put out"),
-                Port("ready", 1, meaning="the next event may bring a token"),
+                Port("ready", 1, meaning="a token may come in the next event"),
                 Port("peak", 16, channels, encoding="f16", meaning="largest magnitude of the window so far"),
             ),
             state=(
-                Port("negative", 1, channels, meaning="sign of the word that has it"),
+                Port("negative", 1, channels, meaning="sign of the word with the peak"),
                 Port("written", self.window.bit_length(), meaning="tokens in the temporary SRAM"),
-                Port("read", self.window.bit_length(), meaning="of them put out"),
+                Port("read", self.window.bit_length(), meaning="tokens of the window put out"),
                 Port("chosen", max(self.chosen.bit_length(), 1), meaning="channels selected so far"),
-                Port("frozen", 1, meaning="the window is over: no token is tracked"),
+                Port("frozen", 1, meaning="the window has ended: no token is tracked"),
                 *([rows] if rows.count <= SMALL else []),
             ),
         )
 
     @constant
     def none(self) -> Lanes:
-        """No keys."""
+        """Inputs of an event without a token."""
         return (0,) * self.channels
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse infinity and NaN."""
+        """Reject infinity and NaN."""
         words = inputs[0]
         bad = words & 0x7C00 == 0x7C00
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"{self.name}: k 0x{int(words[index]):04x}{at(index)} must be finite")
+            raise Refused(f"{self.name}: k must be finite, got 0x{int(words[index]):04x}{at(index)}")
 
     def opens(self, k: Lanes, valid: int, last: int) -> str:
         before = self.state
         if valid and not before.ready:
-            raise Refused(f"{self.name}: token in event {before.index + 1} while the window's tokens are inside")
+            raise Refused(
+                f"{self.name}: valid must be 0 until the window's tokens are out, got 1 in event {before.index + 1}"
+            )
         if not before.frozen:
             return "track" if valid else "idle"
         if before.chosen < self.chosen:
@@ -141,13 +143,15 @@ class KOffsetGenerator(Sequential, Offsets):
         return "apply" if valid or before.read < before.written else "idle"
 
     def go_on(self) -> DeclaredState:
-        """One event without a token: the next channel is selected, or the next token of the window put out."""
+        """Run an event without a token: select the next channel, or put out the next token of the window."""
         return self._open(self.none, 0, 0)
 
     def freeze(self, offset: ArrayLike) -> DeclaredState:
-        """Take over the offsets of a prompt, fp16 words: from here on tokens are shifted, none is tracked."""
+        """Take the offsets of a prompt, fp16 words: from now on tokens are shifted, none is tracked."""
         if self.state.index >= 0:
-            raise Refused(f"{self.name}: freeze after {self.state.index + 1} events")
+            raise Refused(
+                f"{self.name}: freeze must come before any event, got {self.state.index + 1} events; reset first"
+            )
         words = self.validate_event(offset, 0, 0)[0]
         require_offsets(self.name, "offset", np.array(words), self.chosen)
         selected = tuple([int(word & 0x7FFF != 0) for word in words])
@@ -155,7 +159,7 @@ class KOffsetGenerator(Sequential, Offsets):
         return self._commit(self.state.event, (), offsets)
 
     def track(self, k: Lanes, valid: int, last: int) -> Changes:
-        """A token of the window is stored, and its magnitudes are compared with the peaks of their channels."""
+        """Store a token of the window and compare its magnitudes with the peaks of their channels."""
         before, row = self.state, k
         rows, start, written = before.rows or (), before.written * self.channels, before.written + 1
         frozen = int(last or written == self.window)
@@ -180,17 +184,17 @@ class KOffsetGenerator(Sequential, Offsets):
 
     @decides("D-harmonia-23")
     def _exceeds(self, word: int, peak: int) -> bool:
-        """Whether a word takes the place of a peak: strictly, so that the first token of equal ones stays."""
+        """Whether a word replaces a peak: strictly larger, so that the first of equal tokens stays."""
         return word & 0x7FFF > peak
 
     @decides("D-harmonia-24")
     def _best(self, left: Sequence[int]) -> int:
-        """The channel with the largest peak, the lower one of equal ones."""
+        """The channel with the largest peak; the lower one of equals."""
         peak = self.state.peak
         return max(left, key=lambda channel: (peak[channel], -channel))
 
     def select(self, k: Lanes, valid: int, last: int) -> Changes:
-        """The channel with the largest peak is chosen, and half of the peak becomes its offset."""
+        """Choose the channel with the largest peak; half of the peak becomes its offset."""
         before = self.state
         start = before.chosen // self.per_scope * self.scope
         selected, offset = list(before.selected), list(before.offset)
@@ -208,7 +212,7 @@ class KOffsetGenerator(Sequential, Offsets):
         }
 
     def half(self, word: int) -> int:
-        """Half of a peak, or of its magnitude, rounded to even where a subnormal's last bit is lost."""
+        """Half of a peak, or of its magnitude; a subnormal's last bit is rounded to even."""
         value = fp16.values(np.array([word & 0x7FFF if self.offset_sign == "unsigned" else word]))
         return int(fp16.bits(self._rounded(value.astype(np.float64) / 2))[0])
 
@@ -219,7 +223,7 @@ class KOffsetGenerator(Sequential, Offsets):
 
     @decides("D-harmonia-26")
     def _shifted(self, row: tuple[int, ...], gated: int) -> list[int]:
-        """A token without its offsets; gated: 1 behind the window."""
+        """Subtract the offsets from a token; gated: 1 after the window."""
         offset = self.state.offset
         keys, shifts = (fp16.values(np.array(words)).astype(np.float64) for words in (row, offset))
         less = fp16.bits(self._rounded(keys - shifts)).tolist()
@@ -227,7 +231,7 @@ class KOffsetGenerator(Sequential, Offsets):
 
     @decides("D-harmonia-26")
     def apply(self, k: Lanes, valid: int, last: int) -> Changes:
-        """A token is put out, less the offsets."""
+        """Put out a token, less the offsets."""
         before, start = self.state, self.state.read * self.channels
         row = k if valid else before.rows[start : start + self.channels]
         read = before.read + 1 - valid
@@ -241,12 +245,12 @@ class KOffsetGenerator(Sequential, Offsets):
         }
 
     def idle(self, k: Lanes, valid: int, last: int) -> Changes:
-        """Nothing is to do."""
+        """Do nothing."""
         return {"out_valid": 0, "k_out": self.none}
 
 
 def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
-    """Refuse offsets (..., channels) that are not finite, or of more than `most` channels."""
+    """Reject offsets (..., channels) that are not finite, or nonzero in more than `most` channels."""
     bad = words & 0x7C00 == 0x7C00
     if bad.any():
         index = first_index(bad)

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of k_offset."""
+"""Variants of the decisions of k_offset."""
 
 from collections.abc import Sequence
 
@@ -29,24 +29,24 @@ class HigherChannel(KOffsetGenerator):
 
 
 class WindowAsItIs(KOffsetGenerator):
-    """Tokens of the window keep their values."""
+    """Tokens of the window are not shifted."""
 
     def _shifted(self, row: tuple[int, ...], gated: int) -> list[int]:
         return super()._shifted(row, gated) if gated else list(row)
 
 
 class OnlyWindow(KOffsetGenerator):
-    """Tokens behind the window keep their values."""
+    """Tokens after the window are not shifted."""
 
     def _shifted(self, row: tuple[int, ...], gated: int) -> list[int]:
         return list(row) if gated else super()._shifted(row, gated)
 
 
 class Following(KOffsetGenerator):
-    """Tokens behind the window are tracked too, and the offsets of the chosen channels follow."""
+    """Tokens after the window are tracked too, and the offsets of the chosen channels follow."""
 
     def apply(self, k: Lanes, valid: int, last: int) -> Changes:
-        """A token moves the offsets that it loses."""
+        """A token updates the offsets that are subtracted from it."""
         if not valid:
             return super().apply(k, valid, last)
         peaks = self._peaks(k)
@@ -64,7 +64,7 @@ class Saturating(KOffsetGenerator):
 
 
 class Truncating(KOffsetGenerator):
-    """Halves and differences are cut off to FP16."""
+    """Halves and differences are truncated to FP16."""
 
     def _rounded(self, exact: np.ndarray) -> np.ndarray:
         return fp16.to_f16(exact, Fp16Mode(rounding="truncate"))
@@ -107,6 +107,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-arith-2", "subnormal results are flushed", unit_class=Flushing),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-harmonia-25": "The unit takes keys as they come, so nothing in it tells whether they were rotated: that is the "
-    "wiring of harmonia_core, which has this alternative.",
+    "D-harmonia-25": "The unit cannot know whether keys were rotated: that is wiring in harmonia_core, which has "
+    "this variant.",
 }

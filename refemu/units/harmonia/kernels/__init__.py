@@ -1,1 +1,1 @@
-"""Kernels of Harmonia that several twins share."""
+"""Kernels that several compiled units of Harmonia share."""

@@ -12,10 +12,10 @@ from refemu.units.harmonia.kernels.fields import packed_rows
 
 @kernel
 def bfp_operand(x, group, width, out, powers):
-    """Rows of fp16 values (M, K) as signed integers of `width` bits in groups, cut off towards zero; 1 if one is not
-    finite, else 0.
+    """Convert rows of fp16 values (M, K) to signed integers of `width` bits in groups, truncated; return 1 if a value
+    is not finite, else 0.
 
-    out: float32, zeros where a last group is short. powers (M, G): what an integer 1 is worth in a group.
+    out: float32, zeros where a last group is short. powers (M, G): value of an integer 1 in a group.
     """
     status = 0
     for m in range(x.shape[0]):
@@ -40,10 +40,10 @@ def bfp_heads(q, q_powers, k, v, fields, low, falls, powers, group, width, setti
     finite, else 0.
 
     q (T, H, D) float32 integers, q_powers (T, H, G). k, v: packed tokens as `packed_rows` takes them with `fields`,
-    those that follow as signs and mantissas (tokens, KV, D), exponents, groups along D and along S. powers: what a
-    mantissa of 1 is worth by exponent. width: mantissa bits of the scores. settings: whether partial sums, and scores,
+    those that follow as signs and mantissas (tokens, KV, D), exponents, groups along D and along S. powers: value
+    of a mantissa of 1 by exponent. width: mantissa bits of the scores. settings: whether partial sums, and scores,
     are rounded to fp16. Query t sees keys 0 to start + t. low, falls: signs and mantissas of k and of v, and counts of
-    tokens (S,) at which they take the place of the others; or none (S = 0).
+    tokens (S,) at which they replace the others; S = 0 if none.
     """
     k_packed, k_sign, k_mantissa, k_exponent = k
     v_packed, v_sign, v_mantissa, v_exponent = v
@@ -71,7 +71,7 @@ def bfp_heads(q, q_powers, k, v, fields, low, falls, powers, group, width, setti
         while r0 < q.shape[0] * heads:
             rows = min(8, q.shape[0] * heads - r0)
             if falls[0].size:
-                rows = min(rows, heads - r0 % heads)  # of one query: the next has other codes
+                rows = min(rows, heads - r0 % heads)  # rows of one query: the next query has other codes
                 _fall(low, falls, start + r0 // heads + 1, shared, keys, values)
             most = start + (r0 + rows - 1) // heads + 1
             for i in range(rows):
@@ -159,7 +159,7 @@ def _codes_along(first, sign, mantissa, shared, values, seen):
 
 @kernel
 def _add_group(part, power, powers, settings, out, width):
-    """out += the exact sums of one group times their powers of two, rounded to fp16 if settings[0]; part <- 0."""
+    """out += exact sums of one group times their powers of two, rounded to fp16 if settings[0]; part <- 0."""
     if settings[0]:
         for n in range(width):
             out[n] = np.float32(out[n] + round16(np.float32(part[n] * np.float32(power * powers[n]))))
@@ -185,7 +185,7 @@ def _scaled_logits(logits, scale, settings, width):
 def _scores_to_bfp(chances, total, group, width, unit, seen):
     """Exponentials / total, rounded to fp16, as mantissas of `width` bits in groups whose unit goes to `unit`.
 
-    The word of the largest gives the exponent; below fp16's smallest normal number exponents end. 1 if it is no number.
+    The largest word gives the exponent, at least that of the smallest normal number. Returns 1 for NaN.
     """
     for b in range((seen + group - 1) // group):
         row = chances[b * group : min((b + 1) * group, seen)]

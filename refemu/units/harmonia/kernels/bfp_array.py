@@ -1,6 +1,6 @@
-"""One edge of the clocked array, for the twin of bfp_pe_array_clocked and for whole products. [harmonia §IV-A, §IV-B]
+"""One edge of the cycle-accurate array, for compiled bfp_pe_array_clocked and products. [harmonia §IV-A, §IV-B]
 
-Register files hold the number of what was put in them, not its lanes: x (entries, rows, lanes) int16, signed, and x_exp
+Register files hold the number of an entry, not its lanes: x (entries, rows, lanes) int16, signed, and x_exp
 (entries, rows, groups) are activations, y and y_sign (entries, columns, lanes) uint8, y_exp and factor (entries,
 columns, groups) weights. columns: int64 (columns, C_FIELDS); pes: int64 (rows, columns, P_FIELDS); acc: float32
 (rows, columns); nibbles: int16 (columns, 4, 32), what the sub-PEs of a column read of its weights, slot by slot.
@@ -58,14 +58,14 @@ O_PARALLEL, O_OVERLAP, O_PARTIAL16, O_PRODUCT16 = range(4)
 TOTALS = 14
 M8W4, M8M8 = 0, 2
 LANES, SLOTS = 32, 4
-LOWEST = 44  # of the exponents below
+LOWEST = 44  # magnitude of the lowest exponent of POINT
 POWERS = np.ldexp(1.0, np.arange(-LOWEST, LOWEST))
 POINT = np.array([-22, -40, -44])  # 14 + m of each block floating point operand, by mode
 
 
 @kernel
 def edge(options, entry, b_at, x, x_exp, y, y_sign, y_exp, factor, columns, pes, acc, nibbles, totals):
-    """An edge. entry: (E_FIELDS,), number -1 for none; b_at: (columns,), numbers of weights that come, -1 for none.
+    """Advance an edge. entry: (E_FIELDS,), number -1 for none; b_at: (columns,), numbers of new weights, -1 for none.
 
     Returns the column that leaves, or -1. Columns are visited from the right, so that a neighbour still has what it
     had.
@@ -97,7 +97,7 @@ def edge(options, entry, b_at, x, x_exp, y, y_sign, y_exp, factor, columns, pes,
 
 @kernel
 def holds(columns):
-    """1 if some column holds a group."""
+    """1 if a column holds a group."""
     held = np.int64(0)
     for c in range(columns.shape[0]):
         held |= columns[c, C_ARRIVED] | columns[c, C_WAITING] | np.int64(columns[c, C_LEFT] > 0)
@@ -129,7 +129,7 @@ def _begin(column, y, y_sign, c, nibbles):
 
 @helper
 def _column(options, begins, c, x, x_exp, y_exp, factor, column, pes, acc, nibbles, totals):
-    """A slot of the PEs of a column."""
+    """Run a slot of the PEs of a column."""
     mode, parallel = column[C_MODE], options[O_PARALLEL]
     per = 1 + np.int64(mode == M8M8)
     slots = column[C_GROUPS] * per
@@ -185,7 +185,7 @@ def _column(options, begins, c, x, x_exp, y_exp, factor, column, pes, acc, nibbl
 
 @kernel
 def dot(x, y):
-    """Exact sum of 32 products; the loop runs as often as y has lanes, which the compiler does not know."""
+    """Exact sum of 32 products; the compiler does not know the trip count, the lanes of y, so it vectorises."""
     total = np.int32(0)
     for k in range(y.size & 63):
         total = np.int32(total + np.int32(np.int32(x[k]) * np.int32(y[k])))
@@ -201,7 +201,7 @@ def _seat(mode, slot):
 
 @helper
 def _arrive(options, entry, held, c, columns, pes, totals):
-    """Activations come into column c from its neighbour, or into column 0 from the ports."""
+    """Take activations into column c from its neighbour, or into column 0 from the ports."""
     column = columns[c]
     column[C_ARRIVED] = 0
     comes = np.int64(entry[E_AT] >= 0)
@@ -234,7 +234,7 @@ def _arrive(options, entry, held, c, columns, pes, totals):
 def run(options, entries, b_valid, x, x_exp, y, y_sign, y_exp, factor, columns, pes, acc, leaves, totals):
     """Every edge of a device, registers after each: columns, pes and acc (edges, ...), leaves (edges,).
 
-    entries: (edges, E_FIELDS); b_valid: (edges, columns). The numbers of what registers hold are those of edges plus 1.
+    entries: (edges, E_FIELDS); b_valid: (edges, columns). Registers hold edge numbers plus 1.
     """
     now = np.zeros(columns.shape[1:], np.int64)
     registers, sums = np.zeros(pes.shape[1:], np.int64), np.zeros(acc.shape[1:], np.float32)

@@ -1,4 +1,4 @@
-"""Exact sums of groups of 32 products, for the twins of a PE and of the array. [harmonia §IV-B, Fig. 13]"""
+"""Exact sums of groups of 32 products, for the compiled PE and array. [harmonia §IV-B, Fig. 13]"""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from refemu.arith.jit import helper, kernel
 
 @kernel
 def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):
-    """psum (T, M, N, G) <- the exact sum of every group; M8M8 needs no nibbles, being exact.
+    """psum (T, M, N, G) <- the exact sum of every group; exact M8M8 sums need no nibbles.
 
     mode: (T, G), 0 where codes of b are INT4. a_sign, a_mag: (T, M, K); b, b_sign: (T, N, K), uint8; K elements are G
     groups, the last may be short.
@@ -26,8 +26,8 @@ def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):
 def group_sum(a_sign, a_mag, b, b_sign, weights):
     """Sum of the products of a group. weights: 16 where codes of b are two's complement of 4 bits, else 0.
 
-    A magnitude of a has 8 bits and one of b too, so that 32 bits hold every sum. The loop runs as often as there are
-    lanes, which the compiler does not know to be 32: else it would unroll the loop before it could make it a vector.
+    Magnitudes of a and b have 8 bits, so 32 bits hold every sum. The compiler does not know the trip count of the loop,
+    32 lanes: otherwise it would unroll the loop instead of vectorising it.
     """
     total = np.int32(0)
     for k in range(a_mag.size & 63):

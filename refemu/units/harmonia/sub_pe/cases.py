@@ -1,6 +1,6 @@
 """Golden cases of sub_pe: nibbles of a worked dot product of [harmonia §IV-B], ends of the sum, all products.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in sub_pe.py.
+Stimuli only: expected outputs come from sub_pe.py.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _lanes() -> dict[str, np.ndarray]:
 
 
 def _sweep() -> Cases:
-    """Every pair of magnitudes once; a row has one magnitude of a against 16 of b twice, signs that do not cancel."""
+    """Every pair of magnitudes once; a row has one magnitude of a with 16 of b twice, signs that do not cancel."""
     mag = np.arange(1, 257) & 255
     lane = np.arange(LANES)
     a_mag, b_mag = np.broadcast_arrays(mag[:, None], lane & 15)

@@ -28,7 +28,7 @@ class SubPe(Combinational):
     events: ClassVar[tuple[str, ...]] = ("psum",)
     counters: ClassVar[dict[str, str]] = {
         "psums": "sums of 32 products made",
-        "macs4x8": "products of 4 by 8 bits, 32 for each sum, those with a zero included",
+        "macs4x8": "products of 4 by 8 bits, 32 for each sum, products of 0 included",
     }
 
     @constant
@@ -44,7 +44,7 @@ class SubPe(Combinational):
         )
 
     def psum(self, a_sign: Lanes, a_mag: Lanes, b_sign: Lanes, b_mag: Lanes) -> Changes:
-        """32 products are added up."""
+        """Add 32 products."""
         return {"psum": psum(a_sign, a_mag, b_sign, b_mag), "psums": 1, "macs4x8": LANES}
 
 

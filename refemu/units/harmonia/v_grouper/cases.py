@@ -1,6 +1,6 @@
 """Golden cases of v_grouper: more tokens than a group, rising exponents, zeros. [harmonia §III-A, Fig. 6b]
 
-This module describes stimuli only; the descriptor, and with it every answer, is in v_grouper.py.
+Stimuli only: expected outputs come from v_grouper.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,16 +34,16 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _case(
             kind, why, np.stack([np.roll(least, c // 2) for c in range(channels)], axis=1)[None], "D-harmonia-3"
         )
-        why = "words of all but one bit: each row of the residual holds them until the commit"
+        why = "words of all bits but one: each row of the residual holds them until the commit"
         yield _case(kind, why, np.full((1, 32, channels), 0xFBFF), "D-harmonia-33")
-        why = "a group that is cut off, then one that begins anew"
+        why = "a group that is cut off, then one from reset"
         yield _case(kind, why, np.stack([_near(channels, 0x6C00), _near(channels, 0x3C00)]))
     if kind == "random":
         if config["growth"] != "realign":
             yield _case(
                 kind, "three groups: words of any kind", _words((3 * GROUP + 1, channels), seed, 0xFFFF, after=1)
             )
-        why = "three groups: exponents within 8 of each other, as real tensors have them"
+        why = "three groups: exponents within 8 of each other, as in real tensors"
         yield _case(kind, why, _words((3 * GROUP + 2, channels), seed, after=2))
 
 

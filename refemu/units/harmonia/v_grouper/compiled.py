@@ -1,7 +1,7 @@
-"""Compiled twin of v_grouper: all temporary conversions are encoded at once. [harmonia §III-A, Fig. 6b]
+"""Compiled form of v_grouper: all temporary conversions are encoded at once. [harmonia §III-A, Fig. 6b]
 
-A temporary conversion is that of its group with zeros for the tokens to come, which changes nothing. Both ways of
-growth have these bits.
+A temporary conversion is that of its group with zeros for the missing tokens, which changes no code. Both options of
+`growth` give these bits.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ SIZE = 32  # tokens of a group
 
 @compiled_run(UNIT)
 def run(grouper: VGrouper, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All tokens; devices side by side."""
+    """Run all tokens."""
     devices, tokens = inputs[0].shape[:2]
     groups = np.zeros((devices, tokens, GROUP, grouper.channels), np.uint16)
     _groups(inputs[0].reshape(devices, tokens, grouper.channels), groups)

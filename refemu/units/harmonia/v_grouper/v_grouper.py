@@ -1,4 +1,4 @@
-"""V, grouped along tokens while they arrive: full groups are committed, the rest is converted again at every step.
+"""V, grouped along tokens as they arrive: full groups are committed, the residual is converted again at every step.
 
 Paper: [harmonia §III-A, Fig. 6b].
 """
@@ -39,19 +39,19 @@ class VGrouper(Sequential):
     name = "v_grouper"
     events: ClassVar[tuple[str, ...]] = ("prefill", "convert", "commit")
     counters: ClassVar[dict[str, str]] = {
-        "conversions": "conversions of a group in all channels, those for now included",
+        "conversions": "conversions of a group in all channels, temporary ones included",
         "commits": "groups of 32 tokens committed",
-        "converted_elements": "elements converted, those of a group that is not full anew at every token",
-        "residual_reads": "FP16 rows read for conversions, that of the new token included",
+        "converted_elements": "elements converted; those of a partial group count again at every token",
+        "residual_reads": "FP16 rows read for conversions, the new token's included",
     }
     registers: ClassVar[dict[str, str]] = {
         "committed": "codes of the full groups: signs and mantissas by token and channel, exponents by channel",
-        "temporary": "codes of the tokens whose group is not full, as they are for now; None where there is none",
+        "temporary": "temporary codes of the tokens of the partial group; None if there are none",
     }
     initial: ClassVar[dict[str, Any]] = {"committed": (), "temporary": None}
     channels: int = 64  #: KV heads x head dimension, 1 to 65536
     high: int = 8  #: mantissa bits
-    #: convert from fp16 again, or shift what is stored when an exponent rises, which needs truncation (D-harmonia-20)
+    #: convert from fp16 again, or shift stored magnitudes if an exponent rises, which needs truncation (D-harmonia-20)
     growth: Growth = "reconvert"
     rounding: Rounding = "truncate"  #: rounding of a magnitude, as for `Bfp`
 
@@ -70,35 +70,35 @@ class VGrouper(Sequential):
     @constant
     def ports(self) -> Ports:
         channels = self.channels
-        waiting = "rows that wait; 0 for those to come"
+        waiting = "rows of the residual; 0 for missing rows"
         residual = Port("residual", 16, (GROUP - 1) * channels, encoding="f16", meaning=waiting)
         return Ports(
             inputs=(Port("v", 16, channels, encoding="f16", meaning="the row of a token"),),
             outputs=(
-                Port("commit", 1, meaning="the group is full and stored for good"),
+                Port("commit", 1, meaning="the group is full, its codes are final"),
                 Port("count", 6, meaning="tokens in the group"),
-                Port("sign", 1, GROUP * channels, meaning="of the group, token by token; 0 for tokens to come"),
-                Port("mantissa", self.high, GROUP * channels, meaning="same order"),
-                Port("exponent", 5, channels, meaning="of every channel"),
+                Port("sign", 1, GROUP * channels, meaning="signs of the group, token by token; 0 for missing tokens"),
+                Port("mantissa", self.high, GROUP * channels, meaning="mantissas of the group, token by token"),
+                Port("exponent", 5, channels, meaning="exponent of every channel"),
                 Port("tokens", 32, meaning="tokens so far"),
             ),
             state=() if self.growth == "realign" else (residual,),
         )
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse field 31."""
+        """Reject field 31."""
         self.format.validated(np.ascontiguousarray(inputs[0]), True, self.name)
 
     def prefill(self, v: ArrayLike) -> DeclaredState:
-        """A prompt, (tokens, channels) of float16, is stored in an empty cache: full groups, the rest for now."""
+        """Store a prompt, float16 (tokens, channels), in an empty cache: full groups and a temporary one."""
         if self.state.tokens:
-            raise Refused(f"{self.name}: prefill needs an empty cache, got one of {self.state.tokens} tokens")
+            raise Refused(f"{self.name}: prefill needs an empty cache, got {self.state.tokens} tokens; reset first")
         rows = np.asarray(v)
         if rows.dtype != np.float16 or rows.ndim != 2 or rows.shape[1] != self.channels:
             raise RefusedType(
-                f"{self.name}: float16 rows of {self.channels} channels are needed, got {rows.dtype} {rows.shape}"
+                f"{self.name}: v must be float16 (tokens, {self.channels}), got {rows.dtype} {rows.shape}"
             )
-        self.format.validated(rows, False, self.name)  # refuses infinity and NaN
+        self.format.validated(rows, False, self.name)  # raises for infinity and NaN
         words = np.ascontiguousarray(rows).view(np.uint16)
         codes = [self._encode(words[start : start + GROUP]) for start in range(0, len(words), GROUP)]
         full = len(words) // GROUP
@@ -121,12 +121,12 @@ class VGrouper(Sequential):
         return "commit" if self.state.count == GROUP - 1 else "convert"
 
     def convert(self, v: Lanes) -> Changes:
-        """A token is stored, and the tokens of its group so far are converted for now."""
+        """Store a token and convert the tokens of its group so far, temporarily."""
         rows, codes, changes = self._appended(v)
         return {**changes, "residual": self._filled(rows), "temporary": codes}
 
     def commit(self, v: Lanes) -> Changes:
-        """A token fills its group of 32, whose codes are final."""
+        """Store the token that fills a group of 32, whose codes become final."""
         rows, codes, changes = self._appended(v)
         committed = {"committed": (*self.state.committed, codes), "temporary": None, "commits": 1}
         return {**changes, "residual": self._filled(rows[:0]), **committed}
@@ -134,7 +134,7 @@ class VGrouper(Sequential):
     def _appended(self, v: Lanes) -> tuple[np.ndarray, Codes, dict[str, Any]]:
         """Rows and codes of the group with one more row, and what changes at each."""
         before, row = self.state, v
-        count = before.count % GROUP + 1  # a full group waits no longer
+        count = before.count % GROUP + 1  # a full group starts over at 0
         waiting = before.residual[: (count - 1) * self.channels] if count > 1 else ()
         rows = np.array([*waiting, *row], np.uint16).reshape(count, -1)
         shifted = self._shifts and before.temporary is not None
@@ -145,20 +145,20 @@ class VGrouper(Sequential):
     @property
     @decides("D-harmonia-20")
     def _shifts(self) -> bool:
-        """Whether a group grows by what is stored."""
+        """Whether a group grows from its stored magnitudes."""
         return self.growth == "realign"
 
     def _filled(self, rows: np.ndarray) -> tuple[int, ...]:
-        """The residual: rows that wait, 31 at most, then zeros."""
+        """The residual: at most 31 rows, then zeros."""
         return (*rows.reshape(-1).tolist(), *(0,) * ((GROUP - 1) * self.channels - rows.size))
 
     def _encode(self, rows: np.ndarray) -> Codes:
-        """A conversion from FP16, along tokens."""
+        """Convert FP16 rows, along tokens."""
         return _codes(self.format.encode(rows, 0, bits=True))
 
     @decides("D-harmonia-20")
     def _grow(self, stored: Codes, row: tuple[int, ...]) -> Codes:
-        """The stored magnitudes under exponents that the new row may have raised, and the row itself beside them."""
+        """Align stored magnitudes to exponents that the new row may have raised, and append the row."""
         old, new = self._tensor(stored), self.format.encode(np.array([row], np.uint16), 0, bits=True)
         top = np.maximum(old.exponent, new.exponent)
         both = [_codes(tensor.realign(top)) for tensor in (old, new)]
@@ -166,7 +166,7 @@ class VGrouper(Sequential):
 
     @decides("D-harmonia-3", "D-harmonia-20")
     def _shown(self, codes: Codes, count: int, full: bool) -> dict[str, Any]:
-        """Output ports for a conversion: the group filled up with zeros."""
+        """Output ports of a conversion: the group padded with zeros."""
         fill = (0,) * (GROUP - count) * self.channels
         sign, mantissa = (tuple(value for row in rows for value in row) + fill for rows in codes[:2])
         return {
@@ -184,7 +184,7 @@ class VGrouper(Sequential):
         """Codes of all tokens so far, (tokens, channels): committed groups, then the temporary conversion."""
         parts = [*self.state.committed, *([self.state.temporary] if self.state.temporary else [])]
         if not parts:
-            raise Refused(f"{self.name}: groups of an empty cache")
+            raise Refused(f"{self.name}: the cache has no groups, got 0 tokens; append a token first")
         sign, mantissa = (np.concatenate([np.array(part[at]) for part in parts]) for at in (0, 1))
         return self.format.tensor(sign, mantissa, np.array([part.exponent for part in parts]), 0)
 

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of v_grouper."""
+"""Variants of the decisions of v_grouper."""
 
 import dataclasses
 from typing import Any
@@ -14,7 +14,7 @@ from refemu.units.variant import Variant, choices
 
 
 class Narrow(VGrouper):
-    """Magnitudes have a bit less."""
+    """Magnitudes have one bit less."""
 
     @constant
     def format(self) -> Bfp:
@@ -56,7 +56,7 @@ class WhenFull(VGrouper):
 
 
 class Rounding(VGrouper):
-    """What is stored is shifted when an exponent rises, and rounded to even each time."""
+    """Stored magnitudes are shifted when an exponent rises, and rounded to even each time."""
 
     @property
     def _shifts(self) -> bool:

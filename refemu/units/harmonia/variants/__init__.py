@@ -1,1 +1,1 @@
-"""Other answers to the decisions of each block: devices that a golden set must tell from the block."""
+"""Variants of the decisions of each block: devices that a golden set must distinguish from the block."""

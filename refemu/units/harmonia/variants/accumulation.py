@@ -1,6 +1,6 @@
-"""Other answers to the decisions of the accumulator, for the units that have one. [harmonia §IV-B, Fig. 13]
+"""Variants of the decisions of the accumulator, for the units that have one. [harmonia §IV-B, Fig. 13]
 
-The accumulator of a device takes the methods of a class below.
+The accumulator of a device gets the methods of a class below.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from refemu.units.variant import Variant
 
 
 class Truncating(Accumulator):
-    """Partial sums are cut off to FP16."""
+    """Partial sums are truncated to FP16."""
 
     def _half(self, p: int, x: int) -> float:
         return float(fp16.from_scaled(p, x, Fp16Mode(rounding="truncate")))
@@ -63,7 +63,7 @@ class Loading(Accumulator):
 
 
 class Cut(Accumulator):
-    """FP32 sums are cut off toward zero."""
+    """FP32 sums are truncated."""
 
     def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
         total, flag = super()._sum(acc, value, first)
@@ -76,10 +76,10 @@ class Cut(Accumulator):
 
 
 class Fused(Accumulator):
-    """The product with the weight factor is added without a rounding of its own."""
+    """The product with the weight factor is added unrounded."""
 
     def scale(self, value: int, w_scale: int) -> int:
-        """Keep both factors beside their product."""
+        """Save both factors for the sum."""
         vars(self)["factors"] = value, w_scale
         return super().scale(value, w_scale)
 
@@ -137,9 +137,9 @@ PARTS: tuple[tuple[str, str, type[Accumulator]], ...] = (
     ("D-arith-5", "the first group is loaded, not added to +0", Loading),
     ("D-harmonia-10", "FP32 sums are truncated", Cut),
     ("D-harmonia-10", "the product with the factor is fused with the sum", Fused),
-    ("D-harmonia-11", "the nibbles' sums are converted apart, then added in FP32", Apart),
-    ("D-harmonia-11", "the nibbles' sums are converted apart, then added in FP16", ApartInHalf),
-    ("D-harmonia-11", "the nibbles' sums are accumulated apart, as two groups", TwoGroups),
+    ("D-harmonia-11", "the nibbles' sums are converted separately, then added in FP32", Apart),
+    ("D-harmonia-11", "the nibbles' sums are converted separately, then added in FP16", ApartInHalf),
+    ("D-harmonia-11", "the nibbles' sums are accumulated separately, as two groups", TwoGroups),
 )
 
 

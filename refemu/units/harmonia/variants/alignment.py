@@ -1,4 +1,4 @@
-"""Other answers to the decisions of the aligner, for the units that have one. [harmonia §IV-C, Fig. 14c]"""
+"""Variants of the decisions of the aligner, for the units that have one. [harmonia §IV-C, Fig. 14c]"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +13,12 @@ class Narrow(BfpAligner):
     """m counts the sign: magnitudes have m - 1 bits."""
 
     def element(self, word: int, emax: int, m: int) -> Element:
-        """One lane."""
+        """Align one lane."""
         return super().element(word, emax, m - 1)
 
 
 class Jamming(BfpAligner):
-    """The last bit of a magnitude that lost something is set."""
+    """The last bit of an inexact magnitude is set."""
 
     def shifted(self, significand: int, shift: int, sign: int) -> int:
         """Round to odd."""
@@ -26,7 +26,7 @@ class Jamming(BfpAligner):
 
 
 class Up(BfpAligner):
-    """A magnitude that lost something goes up."""
+    """An inexact magnitude rounds up."""
 
     def shifted(self, significand: int, shift: int, sign: int) -> int:
         """Round away from zero."""
@@ -41,7 +41,7 @@ class Wrapping(BfpAligner):
 
 
 class Bare(BfpAligner):
-    """The field 0 weighs as 0: subnormals shift by a place more, and so do groups of them."""
+    """Field 0 counts as 0: subnormals, and groups of them, shift by one more place."""
 
     def _distance(self, emax: int, field: int) -> int:
         return emax - field
@@ -51,12 +51,12 @@ PARTS: tuple[tuple[str, str, type[BfpAligner]], ...] = (
     ("D-harmonia-1", "m counts the sign", Narrow),
     ("D-harmonia-2", "magnitudes are rounded to odd", Jamming),
     ("D-harmonia-2", "magnitudes are rounded up", Up),
-    ("D-harmonia-3", "exponent field 0 weighs as 0", Bare),
+    ("D-harmonia-3", "exponent field 0 counts as 0", Bare),
 )
 
 
 def variants(unit: type[Stepped[Any]], find: Find) -> Sequence[Variant]:
-    """Those of a unit with an aligner: by options, and by a variant for each of PARTS."""
+    """Variants of a unit with an aligner: by options, and one for each of PARTS."""
     return (
         *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
         *choices("D-harmonia-4", "subnormals", "flush"),

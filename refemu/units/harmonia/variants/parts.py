@@ -1,4 +1,4 @@
-"""Devices one of whose parts took another decision: an accumulator in a PE, an aligner in a converter."""
+"""Devices with a variant of one part: an accumulator in a PE, an aligner in a converter."""
 
 import functools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Find = Callable[[Any], Any]  #: the part of a device, or the device itself
 
 
 def variant(unit: type[Stepped[Any]], find: Find, part: type[Any]) -> type[Stepped[Any]]:
-    """`unit` whose part has the methods of `part` too, beside those that another such class gave it.
+    """`unit` whose part also has the methods of `part`, in addition to those that another such class gave it.
 
     part: derived from the class of the part.
     """

@@ -1,4 +1,4 @@
-"""Roundings to FP16 that another datapath has (D-arith-2), of float64 values that are exact. [harmonia §IV-B]"""
+"""Roundings to FP16 in other datapaths (D-arith-2), from exact float64 values. [harmonia §IV-B]"""
 
 import numpy as np
 
@@ -19,10 +19,10 @@ def to_nearest(x: np.ndarray, ties: Rounding) -> np.ndarray:
 
 
 def saturated(x: np.ndarray) -> np.ndarray:
-    """65504 of its sign in place of an infinity."""
+    """Replace infinity by 65504 with its sign."""
     return np.where(np.isinf(x), np.copysign(fp16.MAX, x), x)
 
 
 def flushed(x: np.ndarray) -> np.ndarray:
-    """0 of its sign in place of a subnormal value."""
+    """Replace a subnormal value by 0 with its sign."""
     return np.where(np.abs(x) < fp16.MIN_NORMAL, np.copysign(0.0, x), x)

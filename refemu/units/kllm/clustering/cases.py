@@ -1,6 +1,6 @@
 """Golden cases of clustering: every value near ties of one codebook, scales that round, ends, codebooks with repeats.
 
-The unit is the Clustering Unit of [kllm §IV-A]. This module describes stimuli only; the descriptor is in clustering.py.
+The unit is the Clustering Unit of [kllm §IV-A]. Stimuli only: expected outputs come from clustering.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from refemu.units.ports import Port
 from refemu.units.stimuli import Seeds, columns, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
-#: of normal samples, trained; 7 values in [-1, 1] have another index in `paper` than in `exact` (D-kllm-8)
+#: trained on normal samples; 7 values in [-1, 1] have different indices in `paper` and `exact` (D-kllm-8)
 TRAINED_BELOW = (0xB89B, 0xB6EA, 0xB55D, 0xB425, 0xB237, 0xB053, 0xAD18, 0xA67B)
 TRAINED_ABOVE = (0x2733, 0x2D44, 0x306D, 0x3254, 0x3438, 0x3575, 0x3701, 0x38A1)
 TRAINED = TRAINED_BELOW + TRAINED_ABOVE
@@ -39,9 +39,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
     near = np.unique(np.concatenate([fp16.order_key(np.array(_between(book))) + step for step in (-1, 0, 1)]))
-    why = "centroids, midpoints and the fp16 values beside them, where roundings decide"
+    why = "centroids, midpoints and the fp16 values next to them, where roundings decide"
     yield _case("edge", why, columns(x=_words(near), scale=ONE), book, "D-kllm-8")
-    why = "0x15C1 to 0x15C7, whose index of the trained codebook depends on rounding, and beside them"
+    why = "0x15C1 to 0x15C7, whose index of the trained codebook depends on rounding, and their neighbours"
     yield _case("edge", why, columns(x=range(0x15BF, 0x15CA), scale=ONE), book, "D-kllm-8")
     ends = [0, 0x8000, SUBNORMAL, 0x8001, 0x03FF, 0x0400, ONE, ONE | 0x8000, LARGEST, LARGEST | 0x8000]
     scales = [ONE, SUBNORMAL, 0x03FF, 0x0400, 0x2E66, 0x3555, LARGEST]
@@ -62,7 +62,7 @@ def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
     for repeated in ties:
         yield _case(
             "edge",
-            "centroids that repeat: only the first of equal ones is the answer; ties at 0 go down",
+            "centroids that repeat: the first of equals is the index; ties at 0 go down",
             columns(x=[0, 0x8000, ONE, 0xBC00, 0x3800, 0xB800, SUBNORMAL, 0x8001], scale=ONE),
             tuple(repeated),
             "D-kllm-7",

@@ -33,7 +33,7 @@ class Clustering(Combinational):
     events: ClassVar[tuple[str, ...]] = ("cluster",)
     counters: ClassVar[dict[str, str]] = {
         "distances": "distances to a centroid computed, or comparisons with a midpoint between two, as configured",
-        "cycles": "cycles since reset, each of which takes `lanes` values side by side",
+        "cycles": "cycles since reset, each of which takes `lanes` values in parallel",
     }
     initial: ClassVar[Mapping[str, Any]] = {"element": -1, "index": 0, "scale": 1}
     bits: int = 4  #: width of an index, 1 to 4
@@ -53,7 +53,7 @@ class Clustering(Combinational):
         if self.arith.distance == "fp16":
             compared = Port("compared", 16, 1 << self.bits, encoding="f16", meaning="distances to the centroids")
         else:
-            says = "the midpoint between two centroids lies below x^"
+            says = "the midpoint between two centroids is below x^"
             compared = Port("compared", 1, (1 << self.bits) - 1, meaning=says)
         return Ports(
             inputs=(
@@ -63,13 +63,13 @@ class Clustering(Combinational):
             ),
             outputs=(
                 Port("index", self.bits, meaning="index of the nearest centroid"),
-                Port("overflow", 1, meaning="an fp16 result on the way became infinite"),
+                Port("overflow", 1, meaning="an intermediate fp16 result became infinite"),
             ),
-            state=(Port("x_hat", 16, encoding="f16", meaning="x^, or x where nothing is normalized"), compared),
+            state=(Port("x_hat", 16, encoding="f16", meaning="x^, or x if nothing is normalized"), compared),
         )
 
     def cluster(self, x: int, scale: int, codebook: tuple[int, ...]) -> Changes:
-        """One value gets the index of its nearest centroid."""
+        """Find the index of the centroid nearest to a value."""
         x_hat, overflow = self.normalize(x, scale)
         compared = self.compare(x_hat, scale, codebook)
         return {
@@ -83,7 +83,7 @@ class Clustering(Combinational):
 
     @decides("D-kllm-8")
     def normalize(self, x: int, scale: int) -> tuple[int, int]:
-        """x divided by its scale as the preset says, or x; 1 if an fp16 result became infinite."""
+        """x divided by its scale as in the preset, or x; 1 if an fp16 result became infinite."""
         if self.arith.normalize == "none":
             return x, 0
         inverse = pattern16(div32(1.0, value16(scale)))
@@ -94,7 +94,7 @@ class Clustering(Combinational):
         return x_hat, int(x_hat & 0x7FFF > LARGEST)
 
     def compare(self, x_hat: int, scale: int, codebook: tuple[int, ...]) -> tuple[int, ...]:
-        """fp16 patterns of the distances, or 1 for every midpoint that is passed; with tie "high" one met is, too."""
+        """fp16 patterns of the distances, or 1 for every midpoint passed; with tie "high" also for an equal one."""
         value = value16(x_hat)
         if self.arith.distance == "fp16":
             return tuple(pattern16(abs(value - value16(word))) for word in codebook)
@@ -112,7 +112,7 @@ class Clustering(Combinational):
 
     @decides("D-kllm-7")
     def choose(self, compared: tuple[int, ...]) -> int:
-        """Index of the least distance (ties: D-kllm-7), or the number of midpoints passed."""
+        """The index of the least distance (ties: D-kllm-7), or the number of midpoints passed."""
         if self.arith.distance != "fp16":
             return compared.count(1)
         best = 0
@@ -122,7 +122,7 @@ class Clustering(Combinational):
         return best
 
     def first_alike(self, nearest: int, codebook: tuple[int, ...]) -> int:
-        """Index of the first of equal centroids."""
+        """The index of the first of equal centroids."""
         for i, word in enumerate(codebook):
             if value16(word) == value16(codebook[nearest]):
                 return i
@@ -130,7 +130,7 @@ class Clustering(Combinational):
 
     @decides("D-kllm-27")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN, infinity, and centroids that do not ascend."""
+        """Reject NaN, infinity, and centroids that do not ascend."""
         for port, array in zip(self.ports.inputs, inputs, strict=True):
             bad = array & 0x7FFF > LARGEST
             if bad.any():
@@ -158,8 +158,8 @@ UNIT: AnyUnit = Unit(
     mark=cases.mark,
     legal=cases.legal,
     flags={
-        "TIE": Flag(0, "two centroids are equally near; the lower one is the answer (D-kllm-7)"),
-        "OVERFLOW": Flag(1, "x^ became infinite, so every distance did: index 0"),
+        "TIE": Flag(0, "two centroids are equally near; the lower one is taken (D-kllm-7)"),
+        "OVERFLOW": Flag(1, "x^ became infinite, and so did every distance: index 0"),
     },
 )
 State: type[DeclaredState] = Clustering.State

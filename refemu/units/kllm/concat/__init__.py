@@ -1,4 +1,4 @@
-"""The Concat unit: two indices side by side in an 8-bit register, the index of a product codebook."""
+"""The Concat unit: joins two indices in an 8-bit register, the index of a product codebook."""
 
 from refemu.units.kllm.concat.concat import *
 from refemu.units.kllm.concat.concat import __all__ as __all__

@@ -1,6 +1,6 @@
 """Golden cases of concat: [kllm §III-B]'s exchanged operands, both ends of both widths, every pair.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in concat.py.
+Stimuli only: expected outputs come from concat.py.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield _case(kind, "[kllm §III-B] not commutative: the operands exchanged", [[1, 0], [0, 1]], "D-kllm-6")
     if kind == "edge":
-        why = "both ends of both operands, and the register holds the last edge only"
+        why = "both ends of both operands; the register has the last edge only"
         yield _case(kind, why, [[top[0], top[1]], [0, top[1]], [top[0], 0], [0, 0]], decision="D-kllm-6")
     if kind == "random":
         drawn = stimuli.random_inputs("concat", find("concat").ports(config).inputs, (8, 16), seed)

@@ -1,4 +1,4 @@
-"""The Concat unit: two indices side by side in an 8-bit register, the index of a product codebook.
+"""The Concat unit: joins two indices in an 8-bit register, the index of a product codebook.
 
 Paper: [kllm §III-B, §IV-A].
 """
@@ -34,7 +34,7 @@ class Concat(Sequential):
 
     @constant
     def ports(self) -> Ports:
-        """Four wires per input whatever the widths; an index leaves the upper ones at 0."""
+        """Four wires per input at any width; the upper wires of a narrower index are 0."""
         inputs = (
             Port(name, INPUT_BITS, most=(1 << bits) - 1, meaning=f"index of operand {name}")
             for name, bits in (("a", self.a_bits), ("b", self.b_bits))
@@ -42,18 +42,18 @@ class Concat(Sequential):
         return Ports(inputs=tuple(inputs), outputs=(Port("q", REGISTER_BITS, meaning="register after the clock edge"),))
 
     def concat(self, a: int, b: int) -> Changes:
-        """Two indices go side by side into the register."""
+        """Store two indices, joined, in the register."""
         return {"q": (a << self.b_bits) | b, "concats": 1}  # [kllm §III-B]; D-kllm-6
 
     def edge(self, a: int, b: int) -> DeclaredState:
-        """One clock edge of inputs that are known to fit, as lanes call it."""
+        """Advance a clock edge with inputs already checked, as lanes do."""
         return self._open(a, b)
 
 
 UNIT: AnyUnit = Unit(
     unit_class=Concat,
     paper="kllm §III-B, §IV-A",
-    meaning="two indices side by side in a register of 8 bits",
+    meaning="two indices joined in a register of 8 bits",
     configs={"a4": Config(a_bits=4, b_bits=4), "a3": Config(a_bits=3, b_bits=4), "a3_qk": Config(a_bits=3, b_bits=3)},
     cases=cases.cases,
 )

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of concat."""
+"""Variants of the decisions of concat."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ def second_high(config: Config, inputs: Any, result: Any) -> Any:
 
 
 def fixed_places(config: Config, inputs: Any, result: Any) -> Any:
-    """The first operand is always four places up."""
+    """The first operand is always shifted by four places."""
     if config["b_bits"] == INPUT_BITS:
-        raise Refused("concat: with b_bits=4 the places are these")
+        raise Refused("concat: b_bits must be below 4 for this variant, got 4")
     return {"q": ((inputs["a"] << INPUT_BITS) | inputs["b"]).astype(result.q.dtype)}
 
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-6", "the second operand is the high part", answer=second_high),
-    Variant("D-kllm-6", "the first operand is always four places up", answer=fixed_places),
+    Variant("D-kllm-6", "the first operand is always shifted by four places", answer=fixed_places),
 )

@@ -1,7 +1,7 @@
-"""Golden cases of fp16_mac: [kllm §IV-A]'s reduction first, then where one and two roundings part, ends of the range.
+"""Golden cases of fp16_mac: [kllm §IV-A]'s reduction, sums that differ with one and two roundings, ends of the range.
 
-With directions or flags: ties, tiny and overflowing results, zeros and NaN in every direction. This module describes
-stimuli only; the descriptor, and with it every answer, is in fp16_mac.py.
+With directions or flags: ties, tiny and overflowing results, zeros and NaN in every direction. Stimuli only: expected
+outputs come from fp16_mac.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC01, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
 SIGNALLING, PAYLOAD = 0x7D01, 0xFE55  #: NaN that signals; quiet NaN with a payload and a sign
-FAR_BELOW = "a product half way between two numbers, and an addend up to 40 places below it, of either sign"
+FAR_BELOW = "a product halfway between two numbers, and an addend up to 40 places below it, of either sign"
 CODES = 5  #: directions that the port `rm` takes
 Inputs = dict[str, np.ndarray]
 
@@ -29,7 +29,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield Cases(kind, "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125", _reduction())
     if kind == "edge":
-        why = "one rounding leaves what two lose; a sum that float32 alone rounds wrongly"
+        why = "one rounding preserves what two lose; a sum that float32 alone rounds incorrectly"
         yield Cases(kind, why, _once_or_twice(), "D-kllm-3")
         why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
         yield Cases(kind, why, _grid(SPECIAL, SPECIAL, SPECIAL))
@@ -37,7 +37,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         drawn = random_inputs("fp16_mac", ports, (1024,), seed)
         yield Cases(kind, "uniform words", drawn)
-        yield Cases(kind, "magnitudes from 0.5 to 2, so that product and sum meet", _near_one(drawn))
+        yield Cases(kind, "magnitudes from 0.5 to 2, so that product and sum overlap", _near_one(drawn))
 
 
 def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -48,17 +48,17 @@ def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         inputs = _in_each(codes, _reduction())
         yield Cases(kind, "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125", inputs)
     if kind == "edge":
-        why = "one rounding leaves what two lose; a sum that float32 alone rounds wrongly"
+        why = "one rounding preserves what two lose; a sum that float32 alone rounds incorrectly"
         yield Cases(kind, why, _in_each(codes, _once_or_twice()), "D-kllm-3")
         why = "a quarter, a half and three quarters of a unit in the last place, exact and a little more, both signs"
         yield Cases(kind, why, _in_each(codes, _ties()), "D-arith-2")
-        why = "results about the smallest normal number, exact and not: tiny before a rounding, or after it"
+        why = "results near the smallest normal number, exact and inexact: tiny before or after rounding"
         yield Cases(kind, why, _in_each(codes, _about_normal()), "D-arith-24")
-        why = "results about the largest number: infinity, or the way back to 65504, by direction"
+        why = "results near the largest number: infinity or 65504, by direction"
         yield Cases(kind, why, _in_each(codes, _about_largest()), "D-arith-2")
         why = "signed zeros, and sums that cancel"
         yield Cases(kind, why, _in_each(codes, _grid([0, 0x8000, 0x3C00, 0xC200], *[[0, 0x8000, 0x3C00, 0xBC00]] * 2)))
-        why = "NaN, quiet and signalling, in each operand, and infinity * 0 beside them"
+        why = "NaN, quiet and signalling, in each operand, also with infinity * 0"
         yield Cases(kind, why, _in_each(codes, _not_numbers()), "D-arith-25")
         why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
         special = [*SPECIAL, SIGNALLING, PAYLOAD]
@@ -67,14 +67,14 @@ def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         drawn = random_inputs("fp16_mac", ports, (1024,), seed)
         yield Cases(kind, "uniform words", drawn)
-        yield Cases(kind, "magnitudes from 0.5 to 2, so that product and sum meet", _near_one(drawn))
+        yield Cases(kind, "magnitudes from 0.5 to 2, so that product and sum overlap", _near_one(drawn))
         # products of 2**-12 to 2**-24 or so, addends below 2**-13
         low = {
             "a": drawn["a"] & 0x83FF | 0x1000 + (drawn["a"] >> 2 & 0x1C00),
             "b": drawn["b"] & 0x83FF | 0x1C00,
             "acc": drawn["acc"] & 0x87FF,
         }
-        yield Cases(kind, "products and sums about the smallest normal number", drawn | low, "D-arith-24")
+        yield Cases(kind, "products and sums near the smallest normal number", drawn | low, "D-arith-24")
 
 
 def _reduction() -> Inputs:
@@ -102,7 +102,7 @@ def _joined(*parts: Inputs) -> Inputs:
 
 
 def _negated(inputs: Inputs) -> Inputs:
-    """The same followed by all with a negative result: signs of a and acc are inverted."""
+    """The given rows, then the same with a negative result: signs of a and acc are inverted."""
     return _joined(inputs, {"a": inputs["a"] ^ 0x8000, "b": inputs["b"], "acc": inputs["acc"] ^ 0x8000})
 
 
@@ -114,7 +114,7 @@ def _ties() -> Inputs:
 
 
 def _about_normal() -> Inputs:
-    """2**-14 and 2**-24 more or less parts of 2**-24, and products in these places."""
+    """2**-14 and 2**-24 plus or minus parts of 2**-24, and products of this size."""
     parts = [0x3A00, 0x3800, 0x3400, 0x3000, 0x1000]
     sums = _grid([0x0001, 0x8001], parts, [0x0400, 0x0401, 0x03FF, 0x0001, 0x0002, 0x0000])
     exact = _grid([0x0400, 0x0402], [0x3800, 0x3C00], [0x0000])
@@ -149,13 +149,13 @@ def _not_numbers() -> Inputs:
 
 
 def _near_one(drawn: Inputs) -> Inputs:
-    """Drawn words with exponents of 0.5 and 1; a direction stays."""
+    """Drawn words with exponents of 0.5 and 1, in an unchanged direction."""
     near = {port: drawn[port] & 0x83FF | 0x3800 + (drawn[port] >> 4 & 0x400) for port in ("a", "b", "acc")}
     return drawn | near
 
 
 def _in_each(codes: int, inputs: Inputs) -> Inputs:
-    """Every row in every direction, one after the other; no rows more where `codes` is 0."""
+    """Every row in every direction, one after the other; no more rows if `codes` is 0."""
     if not codes:
         return inputs
     rows = len(inputs["a"])

@@ -1,6 +1,6 @@
-"""Compiled twin of fp16_mac: all steps in float32, rounded by the kernels of `arith`. [kllm §IV-A]
+"""Compiled form of fp16_mac: all steps in float32, rounded by the kernels of `arith`. [kllm §IV-A]
 
-In other directions than to nearest even, and where flags are asked for, all steps are integers.
+For directions other than nearest even, and for flags, all steps are integers.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from refemu.units.kllm.kernels.fp16_mac import multiply_add_all
 
 @compiled_run(UNIT)
 def run(mac: Fp16Mac, inputs: Arrays, outputs: Arrays) -> tuple[int, int]:
-    """Every step by itself."""
+    """Compute every step."""
     return _nearest_even(mac, inputs, outputs) if mac.plain else _in_directions(mac, inputs, outputs)
 
 

@@ -34,10 +34,12 @@ INPUTS = tuple(
     for name, meaning in (
         ("a", "a factor, in the reduction the count"),
         ("b", "a factor, in the reduction the codebook's entry"),
-        ("acc", "what the product is added to"),
+        ("acc", "accumulator, to which the product is added"),
     )
 )
-SIGNALLING = tuple(replace(port, payload=True) for port in INPUTS)  #: of a unit with flags: a signalling NaN raises NV
+SIGNALLING = tuple(
+    replace(port, payload=True) for port in INPUTS
+)  #: inputs of a unit with flags: a signalling NaN raises NV
 RM = Port("rm", 3, most=len(DIRECTIONS) - 1, meaning="direction in RISC-V's code: RNE, RTZ, RDN, RUP, RMM")
 Y = Port("y", 16, encoding="f16", meaning="acc + a * b")
 OVERFLOW = Port("overflow", 1, meaning="finite operands, but y is not")
@@ -58,7 +60,7 @@ class Fp16Mac(Combinational):
     #: direction of every rounding, RISC-V's RNE, RTZ, RDN, RUP and RMM (D-arith-2); "dynamic" reads it from the port
     #: `rm` at every step (D-arith-22)
     direction: Direction | Literal["dynamic"] = "half_even"
-    ieee_flags: bool = False  #: port `fflags` in place of `overflow`: IEEE 754's exceptions (D-arith-23, D-arith-26)
+    ieee_flags: bool = False  #: port `fflags` instead of `overflow`: IEEE 754's exceptions (D-arith-23, D-arith-26)
     tininess: Tininess = "after"  #: where UF looks for a tiny result, after or before it is rounded (D-arith-24)
     #: whether infinity * 0 + a quiet NaN raises NV; the fused unit has the choice (D-arith-25)
     inf_zero_nan: InfZeroNan = "invalid"
@@ -66,9 +68,9 @@ class Fp16Mac(Combinational):
     def check(self) -> None:
         if not self.ieee_flags and (self.tininess != "after" or self.inf_zero_nan != "invalid"):
             flags = f"got ieee_flags {self.ieee_flags!r}"
-            raise Refused(f"{self.name}: tininess and inf_zero_nan show in flags only, {flags}")
+            raise Refused(f"{self.name}: tininess and inf_zero_nan need ieee_flags=True, {flags}")
         if self.inf_zero_nan != "invalid" and self.rounding == "fp16":
-            raise Refused(f"{self.name}: inf_zero_nan is a choice of the fused unit, got rounding {self.rounding!r}")
+            raise Refused(f"{self.name}: inf_zero_nan needs rounding='fp16_fma', got {self.rounding!r}")
 
     @constant
     def plain(self) -> bool:
@@ -85,12 +87,12 @@ class Fp16Mac(Combinational):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """What is no port of this unit is None."""
+        """Fields of a Result; those without a port are None."""
         absent = {"overflow" if self.ieee_flags else "fflags": None}
         return absent if self.direction == DYNAMIC else {**absent, "rm": None}
 
     def mac(self, a: int, b: int, acc: int, *rm: int) -> Changes:
-        """acc + a * b is computed."""
+        """Compute acc + a * b."""
         if not self.plain:
             return self._in_direction(a, b, acc, *rm)
         product, y = self.multiply_add(a, b, acc)
@@ -105,7 +107,7 @@ class Fp16Mac(Combinational):
         return {"product": product, "y": y, **shown, "macs": 1, "overflows": lost}
 
     def multiply_add(self, a: int, b: int, acc: int) -> tuple[int, int]:
-        """Compute one step on fp16 words without checking them; the State stays."""
+        """Compute one step on fp16 words without checks; the State is unchanged."""
         if not self.plain:
             product, y, _ = self.ieee(a, b, acc, self._fixed())
             return product, y
@@ -116,7 +118,7 @@ class Fp16Mac(Combinational):
         return product, pattern16(odd_sum(exact, value16(acc)))
 
     def ieee(self, a: int, b: int, acc: int, direction: Direction) -> tuple[int, int, int]:
-        """Compute one step in one direction, with flags, without checking the words; the State stays."""
+        """Compute one step in one direction, with flags, without checks; the State is unchanged."""
         product, raised = ieee16.multiply(a, b, direction, self.tininess)
         if self.rounding == "fp16":
             y, more = ieee16.add(product, acc, direction, self.tininess)
@@ -129,7 +131,7 @@ class Fp16Mac(Combinational):
         return self.direction
 
     def accumulate(self, factors: Iterable[tuple[int, int]]) -> int:
-        """Add up products of fp16 words from +0 on, one step each, without checking them; the State stays."""
+        """Sum products of fp16 words from +0, one step each, without checks; the State is unchanged."""
         y = 0
         for a, b in factors:
             _, y = self.multiply_add(a, b, y)
@@ -158,7 +160,7 @@ UNIT: AnyUnit = Unit(
     },
     cases=cases.cases,
     mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "finite operands whose product or sum leaves fp16")},
+    flags={"OVERFLOW": Flag(0, "finite operands whose product or sum exceeds fp16")},
 )
 State: type[DeclaredState] = Fp16Mac.State
 run: RunFunction[Result] = UNIT.run

@@ -14,14 +14,14 @@ __all__ = ["DIRECTIONS", "DZ", "NV", "NX", "OF", "UF", "Direction", "Tininess", 
 
 #: Modes of `Rounding` that IEEE 754 names, in the order of RISC-V's codes: RNE, RTZ, RDN, RUP, RMM
 Direction: TypeAlias = Literal["half_even", "truncate", "floor", "ceil", "half_away"]
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)  #: The choices of `Direction`; the place is RISC-V's code
-Tininess: TypeAlias = Literal["after", "before"]  #: Tiny is what is too small after its rounding, or before it
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)  #: the choices of `Direction`, in the order of RISC-V's codes
+Tininess: TypeAlias = Literal["after", "before"]  #: whether a result is tiny after its rounding, or before it
 
 NV, DZ, OF, UF, NX = 16, 8, 4, 2, 1  #: flags in RISC-V's order: invalid, division by zero, overflow, underflow, inexact
 SIGN, INFINITY, NAN, LARGEST = 0x8000, 0x7C00, 0x7E00, 0x7BFF  #: words
 UNIT = 48  #: fraction bits of exact results
 LOWEST = -14  #: exponent of the smallest normal value
-KEPT = 60  #: bits of an exact result that `shift_round` takes; what lies below them is one sticky bit
+KEPT = 60  #: bits of an exact result that `shift_round` takes; lower bits become one sticky bit
 
 
 def multiply(a: int, b: int, direction: Direction, tininess: Tininess = "after") -> tuple[int, int]:
@@ -81,16 +81,16 @@ def round16(exact: int, zero: int, direction: Direction, tininess: Tininess = "a
 
 
 def overflowed(sign: int, direction: Direction) -> int:
-    """Magnitude of a result beyond the range: infinity, or the largest number where the direction leads back to it."""
+    """Magnitude of a result beyond the range: infinity, or the largest number if the direction is toward 0."""
     toward = {"truncate": True, "floor": sign == 0, "ceil": sign != 0}
     return LARGEST if toward.get(direction, False) else INFINITY
 
 
 @decides("D-arith-24")
 def is_tiny(exact: int, exponent: int, direction: Direction, tininess: Tininess) -> bool:
-    """Whether a magnitude lies below the smallest normal one.
+    """Whether a magnitude is below the smallest normal one.
 
-    "after": behind a rounding to 11 bits with an exponent of any size, which carries the largest of them up to it.
+    "after": after rounding to 11 bits with an unbounded exponent, which can carry it up to the smallest normal one.
     """
     if exponent >= LOWEST:
         return False
@@ -100,7 +100,7 @@ def is_tiny(exact: int, exponent: int, direction: Direction, tininess: Tininess)
 
 
 def nearest(exact: int, shift: int, direction: Direction) -> int:
-    """exact / 2**shift rounded to an integer; a long `exact` enters with a sticky bit, which no tie can equal."""
+    """exact / 2**shift rounded to an integer; a long `exact` enters with a sticky bit, so it cannot look like a tie."""
     more = max(abs(exact).bit_length() - KEPT, 0)
     kept = exact >> more
     if kept << more != exact:
@@ -109,14 +109,14 @@ def nearest(exact: int, shift: int, direction: Direction) -> int:
 
 
 def zero_sign(a: int, b: int, direction: Direction) -> int:
-    """Sign of an exact zero sum: that of both terms, or of terms that cancel + but for "floor"."""
+    """Sign of an exact zero sum: that of both terms; if they cancel + except for "floor"."""
     if (a ^ b) & SIGN == 0:
         return a & SIGN
     return SIGN if direction == "floor" else 0
 
 
 def infinite_sum(a: int, b: int) -> tuple[int, int]:
-    """Word and flags of a sum in which an infinity is."""
+    """Word and flags of a sum with an infinity."""
     if is_infinite(a) and is_infinite(b) and a != b:
         return NAN, NV
     return (a if is_infinite(a) else b), 0

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of fp16_mac."""
+"""Variants of the decisions of fp16_mac."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -25,7 +25,7 @@ def _operands(inputs: Any) -> list[np.ndarray]:
 
 
 def _in_mode(mode: fp16.Fp16Mode, config: Config, inputs: Any, result: Any) -> Any:
-    """Answers of a unit whose product and sum are rounded in another mode."""
+    """Outputs of a unit whose product and sum are rounded in another mode."""
     PLAIN(config)
     x, y, s = _operands(inputs)
     separate = config["rounding"] == "fp16"
@@ -49,7 +49,7 @@ def _any_infinity(config: Config, inputs: Any, result: Any) -> Any:
 
 def _only(refuses: Callable[[Config], bool], config: Config) -> Config:
     if refuses(config):
-        raise Refused(f"fp16_mac: no such device, got {config!r}")
+        raise Refused(f"fp16_mac: no device for this variant, got {config!r}")
     return config
 
 
@@ -71,7 +71,7 @@ SEPARATE = partial(_only, lambda config: not _has_flags(config) or config["round
 def _fixed(direction: str, config: Config) -> Config:
     """The configuration in another direction, where it has no port `rm`."""
     if config.get("direction", "half_even") == DYNAMIC:
-        raise Refused(f"fp16_mac: the direction is an input, got {direction!r}")
+        raise Refused(f"fp16_mac: direction must not be 'dynamic' for this variant, got {direction!r}")
     return Config(**{**config, "direction": direction})
 
 
@@ -90,12 +90,12 @@ def _choices(decision: str, parameter: str, default: str, *values: str) -> list[
 
 
 def _answers(config: Config, inputs: Inputs, **changed: Any) -> Any:
-    """Answers of the unit to other inputs."""
+    """Outputs of the unit for other inputs."""
     return UNIT.run_compiled(**{**inputs, **changed}, **config)
 
 
 def _coded(codes: tuple[int, ...], config: Config, inputs: Inputs, result: Any) -> Any:
-    """Answers where code i of `rm` means what refemu's code codes[i] does."""
+    """Outputs if code i of `rm` means what refemu's code codes[i] does."""
     other = _answers(config, inputs, rm=np.array(codes)[inputs["rm"]])
     return {"y": other.y, "fflags": other.fflags, "product": other.product}
 
@@ -132,7 +132,7 @@ def _without_subnormals(words: np.ndarray) -> np.ndarray:
 
 
 def _arms_order(config: Config, inputs: Inputs, result: Any) -> Any:
-    """Bits of the flags the other way round: IOC, DZC, OFC, UFC, IXC from bit 0 up."""
+    """Flags in reverse order: IOC, DZC, OFC, UFC, IXC from bit 0 up."""
     bits = [result.fflags >> place & 1 for place in range(5)]
     return {"fflags": bits[0] << 4 | bits[1] << 3 | bits[2] << 2 | bits[3] << 1 | bits[4]}
 
@@ -186,5 +186,5 @@ VARIANTS: tuple[Variant, ...] = (
 )
 #: Decisions that no committed row shows
 UNOBSERVABLE = {
-    "D-arith-1": "Sets have one NaN, to which answers are brought; devices with other payloads are in class `words`."
+    "D-arith-1": "Sets have one NaN, which replaces every NaN of a device; other payloads are in class `words`."
 }

@@ -1,6 +1,6 @@
 """Golden cases of functional: ends of the range, ties of a row, masked logits, random words. [kllm §IV-A]
 
-This module describes stimuli only; the descriptor, and with it every answer, is in functional.py.
+Stimuli only: expected outputs come from functional.py.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 ONE, INF, MINUS = 0x3C00, 0x7C00, 0x8000
 
-#: logits of which some quotient in float32 lies beside a midpoint of fp16, so that a sum in another order shows
+#: logits with a float32 quotient next to a midpoint of fp16, so that a sum in another order shows
 CLOSE = (
     "9457 a58e 143e af8c 02a5 bbf8 bdbe 0c86 8f81 a288 2aa5 0f06 b211 abe8 b631 2edd 2d61 c159 2d74 2117",
     "813b 8291 805b 2e8b 3476 4085 22b9 8989 0261 3c0e 02df 23e4 200a abdf 28a8 29ce a84f ab59 ac0b 350a",
@@ -46,7 +46,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         if config["op"] == "exp":
             ranges = ((0xC8D0, 0xC8E0), (0xCC20, 0xCC70), (0x0FF0, 0x1010), (0x4988, 0x4990))
             x = np.concatenate([*(np.arange(first, last) for first, last in ranges), [MINUS | INF]])
-            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1 and fp16", {"x": x[:, None]})
+            yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1, and exceeds fp16", {"x": x[:, None]})
     if kind == "random":
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 
@@ -55,14 +55,14 @@ def _rows(t: int, port: Port, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "paper":
         yield _block(kind, "[kllm §IV-A] logits 3, 2, 1, 0 and masked keys", t, [[0x4200, 0x4000, ONE, 0, MINUS | INF]])
     if kind == "edge":
-        why = "one finite value, at either end or beside zeros of both signs"
+        why = "one finite value, at either end or among zeros of both signs"
         yield _block(
             kind, why, t, [[ONE] + [MINUS | INF] * (t - 1), [MINUS | INF] * (t - 1) + [ONE], [0, MINUS], [MINUS, 0]]
         )
         why = "equal logits; the whole range of fp16; distances that overflow"
         yield _block(kind, why, t, [[ONE], [0x7BFF], [0xFBFF], [0x7BFF, 0xFBFF], [0xFBFF, 0x7BFF, 0]])
         yield _block(kind, "distances whose exponential is subnormal or 0", t, [[0, 0xCC00 + 16 * i] for i in range(8)])
-        why = "quotients beside midpoints of fp16: another order of the sum, or its reciprocal, shows"
+        why = "quotients next to midpoints of fp16: another order of the sum, or its reciprocal, shows"
         close = [[int(word, 16) for word in row.split()] for row in CLOSE]
         yield Cases(kind, why, {"x": np.array([np.resize(row, t) for row in close])}, "D-kllm-20")
     if kind == "random":

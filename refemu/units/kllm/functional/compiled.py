@@ -1,4 +1,4 @@
-"""Compiled twin of functional: table look-ups by NumPy, roundings and sums by kernels. [kllm §IV-A]
+"""Compiled form of functional: table look-ups by NumPy, roundings and sums by kernels. [kllm §IV-A]
 
 Roundings, exponentials and sums are the kernels of `arith`; a kernel here finds the maxima.
 """
@@ -19,12 +19,12 @@ from refemu.arith.threads import share_out
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.functional import OPS, PASSES, UNIT, WIDTH, Functional, Op, Result, Softmax, functional
 
-LEAST = 1 << 15  #: logits that a thread has at least
+LEAST = 1 << 15  #: least number of logits of a thread
 
 
 @compiled_run(UNIT)
 def run(device: Functional, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
-    """All operations at once."""
+    """Run all operations."""
     rows, (y, *registers) = inputs[0].reshape(-1, device.t), outputs
     answer = apply(fp16.values(rows), op=device.op, softmax=device.softmax)
     y[:] = fp16.bits(answer.y).reshape(y.shape)
@@ -70,9 +70,9 @@ def _softmax(x: np.ndarray, softmax: Softmax) -> np.ndarray:
 
 
 def _registers(rows: np.ndarray, softmax: Softmax, top: np.ndarray, terms: np.ndarray, total: np.ndarray) -> None:
-    """Fill the registers of softmax behind the last cycle, from rows of words (R, t) that it takes."""
+    """Fill the registers of softmax after the last cycle, from rows of words (R, t)."""
     _tops(rows, top)
-    first = np.argmax(rows & 0x7FFF == 0, axis=1)  # of zeros the first one stays, with its sign
+    first = np.argmax(rows & 0x7FFF == 0, axis=1)  # the first zero stays, with its sign
     top[:] = np.where(top == 0, rows[np.arange(len(rows)), first], top)
     distance = fp16_compiled.to_f32(fp16.values(rows)) - fp16_compiled.to_f32(fp16.values(top))[:, None]
     if softmax == "softmax32":
@@ -86,7 +86,7 @@ def _registers(rows: np.ndarray, softmax: Softmax, top: np.ndarray, terms: np.nd
 
 @kernel
 def _tops(x, tops):  # type: ignore[no-untyped-def]
-    """Word of the largest value of every row, a zero as +0. Returns whether some word or row is to be refused."""
+    """Find the largest word of every row, a zero as +0; return whether a word or row is invalid."""
     refused = np.int64(0)
     for r in range(x.shape[0]):
         best, worst = np.int64(-0x8000), np.int64(0)

@@ -1,4 +1,4 @@
-"""The Functional Unit: exponentials, roots and reciprocals of fp16 values, and the softmax made of them.
+"""The Functional Unit: exponentials, roots and reciprocals of fp16 values, and softmax from them.
 
 Paper: [kllm §IV-A, Fig. 6]: one unit with 8 exponential units per chip; every value is a correctly rounded table entry.
 Softmax takes the fp16 logits that are never quantized [kllm §III-A] and makes three passes over a row: the maximum, the
@@ -25,7 +25,7 @@ __all__ = ["OPS", "PASSES", "UNIT", "WIDTH", "Functional", "Op", "Result", "Soft
 
 
 Op = Literal["exp", "sqrt", "recip", "softmax"]  #: Function of the unit
-#: Rounding of softmax: all steps but the sum in fp16, or all in float32 and rounded once
+#: rounding of softmax: all steps except the sum in fp16, or all in float32 and rounded once
 Softmax = Literal["fp16", "softmax32"]
 
 WIDTH = 8  #: Exponential units: values of one cycle
@@ -45,11 +45,11 @@ class Result(stepping.Result):
     exps: int
     roots: int
     divides: int
-    cycles: int  #: 8 values a pass and cycle
+    cycles: int  #: cycles, of up to 8 values in a pass
 
 
 def require_softmax(softmax: Softmax, function: str, thing: str, name: str) -> Softmax:
-    """Refuse a rounding of softmax where another function is computed. name: parameter that names the function."""
+    """Reject a rounding of softmax for another function. name: parameter that names the function."""
     softmax = require_choice(softmax, get_args(Softmax), thing, "softmax")
     if softmax != "fp16" and function != "softmax":
         raise Refused(
@@ -77,7 +77,7 @@ class Functional(Combinational):
     }
     op: Op = "exp"  #: function
     t: int = 1  #: values of an operation, 1 to 2**22
-    softmax: Softmax = "fp16"  #: which steps of softmax round to fp16; of no other function
+    softmax: Softmax = "fp16"  #: steps of softmax that round to fp16; for softmax only
 
     def check(self) -> None:
         require_int(self.t, 1, 1 << 22, self.name, "t")
@@ -85,7 +85,7 @@ class Functional(Combinational):
 
     @constant
     def ports(self) -> Ports:
-        """Only softmax has registers between its cycles."""
+        """Registers between cycles, for softmax only."""
         width = 32 if self.softmax == "softmax32" else 16
         registers = (
             Port("top", 16, encoding="f16", meaning="largest logit of the row"),
@@ -116,7 +116,7 @@ class Functional(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether cycles of the operation are left."""
+        """Whether cycles of the operation remain."""
         return self.state.event != "reset" and self.state.cycle < self.last
 
     def opens(self, *inputs: Lanes) -> str:
@@ -126,7 +126,7 @@ class Functional(Combinational):
         return PASSES[(self.state.cycle + 1) // self.groups] if self.op == "softmax" else self.op
 
     def _cycle(self, *inputs: Lanes) -> tuple[tuple[int, ...], slice, dict[str, Any]]:
-        """Words of a cycle, their places, and what it changes whatever it does; inputs begin an operation."""
+        """Words of a cycle, their places, and changes that every event makes; inputs begin an operation."""
         x, cycle = (inputs[0], 0) if inputs else (self.state.x, self.state.cycle + 1)
         first = cycle % self.groups * WIDTH
         here = slice(first, min(first + WIDTH, self.t))
@@ -140,7 +140,7 @@ class Functional(Combinational):
         return {**changes, "y": y, OPS[self.op]: len(words)}
 
     def exp(self, *inputs: Lanes) -> Changes:
-        """Up to eight values go through the exponential, in softmax their distances to the largest, and are added up.
+        """Take the exponentials of up to eight values, in softmax of their distances to the largest, and sum them.
 
         The sum is float32, in order (D-kllm-20).
         """
@@ -153,15 +153,15 @@ class Functional(Combinational):
         return {**changes, "terms": terms_so_far, "total": int(total.view(np.uint32)), "exps": len(words)}
 
     def sqrt(self, *inputs: Lanes) -> Changes:
-        """Up to eight values go through the square root."""
+        """Take the square roots of up to eight values."""
         return self._function(*inputs)
 
     def recip(self, *inputs: Lanes) -> Changes:
-        """Up to eight values go through the reciprocal."""
+        """Take the reciprocals of up to eight values."""
         return self._function(*inputs)
 
     def max(self, *inputs: Lanes) -> Changes:
-        """In softmax, up to eight values are searched for the largest of the row; of zeros the first one stays."""
+        """In softmax, search up to eight values for the largest of the row; the first of zeros stays."""
         words, _, changes = self._cycle(*inputs)
         top = changes.get("top", self.state.top)
         for word in words:
@@ -170,7 +170,7 @@ class Functional(Combinational):
         return {**changes, "top": top}
 
     def divide(self) -> Changes:
-        """In softmax, up to eight exponentials are divided by their sum, and rounded to fp16."""
+        """In softmax, divide up to eight exponentials by their sum, and round to fp16."""
         before, (words, here, changes) = self.state, self._cycle()
         terms = self.term_values(np.array(before.terms[here]))
         quotients = fp16.bits(fp16.to_f16(self.quotients(terms, _value32(before.total)))).tolist()
@@ -201,7 +201,7 @@ class Functional(Combinational):
         return terms / total
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN, +Inf, and for softmax a row of -Inf only."""
+        """Reject NaN, +Inf, and for softmax a row of -Inf only."""
         (x,) = inputs
         require_values(fp16.values(x), self.op)
 
@@ -219,19 +219,21 @@ def _value32(word: int) -> np.float32:
 
 
 def require_values(x: np.ndarray, op: Op) -> None:
-    """Refuse NaN and +Inf among float16 values, and for softmax a row that holds -Inf only."""
+    """Reject NaN and +Inf among float16 values, and for softmax a row of -Inf only."""
     bad = np.isnan(x) | (x == np.inf)
     if bad.any():
         index = first_index(bad)
-        raise Refused(f"functional: x must hold neither NaN nor +Inf, got {x[index]!s}{at(index)}")
+        raise Refused(f"functional: x must not be NaN or +Inf, got {x[index]!s}{at(index)}")
     if op == "softmax" and x.size:
         empty = (x == -np.inf).all(axis=-1)
         if empty.any():
-            raise Refused(f"functional: a row of softmax without a finite value{at(first_index(empty))}")
+            raise Refused(
+                f"functional: a row of softmax must have a finite value, got -Inf only{at(first_index(empty))}"
+            )
 
 
 def require_rows(x: ArrayLike, op: Op) -> np.ndarray:
-    """`x` as float16, of rows for softmax; its values may still be refused."""
+    """Check dtype and shape: `x` as float16, of rows for softmax."""
     array = np.asarray(x)
     if array.dtype != np.float16 or (op == "softmax" and array.ndim < 1):
         raise RefusedType(
@@ -247,13 +249,13 @@ def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
     """Apply a function to every value, or softmax to every row.
 
     With softmax "fp16", d = r16(x - max), e = exp(d) rounded to fp16, the sum is float32 (D-kllm-20), and p = r16(r32(e
-    / sum)); with "softmax32" all is float32, then r16. Counters are those of the rows as they stand: a function takes
-    the last axis 8 values a cycle.
+    / sum)); with "softmax32" all is float32, then r16. Counters follow the shape: a function takes the last axis
+    8 values a cycle.
 
     Parameters
     ----------
     x : array_like of float16, any shape, (..., t) for softmax
-        No NaN, no +Inf; in softmax -Inf masks, beside finite values only.
+        No NaN, no +Inf; in softmax -Inf masks a value, but not a whole row.
     op : {"exp", "sqrt", "recip", "softmax"}
         Function.
     softmax : {"fp16", "softmax32"}

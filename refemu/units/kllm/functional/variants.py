@@ -1,4 +1,4 @@
-"""Other answers to the decisions of functional."""
+"""Variants of the decisions of functional."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """Golden cases of index_counter: the worked columns of [kllm Fig. 3]'s shape, chunks that are not full, full counters.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in index_counter.py.
+Stimuli only: expected outputs come from index_counter.py.
 """
 
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from refemu.units import find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
-CYCLES = 16  #: of a random case
+CYCLES = 16  #: cycles of a random case
 LANES = 16  #: positions a cycle
-FEW = 6  #: bits of an index; where it has more, cases with one index each would be many
+FEW = 6  #: most bits of an index with a case for each index
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -56,7 +56,7 @@ def _column(kind: Kind, why: str, config: Config, indices: list[int], amounts: l
 
 
 def _each_index(config: Config) -> Cases:
-    """31 positions at one index, with the highest amounts where there are any: the low bits of every counter."""
+    """31 positions at one index, with the highest amounts if any: the low bits of every counter."""
     size, amount = 1 << config["bits"], max((1 << config["amount_bits"]) - 1, 1)
     indices = [[index] * 31 for index in range(size)]
     inputs = _inputs(config, indices, [[amount] * 31] * size, [[1] * 31] * size)
@@ -85,7 +85,7 @@ def _two_columns(config: Config) -> Cases:
 
 
 def _together(config: Config) -> Cases:
-    """All lanes at each index in turn, then all but one: adders of the columns go to their ends and back."""
+    """All lanes at each index in turn, then all but one: adders of the columns reach both ends."""
     size, amount = 1 << config["bits"], max((1 << config["amount_bits"]) - 1, 1)
     turns = np.array([*range(size), 0] if config["bits"] <= FEW else [1, 2, 1])
     indices = turns.repeat(2 * LANES).tolist()
@@ -98,9 +98,9 @@ def _together(config: Config) -> Cases:
 
 
 def _left_out(config: Config) -> Cases:
-    """Positions of outliers do not count, whatever index they carry."""
+    """Positions of outliers do not count, at any index."""
     inputs = _inputs(config, [[0] * 16], [[1] * 16], [[1, 0] * 8])
-    return Cases("edge", "outlier positions are invalid: the counts sum to K less their number", inputs, "D-kllm-13")
+    return Cases("edge", "outlier positions are invalid: the counts sum to K minus their number", inputs, "D-kllm-13")
 
 
 def _inputs(

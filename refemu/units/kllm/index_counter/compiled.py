@@ -1,6 +1,6 @@
-"""Compiled twin of index_counter: integers counted in one pass over the positions. [kllm §IV-B]
+"""Compiled form of index_counter: integers counted in one pass over the positions. [kllm §IV-B]
 
-Cycles are simulated only where the ports show every one of them.
+Cycles are simulated only where the ports show each of them.
 """
 
 from math import prod
@@ -43,7 +43,7 @@ def counts(
 
 
 def _fits(index: np.ndarray, bits: int) -> bool:
-    """Whether every index is in range; the slower path says which one is not."""
+    """Whether every index is in range; the slower path finds the invalid one."""
     return bool(int(index.min(initial=0)) >= 0 and int(index.max(initial=0)) < 1 << bits)
 
 
@@ -77,7 +77,7 @@ def _added(
 
 
 def _require_fits(counter: IndexCounter, count: np.ndarray) -> None:
-    """Refuse what the unit refuses; here the first vector that ends too large is named, not the first cycle."""
+    """Reject a count that does not fit; the message names the first such vector, not the first cycle."""
     if int(count.max(initial=0)) >> counter.counter_bits:
         for row in count:
             counter._require_fits(tuple(row.tolist()))
@@ -85,7 +85,7 @@ def _require_fits(counter: IndexCounter, count: np.ndarray) -> None:
 
 @kernel
 def _count_all(q, count):  # type: ignore[no-untyped-def]
-    """Every position counts 1; two tables, so that equal neighbours do not wait for each other."""
+    """Count 1 for every position, in two tables so that equal neighbours do not wait for each other."""
     other = np.empty(count.shape[1], np.int64)
     for row in range(q.shape[0]):
         mine = count[row]

@@ -1,7 +1,7 @@
 """The Index Distribution Counter: occurrences of each index among K positions, sixteen positions a cycle.
 
 Paper: [kllm §IV-B; §III-B2 for "+n"; Table I for the 16 inputs]. An index is decoded to one-hot, bit counters sum the
-columns, registers add up the cycles.
+columns, registers sum the cycles.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ ROW_BITS = 6  #: Largest width of an index whose one-hot row is a word of 64 bit
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result(stepping.Result):
-    """Counts and totals of a run; what a cycle adds is None from `counts`, and where a configuration shows it not."""
+    """Counts and totals of a run; what a cycle adds is None from `counts`, and without such ports."""
 
     count: np.ndarray  #: registers after every cycle; from `counts` int64 (..., 2**bits) at the end of a vector
     one_hot: np.ndarray | None = None  #: rows of the lanes
@@ -80,8 +80,8 @@ class IndexCounter(Sequential):
         )
 
     def _added_in_a_cycle(self) -> tuple[Port, ...]:
-        """Of more than 64 columns, only those that a lane is in."""
-        n, width = self.lanes, (self.lanes * max(1, (1 << self.amount_bits) - 1)).bit_length()  # of a column sum
+        """Ports of what a cycle adds: with more than 64 columns only those of the lanes."""
+        n, width = self.lanes, (self.lanes * max(1, (1 << self.amount_bits) - 1)).bit_length()  # bits of a column sum
         if self.bits > ROW_BITS:
             return (Port("hits", width, n, meaning="column sum at the index of each valid lane; all others are 0"),)
         return (
@@ -91,7 +91,7 @@ class IndexCounter(Sequential):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """What only some configurations show has its lanes in all."""
+        """Values of optional ports, present in every configuration."""
         none = (0,) * self.lanes
         return {"amount": none, "one_hot": none, "hits": none, "sums": (0,) * (1 << self.bits)}
 
@@ -100,7 +100,7 @@ class IndexCounter(Sequential):
         return (1,) * self.lanes
 
     def cycle(self, clear: int, q: Lanes, valid: Lanes, *amount: Lanes) -> DeclaredState:
-        """One cycle of inputs that are known to fit, as units that contain this one call it."""
+        """Run a cycle with inputs already checked, for units that contain this one."""
         return self._open(clear, q, valid, *amount)
 
     @decides("D-kllm-13")
@@ -136,7 +136,7 @@ class IndexCounter(Sequential):
             )
 
     def clear(self) -> DeclaredState:
-        """The registers are set to 0, and nothing is counted; the counters go on."""
+        """Set the registers to 0 and count nothing; the counters are unchanged."""
         none = {**self.initial, "amount": self.state.amount, "count": self.initial["sums"]}
         return self._commit("clear", (), {**none, "clear": 1})
 
@@ -150,7 +150,7 @@ def counts(
     counter_bits: int = 62,
     amount_bits: int = 8,
 ) -> Result:
-    """Count each index along the last axis, or with `amount` add up the amounts at each index.
+    """Count each index along the last axis, or with `amount` sum the amounts at each index.
 
     Parameters
     ----------
@@ -206,18 +206,18 @@ def require_input(
     require_int(amount_bits, 1, 8, name, "amount_bits")
     q = require_integers(index, f"{name}.index")
     if q.ndim < 1:
-        raise RefusedType(f"{name}.index: an axis of positions is needed, got a scalar")
+        raise RefusedType(f"{name}.index: must have an axis of positions, got a scalar")
     used = np.ones(q.shape, np.bool_) if valid is None else np.asarray(valid)
     if used.dtype != np.bool_ or used.shape != q.shape:
-        raise RefusedType(f"{name}.valid: bool of shape {q.shape} is needed, got {used.dtype} of shape {used.shape}")
+        raise RefusedType(f"{name}.valid: must be bool of shape {q.shape}, got {used.dtype} of shape {used.shape}")
     amounts = np.ones(q.shape, np.int64) if amount is None else require_integers(amount, f"{name}.amount")
     if amounts.shape != q.shape:
-        raise RefusedType(f"{name}.amount: shape {q.shape} is needed, got {amounts.shape}")
+        raise RefusedType(f"{name}.amount: must have shape {q.shape}, got {amounts.shape}")
     for what, values, limit in (("index", q, 1 << bits), ("amount", amounts, 1 << amount_bits)):
         bad = used & ((values < 0) | (values >= limit))
         if bad.any():
             place = first_index(bad)
-            raise Refused(f"{name}: {what} {int(values[place])}{at(place)} is outside [0, {limit})")
+            raise Refused(f"{name}: {what} must be in [0, {limit}), got {int(values[place])}{at(place)}")
     return np.where(used, q, 0).astype(np.int64), used.astype(np.int64), np.where(used, amounts, 0).astype(np.int64)
 
 

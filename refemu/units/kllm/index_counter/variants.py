@@ -1,4 +1,4 @@
-"""Other answers to the decisions of index_counter."""
+"""Variants of the decisions of index_counter."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from refemu.units.variant import Variant
 
 
 class InvalidIsZero(IndexCounter):
-    """A position that is left out counts as index 0."""
+    """An excluded position counts as index 0."""
 
     def count(self, clear: int, q: Any, valid: Any, *amount: Any) -> Changes:
         indices = [index if used else 0 for index, used in zip(q, valid, strict=True)]
@@ -23,6 +23,6 @@ class ValidIgnored(IndexCounter):
 
 
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-kllm-13", "a position that is left out counts as index 0", unit_class=InvalidIsZero),
-    Variant("D-kllm-13", "a position that is left out counts", unit_class=ValidIgnored),
+    Variant("D-kllm-13", "an excluded position counts as index 0", unit_class=InvalidIsZero),
+    Variant("D-kllm-13", "an excluded position counts", unit_class=ValidIgnored),
 )

@@ -1,6 +1,6 @@
 """Golden cases of index_function: a codebook over [-1, 1] at several scales, zeros, subnormals, random. [kllm §III-C1]
 
-This module describes stimuli only; the descriptor, and with it every answer, is in index_function.py.
+Stimuli only: expected outputs come from index_function.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ def _cases(kind: Kind, why: str, ports: tuple[Port, ...], codebook: np.ndarray, 
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Centroids of magnitude up to 1, as normalized ones are: s * c stays finite."""
+    """Centroids of magnitude up to 1, as if normalized: s * c stays finite."""
     words = inputs["codebook"]
     magnitude = words & 0x7FFF
     return {**inputs, "codebook": np.where(magnitude > ONE, (words & MINUS) | (magnitude % ONE), words)}

@@ -1,6 +1,6 @@
-"""Compiled twin of index_function: the tables of all vectors come from one look-up. [kllm §III-C1]
+"""Compiled form of index_function: the tables of all vectors come from one look-up. [kllm §III-C1]
 
-There is nothing to compile but the roundings, which are kernels of `arith`.
+Only the roundings are compiled, by kernels of `arith`.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from refemu.units.kllm.index_function import UNIT, Evaluation, Function, IndexFu
 
 @compiled_run(UNIT)
 def run(device: IndexFunction, inputs: Arrays, outputs: Arrays) -> tuple[int]:
-    """All vectors at once."""
+    """Run all vectors."""
     codebooks, scales = inputs[:2]
     outputs[0][:] = _tables(device, codebooks, scales)
     for words, values in zip(inputs[2:], outputs[1:], strict=True):  # one port of outliers, or none
@@ -55,4 +55,6 @@ def _require_finite(device: IndexFunction, words: np.ndarray, where: str) -> Non
     bad = words & 0x7C00 == 0x7C00
     if bad.any():
         place = first_index(bad)
-        raise Refused(f"{device.name}: {device.title} is {fp16.values(words)[place]!s} at {where} {place[-1]}")
+        raise Refused(
+            f"{device.name}: {device.title} must be finite, got {fp16.values(words)[place]!s} at {where} {place[-1]}"
+        )

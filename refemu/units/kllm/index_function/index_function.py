@@ -1,4 +1,4 @@
-"""A function of a K-Means tensor: the indices stay, a table of function values takes the place of the codebook.
+"""A function of a K-Means tensor: the indices stay, a table of function values replaces the codebook.
 
 Paper: [kllm §III-C1, Eq. (2)].
 """
@@ -36,7 +36,7 @@ ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1; the largest finite value
 class Result(stepping.Result):
     """Outputs of a run, in words."""
 
-    entries: np.ndarray  #: of the table, uint16 (..., 2**n)
+    entries: np.ndarray  #: entries of the table, uint16 (..., 2**n)
     value: np.ndarray | None = None  #: uint16: the function of every outlier; None where a vector has none
     evaluations: int = 0  #: 2**n per row of the table, and one per outlier
 
@@ -45,7 +45,7 @@ class Result(stepping.Result):
 class Evaluation(stepping.Result):
     """A function of a whole tensor."""
 
-    entries: np.ndarray  #: of the table, uint16 (..., 2**n): one row per vector, or one for all
+    entries: np.ndarray  #: entries of the table, uint16 (..., 2**n): one row per vector, or one for all
     value: np.ndarray  #: uint16: the function of every outlier, in the tensor's order
     evaluations: int  #: 2**n per row of the table, and one per outlier
     tensor: KMeansTensor  #: same indices, the table as codebook, scale 1
@@ -82,7 +82,7 @@ def function_words(function: Function) -> tuple[str, np.ndarray]:
 
 
 def named(function: Function) -> str:
-    """A name of the function, or in place of a table: ports are remembered by parameters, and a table is no key."""
+    """A hashable name of the function, also for a table: parameters are keys of the cache of ports."""
     if isinstance(function, str):
         return function
     function_words(function)
@@ -123,12 +123,12 @@ class IndexFunction(Combinational):
     @constant
     def ports(self) -> Ports:
         n, m = 1 << self.bits, self.outliers
-        apart = [Port("outlier", 16, m, encoding="f16", meaning="values kept in fp16")] if m else []
+        apart = [Port("outlier", 16, m, encoding="f16", meaning="values in fp16")] if m else []
         values = [Port("value", 16, m, encoding="f16", meaning="the function of the outliers")] if m else []
         return Ports(
             inputs=(
                 Port("codebook", 16, n, encoding="f16", meaning="normalized centroids"),
-                Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
+                Port("scale", 16, encoding="f16", meaning="scale of the vector", least=1, most=LARGEST),
                 *apart,
             ),
             outputs=(Port("entries", 16, n, encoding="f16", meaning="the function of the centroids"), *values),
@@ -136,7 +136,7 @@ class IndexFunction(Combinational):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Where there is no port of outliers, there are none."""
+        """Values of optional ports: no outliers."""
         none = (0,) * self.outliers
         return {"scale": ONE, "outlier": none, "entries": (0,) * (1 << self.bits), "value": none}
 
@@ -147,14 +147,14 @@ class IndexFunction(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether evaluations are left."""
+        """Whether evaluations remain."""
         return self.state.event != "reset" and self.state.phase < self.last
 
     def follows(self) -> str:
         return "centroid" if self.state.phase + 1 < 1 << self.bits else "outlier"
 
     def centroid(self, *inputs: int | Lanes) -> Changes:
-        """The entry of one centroid in the table is computed."""
+        """Compute the table entry of one centroid."""
         before = self.state
         operands: Any = inputs[:2] or (before.codebook, before.scale)
         codebook, scale = operands
@@ -175,7 +175,7 @@ class IndexFunction(Combinational):
         return 0 if word == 0x8000 else word
 
     def outlier(self) -> Changes:
-        """The function of one outlier is computed."""
+        """Compute the function of one outlier."""
         before = self.state
         phase = before.phase + 1
         i = phase - (1 << self.bits)
@@ -183,26 +183,26 @@ class IndexFunction(Combinational):
         return {"phase": phase, "value": put(before.value, i, word), "evaluations": 1}
 
     def _finite(self, word: int, where: str) -> int:
-        """A word of the function. Refused: NaN or infinity."""
+        """A word of the function; raises for NaN or infinity."""
         if word & 0x7C00 == 0x7C00:
-            raise Refused(f"{self.name}: {self.title} is {fp16.values(word)!s} at {where}")
+            raise Refused(f"{self.name}: {self.title} must be finite, got {fp16.values(word)!s} at {where}")
         return word
 
     @property
     def title(self) -> str:
-        """The function's name; "table" where it has none."""
+        """The name of the function, "table" if it has none."""
         return self.function if isinstance(self.function, str) else "table"
 
 
 def require_input(tensor: Any, mode: Mode, scale: float | None) -> np.ndarray:
     """Words of the scales that the tables are made from: one per vector, or a single one."""
     if not isinstance(tensor, KMeansTensor):
-        raise RefusedType(f"index_function: a KMeansTensor is needed, got {type(tensor).__name__}")
+        raise RefusedType(f"index_function: tensor must be a KMeansTensor, got {type(tensor).__name__}")
     if tensor.zero is not None or tensor.scale.dtype != np.uint16 or tensor.codebook.entry_bits != 16:
         raise Refused("index_function: the tensor must have fp16 scales and centroids and no zero points")
     require_choice(mode, get_args(Mode), "index_function", "mode")
     if (scale is None) == (mode == "offline"):
-        raise Refused(f'index_function: mode="offline" takes the static scale of the layer, others none, got {scale!r}')
+        raise Refused(f'index_function: scale must be given with mode="offline", and only there, got {scale!r}')
     if scale is None:
         return tensor.scale
     word = np.asarray(scale, np.float16).view(np.uint16)
@@ -236,9 +236,9 @@ def apply(tensor: KMeansTensor, function: Function, *, mode: Mode = "token", sca
     Raises
     ------
     Refused
-        A function is unknown, a value is NaN or infinite, or tensor, mode and scale do not go together.
+        A function is unknown, a value is NaN or infinite, or tensor, mode and scale do not match.
     RefusedType
-        `tensor` is no KMeansTensor.
+        `tensor` is not a KMeansTensor.
 
     References
     ----------
@@ -261,7 +261,7 @@ def apply(tensor: KMeansTensor, function: Function, *, mode: Mode = "token", sca
 
 
 def evaluations(counted: int, mode: Mode, tensor: KMeansTensor) -> int:
-    """A literal table is made once, offline; the scales come after it."""
+    """Make a literal table once, offline, then apply the scales."""
     return (1 << tensor.bits if mode == "literal" else counted) + int(tensor.outlier.size)
 
 
@@ -269,7 +269,7 @@ def _of_outliers(device: IndexFunction, words: np.ndarray) -> np.ndarray:
     values = device.words[words]
     for place, word in enumerate(values.tolist()):
         if word & 0x7C00 == 0x7C00:
-            raise Refused(f"{device.name}: {device.title} is {fp16.values(word)!s} at outlier {place}")
+            raise Refused(f"{device.name}: {device.title} must be finite, got {fp16.values(word)!s} at outlier {place}")
     return values
 
 

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of index_function."""
+"""Variants of the decisions of index_function."""
 
 from refemu.units.variant import Variant, choices
 

@@ -26,7 +26,7 @@ from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.weighted_sum import sums
 from refemu.units.kllm.weighted_sum.weighted_sum import exact_sum
 
-SIGN = 0x8000  #: of an fp16 word
+SIGN = 0x8000  #: sign bit of an fp16 word
 
 
 class Arrays:
@@ -56,7 +56,7 @@ class Arrays:
         return _word(sums(np.array(count), table, self.arith))
 
     def sparse(self, column: Column) -> int:
-        """Word of the sum over the positions that are left out of the counts, ascending."""
+        """Word of the sum over the positions excluded from the counts, ascending."""
         ks = np.flatnonzero(column.left_out)
         return _word(dot.dot(column.a_value[ks], column.b_value[ks], order=dot.Sequential(), acc=self.arith.acc))
 
@@ -72,7 +72,7 @@ class Arrays:
 class Macs(Arrays):
     """An fp16 accumulator (preset "paper"; acc "fp16" and "fp16_fma"): `Fp16Mac` steps; registers as float32 words.
 
-    No steps of such a MAC, and so left to the array functions, are: sums in another order, over a table of float32
+    Array functions compute what is not a step of such a MAC: sums in another order, sums over a table of float32
     products, the terms of zero points, and a merge by the exact product of the scales.
     """
 
@@ -80,7 +80,7 @@ class Macs(Arrays):
         """As for `Arrays`; acc is fp16 or fp16_fma."""
         super().__init__(arith, b_bits)
         self.mac: Fp16Mac = Fp16Mac("fp16_fma" if arith.acc == "fp16_fma" else "fp16")  #: reduction and sparse path
-        self.merging: Fp16Mac = Fp16Mac()  #: rounds twice, whatever `acc` says (D-kllm-3)
+        self.merging: Fp16Mac = Fp16Mac()  #: rounds twice, for any `acc` (D-kllm-3)
 
     @decides("D-kllm-4")
     def weighted(self, count: tuple[int, ...], table: np.ndarray) -> int:
@@ -91,7 +91,7 @@ class Macs(Arrays):
         return _widened(self.mac.accumulate(zip(numbers, _words(table), strict=True)))
 
     def sparse(self, column: Column) -> int:
-        """Word of the sum: a MAC for every position left out."""
+        """Word of the sum: a MAC for every excluded position."""
         ks = np.flatnonzero(column.left_out)
         factors = zip(_words(column.a_value[ks]), _words(column.b_value[ks]), strict=True)
         return _widened(self.mac.accumulate(factors))
@@ -138,7 +138,7 @@ class ExactSums:
         return total + int(_total(count)) * za * zb - zb * sum_a - za * sum_b
 
     def sparse(self, column: Column) -> int:
-        """Sum over the positions that are left out of the counts."""
+        """Sum over the positions excluded from the counts."""
         ks = np.flatnonzero(column.left_out)
         factors = zip(column.a_value[ks].tolist(), column.b_value[ks].tolist(), strict=True)
         return int(_total(Fraction(x) * Fraction(y) for x, y in factors) * (1 << UNIT_BITS))

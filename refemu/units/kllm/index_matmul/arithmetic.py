@@ -1,4 +1,4 @@
-"""Arithmetic of the index MatMul besides counting and the weighted sum: scales, sparse operands, zero points, merge.
+"""Arithmetic of the index MatMul except counts and the weighted sum: scales, sparse operands, zero points, merge.
 
 Paper: [kllm §III-D, Fig. 5; §III-C2 for the delayed division]. Array functions: one element per output.
 """
@@ -65,8 +65,8 @@ def merge(
 ) -> np.ndarray:
     """Y of rounding accumulators: scale the dense part, add the sparse one, subtract `shift`, add the bias.
 
-    Each operation rounds, the last one to fp16 [kllm §III-D, Fig. 5]. All float64 that broadcast; returns float32. On
-    fp16 words `Fp16Mac` does the same; this is for a float32 accumulator, an exact product of scales, and whole arrays.
+    Each operation rounds, the last one to fp16 [kllm §III-D, Fig. 5]. Arguments are float64 and broadcast; returns
+    float32. For a float32 accumulator, an exact product of scales, and whole arrays; `Fp16Mac` does it on fp16 words.
     """
     terms = [outside] + ([-shift] if shift is not None else []) + ([bias] if bias is not None else [])
     with np.errstate(all="ignore"):

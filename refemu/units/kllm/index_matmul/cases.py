@@ -1,6 +1,6 @@
 """Golden cases of index_matmul: the column with [kllm Fig. 3]'s dimensions, outliers of either operand, scales.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in index_matmul.py.
+Stimuli only: expected outputs come from index_matmul.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ B = [3, 0, 2, 2, 1, 3, 0, 1]
 Q = [3, 0, 1, 2, 1, 3, 0, 2]  #: integers for the same B
 ONE = 0x3C00
 WORKED = {"shift": 0x3800, "row_sum": 0x4200, "bias": 0x3400}  #: h = 0.5, R_n = 3, bias 0.25: Y = -1.5625 - 1.5 + 0.25
-LONG = 256  #: positions from which on few rows are drawn
+LONG = 256  #: least number of positions with few random rows
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -27,7 +27,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     ports = find("index_matmul").ports(config).inputs
     merged = {port.name for port in ports} & {"bias", "shift"}
     if kind != "random" and config["k"] < len(A):
-        return  # shorter than the worked column that the others begin with
+        return  # shorter than the worked column
     if kind == "paper":
         where = "[kllm §III-B2, Fig. 3b]" if config["integer"] else "[kllm §III-B1, Fig. 3a]"
         yield Cases(kind, f"{where} eight positions, four centroids of B, no outliers", _rows(config, ports, 1))
@@ -44,13 +44,13 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "all positions at one entry of the table: every counter reaches K"
         yield Cases(kind, why, _crowded(config, ports), "D-kllm-4")
         if config["k"] <= LONG:
-            why = "one product: scaled halfway between two fp16 values, subnormal; none under an infinite scale"
+            why = "one product: scaled halfway between two fp16 values, subnormal; none with an infinite scale"
             yield Cases(kind, why, _rounded(config, ports), "D-arith-2")
         if config["k"] <= LONG and not config["integer"]:
-            why = "products of scales midway between two fp16 values: up to the even one, and down"
+            why = "products of scales midway between two fp16 values: up to even, and down"
             yield Cases(kind, why, _joint(config, ports), "D-kllm-33")
         if "a_mask" in {port.name for port in ports}:
-            why = "every position an outlier of A, weights that are not exact in fp16"
+            why = "every position an outlier of A, weights that are inexact in fp16"
             yield Cases(kind, why, _dequantized(config, ports), "D-kllm-32")
     if kind == "random":
         rows = 48 if config["a_bits"] + config["b_bits"] > 6 else 96
@@ -125,7 +125,7 @@ def _cancelling(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray
 
 
 def _merges(config: Config, ports: tuple[Port, ...]) -> Iterator[Cases]:
-    """What the merge adds beside the sparse part: a bias, a LayerNorm's shift."""
+    """What the merge adds after the sparse part: a bias, a LayerNorm's shift."""
     names = {port.name for port in ports}
     alone = [(0, 0, 0), (0, 0, 0x4500), (0x3800, 0x4200, 0), (0xB800, 0x4200, 0x4500), (0x3800, 0xC200, 0xC500)]
     yield _added("edge", "nothing, the bias alone, the shift alone, both", config, ports, alone, "D-kllm-40")
@@ -148,7 +148,7 @@ def _added(
     rows: Sequence[tuple[int, int, int]],
     decision: str = "",
 ) -> Cases:
-    """The worked column with words of h, R_n and the bias of every row, where they have a port."""
+    """The worked column with words of h, R_n and the bias of every row, if they have a port."""
     inputs = _rows(config, ports, len(rows))
     for name, column in zip(("shift", "row_sum", "bias"), zip(*rows, strict=True), strict=True):
         if name in inputs:
@@ -157,7 +157,7 @@ def _added(
 
 
 def _folded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
-    """Scales that a division left, and divided centroids beyond 1 beside outliers of A."""
+    """Scales after a division, and divided centroids beyond 1 with outliers of A."""
     inputs = _rows(config, ports, 4)
     inputs["a_scale"][:] = [0, 0x7C00, 0x0003, 0x4D37]
     inputs["b_codebook"][:] = spread([0xD2E1, 0xC8F3, 0x48F3, 0x7C00], 1 << config["b_bits"])
@@ -188,7 +188,7 @@ def _scales(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
 
 
 def _joint(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
-    """One product, -0.5, under scales of which the first is 1 and a few units and the second 1.5."""
+    """One product, -0.5, with a first scale of 1 and a few units and a second scale of 1.5."""
     inputs = _rows(config, ports, 2)
     for name in ("a_index", "b_index", "a_mask", "b_mask", "a_outlier", "b_outlier", *WORKED):
         if name in inputs:
@@ -222,7 +222,7 @@ def _rounded(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
 
 
 def _dequantized(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarray]:
-    """Two rows under scales of which no product with a centroid is exact."""
+    """Two rows with scales whose products with centroids are all inexact."""
     inputs = _rows(config, ports, 2)
     inputs["a_mask"][:] = 1
     inputs["a_outlier"][:] = 0x4900 + np.arange(config["k"]) % 256
@@ -235,9 +235,9 @@ def _dequantized(config: Config, ports: tuple[Port, ...]) -> dict[str, np.ndarra
 def drawn(
     unit: str, config: Mapping[str, Any], ports: Sequence[Port], rows: int, wild: int, seed: Seeds
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Random inputs of `rows` rows, as real tensors have them, and the words of the first `wild` rows as they are.
+    """Random inputs of `rows` rows like those of real tensors, and uniform words in the first `wild` rows.
 
-    Product codebooks are drawn for the latter only, since they are the most words, and the others have real ones.
+    Product codebooks are drawn for these only, since they have the most words; the other rows have real ones.
     """
     uniform = random_inputs(unit, [port for port in ports if port.name != "products"], (rows,), seed)
     products = random_inputs(unit, [port for port in ports if port.name == "products"], (wild,), seed)
@@ -245,7 +245,7 @@ def drawn(
 
 
 def realistic(config: Mapping[str, Any], drawn: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Drawn words as real tensors have them: ascending codebooks below 1, an outlier in eight, outliers from 1 on."""
+    """Drawn words like those of real tensors: ascending codebooks below 1, an outlier in eight, outliers from 1 on."""
     inputs = dict(legal(config, drawn))
     for name, array in drawn.items():
         if name.endswith("_mask"):
@@ -260,7 +260,7 @@ def realistic(config: Mapping[str, Any], drawn: Mapping[str, np.ndarray]) -> dic
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With codebooks below 1 in magnitude, as normalized centroids are: no inlier overflows. Divided ones stay."""
+    """Reduce codebooks to magnitudes below 1, as if normalized: no inlier overflows. Divided ones are unchanged."""
     divided = config.get("norm", "none") != "none"
     below = {"a_codebook"} if divided else {"a_codebook", "b_codebook"}
     return {name: array & 0xBBFF if name in below else array for name, array in inputs.items()}

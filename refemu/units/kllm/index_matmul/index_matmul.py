@@ -1,7 +1,7 @@
 """The index MatMul: concatenate indices, count them, reduce by the product codebook, add the outliers' products.
 
 Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5]. K-Means x K-Means, and integer x K-Means with the integers as amounts.
-A column goes through units of its lane: a `Concat` for every position, an `IndexCounter`, the MACs of `accumulators`.
+A column passes through units of its lane: a `Concat` for every position, an `IndexCounter`, the MACs of `accumulators`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from refemu.units.unit import Config, Flag, RunFunction, Unit
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result(stepping.Result):
-    """Outputs of a run; every counter over all outputs."""
+    """Outputs of a run; counters are totals over all outputs."""
 
     y: np.ndarray  #: uint16 words; from `matmul` float16, rows of A by columns of B
     overflow: np.ndarray  #: bool, the same shape: not finite
@@ -46,7 +46,7 @@ class IndexMatmul(MatmulOptions, Combinational):
     """Index MatMul: one output column after the other on a lane.
 
     A column is concatenated, counted sixteen positions a cycle, reduced, joined by its sparse part, and merged. With
-    `integer`, `a_index` holds the integers, and A has no mask and codebook, nor are there `b_scale` and `products`.
+    `integer`, `a_index` holds the integers; A has no mask and no codebook; `b_scale` and `products` are missing.
 
     References
     ----------
@@ -57,11 +57,11 @@ class IndexMatmul(MatmulOptions, Combinational):
     events: ClassVar[tuple[str, ...]] = ("concat", "count", "reduce", "sparse", "merge")
     counters: ClassVar[dict[str, str]] = {
         "concats": "pairs of indices concatenated",
-        "indices": "positions counted, outliers left out",
+        "indices": "positions counted, outliers excluded",
         "lookups": "entries of the product codebook read: every one for every column",
         "macs_reduce": "multiply-adds of a count and its codebook entry",
         "macs_sparse": "multiply-adds at outliers",
-        "weight_dequants": "elements of B turned into fp16 for the sparse path, one for each outlier position",
+        "weight_dequants": "elements of B converted to fp16 for the sparse path, one for each outlier position",
         "mults_scale": "products of the scales of A and B, one for each column",
         "adds_merge": "additions of the dense and the sparse sum, one for each column",
         "macs_dense": "multiply-adds that a MatMul without indices would need",
@@ -69,7 +69,7 @@ class IndexMatmul(MatmulOptions, Combinational):
     }
     registers: ClassVar[dict[str, str]] = {
         "q": "registers of the Concat units, one for each position; where A holds integers, the indices of B",
-        "counted": "positions of the column that went through the counter so far",
+        "counted": "positions of the column that passed the counter so far",
         "count": "counts of the column so far, by index",
         "inside": "sum of counts by codebook entries (the dense path): a float32 word; with the exact accumulator an "
         "integer in units of 2**-48",
@@ -78,7 +78,7 @@ class IndexMatmul(MatmulOptions, Combinational):
     }
 
     def check(self) -> None:
-        """Refuse a norm at the ports, too, where nothing is divided beforehand."""
+        """Check the parameters; reject a norm at the ports if nothing is divided in advance."""
         require_int(self.k, 1, 1 << 20, self.name, "k")
         require_int(self.a_bits, 1, 8 if self.integer else 4, self.name, "a_bits")
         require_int(self.b_bits, 1, 4, self.name, "b_bits")
@@ -88,7 +88,7 @@ class IndexMatmul(MatmulOptions, Combinational):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Ports show the least that they admit, those of other configurations nothing."""
+        """Reset values of ports: the least admitted values, nothing at missing ports."""
         absent = ("a_mask", "a_codebook", "b_mask", "b_outlier", "products", "q", "count")
         lowest = {port.name: port.filled(max(port.limits[0], 0)) for port in self.ports.inputs}
         return {**dict.fromkeys(absent, ()), "b_scale": 0x3C00, **lowest}
@@ -100,7 +100,7 @@ class IndexMatmul(MatmulOptions, Combinational):
 
     @constant
     def bits(self) -> int:
-        """Width of what is counted."""
+        """Width of the counted index."""
         return self.b_bits if self.integer else self.a_bits + self.b_bits
 
     @constant
@@ -119,14 +119,14 @@ class IndexMatmul(MatmulOptions, Combinational):
         return None
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse what an exact sum cannot hold."""
+        """Reject operands that an exact sum cannot hold."""
         if self.arith.acc == "exact":
             words = {port.name: array for port, array in zip(self.ports.inputs, inputs, strict=True)}
             require_exact(column_at_ports(words, self.integer, self.arith))
 
     @property
     def busy(self) -> bool:
-        """Whether events of the column are left."""
+        """Whether events of the column remain."""
         return self.state.event not in ("reset", "merge")
 
     def opens(self, *inputs: int | Lanes) -> str:
@@ -158,7 +158,7 @@ class IndexMatmul(MatmulOptions, Combinational):
             unit.state = unit.changed(q=q)
 
     def _operands(self) -> Column:
-        """The column under way; behind a restored State it is read from the ports again."""
+        """The column under way; after a restored State it is read from the ports again."""
         if self.column is None:
             self.column = self._column(self.state)
         return self.column
@@ -170,13 +170,13 @@ class IndexMatmul(MatmulOptions, Combinational):
         return column_at_ports(words, self.integer, self.arith)
 
     def _begun(self, column: Column) -> dict[str, Any]:
-        """Registers and counters as a column begins."""
+        """Registers and counters at the start of a column."""
         b = tuple(column.b.tolist())
         cleared = dict.fromkeys(("counted", "inside", "outside", "y", "overflow"), 0)
         return {**cleared, "q": b, "count": (0,) * (1 << self.bits), "macs_dense": len(b)}
 
     def concat(self, *inputs: int | Lanes) -> Changes:
-        """The indices of A and of one column of B are concatenated, skipped where A holds integers."""
+        """Concatenate the indices of A and of one column of B; skipped if A holds integers."""
         column = self._operands()
         begun = self._begun(column)
         pairs = zip(self.concats, column.a.tolist(), begun["q"], strict=False)
@@ -184,7 +184,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         return {**begun, "q": q, "concats": len(q)}
 
     def count(self, *inputs: int | Lanes) -> Changes:
-        """Sixteen positions are counted by index, outliers left out."""
+        """Count sixteen positions by index, outliers excluded."""
         column = self._operands()
         begun = {} if self.busy else self._begun(column)  # integers begin here
         q, low = begun.get("q", self.state.q), begun.get("counted", self.state.counted)
@@ -205,18 +205,18 @@ class IndexMatmul(MatmulOptions, Combinational):
         return ~column.left_out
 
     def reduce(self) -> Changes:
-        """Counts are multiplied by their entries of the product codebook and added up."""
+        """Multiply counts by their entries of the product codebook and sum them."""
         count = self.state.count
         return {"inside": self._dense(count, self._operands()), "lookups": len(count), "macs_reduce": len(count)}
 
     def sparse(self) -> Changes:
-        """The products at outliers are added up, in ascending order."""
+        """Sum the products at outliers, in ascending order."""
         column = self._operands()
         done = int(np.count_nonzero(column.left_out))
         return {"outside": self.accumulator.sparse(column), "macs_sparse": done, "weight_dequants": done}
 
     def merge(self) -> Changes:
-        """The sum of "reduce" is scaled, that of "sparse" added, then a norm's shift and the bias."""
+        """Scale the sum of "reduce", add that of "sparse", then a norm's shift and the bias."""
         word = self._merged(self.state.inside, self.state.outside, self._operands())
         overflow = int(word & 0x7C00 == 0x7C00)
         return {"y": word, "overflow": overflow, "mults_scale": 1, "adds_merge": 1, "overflows": overflow}
@@ -255,9 +255,9 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     mark=cases.mark,
     legal=cases.legal,
     flags={
-        "OVERFLOW": Flag(0, "the output, or something on the way to it, left fp16"),
-        "OUTLIER": Flag(1, "some position is in the sparse path (D-kllm-13)"),
-        "BOTH": Flag(2, "some position is an outlier of both operands (D-kllm-12)"),
+        "OVERFLOW": Flag(0, "the output, or an intermediate result, exceeded fp16"),
+        "OUTLIER": Flag(1, "a position is in the sparse path (D-kllm-13)"),
+        "BOTH": Flag(2, "a position is an outlier of both operands (D-kllm-12)"),
     },
 )
 State: type[DeclaredState] = IndexMatmul.State

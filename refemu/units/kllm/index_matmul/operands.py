@@ -21,7 +21,7 @@ from refemu.units.kllm.index_norm import Divisors
 
 NAME = "index_matmul"
 
-Dequantize = Callable[[KMeansTensor], np.ndarray]  #: of a tensor, its values as float16
+Dequantize = Callable[[KMeansTensor], np.ndarray]  #: reads the values of a tensor as float16
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class Scores:
     """Integer operand of an integer x K-Means MatMul, row by row: output of the score quantizer, and its input."""
 
     q: np.ndarray  #: uint8 (..., K), integers
-    scale: np.ndarray  #: float16 (...), or float32 where the accumulator is exact; an integer is a multiple of it
-    p: np.ndarray  #: float16 (..., K): before quantization and fold, what meets an outlier of the other operand
+    scale: np.ndarray  #: float16 (...), or float32 with an exact accumulator: value of an integer 1
+    p: np.ndarray  #: float16 (..., K): scores before quantization and fold, for outliers of the other operand
     fold: bool = True  #: the other operand's scales are in q; False: it has one scale, which joins `scale`
 
     def __post_init__(self) -> None:
@@ -53,11 +53,11 @@ class Scores:
 class Norm:
     """Statistics of a norm before the MatMul, applied after it: divisors; for LayerNorm means and sums of weights.
 
-    What index_norm divided is a wire [kllm Fig. 4]: the MatMul reads it. What is not there the MatMul divides itself.
+    Operands that index_norm divided are wires [kllm Fig. 4]; the MatMul divides missing ones itself.
     """
 
     divisor: np.ndarray  #: rms or standard deviation of each row of A, float32 or float64, (...), above 0
-    mean: np.ndarray | None = None  #: LayerNorm: of each row, the same shape
+    mean: np.ndarray | None = None  #: LayerNorm: mean of each row, the same shape
     row_sum: np.ndarray | None = None  #: LayerNorm: R_n = s_n * sum of centroids of column n, (N,)
     folded: np.ndarray | None = None  #: float16, shape of `divisor`: divided scale of each row
     divided: np.ndarray | None = None  #: float16 (..., 2**nB): divided centroids of B
@@ -65,12 +65,12 @@ class Norm:
 
     @classmethod
     def of(cls, divisors: Divisors, row_sum: np.ndarray | None = None) -> "Norm":
-        """Connect the answer of index_norm.
+        """Connect the outputs of index_norm.
 
         Parameters
         ----------
         divisors : Divisors
-            Answer of `index_norm.divisors`.
+            Result of `index_norm.divisors`.
         row_sum : ndarray, optional
             LayerNorm: sums over the weights.
 
@@ -87,9 +87,11 @@ class Norm:
         bad = ~(np.isfinite(self.divisor) & (np.asarray(self.divisor) > 0))
         if bad.any():
             where = first_index(bad)
-            raise Refused(f"{NAME}: norm divisor {float(self.divisor[where])}{at(where)} is not positive and finite")
+            raise Refused(
+                f"{NAME}: norm divisor must be positive and finite, got {float(self.divisor[where])}{at(where)}"
+            )
         if (self.mean is None) != (self.row_sum is None):
-            raise Refused(f"{NAME}: mean and row_sum of a norm go together")
+            raise Refused(f"{NAME}: mean and row_sum of a norm must both be given or both be None, got one")
 
     def _require_wires(self) -> None:
         shape = np.shape(self.divisor)
@@ -112,7 +114,7 @@ class Vectors:
     """One operand: vectors along K. Arrays may be views."""
 
     index: np.ndarray  #: (vectors, K) uint8; of Scores the integers
-    mask: np.ndarray  #: (vectors, K) bool: kept in fp16
+    mask: np.ndarray  #: (vectors, K) bool: outliers, stored in fp16
     scale: np.ndarray  #: (vectors,) float64, exact
     zero: np.ndarray | None  #: (vectors,) float64
     values: Callable[[], np.ndarray]  #: makes `value`: a whole weight is rarely needed
@@ -124,11 +126,11 @@ class Vectors:
 
 
 def vectors_of(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantized) -> Vectors:
-    """The operand of a matrix, or of a vector, of one codebook. dequantize: how its values are read as fp16."""
+    """The operand of a matrix, or of a vector, with one codebook. dequantize: reads its values as fp16."""
     if not isinstance(tensor, KMeansTensor):
-        raise RefusedType(f"{NAME}: a KMeansTensor is needed, got {type(tensor).__name__}")
+        raise RefusedType(f"{NAME}: an operand must be a KMeansTensor, got {type(tensor).__name__}")
     if tensor.codebook.values.ndim != 1 or tensor.scale.dtype != np.uint16:
-        raise Refused(f"{NAME}: an operand has one row of centroids and fp16 scales, got {tensor!r}")
+        raise Refused(f"{NAME}: an operand must have one row of centroids and fp16 scales, got {tensor!r}")
     zero = None if tensor.zeros is None else tensor.zeros.reshape(-1).astype(np.float64)
     return Vectors(
         _along(tensor, tensor.index),
@@ -146,19 +148,19 @@ def _along(tensor: KMeansTensor, array: np.ndarray) -> np.ndarray:
 
 
 def columns_under(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantized) -> Vectors:
-    """The columns of a tensor whose vectors lie across the sum, as tokens do in scores x V: scale 1, no zero points."""
+    """Columns of a tensor whose vectors run across the sum, like tokens in scores x V: scale 1, no zero points."""
     if tensor.index.ndim != 2 or tensor.zero is not None:
         what = "zero points" if tensor.zero is not None else f"shape {tensor.shape}"
-        raise Refused(f"{NAME}: integer x K-Means takes a matrix without zero points, got {what}")
+        raise Refused(f"{NAME}: integer x K-Means needs a matrix without zero points, got {what}")
     rows = vectors_of(tensor, dequantize)
     return Vectors(rows.index.T, rows.mask.T, np.ones(rows.index.shape[1]), None, lambda: rows.value.T)
 
 
 def scores_of(scores: Scores, arith: KllmArith, v: KMeansTensor) -> Vectors:
-    """The integer operand; without fold V's one scale is in its scale."""
+    """The integer operand; without fold its scale includes the one scale of V."""
     k = scores.q.shape[-1]
     if scores.scale.dtype == np.float32 and arith.acc != "exact":
-        raise Refused(f'{NAME}: float32 scales of scores go with acc="exact", got acc={arith.acc!r}')
+        raise Refused(f'{NAME}: float32 scales of scores need acc="exact", got acc={arith.acc!r}')
     scale = scores.scale.reshape(-1).astype(np.float64)
     if not scores.fold:
         scale = joint_scale(scale, one_scale(v), arith)
@@ -169,7 +171,7 @@ def scores_of(scores: Scores, arith: KllmArith, v: KMeansTensor) -> Vectors:
 
 @decides("D-kllm-14")
 def one_scale(tensor: KMeansTensor) -> float:
-    """The scale that all vectors share; refused if they do not."""
+    """The scale that all vectors share; raises if they do not."""
     scales = np.unique(tensor.scales)
     if scales.size != 1:
         raise Refused(f"{NAME}: scores without fold need one scale for the other operand, got {scales.size}")
@@ -179,7 +181,7 @@ def one_scale(tensor: KMeansTensor) -> float:
 def require_operands(
     a: Vectors, b: Vectors, norm: Norm | None, bias: Any, integer: bool, entries: int
 ) -> np.ndarray | None:
-    """The bias as float64 (N,), or None. Refuses operands that do not go together. entries: centroids of B."""
+    """The bias as float64 (N,), or None; rejects operands that do not match. entries: centroids of B."""
     if a.index.shape[1] != b.index.shape[1]:
         raise Refused(f"{NAME}: both operands need the same K, got {a.index.shape[1]} and {b.index.shape[1]}")
     if norm is not None:
@@ -199,7 +201,7 @@ def _require_norm(norm: Norm, a: Vectors, b: Vectors, integer: bool, entries: in
         raise Refused(f"{NAME}: a norm needs {entries} divided centroids of B, got {norm.divided.shape[-1]}")
     if integer or b.mask.any() or b.zero is not None:
         what = "scores" if integer else "outliers in B" if b.mask.any() else "zero points in B"
-        raise Refused(f"{NAME}: {what} do not go together with a norm")
+        raise Refused(f"{NAME}: a norm excludes {what}")
     if norm.divisor.size != a.index.shape[0]:
         raise Refused(f"{NAME}: a norm needs {a.index.shape[0]} divisors, got {norm.divisor.size}")
     if norm.row_sum is not None and norm.row_sum.shape != (b.index.shape[0],):
@@ -207,7 +209,7 @@ def _require_norm(norm: Norm, a: Vectors, b: Vectors, integer: bool, entries: in
 
 
 def require_finite(a: Vectors, b: Vectors, arith: KllmArith, centroids: tuple[np.ndarray, np.ndarray]) -> None:
-    """The exact accumulator has no infinity: refuses an inlier that does not fit fp16."""
+    """Reject an inlier that does not fit fp16: the exact accumulator has no infinity."""
     for name, side, entries in zip("AB", (a, b), centroids, strict=True):
         largest = float(np.abs(entries).max()) * float(side.scale.max(initial=0))
         if arith.acc == "exact" and (side.zero is not None or largest >= fp16.OVERFLOW):

@@ -11,7 +11,7 @@ from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units.declaration import constant, decides
 from refemu.units.ports import Port, Ports
 
-NormPorts = Literal["none", "rms", "layer"]  #: Norm whose divided operands come in at ports
+NormPorts = Literal["none", "rms", "layer"]  #: norm whose divided operands are inputs
 
 OUTPUTS = (Port("y", 16, encoding="f16", meaning="the output"), Port("overflow", 1, meaning="y is not finite"))
 
@@ -24,10 +24,10 @@ class MatmulOptions:
     a_bits: int = 4  #: width of an index of A, 1 to 4; with `integer` of an amount, 1 to 8
     b_bits: int = 4  #: width of an index of B, 1 to 4
     integer: bool = False  #: whether A holds integers, which are amounts
-    preset: Preset | KllmArith = "paper"  #: arithmetic; its accumulator says which MACs there are, see `accumulators`
-    biased: bool = False  #: whether there is a port for a bias (D-kllm-40)
-    #: norm before the MatMul: then operands come in as index_norm divided them (D-kllm-37), and B has no outliers; with
-    #: "layer" its shift too
+    preset: Preset | KllmArith = "paper"  #: arithmetic; its accumulator selects the MACs, see `accumulators`
+    biased: bool = False  #: whether the unit has a port for a bias (D-kllm-40)
+    #: norm before the MatMul: operands are inputs divided by index_norm (D-kllm-37), and B has no outliers; "layer"
+    #: adds its shift
     norm: NormPorts = "none"
 
     @constant
@@ -49,7 +49,7 @@ class MatmulOptions:
         yield self._centroids("centroids of B")
 
     def _a(self) -> tuple[Port, ...]:
-        """A row of A; behind a norm its scale is divided, which may leave 0 or infinity of it."""
+        """A row of A; after a norm its scale is divided, and may be 0 or infinity."""
         divided = Port("a_scale", 16, encoding="f16", meaning="scale of A over the norm's divisor", most=0x7C00)
         return (
             Port("a_index", self.a_bits, self.k, meaning="indices of A"),
@@ -61,7 +61,7 @@ class MatmulOptions:
 
     @decides("D-kllm-37")
     def _b(self) -> tuple[Port, ...]:
-        """A column of B; behind a norm without outliers, its centroids divided for the sparse path."""
+        """A column of B; after a norm it has no outliers, and divided centroids for the sparse path."""
         plain = self.norm == "none"
         meaning = "centroids of B" if plain else "centroids of B over the norm's divisor, for the sparse path"
         return (*self._columns(plain), _scale("b_scale"), self._centroids(meaning))
@@ -80,12 +80,12 @@ class MatmulOptions:
         return _words("b_codebook", 1 << self.b_bits, meaning)
 
     def _addends(self) -> Iterator[Port]:
-        """Of the merge, in the order in which they are added."""
+        """Inputs of the merge, in the order of their additions."""
         if self.norm == "layer":
             yield _words("shift", None, "LayerNorm's mean over deviation, h")
             yield _words("row_sum", None, "sum of the column's weights, R_n")
         if self.biased:
-            yield _words("bias", None, "added last")
+            yield _words("bias", None, "bias, added last")
 
 
 def _words(name: str, lanes: int | None, meaning: str) -> Port:

@@ -1,4 +1,4 @@
-"""Validated inputs of an index MatMul, shared by the unit and its twin, and a view of each output column.
+"""Validated inputs of an index MatMul, for the unit and its compiled form, and a view of each output column.
 
 Paper: [kllm §III-B, §III-D, Fig. 5].
 """
@@ -34,26 +34,26 @@ from refemu.units.kllm.index_matmul.operands import (
     vectors_of,
 )
 
-#: Ports of one lane whatever k
+#: ports with one lane for any k
 SINGLE = frozenset(("a_scale", "b_scale", "shift", "row_sum", "bias"))
 
 
 class Column(NamedTuple):
     """Operands of one output: A's row and B's column along K, and those of the merge.
 
-    Of many outputs between the ports, arrays have leading axes, and `scale` is one.
+    For many outputs between the ports, arrays have leading axes, and `scale` is an array.
     """
 
     a: np.ndarray  #: (K,) indices of A, or the integers
     b: np.ndarray  #: (K,) indices of B
-    left_out: np.ndarray  #: (K,) bool: not in the dense path
+    left_out: np.ndarray  #: (K,) bool: excluded from the dense path
     a_value: np.ndarray  #: (K,) float32, fp16 values that the sparse path reads
     b_value: np.ndarray
     table: np.ndarray  #: float32: the product codebook, or B's centroids
-    scale: Any  #: of the dense part, float
+    scale: Any  #: scale of the dense part, float
     zeros: tuple[float, float] = (0.0, 0.0)
-    centroids: tuple[np.ndarray, ...] = ()  #: of A and B, where there are zero points
-    bias: Any = None  #: float, or None without one
+    centroids: tuple[np.ndarray, ...] = ()  #: centroids of A and B, with zero points only
+    bias: Any = None  #: float, or None
     shift: tuple[Any, Any] | None = None  #: LayerNorm, rounding accumulators: h and R_n, fp16 values as float64
     norm: tuple[float, float, float] | None = None  #: (divisor, mean, R_n) of the exact accumulator
 
@@ -68,22 +68,22 @@ class Problem:
     arith: KllmArith  #: arithmetic
     integer: bool  #: whether A holds integers
     b_bits: int  #: width of an index of B
-    seen: np.ndarray  #: (M,) columns, of integers positions, that each row sees
-    shape: tuple[int, ...]  #: of the result
+    seen: np.ndarray  #: (M,) columns (for integers positions) that each row sees
+    shape: tuple[int, ...]  #: shape of the result
     norm: Norm | None  #: norm of A's rows, applied afterwards
     bias: np.ndarray | None  #: float64 (N,)
-    centroids: tuple[np.ndarray, np.ndarray]  #: of A and B
+    centroids: tuple[np.ndarray, np.ndarray]  #: centroids of A and B
 
     @property
     def zeros(self) -> bool:
-        """Whether some operand has zero points."""
+        """Whether an operand has zero points."""
         return self.a.zero is not None or self.b.zero is not None
 
     @cached_property
     def divided(self) -> tuple[np.ndarray, np.ndarray]:
-        """Scales of A, float64 (M,), and centroids of B, float32 (M or 1, 2**nB), as the two paths read them.
+        """Scales of A, float64 (M,), and centroids of B, float32 (M or 1, 2**nB), for the two paths.
 
-        A norm that is delayed into them has divided both (D-kllm-37): on index_norm's wires, else here.
+        A delayed norm divides both (D-kllm-37), in index_norm or else here.
         """
         scale, centroids, norm = self.a.scale, self.centroids[1][None], self.norm
         if norm is None or not folds(self.arith):
@@ -143,7 +143,7 @@ class Problem:
 
 @lru_cache(maxsize=1024)
 def _products(a: Codebook, b: Codebook, table: Precision) -> Codebook:
-    """`cartesian`, made offline: once for two codebooks."""
+    """`cartesian`, computed once for two codebooks, as it would be offline."""
     return cartesian(a, b, table)
 
 
@@ -177,7 +177,7 @@ def require_problem(
     seen : array_like of integers or None
         Columns that each row sees.
     right : Vectors, optional
-        Columns of `b`, where they have been laid out before.
+        Columns of `b`, if laid out in advance.
     dequantize : callable
         Reads the values of a tensor as float16.
 
@@ -189,7 +189,7 @@ def require_problem(
     Raises
     ------
     Refused
-        The operands do not fit each other.
+        The operands do not match.
     RefusedType
         An operand has a wrong type or dtype.
 
@@ -201,7 +201,7 @@ def require_problem(
     if isinstance(a, Scores):
         left, lead = scores_of(a, arith, b), a.scale.shape
         if products is not None:
-            raise Refused(f"{NAME}: scores need no product codebook")
+            raise Refused(f"{NAME}: products must be None for scores, got a codebook")
         right, table = right or columns_under(b), b.codebook.centroids
         codebooks = table, table
     else:
@@ -229,7 +229,7 @@ def require_problem(
 
 
 def column(task: Problem, m: int, n: int) -> Column:
-    """Output (m, n) of a MatMul by itself."""
+    """The operands of output (m, n) of a MatMul."""
     a, b = task.a, task.b
     k = int(task.seen[m]) if task.integer else a.index.shape[1]
     scale = float(task.divided[0][m])
@@ -253,10 +253,10 @@ def column(task: Problem, m: int, n: int) -> Column:
 
 
 def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmArith) -> Column:
-    """The output whose operands stand at the ports, or many of them.
+    """The output, or outputs, whose operands are at the ports.
 
-    words: by port name in the ports' dtypes, (..., lanes), and those of `SINGLE` (...). Operands of the sparse path,
-    codebooks and what the merge takes are decoded. A port that is not there adds nothing.
+    words: by port name in the ports' dtypes, (..., lanes), and for `SINGLE` (...). Operands of the sparse path,
+    codebooks and inputs of the merge are decoded. A missing port adds nothing.
     """
 
     def side(name: str, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -279,7 +279,7 @@ def column_at_ports(words: Mapping[str, np.ndarray], integer: bool, arith: KllmA
 
 
 def require_exact(column: Column) -> None:
-    """The exact accumulator has no infinity: refuses an operand at the ports, infinite or NaN, that it reads."""
+    """Reject an infinite or NaN operand that the exact accumulator reads."""
     operands = {
         "A at an outlier's place": np.where(column.left_out, column.a_value, 0),
         "B at an outlier's place": np.where(column.left_out, column.b_value, 0),

@@ -31,18 +31,18 @@ def matmul(
     a : KMeansTensor or Scores
         Vectors of length K, the tokens.
     b : KMeansTensor
-        Matrix whose N vectors, of length K, are the columns (output channels of a weight, tokens of K^T). Beside
+        Matrix whose N vectors, of length K, are the columns (output channels of a weight, tokens of K^T). With
         Scores, a matrix (K, N) with vectors along its other axis (tokens of V).
     preset : str or KllmArith
         Arithmetic.
     products : Codebook, optional
-        Entry (i << nB) | j for a_i * b_j; by default made from both codebooks.
+        Entry (i << nB) | j for a_i * b_j; by default computed from both codebooks.
     bias : ndarray of float16 (N,), optional
         Added to the outputs.
     norm : Norm, optional
         Norm of A's rows, whose division is delayed to here.
     seen : array_like of integers, optional
-        Columns that each row sees, the rest stays 0; of Scores the positions.
+        Columns that each row sees (the rest is 0); for Scores the positions.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def matmul(
     Raises
     ------
     Refused
-        The operands do not fit each other, B has outliers beside a norm, or zero points beside Scores.
+        The operands do not match, B has outliers with a norm, or zero points with Scores.
     RefusedType
         An operand has a wrong type or dtype.
 

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of index_matmul."""
+"""Variants of the decisions of index_matmul."""
 
 import numpy as np
 
@@ -25,11 +25,11 @@ class AllCounted(IndexMatmul):
 
 
 class OnlyA(IndexMatmul):
-    """Only outliers of A leave the counts; those of B are taken for their index."""
+    """Only outliers of A are excluded from the counts; outliers of B count with their index."""
 
     def _column(self, state: DeclaredState) -> Column:
         if self.integer or self.norm != "none":
-            raise Refused("index_matmul: integers, and weights behind a norm, have no outliers")
+            raise Refused("index_matmul: integers, and weights after a norm, have no outliers")
         column = super()._column(state)
         return column._replace(left_out=np.array(state.a_mask) > 0)
 
@@ -46,8 +46,8 @@ class ScaleFirst(IndexMatmul):
 
     def _dense(self, count: tuple[int, ...], column: Column) -> int:
         if self.arith.acc == "exact":
-            raise Refused("index_matmul: the exact accumulator rounds once, wherever the scale is")
-        with np.errstate(all="ignore"):  # a scale that has left fp16, times an entry 0
+            raise Refused("index_matmul: the exact accumulator rounds once, in any order of scales")
+        with np.errstate(all="ignore"):  # an infinite scale times an entry of 0
             table = fp16.round16(np.asarray(column.table, np.float32) * np.float32(column.scale))
         return super()._dense(count, column._replace(table=table))
 
@@ -83,17 +83,17 @@ class BiasFirst(IndexMatmul):
 
     def _merged(self, inside: int, outside: int, column: Column) -> int:
         if not isinstance(self.accumulator, Macs) or column.bias is None:
-            raise Refused("index_matmul: there is no bias, or it is rounded once with the rest")
+            raise Refused("index_matmul: no bias, or it is rounded once with the rest")
         _, word = Fp16Mac().multiply_add(self.state.bias, ONE, pattern16(value32(outside)))
         return super()._merged(inside, pattern32(value16(word)), column._replace(bias=None))
 
 
 class ShiftLast(IndexMatmul):
-    """A LayerNorm's shift is subtracted behind the bias."""
+    """A LayerNorm's shift is subtracted after the bias."""
 
     def _merged(self, inside: int, outside: int, column: Column) -> int:
         if not isinstance(self.accumulator, Macs) or column.bias is None or column.shift is None:
-            raise Refused("index_matmul: there is no bias, no shift, or they are rounded once with the rest")
+            raise Refused("index_matmul: no bias, no shift, or they are rounded once with the rest")
         before = super()._merged(inside, outside, column._replace(shift=None))
         return Fp16Mac().multiply_add(self.state.shift ^ 0x8000, self.state.row_sum, before)[1]
 
@@ -112,15 +112,15 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-40", "the bias joins the sparse part", unit_class=BiasFirst),
     Variant("D-kllm-40", "the bias is added before the shift", unit_class=ShiftLast),
     Variant("D-kllm-33", "the scales are multiplied into the table", unit_class=ScaleFirst),
-    Variant("D-kllm-12", "only outliers of A leave the counts", unit_class=OnlyA),
-    Variant("D-kllm-13", "positions of outliers are counted, too", unit_class=AllCounted),
+    Variant("D-kllm-12", "only outliers of A are excluded from the counts", unit_class=OnlyA),
+    Variant("D-kllm-13", "positions of outliers are counted too", unit_class=AllCounted),
     Variant("D-kllm-32", "weights of the sparse path are truncated to fp16", unit_class=TruncatedWeights),
     Variant("D-kllm-4", "counters of three bits wrap", unit_class=NarrowCounters),
 )
 UNOBSERVABLE = {
-    "D-kllm-5": "The entries of the product codebook come in at a port; how they were rounded is the table's affair.",
+    "D-kllm-5": "The entries of the product codebook are inputs; this unit does not round them.",
     "D-kllm-10": "Zero points do not cross the ports of this unit; they belong to whole tensors.",
     "D-kllm-14": "Scales of V are folded into the scores before they reach this unit, which has a port for one scale.",
-    "D-kllm-37": "The divided scale and centroids come in at ports; index_norm shows them.",
-    "D-kllm-39": "LayerNorm's shift and R_n come in at ports; index_norm shows its variance.",
+    "D-kllm-37": "The divided scale and centroids are inputs; index_norm shows them.",
+    "D-kllm-39": "LayerNorm's shift and R_n are inputs; index_norm shows its variance.",
 }

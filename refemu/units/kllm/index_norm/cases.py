@@ -1,6 +1,6 @@
 """Golden cases of index_norm: Fig. 4's single index, outliers, zeros, values that repeat, random. [kllm §III-C2]
 
-This module describes stimuli only; the descriptor, and with it every answer, is in index_norm.py.
+Stimuli only: expected outputs come from index_norm.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,15 +30,20 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         rows = [(none + entries - 1, none, 0, ONE), (none, none, 0, 0x4900), (none, none + 1, 0xC500, ONE)]
         yield _cases(
-            kind, "all values equal: the deviation is 0 but for eps; no inlier at all", config, ports, rows, "D-kllm-39"
+            kind,
+            "all values equal: the deviation is 0 except for eps; no inlier at all",
+            config,
+            ports,
+            rows,
+            "D-kllm-39",
         )
         rows = [(rising, some, 0x75C8, 0x4000), (rising, some, LARGEST, LARGEST), (rising, some, MINUS | 1, 1)]
         yield _cases(
-            kind, "outliers beyond fp16 squared, as residual streams have them", config, ports, rows, "D-kllm-20"
+            kind, "outliers whose squares exceed fp16, as in residual streams", config, ports, rows, "D-kllm-20"
         )
         rows = [(rising, some, 0, scale) for scale in (1, 0x3FF, 0x400, 0x7800, LARGEST)]
         rows += [(none, none + 1, 1, LARGEST), (none, none + 1, MINUS | 1, 0x5000)]
-        why = "scales at both ends; no inlier beside a large scale: its quotient overflows"
+        why = "scales at both ends; no inlier and a large scale: its quotient overflows"
         yield _cases(kind, why, config, ports, rows)
     if kind == "random":
         drawn = {port.name: random("index_norm", port, (40,), seed) for port in ports}
@@ -49,7 +54,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def tables(config: Mapping[str, Any], ports: tuple[Port, ...], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-    """Centroids over (-1, 1), denser near 0, their squares, and weights, where there is a port, repeated to `shape`."""
+    """Centroids over (-1, 1), denser near 0, their squares, and weights if they have a port, repeated to `shape`."""
     entries = 1 << config["bits"]
     line = np.arange(1 - entries, entries, 2) / entries
     centroids = fp16.to_f16(line * np.abs(line))

@@ -1,6 +1,6 @@
-"""Compiled twin of index_norm: the sums of all vectors at once. [kllm §III-C2]
+"""Compiled form of index_norm: the sums of all vectors at once. [kllm §III-C2]
 
-Indices are counted by the counter's twin for all vectors at once; float32 sums run in a kernel of `arith`, exact ones
+Compiled index_counter counts the indices of all vectors at once; float32 sums run in a kernel of `arith`, exact sums
 in Python integers, one per vector.
 """
 
@@ -49,7 +49,7 @@ def _run(device: IndexNorm, inputs: Arrays, outputs: Arrays) -> tuple[int, int, 
 
 @wraps(_run)
 def run(*values: Any, **named: Any) -> Result:
-    """All vectors at once; a divisor of 0 is refused by the unit, which knows the shape of the vectors."""
+    """Run all vectors; for a divisor of 0 the unit raises, since it knows the shape of the vectors."""
     try:
         return _run(*values, **named)
     except NoDivisor:
@@ -94,7 +94,7 @@ def _packed(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def _moment(
     device: IndexNorm, count: np.ndarray, words: np.ndarray, outliers: np.ndarray, scale: np.ndarray, power: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, or mean square, of every vector as float64, rounded as `stat` says; its sum over centroids."""
+    """Mean, or mean square, of every vector as float64, rounded by `stat`; its sum over centroids."""
     table = np.broadcast_to(words.view(np.float16 if words.dtype == np.uint16 else np.float32), count.shape)
     factor, stat = fp16.values(scale).astype(np.float64), device.arith.stat
     if stat == "exact":
@@ -120,7 +120,7 @@ def _total(terms: np.ndarray, stat: Statistic) -> np.ndarray:
 def _exact_moment(
     count: np.ndarray, table: np.ndarray, outliers: np.ndarray, scale: np.ndarray, power: int, n: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Everything as integers: entries in units of 2^-48, scales and outliers of 2^-24; one division at the end."""
+    """Compute in integers: entries in units of 2^-48, scales and outliers of 2^-24; one division at the end."""
     steps = exact.steps(outliers.astype(np.float32)).tolist()
     factors = exact.steps(scale.astype(np.float32)).tolist()
     moments, sums = [], []
@@ -147,7 +147,7 @@ def _root(device: IndexNorm, square: np.ndarray, mean: np.ndarray | None) -> np.
 
 
 def _words(values: np.ndarray, arith: KllmArith) -> np.ndarray:
-    values = np.where(np.isnan(values), np.nan, values)  # one word for every NaN
+    values = np.where(np.isnan(values), np.nan, values)  # one word for all NaN
     return values.view(np.uint64) if width(arith) == 64 else values.astype(np.float32).view(np.uint32)
 
 

@@ -1,7 +1,7 @@
-"""RMSNorm and LayerNorm from counts of indices, beside the matmul whose result they divide.
+"""RMSNorm and LayerNorm from counts of indices, in parallel with the matmul whose result they divide.
 
 Paper: [kllm §III-C2, Eq. (3), Fig. 4]. Every index is counted once; a square per centroid, weighted by its count,
-stands for the squares of all inliers. The division is delayed: it reaches the dense path as one divided scale, the
+replaces the squares of all inliers. The division is delayed: it reaches the dense path as one divided scale, the
 sparse path as divided centroids of the weights.
 """
 
@@ -32,9 +32,9 @@ Number = float | Fraction
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Result(stepping.Result):
-    """Outputs of a run, words per vector; None where a configuration has no such port."""
+    """Outputs of a run, words per vector; None if the configuration has no such port."""
 
-    rms: np.ndarray  #: what divides: the root mean square, or LayerNorm's standard deviation
+    rms: np.ndarray  #: divisor: the root mean square, or LayerNorm's standard deviation
     mean: np.ndarray | None = None  #: means of LayerNorm
     folded: np.ndarray | None = None  #: scale over divisor, fp16 words
     divided: np.ndarray | None = None  #: weights' centroids over divisor, fp16 words
@@ -56,13 +56,13 @@ class IndexNorm(Combinational):
     name = "index_norm"
     events: ClassVar[tuple[str, ...]] = ("count", "mean", "mean_sparse", "square", "square_sparse", "root", "fold")
     counters: ClassVar[dict[str, str]] = {
-        "indices": "positions counted, outliers left out",
+        "indices": "positions counted, outliers excluded",
         "macs": "multiply-adds for the mean and the mean square: one for each centroid, one for each outlier",
         "divides": 'divisions of "fold"; those by the number of elements, and the roots, belong to the Functional Unit',
     }
     registers: ClassVar[dict[str, str]] = {
         "cycle": "number of the last cycle of the counter in its operation, from 0",
-        "total": "sum over centroids as a number, until the outliers are added to it; exact where sums are",
+        "total": "sum over centroids as a number, until the outliers are added; exact if sums are exact",
         "centroids": "normalized centroids of the input, fp16 words, of which LayerNorm takes the mean",
         "mean": "mean of the vector in LayerNorm, as a float word",
     }
@@ -70,7 +70,7 @@ class IndexNorm(Combinational):
     bits: int = 4  #: width of an index, 1 to 8
     weight_bits: int = 4  #: width of an index of the weights, 1 to 4
     norm: NormKind = "rms"  #: kind of norm
-    eps: float = 0.0  #: added to the mean square, finite and not negative (D-kllm-19)
+    eps: float = 0.0  #: added to the mean square, finite and at least 0 (D-kllm-19)
     preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `stat`, `table` and `acc`
 
     def check(self) -> None:
@@ -78,7 +78,7 @@ class IndexNorm(Combinational):
         require_int(self.bits, 1, 8, self.name, "bits")
         require_int(self.weight_bits, 1, 4, self.name, "weight_bits")
         if not 0 <= float(self.eps) < float("inf"):
-            raise Refused(f"{self.name}: eps must be finite and not negative, got {self.eps!r}")
+            raise Refused(f"{self.name}: eps must be finite and at least 0, got {self.eps!r}")
 
     @constant
     def arith(self) -> KllmArith:
@@ -86,7 +86,7 @@ class IndexNorm(Combinational):
 
     @constant
     def counter(self) -> IndexCounter:
-        """Fed with A's index alone."""
+        """The index counter, which counts A's index alone."""
         return IndexCounter(self.bits, 0, self.n.bit_length())
 
     @constant
@@ -103,9 +103,9 @@ class IndexNorm(Combinational):
             Port("q", bits, n, meaning="indices"),
             Port("mask", 1, n, meaning="1 = outlier"),
             Port("x", 16, n, encoding="f16", meaning="the outliers, read where mask is 1"),
-            Port("scale", 16, encoding="f16", meaning="of the vector", least=1, most=LARGEST),
+            Port("scale", 16, encoding="f16", meaning="scale of the vector", least=1, most=LARGEST),
             *([Port("centroids", 16, 1 << bits, encoding="f16", meaning="normalized")] if layer else []),
-            Port("squares", entry, 1 << bits, encoding=f"f{entry}", meaning="of the centroids", most=most),
+            Port("squares", entry, 1 << bits, encoding=f"f{entry}", meaning="squares of the centroids", most=most),
         ]
         outputs = [Port("rms", wide, encoding=encoding, meaning=f"divisor, float{wide}")]
         if layer:
@@ -122,7 +122,9 @@ class IndexNorm(Combinational):
         says = "mean and mean square" if layer else "mean square"
         state = (
             Port("count", n.bit_length(), 1 << bits, meaning="counts of the indices of inliers"),
-            Port("dense", wide, encoding=encoding, meaning=f"counts by squares, added: before the scale, float{wide}"),
+            Port(
+                "dense", wide, encoding=encoding, meaning=f"sum of counts times squares, before the scale, float{wide}"
+            ),
             Port("moments", wide, 1 + layer, encoding=encoding, meaning=says),
         )
         return Ports(inputs=tuple(inputs), outputs=tuple(outputs), state=state)
@@ -141,13 +143,13 @@ class IndexNorm(Combinational):
 
     @constant
     def plan(self) -> tuple[str, ...]:
-        """Events of an operation, in order; the first one as often as the counter has cycles."""
+        """Events of an operation, in order; the first one repeats for every cycle of the counter."""
         mean = ["mean", "mean_sparse"] if self.norm == "layer" else []
         return ("count", *mean, "square", "square_sparse", "root", *["fold"] * folds(self.arith))
 
     @property
     def busy(self) -> bool:
-        """Whether events of the vector are left."""
+        """Whether events of the vector remain."""
         return self.state.event not in ("reset", self.plan[-1])
 
     def follows(self) -> str:
@@ -160,7 +162,7 @@ class IndexNorm(Combinational):
             return super()._continue()
 
     def count(self, *inputs: int | Lanes) -> Changes:
-        """Sixteen positions are counted by index, outliers left out."""
+        """Count sixteen positions by index, outliers excluded."""
         before = self.state
         operands: Any = inputs[:2] or (before.q, before.mask)
         q, mask = operands
@@ -168,36 +170,36 @@ class IndexNorm(Combinational):
         here = slice(cycle * INPUTS, (cycle + 1) * INPUTS)
         indices, outliers = q[here], mask[here]
         past = (0,) * (INPUTS - len(indices))
-        valid = tuple(1 - outlier for outlier in outliers) + past  # what is left out is invalid, it is not index 0
+        valid = tuple(1 - outlier for outlier in outliers) + past  # an excluded position is invalid, not index 0
         self.counter.state = self.counter.changed(count=before.count)
         count = self.counter.cycle(int(cycle == 0), indices + past, valid).count
         return {**(self._cleared if inputs else {}), "cycle": cycle, "count": count, "indices": valid.count(1)}
 
     def mean(self) -> Changes:
-        """In LayerNorm alone, centroids by their counts are added up to the mean."""
+        """In LayerNorm alone, sum centroids times their counts for the mean."""
         return self._dense(_entries(self.state.centroids, "fp16"))
 
     def mean_sparse(self) -> Changes:
-        """In LayerNorm alone, outliers are added to the mean."""
+        """In LayerNorm alone, add outliers to the mean."""
         return self._sparse(1)
 
     def square(self) -> Changes:
-        """Squares of the centroids by their counts are added up to the mean square."""
+        """Sum squares of the centroids times their counts for the mean square."""
         return self._dense(_entries(self.state.squares, self.arith.table))
 
     def square_sparse(self) -> Changes:
-        """Squares of the outliers are added to the mean square."""
+        """Add squares of the outliers to the mean square."""
         return self._sparse(2)
 
     def _dense(self, table: Sequence[float]) -> Changes:
-        """Counts by a table, multiplied and added in order."""
+        """Multiply counts by a table and add in order."""
         total = self._number(0)
         for n, c in zip(self.state.count, table, strict=True):
             total = self._round(total + self._round(self._round(self._number(n)) * self._number(c)))
         return {"dense": _word(float(total), self.arith), "total": total, "macs": len(table)}
 
     def _sparse(self, power: int) -> Changes:
-        """Powers of the outliers, added in order, then to those of the centroids: a moment."""
+        """Add powers of the outliers in order, then to the sum over the centroids: a moment."""
         before, apart, macs = self.state, self._number(0), 0
         for word, outlier in zip(before.x, before.mask, strict=True):
             if outlier:
@@ -213,17 +215,17 @@ class IndexNorm(Combinational):
         return Fraction(x) if self.arith.stat == "exact" else float(x)
 
     def root(self) -> Changes:
-        """The divisor is made, the root mean square or the standard deviation."""
+        """Compute the divisor, the root mean square or the standard deviation."""
         *means, square = (_value(word, self.arith) for word in self.state.moments)
         mean = means[0] if means else 0.0
         divisor = self._divisor(self._variance(mean, square) if means else square)
-        if not divisor > 0:  # a NaN neither
+        if not divisor > 0:  # true for NaN
             raise NoDivisor(divisor)
         return {"rms": _word(divisor, self.arith), "mean": _word(mean, self.arith)}
 
     @decides("D-kllm-39")
     def _variance(self, mean: float, square: float) -> float:
-        """From two moments, never below 0."""
+        """The variance from two moments, at least 0."""
         return max(0.0, float(self._round(square - self._round(mean * mean))))
 
     @decides("D-kllm-19")
@@ -233,7 +235,7 @@ class IndexNorm(Combinational):
         return float(rnd(float(np.sqrt(np.float64(rnd(square + rnd(self.eps)))))))
 
     def fold(self) -> Changes:
-        """The scale and the centroids of the weights are divided by it, with two roundings, to float32 and to fp16."""
+        """Divide the scale and the centroids of the weights by the divisor, rounded to float32, then to fp16."""
         before, layer = self.state, self.norm == "layer"
         divisor = np.array(_value(before.rms, self.arith))
         values = fp16.values(np.array([before.scale, *before.weights])).astype(np.float64)
@@ -248,7 +250,7 @@ class IndexNorm(Combinational):
         }
 
     def operations(self, arrays: Sequence[np.ndarray]) -> Iterator[DeclaredState]:
-        """The State after every event; a divisor of 0 is refused with the index of its vector."""
+        """Yield the State after every event; the error for a divisor of 0 has the index of its vector."""
         scale = next(array for array, port in zip(arrays, self.ports.inputs, strict=True) if port.name == "scale")
         vectors = 0
         try:
@@ -265,7 +267,7 @@ def _entries(words: tuple[int, ...], table: Precision) -> list[float]:
 
 
 def _word(value: float, arith: KllmArith) -> int:
-    value = value if value == value else float("nan")  # one word for every NaN
+    value = value if value == value else float("nan")  # one word for all NaN
     return int(np.float64(value).view(np.uint64) if width(arith) == 64 else np.float32(value).view(np.uint32))
 
 
@@ -278,7 +280,7 @@ SIZE: dict[str, int | float] = {
     "n": 40,
     "bits": 4,
     "eps": 1e-5,
-}  #: of the ready configurations: two cycles of the counter and a half
+}  #: sizes of the ready configurations: two and a half cycles of the counter
 
 UNIT: Unit[DeclaredState, Result] = Unit(
     unit_class=IndexNorm,

@@ -1,4 +1,4 @@
-"""The norm of a whole K-Means tensor: its words to the ports of the unit or of its twin, their answers to floats.
+"""The norm of a whole K-Means tensor: words for the ports of the unit or its compiled form, outputs as floats.
 
 Paper: [kllm §III-C2].
 """
@@ -23,8 +23,8 @@ class Divisors(stepping.Result):
 
     divisor: np.ndarray  #: root mean square, or LayerNorm's standard deviation: float32, float64 where sums are exact
     mean: np.ndarray | None  #: means of LayerNorm, dtype of `divisor`; None for RMSNorm
-    folded: np.ndarray | None  #: float16: scale of the dense path; None where the accumulator is exact
-    divided: np.ndarray | None  #: float16 (..., 2**w): centroids of the weights for the sparse path, if they were given
+    folded: np.ndarray | None  #: float16: scale of the dense path; None with an exact accumulator
+    divided: np.ndarray | None  #: float16 (..., 2**w): centroids of the weights for the sparse path, if given
     shift: np.ndarray | None  #: float16: mean over deviation; None for RMSNorm
     overflow: np.ndarray  #: bool: a word of the fold is infinite
     indices: int  #: inliers counted
@@ -42,7 +42,7 @@ class Divisors(stepping.Result):
         Returns
         -------
         Divisors
-            The same statistics; `divided` of these centroids. Counters stay: the statistics are counted once.
+            The same statistics, with `divided` for these centroids. Counters are unchanged: the statistics count once.
         """
         if self.folded is None:
             return self
@@ -66,7 +66,7 @@ def divisors(
     norm : {"rms", "layer"}
         Kind of norm; "layer" has mean and shift.
     eps : float
-        Added to the mean square, finite and not negative (D-kllm-19).
+        Added to the mean square, finite and at least 0 (D-kllm-19).
     preset : str or KllmArith
         Arithmetic of the sums (D-kllm-20).
     weights : Codebook, optional
@@ -80,7 +80,7 @@ def divisors(
     Raises
     ------
     Refused
-        A divisor is 0, vectors have no values, or the operand does not suit a norm.
+        A divisor is 0, vectors have no values, or the operand is not valid for a norm.
 
     References
     ----------
@@ -97,12 +97,12 @@ def divisors_by(
     preset: Preset | KllmArith,
     weights: Codebook | None,
 ) -> Divisors:
-    """Compute the divisors with the unit or with its twin.
+    """Compute the divisors with the unit or with its compiled form.
 
     Parameters
     ----------
     vectors : callable
-        `run` of the unit or of its twin.
+        `run` of the unit or of its compiled form.
     a : KMeansTensor
         As for `divisors`, like the other arguments.
     norm : {"rms", "layer"}
@@ -149,7 +149,7 @@ def divisors_by(
 
 
 def _as_floats(answer: Result, arith: KllmArith, weights: Codebook | None) -> Divisors:
-    """Words as floats; without weights nothing of theirs."""
+    """Words as floats, without those of weights if none are given."""
     wide = np.float64 if width(arith) == 64 else np.float32
     unused = answer.rms.size * 2 if weights is None and answer.divided is not None else 0
     return Divisors(

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of index_norm."""
+"""Variants of the decisions of index_norm."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class SampleVariance(IndexNorm):
 def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
     """The centroids of the sparse path are not divided."""
     if result.divided is None:
-        raise Refused("index_norm: this configuration folds nothing")
+        raise Refused("index_norm: the configuration has no divided operands")
     weights = np.asarray(inputs["weights"])
     return {"divided": np.broadcast_to(weights, np.shape(result.divided)).astype(result.divided.dtype)}
 

@@ -1,6 +1,6 @@
 """Golden cases of index_product: every pair of indices [kllm §III-B1], outliers of either side, ends of fp16.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in index_product.py.
+Stimuli only: expected outputs come from index_product.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, why, {**indices, **masks, **values}, "D-arith-2")
     if kind == "random":
         drawn = random_inputs("index_product", ports, (512,), seed)
-        yield Cases(kind, "uniform indices and words, three of four products kept in fp16", drawn)
+        yield Cases(kind, "uniform indices and words, three of four products in fp16", drawn)
 
 
 def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

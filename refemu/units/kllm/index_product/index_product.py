@@ -1,6 +1,6 @@
 """The element-wise index product: concatenate two indices, no counting and no reduction.
 
-Paper: [kllm §III-B1, end]. The result has indices of nA + nB bits into the product codebook; where an operand is an
+Paper: [kllm §III-B1, end]. The result has indices of nA + nB bits into the product codebook; if an operand is an
 outlier, the product of both values in fp16.
 """
 
@@ -33,9 +33,9 @@ class Result(stepping.Result):
     """Outputs of a run, one value per element."""
 
     q: np.ndarray  #: uint8: (a << nB) | b, 0 at outliers
-    mask: np.ndarray  #: bool: the result is kept in fp16
+    mask: np.ndarray  #: bool: the result is stored in fp16
     outlier: np.ndarray  #: uint16 words, 0 where `mask` is False
-    overflow: np.ndarray  #: bool: a product of finite values left fp16
+    overflow: np.ndarray  #: bool: a product of finite values exceeded fp16
     concats: int
     products_sparse: int
     overflows: int
@@ -43,7 +43,7 @@ class Result(stepping.Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(stepping.Result):
-    """The product of two tensors as the hardware computes it, with infinities, which no tensor holds: see `why_not`."""
+    """The product of two tensors as computed in hardware; infinities cannot be in a tensor: see `why_not`."""
 
     bits: Result  #: outputs of the unit, element by element
     scale: np.ndarray  #: patterns, sA * sB: fp16, or float32 where the product of scales is exact
@@ -53,7 +53,7 @@ class Product(stepping.Result):
     products_sparse: int  #: elements that were multiplied in fp16
 
     def why_not(self) -> str | None:
-        """Reason that the product has no `tensor`: an outlier or a scale left fp16, or a scale became 0.
+        """Reason why the product has no `tensor`: an outlier or a scale exceeded fp16, or a scale became 0.
 
         Returns
         -------
@@ -69,19 +69,19 @@ class Product(stepping.Result):
         ):
             if bad.any():
                 place = first_index(bad)
-                return f"{name} {values[place]!s}{at(place)} is not {rule}"
+                return f"{name} must be {rule}, got {values[place]!s}{at(place)}"
         return None
 
     @property
     def has_tensor(self) -> bool:
-        """Whether `tensor` can be made."""
+        """Whether `tensor` exists."""
         return self.why_not() is None
 
     @property
     def tensor(self) -> KMeansTensor:
-        """Product as a K-Means tensor; `dequantized()` gives fp16 values. Refused for the reason of `why_not`."""
+        """Product as a K-Means tensor; `dequantized()` gives fp16 values. Raises for the reason of `why_not`."""
         if (why := self.why_not()) is not None:
-            raise Refused(f"{IndexProduct.name}: the product has no tensor: {why}; its words are in `bits`")
+            raise Refused(f"{IndexProduct.name}: the product has no tensor: {why}; take its words from `bits`")
         mask = self.bits.mask
         words = np.moveaxis(self.bits.outlier, self.axis, -1)[np.moveaxis(mask, self.axis, -1)]
         return KMeansTensor(self.codebook, self.bits.q, self.scale, mask.copy(), words, self.axis)
@@ -122,7 +122,7 @@ class IndexProduct(Combinational):
     name = "index_product"
     events: ClassVar[tuple[str, ...]] = ("concat", "multiply")
     counters: ClassVar[dict[str, str]] = {
-        "concats": "pairs of indices concatenated: one for every element, also beside an outlier",
+        "concats": "pairs of indices concatenated: one for every element, outliers included",
         "products_sparse": "elements with an outlier, whose values are multiplied",
         "overflows": "products of finite values with `overflow` set: infinite in fp16",
     }
@@ -146,9 +146,9 @@ class IndexProduct(Combinational):
             ),
             outputs=(
                 Port("q", self.a_bits + self.b_bits, meaning="index of the product; 0 at outliers"),
-                Port("mask", 1, meaning="the product is kept in fp16"),
-                Port("outlier", 16, encoding="f16", meaning="that product; 0 elsewhere"),
-                Port("overflow", 1, meaning="it left fp16"),
+                Port("mask", 1, meaning="the product is stored in fp16"),
+                Port("outlier", 16, encoding="f16", meaning="product in fp16; 0 elsewhere"),
+                Port("overflow", 1, meaning="the product exceeded fp16"),
             ),
         )
 
@@ -156,11 +156,11 @@ class IndexProduct(Combinational):
         return "multiply" if a_mask | b_mask else "concat"
 
     def concat(self, a: int, b: int, *others: int) -> Changes:
-        """The indices of both operands are concatenated."""
+        """Concatenate the indices of both operands."""
         return {"q": (a << self.b_bits) | b, "mask": 0, "outlier": 0, "overflow": 0, "concats": 1}
 
     def multiply(self, a: int, b: int, a_mask: int, b_mask: int, a_value: int, b_value: int) -> Changes:
-        """An operand is an outlier, so both values are multiplied in fp16."""
+        """Multiply both values in fp16: an operand is an outlier."""
         word = pattern16(value16(a_value) * value16(b_value))  # 22 bits: exact before the rounding
         overflow = int(
             word & INFINITE == INFINITE and a_value & INFINITE != INFINITE and b_value & INFINITE != INFINITE
@@ -175,22 +175,22 @@ def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "p
     Parameters
     ----------
     a, b : KMeansTensor
-        Of one shape and axis, with fp16 scales, no zero points, at most 8 bits of index together; a codebook may have
-        one row per vector.
+        Tensors of one shape and axis, with fp16 scales, no zero points, and at most 8 bits of index together; a
+        codebook may have one row per vector.
     preset : str or KllmArith
         Arithmetic; `scale_y` and `table` matter.
 
     Returns
     -------
     Product
-        Words of the product; its `tensor`, if nothing left fp16, has nA + nB bits.
+        Words of the product; its `tensor`, if nothing exceeded fp16, has nA + nB bits.
 
     Raises
     ------
     Refused
-        The operands do not fit each other, or the preset is unknown.
+        The operands do not match, or the preset is unknown.
     RefusedType
-        An operand is no KMeansTensor.
+        An operand is not a KMeansTensor.
 
     References
     ----------
@@ -202,7 +202,7 @@ def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "p
 def product_by(
     elements: Callable[..., Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
 ) -> Product:
-    """The product of two tensors, whose elements are computed by `elements`: `run` of the unit or of its twin."""
+    """The product of two tensors; elements: `run` of the unit or of its compiled form."""
     arith = KllmArith.preset(preset)
     _require(a, b)
     scale = a.scales.astype(np.float64) * b.scales.astype(np.float64)
@@ -225,11 +225,11 @@ def _require(a: KMeansTensor, b: KMeansTensor) -> None:
     name = IndexProduct.name
     for tensor in (a, b):
         if not isinstance(tensor, KMeansTensor):
-            raise RefusedType(f"{name}: two KMeansTensors are needed, got {type(tensor).__name__}")
+            raise RefusedType(f"{name}: operands must be KMeansTensors, got {type(tensor).__name__}")
         if tensor.zero is not None or tensor.scale.dtype != np.uint16:
-            raise Refused(f"{name}: operands have fp16 scales and no zero points, got {tensor!r}")
+            raise Refused(f"{name}: operands must have fp16 scales and no zero points, got {tensor!r}")
     if (a.shape, a.axis) != (b.shape, b.axis):
-        raise Refused(f"{name}: both operands need one shape and axis, got {a!r} and {b!r}")
+        raise Refused(f"{name}: operands must have one shape and axis, got {a!r} and {b!r}")
 
 
 UNIT: Unit[DeclaredState, Result] = Unit(
@@ -241,8 +241,8 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     result=Result,
     mark=cases.mark,
     flags={
-        "OUTLIER": Flag(0, "an operand is an outlier, so is the product"),
-        "OVERFLOW": Flag(1, "the product of finite values left fp16"),
+        "OUTLIER": Flag(0, "an operand is an outlier, and so is the product"),
+        "OVERFLOW": Flag(1, "the product of finite values exceeded fp16"),
     },
 )
 State: type[DeclaredState] = IndexProduct.State

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of index_product."""
+"""Variants of the decisions of index_product."""
 
 from typing import Any
 
@@ -17,6 +17,4 @@ def second_high(config: Config, inputs: Any, result: Any) -> Any:
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-6", "the second operand is the high part of the index", answer=second_high),
 )
-UNOBSERVABLE = {
-    "D-kllm-16": "The 8-bit index of the product leaves this unit in either reading; quantizing it again comes later."
-}
+UNOBSERVABLE = {"D-kllm-16": "The 8-bit index of the product leaves this unit either way; it is quantized again later."}

@@ -1,1 +1,1 @@
-"""Kernels of KLLM that several twins share."""
+"""Kernels that several compiled units of KLLM share."""

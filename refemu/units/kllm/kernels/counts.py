@@ -1,7 +1,7 @@
 """Counting indices of four bits by columns [kllm §III-B]: one-hot words added in bit planes, sixteen counters at once.
 
-An index i is the word 1 << i, so that bit i of the planes is the counter of i: plane p holds its bit p. A full adder
-takes three words to a sum and a carry, and eight members pass seven of them. When a group is counted, an 8 x 8
+An index i is the word 1 << i, so the counter of i is bit i of all planes: plane p has its bit p. A full adder
+reduces three words to a sum and a carry; eight members take seven adders. When a group is counted, an 8 x 8
 transposition of bits turns its planes into counters of eight bits.
 """
 
@@ -12,15 +12,15 @@ from refemu.arith.kernels.matmul import TILE
 from refemu.arith.kernels.scalars import prefetch
 
 EIGHT = 8  # members that an adder tree takes
-CHUNK = 248  # members whose counts eight planes hold
+CHUNK = 248  # most members whose counts fit in eight planes
 COUNTERS = 16
-LINE = 64  # bytes that a cache reads together
+LINE = 64  # bytes of a cache line
 U8, U16, U64 = np.uint8, np.uint16, np.uint64
 
 
 @kernel
 def sort_positions(index, mask, amounts, filler, order, starts, sizes):
-    """order <- positions that are not masked, group by group, each filled up to a multiple of eight with `filler`.
+    """order <- positions that are not masked, group by group, each padded to a multiple of eight with `filler`.
 
     index (K,): groups are its values; with `amounts` (0 or 1) its bits: a position is in group g if bit g is set.
     Group g of `sizes[g]` positions, ascending, starts at starts[g].
@@ -57,9 +57,9 @@ def sort_positions(index, mask, amounts, filler, order, starts, sizes):
 def count_members(members, ahead, index, starts, places, n0, width, planes, small):
     """small (16 * TILE) uint8 <- how many of at most `CHUNK` members k have each index at index[k, n0 + n].
 
-    members: a multiple of eight rows; those of zeros at the end of `index` are taken off the counter of 0. Outliers,
+    members: a multiple of eight rows; zero rows at the end of `index` are subtracted from the counter of 0. Outliers,
     places[starts[k]] to places[starts[k + 1]] of row k, count nowhere. planes: work space of 8 * TILE words. ahead:
-    the members behind the first eight, and those that are counted next; their rows are asked for in advance.
+    the members after the first eight, and those that are counted next; their rows are prefetched.
     """
     _clear(planes, width)
     filler = np.int64(0)
@@ -148,19 +148,19 @@ def _add_eight(r0, r1, r2, r3, r4, r5, r6, r7, planes, width):
 
 @kernel
 def _low(a, b, s, m):
-    """The fields `m` of a, and beside them, s bits higher, those of b."""
+    """The fields `m` of a, and s bits higher those of b."""
     return U16(U16(a & m) | U16(U16(b & m) << s))
 
 
 @kernel
 def _high(a, b, s, m):
-    """The fields beside `m`: those of a, moved down by s bits, and those of b."""
+    """The fields outside `m`: those of a, s bits lower, and those of b."""
     return U16(U16(U16(a >> s) & m) | U16(b & U16(~m)))
 
 
 @kernel
 def _transpose(planes, filler, small, width):
-    """small <- the counters whose bits the planes hold, less `filler` for index 0; a byte of a word by itself."""
+    """small <- the counters whose bits are in the planes, less `filler` for index 0; one byte of a word at a time."""
     for n in range(width):
         a0, a1, a2, a3 = planes[n], planes[n + TILE], planes[n + 2 * TILE], planes[n + 3 * TILE]
         a4, a5, a6, a7 = planes[n + 4 * TILE], planes[n + 5 * TILE], planes[n + 6 * TILE], planes[n + 7 * TILE]

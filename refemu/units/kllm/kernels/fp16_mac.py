@@ -1,6 +1,6 @@
 """Steps of an IEEE 754 multiply-accumulate unit in int64, as a datapath has them: align, add, normalize, round.
 
-Where the terms lie more than GAP places apart the lower one is a sticky bit. A rounding packs its word in the low 16
+If the terms are more than GAP places apart, the lower one is a sticky bit. A rounding packs its word in the low 16
 bits and its flags above. [kllm §IV-A]
 """
 
@@ -24,7 +24,7 @@ def multiply_add_all(a, b, acc, mode, fuses, before, quiet, product, y, flags):
             both = fused(x, w, c, code, before, quiet)
             flags[i] = both >> 16
         else:
-            both = fused(first & 0xFFFF, np.int64(0x3C00), c, code, before, quiet)  # times 1: the sum alone
+            both = fused(first & 0xFFFF, np.int64(0x3C00), c, code, before, quiet)  # times 1: only a sum
             flags[i] = (both | first) >> 16
         y[i] = both & 0xFFFF
 
@@ -110,7 +110,7 @@ def rounded(n, e, zero, mode, before):
 
 @kernel
 def divided(size, shift):
-    """Quotient by 2**shift; what is left: 0 nothing, 1 less than a half, 2 a half, 3 more."""
+    """Quotient by 2**shift, and the remainder: 0 none, 1 below a half, 2 a half, 3 above."""
     if shift <= 0:
         return size << -shift, np.int64(0)
     if shift > 62:
@@ -133,7 +133,7 @@ def goes_up(cut, rest, sign, mode):
 
 @kernel
 def significand(word):
-    """Of a finite word, with its sign."""
+    """Significand of a finite word, with its sign."""
     field = word >> 10 & 31
     size = word & 0x3FF | np.int64(field != 0) << 10
     return size * (1 - 2 * (word >> 15))

@@ -8,7 +8,7 @@ from refemu.arith.kernels.orders import STEP, clear_all, spread, step_term
 from refemu.arith.kernels.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_product
 from refemu.units.kllm.kernels.counts import CHUNK, COUNTERS, EIGHT, count_members, sort_positions
 
-ROWS = 32  # rows of A that meet a tile of B while a cache holds it
+ROWS = 32  # rows of A that use a tile of B while it is in a cache
 
 
 @kernel
@@ -41,7 +41,7 @@ def kmeans_sparse(a_mask, a_value, index, scale, centroids, starts, places, valu
 
 @kernel
 def kmeans_sparse64(a_mask, a_value, index, scale, centroids, starts, places, values, limits, out, size):
-    """As `kmeans_sparse` in float64, and the sums of magnitudes: between them they bound the exact sum."""
+    """As `kmeans_sparse` in float64, with sums of magnitudes; together they bound the exact sum."""
     w = np.empty(index.shape[1], np.float32)
     for m in range(out.shape[0]):
         table, width = centroids[min(m, centroids.shape[0] - 1)], limits[m, 1]
@@ -95,7 +95,7 @@ def kmeans_dense(
     count nowhere. table: entry a * size + b, with `amounts` b. limits (M, 2): positions and columns of a row. bounded,
     narrow: as in `round16_product` and `_count16`. skip: leave out zero counts of an index that A does not have.
     counts: int32 (M, table.size, N), filled. totals: int64 (M, N), exact sums of counts times `units`, the table in
-    integers. Of these three, what is not wanted has no rows; sums and totals that are wanted hold zeros.
+    integers. Of these three, those not wanted have no rows; sums and totals that are wanted hold zeros.
     """
     groups = 8 * amounts + table.size // size * (1 - amounts)
     fewer = min(limits.shape[0], ROWS)
@@ -108,7 +108,7 @@ def kmeans_dense(
     )
     for m0 in range(0, limits.shape[0], ROWS):
         rows = min(ROWS, limits.shape[0] - m0)
-        alone = np.int64(rows == 1)  # else the rows of A share what a cache holds
+        alone = np.int64(rows == 1)  # else the rows of A share cached data
         for r in range(rows):
             m = m0 + r
             sort_positions(
@@ -162,7 +162,7 @@ def kmeans_dense(
 
 @kernel
 def _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, amount):
-    """wide (size, TILE) += amount for every member at its index, in as many chunks as counters of eight bits need."""
+    """wide (size, TILE) += amount for every member at its index, in chunks that eight-bit counters hold."""
     for low in range(0, members.size, CHUNK):
         count_members(
             members[low : min(low + CHUNK, members.size)],
@@ -183,7 +183,7 @@ def _count_wide(members, ahead, index, starts, places, n0, width, planes, small,
 
 @kernel
 def _use_counts(part, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals):
-    """What `kmeans_dense` is wanted to do with the counts of entries e0 to e0 + size and of columns from n0 on."""
+    """Use the counts of entries e0 to e0 + size and of columns from n0 on, as requested of `kmeans_dense`."""
     size = part.shape[0]
     if counts.shape[0] > 0:
         _keep_counts(part, counts[m, e0 : e0 + size, n0:], width)
@@ -222,7 +222,7 @@ def _total_counts(wide, units, totals, width):
 
 @kernel
 def _reduce_by_four(part, table, sums, width, bounded):
-    """`_reduce_counts` of fp16 steps, for counts that are fp16 values. Returns how many entries that was."""
+    """`_reduce_counts` in fp16 steps, for counts that are fp16 values; return the number of such entries."""
     whole = part.shape[0] - part.shape[0] % 4
     for i in range(0, whole, 4):
         c0, c1, c2, c3 = part[i], part[i + 1], part[i + 2], part[i + 3]
@@ -237,7 +237,7 @@ def _reduce_by_four(part, table, sums, width, bounded):
 
 @kernel
 def _reduce_counts(part, table, sums, width, acc):
-    """sums (...) <- onto them, entry by entry, the counts (entries, ...) times `table`."""
+    """sums (...) += counts (entries, ...) times `table`, entry by entry."""
     for i in range(part.shape[0]):
         c, p = part[i], table[i]
         for n in range(width):
@@ -252,7 +252,7 @@ def _reduce_counts(part, table, sums, width, acc):
 
 @kernel
 def kmeans_merge(inside, a_scale, b_scale, outside, shift, bias, to16, joint16, limits, out):
-    """out (M, N) <- `merge` of float32 sums, fp16 values: scaled, then with what is outside, shift and bias.
+    """out (M, N) <- `merge` of float32 sums, fp16 values: scaled, then with the sparse part, shift and bias.
 
     a_scale (M,), b_scale (N,), shift (M, N) or (0, 0), bias (N,) or (0,) are float64. to16: the accumulator is fp16,
     not float32. joint16: the product of the scales is rounded. limits: columns of a row, as in `kmeans_dense`; beyond

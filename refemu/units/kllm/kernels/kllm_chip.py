@@ -1,6 +1,6 @@
-"""Whole products on the lanes of the chip, every edge of every lane, for the twin of kllm_chip [kllm §IV-A, Fig. 6].
+"""Whole products on the lanes of the chip, every edge of every lane, for compiled kllm_chip [kllm §IV-A, Fig. 6].
 
-The registers of all lanes stand in arrays with a first axis of lanes, laid out as in kernels/pe_lane.py.
+The registers of all lanes are in arrays with a first axis of lanes, laid out as in kernels/pe_lane.py.
 """
 
 import numpy as np
@@ -150,7 +150,7 @@ def product(
                 done = passes[working[lane]]
                 for j in range(_width(done, lane, macs)):
                     y[done[PASS_ROW], done[PASS_FIRST] + lane * macs + j] = word(sums[lane, S_Y, j])
-            if takes:  # behind the outputs, which may come in the same edge
+            if takes:  # after the outputs, which may come in the same edge
                 working[lane] = waiting
                 cursor[lane, :] = 0
         waiting += np.int64(go)
@@ -160,7 +160,7 @@ def product(
 
 @helper
 def _active(r):
-    """Whether the MACs of some lane are at work."""
+    """Whether the MACs of a lane are at work."""
     active = False
     for lane in range(r.shape[0]):
         active = active or r[lane, R_PHASE] != IDLE
@@ -169,7 +169,7 @@ def _active(r):
 
 @helper
 def _frees(r, size):
-    """Whether the next edge is the last one of the tile under reduction, or there is none."""
+    """Whether the next edge is the last of the tile under reduction, or no tile is under reduction."""
     phase = r[R_PHASE]
     last = phase == MERGE and r[R_SHIFTS] == 0 and r[R_BIASES] == 0
     last = last or (phase == SHIFT and r[R_BIASES] == 0) or phase in (BIAS, IDLE)
@@ -184,7 +184,7 @@ def _width(task, lane, macs):
 
 @helper
 def _slab(options, macs, counters, passes, lane, following, a, b, a_mask, b_mask, row, indices, valid, p):
-    """The next slab of a lane, if one is left. following: pass, column, position (-1: the pass begins)."""
+    """The next slab of a lane, if any. following: pass, column, position (-1: the pass begins)."""
     positions, inputs, apart = options[1], options[2], options[3]
     while following[0] < passes.shape[0] and _width(passes[following[0]], lane, macs) == 0:
         following[0] += 1
@@ -232,7 +232,7 @@ def _tile(task, lane, flags, rows, columns, tile, p):
 
 @helper
 def _outliers(task, lane, macs, a_mask, b_mask, a_words, a_coded, b_words, b, centroids, cursor, pair, coded):
-    """The next position of each column that is left out of the counts; cursor: where each stands."""
+    """The next excluded position of each column; cursor: position of each column."""
     m = task[PASS_ROW]
     coded[:, :] = 0
     for j in range(_width(task, lane, macs)):

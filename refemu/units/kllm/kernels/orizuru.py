@@ -1,8 +1,8 @@
 """Pops of both trees without their registers: ranks of the leaves, a heap of winners, live repairs. [kllm §IV-C]
 
 A rank is one integer for value and place, so that the greatest rank is the winner that the bits of a tree name. Ranks
-differ, so winners do not depend on which nodes meet: a level of the heap is the elementwise maximum of the two halves
-of the one below, and only the count of live repairs looks at the paper's tree.
+are distinct, so winners do not depend on which nodes are compared: a level of the heap is the elementwise maximum of
+the two halves of the level below. Only the count of live repairs needs the paper's tree.
 """
 
 import numpy as np
@@ -14,9 +14,9 @@ from refemu.arith.jit import kernel
 def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, ends):
     """Pop the largest of `x` and the smallest of `y` (n,); returns repairs with an available value on both sides.
 
-    apart: whether `y` is not `x`. heap (2 * size,), keys (n,) and lost (2 * size,) are work space. index
-    (2, k): popped leaves. mask (n,): set where either tree pops. ends (2,): leaves left at the roots,
-    -1 where none is.
+    apart: whether `y` differs from `x`. heap (2 * size,), keys (n,) and lost (2 * size,) are work space. index
+    (2, k): popped leaves. mask (n,): set where either tree pops. ends (2,): remaining leaves at the roots,
+    -1 if none.
     """
     live = np.int64(0)
     for tree in range(2):
@@ -40,7 +40,7 @@ def setup_comparisons(depth, reuse):
 
 @kernel
 def setup_live(n, reuse):
-    """Those of them with two available sides: every value but one loses one, in the min tree above the lowest level."""
+    """Comparisons with two available sides: every value but one loses one, in the min tree above the lowest level."""
     return 2 * (n - 1) - (n // 2 if reuse else 0)
 
 
@@ -91,7 +91,7 @@ def first(heap, swap):
 
 @kernel
 def pop(heap, gone, popped, mask, swap):
-    """Take the first leaf off, as often as `popped` has places."""
+    """Pop the first leaf, once for every place of `popped`."""
     size = heap.size >> 1
     for p in range(popped.size):
         leaf = first(heap, swap)
@@ -111,7 +111,7 @@ def pop(heap, gone, popped, mask, swap):
 def live_repairs(popped, n, lost):
     """Repairs of the paper's tree with an available leaf on both sides, after each pop.
 
-    lost (2 * size,): work space; of a node on a path, and of its neighbour, leaves popped below it.
+    lost (2 * size,): work space; popped leaves below a node on a path, and below its neighbour.
     """
     size, live, top = lost.size >> 1, np.int64(0), np.int64(1)
     if n == size:  # sides of more leaves than pops are always available
@@ -135,6 +135,6 @@ def live_repairs(popped, n, lost):
 
 @kernel
 def _left(node, level, n, lost):
-    """Available leaves below a node, or less than 1 where there are none."""
+    """Available leaves below a node, or less than 1 if none."""
     size = lost.size >> 1
     return min(1 << level, n - ((node << level) - size)) - lost[node]

@@ -1,4 +1,4 @@
-"""One edge of a lane, for the twin of pe_lane and for whole products on the chip [kllm §IV-A, Fig. 6].
+"""One edge of a lane, for compiled pe_lane and for whole products on the chip [kllm §IV-A, Fig. 6].
 
 Registers: r int64, by the names below; q, valid uint8 (concat,), amount uint8 (positions,); count int64 (counters,
 entries); counted, reducing int64 (macs, entries); work int64 (3, macs) and (2,) fp16 words, by `WORK` and `SCALES`;
@@ -63,12 +63,12 @@ def lane_edge(
     overflow,
     totals,
 ):
-    """An edge.
+    """Advance an edge.
 
-    options: b_bits (0 with integers), positions of a slab, inputs, counters with columns of their own, merge edges.
-    p: scalar ports. a, b, valid: of the slab. tile: words (3, macs) by `WORK`. product: words (2, macs) of the sparse
-    path; coded: uint8 (3, macs): there is one, x is a centroid, w is one. slab: q and its valid bits, (2, concat);
-    held: amounts (positions,), empty without integers. Returns the largest count that a register got.
+    options: b_bits (0 with integers), positions of a slab, inputs, whether counters have separate columns, merge edges.
+    p: scalar ports. a, b, valid: those of the slab. tile: words (3, macs) by `WORK`. product: words (2, macs) of the
+    sparse path; coded: uint8 (3, macs): a product exists, x is a centroid, w is a centroid. slab: q and its valid bits,
+    (2, concat); held: amounts (positions,), empty without integers. Returns the largest count of a register.
     """
     b_bits, positions, inputs, apart, merge_edges = options
     totals[T_CYCLES] += 1
@@ -99,7 +99,7 @@ def lane_edge(
 
 @helper
 def _loaded(b_bits, p, a, b, valid, r, slab, held, totals):
-    """The slab; b_bits is 0 where integers skip the Concat units."""
+    """Take the slab; b_bits is 0 if integers skip the Concat units."""
     positions, concat = a.size, b.size
     if b_bits > 0:
         for at in range(concat):
@@ -117,7 +117,7 @@ def _loaded(b_bits, p, a, b, valid, r, slab, held, totals):
 
 @helper
 def _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals):
-    """One turn of the slab; the largest count."""
+    """Count one turn of the slab; return the largest count."""
     turn, indices, largest = r[R_TURNS] - r[R_LEFT], np.int64(0), np.int64(0)
     for counter in range(count.shape[0]):
         if r[R_FRESH] == 1:
@@ -145,7 +145,7 @@ def _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals
 
 @helper
 def _merged(apart, merge_edges, r, count, counted):
-    """Histograms to the bank; the largest count."""
+    """Merge histograms into the bank; return the largest count."""
     counters, largest, first, last = count.shape[0], np.int64(0), np.int64(0), np.int64(count.shape[0])
     if merge_edges > 1:
         first, last = merge_edges - r[R_MERGING], merge_edges - r[R_MERGING] + 1
@@ -166,7 +166,7 @@ def _merged(apart, merge_edges, r, count, counted):
 
 @helper
 def _swap(p, tile, r, counted, reducing, work, scales, sums, totals):
-    """The counted tile goes to the MACs."""
+    """Hand the counted tile to the MACs."""
     for j in range(counted.shape[0]):
         for i in range(counted.shape[1]):
             reducing[j, i], counted[j, i] = counted[j, i], 0
@@ -188,7 +188,7 @@ def _mac(a, b, acc):
 
 @kernel
 def word(x):
-    """The fp16 word of a value, of any NaN the one."""
+    """The fp16 word of a value, one word for all NaN."""
     bits = np.int64(narrow(x))
     return np.uint16(NAN_BITS if bits & 0x7FFF > 0x7C00 else bits)
 
@@ -201,7 +201,7 @@ def _value(word):
 
 @helper
 def _macs(entry, product, coded, r, reducing, work, scales, sums, overflow, totals):
-    """Work of the MACs in their phase."""
+    """Run the MACs in their phase."""
     phase, working, macs = r[R_PHASE], r[R_WORKING], sums.shape[1]
     scale = _value(scales[0])
     if phase == REDUCE:

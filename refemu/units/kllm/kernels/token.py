@@ -1,4 +1,4 @@
-"""Steps of a decoder on K-Means indices, of one token: root of a norm, scores, function times indices. [kllm §III]"""
+"""Steps of a decoder on K-Means indices, for one token: root of a norm, scores, function times indices. [kllm §III]"""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ INFINITE = np.float32(np.inf)
 def kmeans_root(index, mask, value, scale, squares, eps, entries, divided):
     """Root mean square of a vector from its counts, float32; divided <- round16(entries / root).
 
-    index, mask, value (1, K): indices, whether outliers, and what those are. scale: float32. squares: float32, of
+    index, mask, value (1, K): indices, whether outliers, and their values. scale: float32. squares: float32, of
     centroids. Returns the root and round16(scale / root). Every operation is rounded to float32.
     """
     counts = np.zeros(squares.size, np.int64)
@@ -38,8 +38,8 @@ def kmeans_scores(logits, exp, v_scale, largest, p, q, scale):
     """Softmax of rows in fp16 with a float32 sum, then integers of the scores times V's scales.
 
     logits: float32 (H, at least T), fp16 values. exp: uint16 (65536,), a table of words. v_scale: uint16 (at least T,),
-    words. p: float32 (H, T), the scores. q: uint8 (H, T). scale: float64 (H,), what an integer is a multiple of.
-    Returns whether something is to be refused: NaN, +Inf, a row of -Inf, a product beyond fp16.
+    words. p: float32 (H, T), the scores. q: uint8 (H, T). scale: float64 (H,), value of an integer 1.
+    Returns whether an input is invalid: NaN, +Inf, a row of -Inf, a product beyond fp16.
     """
     folded = np.empty(p.shape[1], np.float32)
     for h in range(p.shape[0]):
@@ -74,8 +74,8 @@ def kmeans_scores(logits, exp, v_scale, largest, p, q, scale):
 def kmeans_function(index, mask, word, scale, centroids, function, entries, value):
     """entries (C,) <- f(r16(scale * centroid)), a zero as +0; value (1, N) <- f of every element.
 
-    Where masked that is f of `word`. function: uint16 (65536,), words of f. scale: float32. Returns whether something
-    left fp16.
+    Where masked, f of `word`. function: uint16 (65536,), words of f. scale: float32. Returns whether a value exceeded
+    fp16.
     """
     bad = False
     for i in range(entries.size):
@@ -94,8 +94,8 @@ def kmeans_function(index, mask, word, scale, centroids, function, entries, valu
 def kmeans_gated(a_index, a_mask, a_value, a_entries, b_index, b_mask, b_value, b_scale, b_centroids, out):
     """out (1, N) <- round16(b_scale * r16(a * b)) by a table of all pairs of entries and centroids.
 
-    Where either is an outlier, the product of `a_value` and `b_value`. b_scale: float32; that of a is 1. Returns
-    whether something left fp16.
+    Where either is an outlier, the product of `a_value` and `b_value`. b_scale: float32; the scale of a is 1. Returns
+    whether a value exceeded fp16.
     """
     size, bad = b_centroids.size, False
     table = np.empty(a_entries.size * size, np.float32)
@@ -118,7 +118,7 @@ def kmeans_gated(a_index, a_mask, a_value, a_entries, b_index, b_mask, b_value, 
 def kmeans_lay_out(index, mask, word, first, last, side, laid, starts, places, values):
     """laid <- tokens first to last of index (T, heads * dim): columns of each head (side 0, keys) or rows (1, values).
 
-    Outliers stand by ascending position of the sum: for keys the element, for values the token.
+    Outliers are in ascending order of their position in the sum: for keys the element, for values the token.
     """
     heads = laid.shape[0]
     dim = index.shape[1] // heads
@@ -136,7 +136,7 @@ def kmeans_lay_out(index, mask, word, first, last, side, laid, starts, places, v
 
 @kernel
 def _insert(places, values, starts, k, column, value):
-    """An outlier behind those of position k."""
+    """Append an outlier to those of position k."""
     at = starts[k + 1]
     for j in range(starts[starts.size - 1] - 1, at - 1, -1):
         places[j + 1], values[j + 1] = places[j], values[j]

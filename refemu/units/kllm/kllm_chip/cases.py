@@ -1,8 +1,8 @@
 """Golden cases of kllm_chip: tokens of [kllm Fig. 5]'s kind, with ties among their outliers, by columns of three tiles.
 
-Where the outputs go through the Functional Unit, none is NaN or +Inf, and columns give the cases of functional too.
+With the Functional Unit, no output is NaN or +Inf, and columns also produce the cases of functional.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in kllm_chip/unit.py.
+Stimuli only: expected outputs come from kllm_chip.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ from refemu.units.unit import Cases, Config, Kind
 BOOK = (0xBB00, 0xB400, 0x3400, 0x3900)  #: centroids of 2 bits
 ONE, LARGEST, SIGN, INFINITY = 0x3C00, 0x7BFF, 0x8000, 0x7C00
 
-#: logits of which some score is another one if the exponentials of a cycle are added as a tree
+#: logits with a score that changes if the exponentials of a cycle are added as a tree
 IN_ORDER = (
     "c17c 4175 c461 be83 c074 be8f 3e06 403b c7ad bde9 46c1 c097 c0f1 3d27 c1ad bd35 c2f2 43dd 37fc bcad",
     "c120 3cbe 3986 45ac 3b00 4112 c133 408c 3722 4362 c55a c324 c112 be1e bd16 c37a c5a6 43a6 3b20 c054",
@@ -39,10 +39,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             kind, "ties among the outliers of either side, in one pass and across passes", _tied(config), "D-kllm-60"
         )
         zeros = [[0] * k, [0x8000] * k, [0x3C00, *[0] * (k - 2), 0xBC00], [0x8000, 0x4000, 0xC000, *[0] * (k - 3)]]
-        yield Cases(kind, "zeros alone, and beside outliers: a scale of 1", _tokens(config, zeros), "D-kllm-11")
+        yield Cases(kind, "zeros alone, and with outliers: a scale of 1", _tokens(config, zeros), "D-kllm-11")
         yield Cases(kind, "outliers at every place in turn", _tokens(config, _in_turn(k)))
         ends = [[0x7BFF - i for i in range(k)], [0xFBFF - i for i in range(k)], [1 + i for i in range(k)]]
-        why = "the largest values, all of one sign; subnormal ones: the scale is the larger of both roots"
+        why = "the largest values, all of one sign; subnormal values: the scale is the larger of both roots"
         small = {"b_scale": _tokens(config, ends)["b_scale"] - 0x2000} if functions else {}
         yield Cases(kind, why, _tokens(config, ends) | small, "D-kllm-9")
         yield Cases(kind, "quotients on either side of half a step, above a midpoint", _halfway(config), "D-kllm-8")
@@ -59,7 +59,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _functions(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Outputs that are arguments of the Functional Unit's own cases."""
+    """Outputs that are inputs of the Functional Unit's cases."""
     t = config["n"] if config["function"] == "softmax" else 1
     parameters = {"op": config["function"], "t": t, "softmax": config["softmax"]}
     for block in functional_cases.cases(Config(**parameters), kind, seed):
@@ -74,7 +74,7 @@ def _functions(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 def _outputs(config: Config, words: np.ndarray) -> dict[str, np.ndarray]:
     """Columns whose outputs are given words: 1 times the magnitude as a scale; -Inf beyond fp16, -0 as +0.
 
-    The first position of a token of 1 meets an entry of the product codebook that is not 0; outliers, 2 and -2, meet 0.
+    The first position of a token of 1 selects a nonzero entry of the product codebook; outliers, 2 and -2, select 0.
     """
     k, pops = config["k"], config["pops"]
     token = [ONE] + [0x4000] * pops + [ONE] * (k - 1 - 2 * pops) + [0xC000] * pops
@@ -113,7 +113,7 @@ def _counting(k: int) -> list[int]:
 
 
 def _in_turn(k: int) -> list[list[int]]:
-    """Tokens whose largest value stands at each place of the first half, and the smallest half a token behind."""
+    """Tokens with the largest value at each place of the first half, and the smallest half a token later."""
     tokens = []
     for place in range(k // 2):
         token = _counting(k)
@@ -124,13 +124,13 @@ def _in_turn(k: int) -> list[list[int]]:
 
 
 def _halfway(config: Config) -> dict[str, np.ndarray]:
-    """Inliers whose quotient by the scale is less, or more, than half a step above the midpoint of two centroids.
+    """Inliers whose quotient by the scale is below, or above, half a step over the midpoint of two centroids.
 
-    The midpoint is an even number of steps. One that is not rounded to nearest gets another index.
+    The midpoint is an even number of steps. A quotient that is not rounded to nearest gets another index.
     """
     scale, pairs = fp16.values(np.array(0x3E01)), {}
     for word in range(0x3C00, 0x3D80):
-        steps = float(fp16.values(np.array(word))) / float(scale) * 2048  # of 2^-11: quotients from 0.5 to 1
+        steps = float(fp16.values(np.array(word))) / float(scale) * 2048  # steps of 2^-11: quotients from 0.5 to 1
         if steps % 2 < 1 and steps % 1 not in (0, 0.5):
             pairs[steps % 1 > 0.5] = word, int(steps)
     tokens, books = [], []
@@ -174,7 +174,7 @@ def _tokens(config: Config, tokens: list[list[int]]) -> dict[str, np.ndarray]:
 
 
 def _alike(config: Config) -> dict[str, np.ndarray]:
-    """Equal values but for the outliers, and columns of one index."""
+    """Equal values except for the outliers, and columns of one index."""
     token = [0x3C00] * config["k"]
     token[1], token[-2] = 0x4000, 0xC000
     inputs = _tokens(config, [token, token])

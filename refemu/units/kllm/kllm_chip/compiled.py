@@ -1,4 +1,4 @@
-"""Compiled twin of kllm_chip: every edge of every lane in one kernel. [kllm §IV-A, Fig. 6]"""
+"""Compiled form of kllm_chip: every edge of every lane in one kernel. [kllm §IV-A, Fig. 6]"""
 
 from typing import Any, get_args
 
@@ -81,7 +81,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
 
 @compiled_run(UNIT)
 def run(device: KllmChip, inputs: Arrays, outputs: Arrays) -> list[int]:
-    """Token after token: Orizuru for all of them, then indices, lanes and function for each."""
+    """Run token after token: Orizuru for all of them, then indices, lanes and function for each."""
     words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     ports = device.ports.outputs + device.ports.state
     shown = {port.name: array for port, array in zip(ports, outputs, strict=True)}

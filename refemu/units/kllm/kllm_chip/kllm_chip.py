@@ -1,8 +1,8 @@
-"""KLLM's chip on a token: Orizuru finds the outliers, the Clustering Unit gives indices, the lanes multiply.
+"""KLLM's chip on a token: Orizuru finds the outliers, the Clustering Unit assigns indices, the lanes multiply.
 
 The Functional Unit then takes the outputs, if it has a function. Paper: [kllm §III-D, §IV-A, Fig. 5, Fig. 6, Table I].
-Composed of orizuru_passes, clustering, pe_lane and functional. No claim about the
-authors' simulator.
+Composed of orizuru_passes, clustering, pe_lane and functional. It claims nothing
+about the authors' simulator.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 TABLE_1 = (16, 4096, 32, 16, 32)  #: lanes, Concat units, counters, counter inputs, MACs
 ONE = 0x3C00
-SUMMED = LANE.counters[1:]  #: counters of the lanes, added up; their edges are those of the chip
+SUMMED = LANE.counters[1:]  #: summed counters of the lanes; their edges are those of the chip
 SHOWN = {"z": "y", "top": "top", "terms": "terms", "total": "total"}  #: port of the chip -> that of the Functional Unit
 
 
@@ -47,16 +47,16 @@ class KllmChip(Combinational):
         "cycles": "cycles of all tokens, one after the other: of search, clustering, lanes and function",
         "search_cycles": "cycles of Orizuru",
         "cluster_cycles": "cycles of the Clustering Unit, sixteen inliers each",
-        "edges": "clock edges of the lanes, which work side by side",
+        "edges": "clock edges of the lanes, which work in parallel",
         "comparisons": "uses of a comparator in Orizuru",
         "distances": "distances to a centroid computed by the Clustering Unit, or comparisons with a midpoint",
         "count_cycles": "edges in which the counters of a lane count, summed over the lanes",
         "stalls": "edges in which the counters of a lane have positions to count and must wait, summed over the lanes",
         "merge_cycles": "edges in which a lane merges a histogram, summed over the lanes",
         "mac_cycles": "edges in which the MACs of a lane work, summed over the lanes",
-        "tiles": "tiles begun by all lanes; a tile is the columns that a lane reduces side by side",
+        "tiles": "tiles begun by all lanes; a tile is the columns that a lane reduces in parallel",
         "concats": "Concat registers written, padding included",
-        "indices": "positions counted, outliers and padding left out",
+        "indices": "positions counted, outliers and padding excluded",
         "lookups": "counts multiplied by an entry of the product codebook",
         "macs_reduce": "multiply-adds of a count and its codebook entry",
         "macs_sparse": "multiply-adds at outliers",
@@ -70,8 +70,8 @@ class KllmChip(Combinational):
         "divides": "reciprocals and divisions computed by the Functional Unit",
     }
     registers: ClassVar[dict[str, str]] = {
-        "clustered": "inliers of the token that have an index so far",
-        "waiting": "tiles of the token that the lanes have begun so far: the number of the tile that waits",
+        "clustered": "inliers of the token with an index so far",
+        "waiting": "tiles of the token that the lanes have begun: the number of the waiting tile",
         "taken": "slabs of the token that each lane has taken so far",
         "begun": "tiles that each lane had begun before the token, since reset",
         "lanes": "States of the lanes, as of unit pe_lane",
@@ -86,18 +86,18 @@ class KllmChip(Combinational):
     n: int = 6  #: columns of the product, 1 to 2**16
     a_bits: int = 4  #: width of an index of A, 1 to 4
     b_bits: int = 4  #: width of an index of B, 1 to 4
-    pops: int = 1  #: outliers of each side; two times as many are fewer than k
+    pops: int = 1  #: outliers of each side, less than half of k
     sizes: tuple[int, ...] = TABLE_1  #: lanes, Concat units, counters, counter inputs and MACs of `ChipSizes`
     tree: int = 4096  #: inputs of Orizuru
     lane_mapping: LaneMapping = "column"  #: which columns the counters of a lane count (D-kllm-31)
-    #: how partial histograms are added (D-kllm-42); without effect where each counter has a column of its own
+    #: how partial histograms are added (D-kllm-42); no effect if each counter has its own column
     merge: Merge = "tree"
-    carry: Carry = "counts"  #: what goes from slab to slab of a long column (D-kllm-47)
-    function: Function = "none"  #: what the Functional Unit makes of the outputs of a token
-    softmax: Softmax = "fp16"  #: which steps of softmax round to fp16 (D-kllm-20); of no other function
+    carry: Carry = "counts"  #: what is carried from slab to slab of a long column (D-kllm-47)
+    function: Function = "none"  #: function that the Functional Unit applies to the outputs of a token
+    softmax: Softmax = "fp16"  #: steps of softmax that round to fp16 (D-kllm-20); for softmax only
 
     def check(self) -> None:
-        """Refuse also what a part of the chip refuses."""
+        """Check the parameters, including those of every part of the chip."""
         require_int(self.k, 2, 1 << 16, self.name, "k")
         require_int(self.n, 1, 1 << 16, self.name, "n")
         require_int(self.pops, 0, (self.k - 1) // 2, self.name, "pops")
@@ -119,12 +119,12 @@ class KllmChip(Combinational):
 
     @constant
     def orizuru(self) -> OrizuruPasses:
-        """What finds the outliers."""
+        """Unit that finds the outliers."""
         return OrizuruPasses(self.k, self.pops, self.tree)
 
     @constant
     def clustering(self) -> Clustering:
-        """What gives inliers their indices."""
+        """Unit that assigns indices to inliers."""
         return Clustering(self.a_bits, lanes=CLUSTERING)
 
     @constant
@@ -134,12 +134,12 @@ class KllmChip(Combinational):
 
     @constant
     def functional(self) -> Functional | None:
-        """The Functional Unit, where outputs have a function."""
+        """The Functional Unit; None without a function."""
         return None if self.function == "none" else Functional(self.function, self.n, self.softmax)
 
     @constant
     def ports(self) -> Ports:
-        """A function brings its results, and softmax its registers."""
+        """Ports of the function's results, and of the registers of softmax."""
         k, n, a_bits, b_bits = self.k, self.n, self.a_bits, self.b_bits
 
         def words(
@@ -172,7 +172,7 @@ class KllmChip(Combinational):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Ports show the least that they admit."""
+        """Reset values of ports: the least admitted values."""
         none = (0,) * len(self.array.lanes)
         lowest = {port.name: port.filled(max(port.limits[0], 0)) for port in self.ports.inputs}
         registers = {"taken": none, "begun": none, "lanes": tuple(lane.state for lane in self.array.lanes)}
@@ -181,17 +181,17 @@ class KllmChip(Combinational):
 
     @constant
     def _in_step(self) -> DeclaredState | None:
-        """The State that the registers of the lanes belong to."""
+        """The State whose registers the lanes have now."""
         return None
 
     @property
     def busy(self) -> bool:
-        """Whether events of the token are left."""
+        """Whether events of the token remain."""
         return self._multiplies or self._applies
 
     @property
     def _multiplies(self) -> bool:
-        """Whether events before the last edge of the lanes are left."""
+        """Whether events before the last edge of the lanes remain."""
         state = self.state
         if state.event in ("search", "cluster"):
             return True
@@ -199,7 +199,7 @@ class KllmChip(Combinational):
 
     @property
     def _applies(self) -> bool:
-        """Whether the Functional Unit has cycles left, behind the last edge."""
+        """Whether cycles of the Functional Unit, after the last edge, remain."""
         if self.functional is None:
             return False
         return self.state.event == "edge" or (self.state.event == "function" and self.functional.busy)
@@ -225,7 +225,7 @@ class KllmChip(Combinational):
         return self._in_step
 
     def search(self, x: Lanes, *others: int | Lanes) -> Changes:
-        """Orizuru finds the outliers of the token, and the largest magnitude left is its scale."""
+        """Find the outliers of the token with Orizuru; the largest remaining magnitude is its scale."""
         before = self.orizuru.state.comparisons
         done = self.orizuru._open(x)
         zeros = (0,) * self.n
@@ -249,11 +249,11 @@ class KllmChip(Combinational):
         return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or ONE
 
     def _cycle(self) -> dict[str, Any]:
-        """A cycle is one of the token's."""
+        """Count a cycle of the token."""
         return {"cycles_taken": self.state.cycles_taken + 1, "cycles": 1}
 
     def cluster(self) -> Changes:
-        """Sixteen inliers get the index of their centroid, in ascending order."""
+        """Assign the index of their centroid to sixteen inliers, in ascending order."""
         before = self.state
         places = [place for place, outlier in enumerate(before.a_mask) if not outlier]
         index, words, distances = list(before.a_index), before.x, 0
@@ -266,7 +266,7 @@ class KllmChip(Combinational):
         return {**self._cycle(), "a_index": tuple(index), "clustered": clustered, **counted}
 
     def edge(self) -> Changes:
-        """A clock edge of all lanes."""
+        """Advance a clock edge of all lanes."""
         before, array = self.state, self.array
         begun = before.begun
         if before.event != "edge":
@@ -295,7 +295,7 @@ class KllmChip(Combinational):
 
     @decides("D-kllm-62", "D-kllm-63")
     def function_(self) -> Changes:
-        """A cycle of the Functional Unit on the outputs."""
+        """Run a cycle of the Functional Unit on the outputs."""
         before, unit = self.state.functional, self.functional
         assert unit is not None, "`follows` looks"
         done = unit.step() if unit.busy else unit.step(self.state.y)  # the words of the Out Buffer (D-kllm-62)
@@ -316,7 +316,7 @@ class KllmChip(Combinational):
         self.array.begin(words, passes(words, self.chip))
 
     def operands(self, token: Mapping[str, Any], index: np.ndarray, mask: np.ndarray, scale: int) -> Operands:
-        """Lay out a token and the columns as the lanes are fed."""
+        """Lay out a token and the columns for the lanes."""
         row = {name: np.array(value, np.int64) for name, value in token.items()}
         none = np.zeros((0, 0), np.uint8)
         factors = np.where(mask, row["x"], row["a_codebook"][index])
@@ -343,7 +343,7 @@ class KllmChip(Combinational):
 
     @decides("D-kllm-27")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse values that no format holds, with their index."""
+        """Reject values that no format holds, with their index."""
         x, codebook = inputs[0], inputs[1]
         for name, words in (("x", x), ("a_codebook", codebook)):
             bad = words & 0x7C00 == 0x7C00
@@ -366,7 +366,7 @@ SMALL: dict[str, Any] = {
     "carry": "counts",
     "function": "none",
     "softmax": "fp16",
-}  #: three tiles, two slabs a column, two passes of Orizuru
+}  #: sizes of the ready configurations: three tiles, two slabs a column, two passes of Orizuru
 
 UNIT: AnyUnit = Unit(
     unit_class=KllmChip,
@@ -384,8 +384,8 @@ UNIT: AnyUnit = Unit(
     mark=cases.mark,
     legal=cases.legal,
     flags={
-        "OVERFLOW": Flag(0, "some output left fp16"),
-        "TIES": Flag(1, "the k-th largest or smallest value is there twice"),
+        "OVERFLOW": Flag(0, "an output exceeded fp16"),
+        "TIES": Flag(1, "the k-th largest or smallest value occurs twice"),
     },
 )
 State: type[DeclaredState] = KllmChip.State

@@ -1,4 +1,4 @@
-"""The lanes of the chip, side by side: each is fed its columns, and all begin a tile in the same edge.
+"""The lanes of the chip, in parallel: each is fed its columns, and all begin a tile in the same edge.
 
 Paper: [kllm §IV-A, Fig. 6]. Composed of pe_lane.
 """
@@ -22,7 +22,7 @@ def columns_of(lane: int, task: Pass, macs: int) -> range:
 
 
 class LaneArray:
-    """Lanes that multiply one product after another; an edge is an edge of all of them."""
+    """Lanes that multiply one product after another; an edge advances all of them."""
 
     def __init__(
         self, sizes: ChipSizes, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18
@@ -43,7 +43,7 @@ class LaneArray:
         Raises
         ------
         Refused
-            The sizes do not fit each other.
+            The sizes do not match.
         """
         self.sizes: ChipSizes = sizes
         self.lanes: list[PeLane] = [sizes.lane(a_bits, b_bits, integer, counter_bits) for _ in range(sizes.lanes)]
@@ -79,7 +79,7 @@ class LaneArray:
         ]
 
     def resume(self, states: Sequence[DeclaredState], taken: Sequence[int], begun: Sequence[int], waiting: int) -> None:
-        """Go on in the middle of the product that was begun last.
+        """Resume in the middle of the last product.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class LaneArray:
 
     @property
     def busy(self) -> bool:
-        """Whether edges of the product are left."""
+        """Whether edges of the product remain."""
         return self.waiting < len(self.plan) or any(lane.state.phase != IDLE for lane in self.lanes)
 
     def edge(self) -> list[DeclaredState]:
@@ -139,22 +139,22 @@ class LaneArray:
 
     @decides("D-kllm-48")
     def _begins(self, lane: int, go: bool) -> bool:
-        """Whether a lane is told to begin: all at once. go: whether the pass that waits begins."""
+        """Whether a lane begins; all begin together. go: whether the waiting pass begins."""
         return go and bool(self._columns(lane))
 
     def _columns(self, lane: int) -> range:
-        """Columns of a lane in the pass that waits."""
+        """Columns of a lane in the waiting pass."""
         return self.columns(lane, self.plan[self.waiting])
 
     def _go(self) -> bool:
-        """Whether the pass that waits begins: all its lanes have counted, and the MACs of the first are free."""
+        """Whether the waiting pass begins: all its lanes have counted, and the MACs of the first are free."""
         if self.waiting == len(self.plan) or not _frees(self.lanes[0].state, self.lanes[0].entries):
             return False
         return all(bool(lane.state.full) or not self._columns(at) for at, lane in enumerate(self.lanes))
 
 
 def _frees(state: DeclaredState, entries: int) -> bool:
-    """Whether the next edge is the last one of the tile under reduction, or there is none."""
+    """Whether the next edge is the last of the tile under reduction, or no tile is under reduction."""
     last = {IDLE: 1, MERGE: not (state.work_shifts or state.work_biases), SHIFT: not state.work_biases, BIAS: 1}
     last[REDUCE] = state.address == entries - 1 and not state.work_closes
     return bool(last.get(state.phase, 0))
@@ -175,7 +175,7 @@ def _slabs(lane: PeLane, operands: Operands, task: Pass, columns: range) -> list
 
 
 def _tile(operands: Operands, task: Pass, columns: range, macs: int) -> Tile:
-    """Operands of a lane's columns in one pass; those of the sparse path stream where it closes."""
+    """Operands of a lane's columns in one pass; those of the sparse path stream if the pass closes."""
     n = _slice(columns)
     padding = [(0, 0), (0, macs - len(columns))]
     scale, row_sum, bias = np.pad(operands.columns[:, n], padding)
@@ -192,7 +192,7 @@ def _tile(operands: Operands, task: Pass, columns: range, macs: int) -> Tile:
 
 
 def _positions(operands: Operands, task: Pass, column: int) -> np.ndarray:
-    """Positions of a column that are left out of the counts, ascending."""
+    """Positions of a column that are excluded from the counts, ascending."""
     mask = operands.a_mask[task.row, : task.length]
     if operands.b_mask.size:
         mask = mask | operands.b_mask[column, : task.length]
@@ -200,7 +200,7 @@ def _positions(operands: Operands, task: Pass, column: int) -> np.ndarray:
 
 
 def _factors(operands: Operands, row: int, column: int, k: int) -> tuple[int, int, int, int, int]:
-    """There is a product: x, w, whether x is a centroid, whether w is."""
+    """Operands of a sparse product: x, w, whether x is a centroid, whether w is."""
     x, x_coded = int(operands.a_words[row, k]), int(operands.a_coded[row, k])
     if operands.b_mask.size and operands.b_mask[column, k]:
         return 1, x, int(operands.b_words[column, k]), x_coded, 0

@@ -1,4 +1,4 @@
-"""A product as the lanes take it: operands as words, and the passes of all tiles.
+"""A product in the form of the lanes: operands as words, and the passes of all tiles.
 
 Paper: [kllm §III-B, §III-D, §IV-A].
 """
@@ -20,31 +20,31 @@ ONE = 0x3C00
 
 
 class Pass(NamedTuple):
-    """Columns that all lanes reduce side by side, over some positions; the names of the kernel, in order."""
+    """Columns that all lanes reduce in parallel, over some positions; fields in the order of the kernel."""
 
     row: int  #: of A
     first: int  #: column
     width: int  #: columns
     low: int  #: position
-    high: int  #: behind the last position
-    opens: int  #: sums start from 0
-    closes: int  #: outputs follow
-    outliers: int  #: edges of the sparse path: the column with most positions left out decides
+    high: int  #: position after the last
+    opens: int  #: 1 if sums start from 0
+    closes: int  #: 1 if outputs follow
+    outliers: int  #: edges of the sparse path: most excluded positions of a column
     length: int  #: positions of the whole column
 
 
 @dataclass(frozen=True, eq=False)
 class Operands:
-    """A product in words; the sparse path reads outliers, or centroids that are multiplied by their scale."""
+    """A product in words; the sparse path reads outliers, or centroids times their scale."""
 
     a: np.ndarray  #: uint8 (M, K): indices of A, or integers
     b: np.ndarray  #: uint8 (N, K)
-    a_mask: np.ndarray  #: uint8 (M, K): not counted
-    b_mask: np.ndarray  #: uint8 (N, K), or (0, 0) without outliers
+    a_mask: np.ndarray  #: uint8 (M, K): 1 at outliers of A, not counted
+    b_mask: np.ndarray  #: uint8 (N, K): 1 at outliers of B, or (0, 0) without any
     a_words: np.ndarray  #: uint16 (M, K): outliers, elsewhere centroids
     a_coded: np.ndarray  #: uint8 (M, K): 1 at centroids
     b_words: np.ndarray  #: uint16 (N, K): outliers, or (0, 0)
-    centroids: np.ndarray  #: uint16 (M or 1, 2**nB): of B, divided by a norm
+    centroids: np.ndarray  #: uint16 (M or 1, 2**nB): centroids of B, divided by a norm
     table: np.ndarray  #: uint16 (entries,): product codebook, or B's centroids
     rows: np.ndarray  #: int64 (2, M): scale, shift
     columns: np.ndarray  #: int64 (3, N): scale, sum of the weights, bias
@@ -72,12 +72,12 @@ def operands(task: Problem) -> Operands:
     Returns
     -------
     Operands
-        What the lanes are fed.
+        Words of the product.
 
     Raises
     ------
     Refused
-        The arithmetic is not that of the lanes, or an operand has zero points.
+        The lanes do not have this arithmetic, or an operand has zero points.
 
     References
     ----------
@@ -85,9 +85,9 @@ def operands(task: Problem) -> Operands:
     """
     arith = task.arith
     if (arith.acc, arith.table, arith.scale_y) != ("fp16",) * 3 or not isinstance(arith.order, Sequential):
-        raise Refused(f"kllm_chip: lanes multiply and add in fp16, in the order of the codebook, got {arith!r}")
+        raise Refused(f"kllm_chip: lanes need an fp16 accumulator in the order of the codebook, got {arith!r}")
     if task.zeros:
-        raise Refused("kllm_chip: lanes have no units for zero points (D-kllm-10)")
+        raise Refused("kllm_chip: operands must have no zero points (D-kllm-10), got some")
     a, b, (scales, centroids) = task.a, task.b, task.divided
     rows, columns = np.zeros((2, len(a.index)), np.int64), np.zeros((3, len(b.index)), np.int64)
     rows[0], columns[0] = words(scales), ONE if task.integer else words(b.scale)
@@ -124,7 +124,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 
 def _left(task: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Words of A for the sparse path, and which of them are centroids; integers bring their fp16 values."""
+    """Words of A for the sparse path, and which of them are centroids; for integers their fp16 values."""
     if task.integer:
         return words(task.a.value), np.zeros(task.a.index.shape, np.uint8)
     centroids = task.centroids[0][task.a.index]
@@ -159,14 +159,14 @@ def passes(operands: Operands, sizes: ChipSizes) -> list[Pass]:
 def laid_out(
     limits: Sequence[Sequence[int]], left_out: Callable[[int, int], np.ndarray], sizes: ChipSizes
 ) -> list[Pass]:
-    """Passes of rows of which only sizes are known.
+    """Passes of rows from their sizes alone.
 
     Parameters
     ----------
     limits : sequence of (int, int)
         Positions and columns of every row.
     left_out : callable
-        left_out(row, positions): positions that each column leaves out of the counts, (N,).
+        left_out(row, positions): positions that each column excludes from the counts, (N,).
     sizes : ChipSizes
         Sizes of the chip.
 
@@ -193,7 +193,7 @@ def laid_out(
 
 
 def _left_out(operands: Operands, m: int, length: int) -> np.ndarray:
-    """Positions of a row that each column leaves out, (N,)."""
+    """Positions of a row that each column excludes, (N,)."""
     mask = operands.a_mask[m, :length]
     if not operands.b_mask.size:
         return np.full(len(operands.b), np.count_nonzero(mask))

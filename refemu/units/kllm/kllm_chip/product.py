@@ -1,4 +1,4 @@
-"""Whole products on the lanes, every edge of each, by the readable lanes or by their kernel; a function of the outputs.
+"""Whole products on the lanes, every edge of each, by readable or compiled lanes; a function of the outputs.
 
 Paper: [kllm §III-B, §III-D, §IV-A, Fig. 6].
 """
@@ -22,15 +22,17 @@ from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 from refemu.units.kllm.pe_lane import UNIT as LANE
 
-Function = Literal["none", "exp", "sqrt", "recip", "softmax"]  #: of the outputs: none, or that of the Functional Unit
+Function = Literal[
+    "none", "exp", "sqrt", "recip", "softmax"
+]  #: function of the outputs: none, or one of the Functional Unit
 #: counter of the chip -> that of the Functional Unit
 APPLIED = {"function_cycles": "cycles", "exps": "exps", "roots": "roots", "divides": "divides"}
-Apply = Callable[..., functional.Result]  #: `functional.apply`, or its twin
+Apply = Callable[..., functional.Result]  #: `functional.apply`, or its compiled form
 
 
 @dataclass(frozen=True, eq=False)
 class Product(stepping.Result):
-    """Outputs of a product, and what all lanes did for it; `cycles` are edges of the chip."""
+    """Outputs of a product, and counters of all lanes; `cycles` are edges of the chip."""
 
     y: np.ndarray  #: float16, rows of A by columns of B
     overflow: np.ndarray  #: bool, the same shape: not finite
@@ -49,12 +51,12 @@ class Product(stepping.Result):
     mults_scale: int  #: products of two scales
     adds_merge: int  #: sums of both paths
     overflows: int  #: outputs that are not finite
-    batches: int  #: parts of the batch that the buffers hold
+    batches: int  #: parts of the batch, each of which fits the buffers
     z: np.ndarray | None = None  #: float16: the function of the outputs; None without one
-    function_cycles: int = 0  #: of the Functional Unit, behind those edges
-    exps: int = 0  #: its exponentials
-    roots: int = 0  #: its square roots
-    divides: int = 0  #: its divisions and reciprocals
+    function_cycles: int = 0  #: cycles of the Functional Unit, after the edges of the lanes
+    exps: int = 0  #: exponentials of the Functional Unit
+    roots: int = 0  #: square roots of the Functional Unit
+    divides: int = 0  #: divisions and reciprocals of the Functional Unit
 
 
 def matmul(
@@ -74,7 +76,7 @@ def matmul(
     Parameters
     ----------
     a : KMeansTensor or Scores
-        As for `index_matmul.matmul`, like the arguments without a description of their own.
+        As for `index_matmul.matmul`.
     b : KMeansTensor
         Matrix of columns.
     chip : ChipSizes, optional
@@ -90,7 +92,7 @@ def matmul(
     seen : array_like of integers, optional
         Columns that each row sees.
     function : {"none", "exp", "sqrt", "recip", "softmax"}
-        What the Functional Unit makes of the outputs of every row; softmax rounds as the preset says.
+        Function that the Functional Unit applies to the outputs of every row; the preset rounds softmax.
 
     Returns
     -------
@@ -100,8 +102,8 @@ def matmul(
     Raises
     ------
     Refused
-        As `index_matmul.matmul` does; the arithmetic is not that of the lanes; a buffer is too small for one row; an
-        output that the Functional Unit takes is NaN or +Inf, or a row of softmax has no finite one.
+        As `index_matmul.matmul` does; the lanes do not have the arithmetic; a buffer is too small for one row; an
+        output for the Functional Unit is NaN or +Inf, or a row of softmax has no finite one.
 
     References
     ----------
@@ -140,7 +142,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     words : Operands
         Product.
     shape : tuple of int
-        Of the result.
+        Shape of the result.
     sizes : ChipSizes
         Sizes of the chip.
 
@@ -173,7 +175,7 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
 
 
 def parts(words: Operands, sizes: ChipSizes) -> tuple[int, int]:
-    """Parts of the batch that the buffers hold at once, and the width of a count."""
+    """Number of parts of the batch that fit the buffers, and the width of a count."""
     (rows, k), n = words.a.shape, len(words.b)
     at_once = sizes.rows_at_once(k, n, words.a_bits, words.table.size)
     return -(-rows // at_once), sizes.counter_bits(k, words.a_bits, words.integer)

@@ -13,9 +13,9 @@ from refemu.units.kllm.pe_lane import LaneMapping, Merge, PeLane
 
 KILOBYTE = 8 << 10  #: bits
 BUFFERS = {"weight": 2 * KILOBYTE, "index": 32 * KILOBYTE, "codebook": 2 * KILOBYTE, "out": 136 * KILOBYTE}
-OUT_BITS = 17  #: of an output: fp16, and the mask bit of an outlier
-Carry = Literal["counts", "sums"]  #: from slab to slab of a long column: counts, or weighted sums (D-kllm-47)
-CLUSTERING = 16  #: values that get their indices in a cycle (D-kllm-31)
+OUT_BITS = 17  #: bits of an output: fp16, and the mask bit of an outlier
+Carry = Literal["counts", "sums"]  #: carried from slab to slab of a long column: counts, or weighted sums (D-kllm-47)
+CLUSTERING = 16  #: values that are clustered in a cycle (D-kllm-31)
 
 
 @parameters
@@ -28,10 +28,12 @@ class ChipSizes:
     counter_inputs: int = 16  #: positions that a counter takes a cycle
     macs: int = 32  #: MACs a lane: columns of a lane in one tile
     tree: int = 4096  #: inputs of Orizuru, of 273 units
-    buffers: Mapping[str, int] = field(default_factory=lambda: dict(BUFFERS))  #: bits: "weight" a lane, the others all
+    buffers: Mapping[str, int] = field(
+        default_factory=lambda: dict(BUFFERS)
+    )  #: bits of each buffer, "weight" for each lane, the others for the chip
     lane_mapping: LaneMapping = "column"  #: which columns the counters of a lane count (D-kllm-31)
     merge: Merge = "tree"  #: how partial histograms are added (D-kllm-42)
-    carry: Carry = "counts"  #: what goes from slab to slab of a long column (D-kllm-47)
+    carry: Carry = "counts"  #: what is carried from slab to slab of a long column (D-kllm-47)
 
     def __post_init__(self) -> None:
         plain_fields(self)
@@ -45,17 +47,17 @@ class ChipSizes:
 
     @property
     def tile(self) -> int:
-        """Columns that all MACs reduce side by side."""
+        """Columns that all MACs reduce in parallel."""
         return self.lanes * self.macs
 
     @property
     def positions(self) -> int:
-        """Positions along K that a slab has."""
+        """Positions of a slab along K."""
         return self.concat // (self.counters if self.lane_mapping == "counter" else 1)
 
     @property
     def turn(self) -> int:
-        """Positions along K that a lane counts in an edge."""
+        """Positions that a lane counts in an edge, along K."""
         return self.counter_inputs * (1 if self.lane_mapping == "counter" else self.counters)
 
     def lane_of(self, n: int) -> int:
@@ -88,12 +90,12 @@ class ChipSizes:
         Returns
         -------
         PeLane
-            At reset.
+            The lane, at reset.
 
         Raises
         ------
         Refused
-            The sizes do not fit each other.
+            The sizes do not match.
         """
         sizes = self.concat, self.counters, self.counter_inputs, self.macs
         return PeLane(*sizes, a_bits, b_bits, integer, self.lane_mapping, self.merge, counter_bits)
@@ -119,7 +121,7 @@ class ChipSizes:
         return max(1, (held * ((1 << a_bits) - 1 if integer else 1)).bit_length())
 
     def rows_at_once(self, k: int, n: int, a_bits: int, entries: int) -> int:
-        """Rows whose indices and outputs the buffers hold at once; a larger batch goes through in parts.
+        """Rows whose indices and outputs fit the buffers at once; a larger batch is divided into parts.
 
         Parameters
         ----------
@@ -143,5 +145,5 @@ class ChipSizes:
         needed = {"weight": self.concat * 4, "index": k * a_bits, "codebook": entries * 16, "out": n * OUT_BITS}
         for name, bits in needed.items():
             if bits > self.buffers[name]:
-                raise Refused(f"ChipSizes: buffer {name} must hold {bits} bits, it has {self.buffers[name]}")
+                raise Refused(f"ChipSizes: buffer {name} must hold {bits} bits, got {self.buffers[name]}")
         return min(self.buffers[name] // max(needed[name], 1) for name in ("index", "out"))

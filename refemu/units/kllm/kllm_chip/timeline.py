@@ -1,7 +1,7 @@
 """Edges of a product without stepping the lanes: when columns are counted, merged and reduced, by maxima and sums.
 
-Paper: [kllm §IV-A]. Lane 0 has as many columns as any lane in every pass, so its times are those of the chip. What the
-stepped lanes count is the same; a test holds the two together.
+Paper: [kllm §IV-A]. Lane 0 has as many columns as any lane in every pass, so its times are those of the chip. A test
+compares them with the edges of stepped lanes.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from refemu.arith.integers import total
 from refemu.units.kllm.kllm_chip.plan import Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 
-ALONE = 3  #: first columns of a pass, which may wait for the bank; the others follow in equal steps
+ALONE = 3  #: first columns of a pass, which may wait for the bank; the rest follow in equal steps
 FINISH = 2  #: edges for the scale and for the sum of both paths
 
 
 @dataclass
 class Times:
-    """Edges from which something is possible."""
+    """First edge at which each part is free."""
 
-    load: int = 0  #: the Concat registers take a slab
+    load: int = 0  #: the Concat registers can take a slab
     merged: int = 0  #: last edge of the last merge
-    bank: int = 0  #: the bank of histograms takes columns
-    free: int = 0  #: the MACs take a tile
-    unsure: bool = False  #: the last merge ended with the swap that it had waited for
+    bank: int = 0  #: the bank of histograms can take columns
+    free: int = 0  #: the MACs can take a tile
+    unsure: bool = False  #: the last merge ended with the swap for which it had waited
 
 
 def edges(plan: Sequence[Pass], sizes: ChipSizes, entries: int, extra: int = 0) -> int:
@@ -75,7 +75,7 @@ def _turns(task: Pass, sizes: ChipSizes) -> list[int]:
 
 
 def _column(times: Times, turns: Sequence[int], merge: int) -> None:
-    """One column: slab after slab is counted, then its histogram goes to the bank."""
+    """Count one column slab after slab, then merge its histogram into the bank."""
     done = 0
     for slab in turns:
         start = max(times.load + 1, times.merged)

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of kllm_chip."""
+"""Variants of the decisions of kllm_chip."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from refemu.units.variant import Variant, choices
 
 
 class LeastOutlier(KllmChip):
-    """The scale is the larger magnitude of the outliers that were popped last."""
+    """The scale is the larger magnitude of the last popped outliers."""
 
     def _scale(self, done: DeclaredState) -> int:
         x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
@@ -56,7 +56,7 @@ class Dealt(KllmChip):
 
 
 class CountingAll(LaneArray):
-    """Positions of outliers are counted, too."""
+    """Positions of outliers are counted too."""
 
     def begin(self, operands: Operands, plan: Sequence[Pass]) -> None:
         super().begin(replace(operands, a_mask=np.zeros_like(operands.a_mask)), plan)
@@ -67,7 +67,7 @@ class CountingAll(LaneArray):
 
 
 class Counting(KllmChip):
-    """Positions of outliers are counted, too."""
+    """Positions of outliers are counted too."""
 
     lane_array = CountingAll
 
@@ -82,7 +82,7 @@ class Fused(KllmChip):
 
 
 class SearchedApart(KllmChip):
-    """Candidates of the two trees take passes of their own."""
+    """Candidates of the two trees take separate passes."""
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
@@ -98,7 +98,7 @@ class WholeTree(KllmChip):
 
 
 class Rootless(KllmChip):
-    """The root of a chunk is no candidate."""
+    """The root of a chunk is not a candidate."""
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
@@ -106,7 +106,7 @@ class Rootless(KllmChip):
 
 
 class Higher(KllmChip):
-    """Of two nearest centroids the higher."""
+    """The higher of two nearest centroids is taken."""
 
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
@@ -114,9 +114,9 @@ class Higher(KllmChip):
 
 
 class Overlapped(KllmChip):
-    """The first pass over the outputs goes on while lanes work on the last tile."""
+    """The first pass over the outputs runs while lanes work on the last tile."""
 
-    _cycles = 0  # of the function so far
+    _cycles = 0  # cycles of the function so far
 
     def function_(self) -> Changes:
         after = super().function_()
@@ -155,7 +155,7 @@ class Reciprocal(WithFunctional):
 
 
 def _applied(config: Config) -> Config:
-    """Refuse a chip that does not use its Functional Unit."""
+    """Reject a chip that does not use its Functional Unit."""
     if config["function"] == "none":
         raise Refused("kllm_chip: function must be one of the Functional Unit, got 'none'")
     return config
@@ -170,7 +170,7 @@ def _softmax32(config: Config) -> Config:
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-3", "a MAC rounds once", unit_class=Fused),
-    Variant("D-kllm-13", "positions of outliers are counted, too", unit_class=Counting),
+    Variant("D-kllm-13", "positions of outliers are counted too", unit_class=Counting),
     Variant("D-kllm-9", "the scale is the larger magnitude of the last outliers", unit_class=LeastOutlier),
     Variant("D-kllm-9", "the scale is the magnitude of the max tree's root", unit_class=Upper),
     Variant("D-kllm-11", "the scale of zeros is the smallest number", unit_class=Smallest),
@@ -178,10 +178,10 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=Dealt),
     *choices("D-kllm-42", "merge", "tree", "serial"),
     *choices("D-kllm-47", "carry", "counts", "sums"),
-    Variant("D-kllm-60", "the root of a chunk is no candidate", unit_class=Rootless),
-    Variant("D-kllm-60", "candidates of the two trees take passes of their own", unit_class=SearchedApart),
+    Variant("D-kllm-60", "the root of a chunk is not a candidate", unit_class=Rootless),
+    Variant("D-kllm-60", "candidates of the two trees take separate passes", unit_class=SearchedApart),
     Variant("D-kllm-61", "a short pass takes all levels of the tree", unit_class=WholeTree),
-    Variant("D-kllm-7", "of two nearest centroids the higher", unit_class=Higher),
+    Variant("D-kllm-7", "the higher of two nearest centroids", unit_class=Higher),
     Variant("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
     Variant("D-kllm-20", "softmax is 'softmax32'", _softmax32),
     Variant("D-kllm-20", "the sum is fp16", _applied, Sum16),
@@ -189,11 +189,11 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-20", "terms are multiplied by the reciprocal of the sum", _applied, Reciprocal),
 )
 UNOBSERVABLE = {
-    "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are refused.",
-    "D-kllm-27": "NaN and infinity are refused at the ports, so no row of a stimulus carries them.",
-    "D-kllm-63": "NaN and +Inf among the outputs are refused, so no row of a set has them.",
+    "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are invalid.",
+    "D-kllm-27": "The ports reject NaN and infinity, so no row of a stimulus has them.",
+    "D-kllm-63": "NaN and +Inf among the outputs are invalid, so no row of a set has them.",
     "D-kllm-48": (
-        "Every column of a token leaves out the same positions, and lane 0 has most columns, so it never waits; only"
+        "Every column of a token excludes the same positions, and lane 0 has most columns, so it never waits; only"
         " registers of the other lanes show when they begin."
     ),
 }

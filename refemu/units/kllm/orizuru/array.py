@@ -1,8 +1,8 @@
-"""Orizuru made of its 16-input units, which pops what one tree pops: 273 units for 4096 values.
+"""Orizuru composed of 16-input units, which pops what one tree pops: 273 units for 4096 values.
 
 Paper: [kllm §IV-C, Fig. 7; Table I]. The outputs of a unit are an input of the unit above in either tree. Units of the
 lowest stage share their leaves between the trees, the others have separate inputs for the two. The order of events is
-that of `Orizuru`; registers, roots and comparisons are read off the units.
+that of `Orizuru`; registers, roots and comparisons are read from the units.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ from refemu.units.ports import Lanes, put
 class OrizuruArray(Orizuru):
     """Orizuru as an array of 16-input units in stages; constructor, events and States are those of `Orizuru`.
 
-    The root's unit is the first of `stages`; units over padding alone are there, and never have a value.
+    The root's unit is the first of `stages`; units over padding exist, and never have a value.
 
     References
     ----------
@@ -44,14 +44,14 @@ class OrizuruArray(Orizuru):
         self._enter()
 
     def _enter(self) -> None:
-        """Words and masks go to the leaves, bits to the units, and outputs to the units above."""
+        """Give words and masks to the leaves, bits to the units, and outputs to the units above."""
         super()._enter()
         top = levels(self.n) - PART_LEVELS * (stages(self.n) - 1)
         widths = [1 << top, *[INPUTS] * (stages(self.n) - 1)]
         self.stages: list[list[Unit16]] = [
             [Unit16(width) for _ in range(1 << depth(self.n, t))] for t, width in enumerate(widths)
         ]
-        self._before: DeclaredState = self.state  # what was counted before the units were
+        self._before: DeclaredState = self.state  # the State before the units counted
         for tree, registers in enumerate(trees_of(self.state)):
             self._latch(tree, self._keys[: self.n], self.state.x, registers)
 
@@ -95,7 +95,7 @@ class OrizuruArray(Orizuru):
             number //= self.stages[stage - 1][0].width
 
     def _initialised(self, tree: int, level: int) -> Changes:
-        """Every unit of a stage sets one level of its registers; the outputs ripple up."""
+        """Set one level of registers in every unit of a stage; the outputs ripple up."""
         first = 1 << (level - 1)
         reuse = tree == MIN and level == self.levels and self.min_leaf == "not_max"
         place = unit_of_node(self.n, first)
@@ -110,7 +110,7 @@ class OrizuruArray(Orizuru):
         return self._gathered(tree, first)
 
     def _popped(self, tree: int, slot: int) -> Changes:
-        """The units from the root to a leaf name it; the lowest one clears its mask bit."""
+        """Follow the units from the root to a leaf; the lowest one clears its mask bit."""
         number = at = 0
         for stage in self.stages:
             unit, owner = stage[number], number
@@ -122,7 +122,7 @@ class OrizuruArray(Orizuru):
         return {**self._gathered(tree, self.size + number, popped), **self._masked(number)}
 
     def _maintained(self, tree: int) -> Changes:
-        """The unit that holds the parent of what changed last repairs it."""
+        """Repair the parent of the last change in its unit."""
         node = self.state.node >> 1
         place = unit_of_node(self.n, node)
         self.stages[place.stage][place.unit].compare(tree, place.node)
@@ -154,7 +154,7 @@ class OrizuruArray(Orizuru):
 
 
 class CandidateArray(OrizuruArray):
-    """The array where the leaves of the min tree are not those of the max tree: candidates of several passes.
+    """The array with separate leaves of the min tree and the max tree: candidates of several passes.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """Golden cases of orizuru: a row with the steps of [kllm Fig. 7], ties, zeros, infinities, random rows.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in orizuru.py.
+Stimuli only: expected outputs come from orizuru.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from refemu.units.unit import Cases, Config, Kind
 FIG7 = (0x4200, 0x4700, 0x3C00, 0x4500, 0x4000, 0x4600, 0x4880, 0x4400)  #: 3 7 1 5 2 6 9 4, a row with Fig. 7's steps
 HIGH, INF, TINY, ONE = 0x7BFF, 0x7C00, 0x0001, 0x3C00
 MINUS = 0x8000  #: the sign
-WIDE = 32  #: more values than that have fewer random rows
+WIDE = 32  #: most values of a unit with all random rows
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -40,7 +40,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:
     ends = [INF, MINUS | INF, HIGH, MINUS | HIGH]
-    yield _cases("edge", "all values equal: which neighbour goes first", n, [[ONE], [0], [MINUS | HIGH]], "D-kllm-21")
+    yield _cases(
+        "edge", "all values equal: which neighbour is popped first", n, [[ONE], [0], [MINUS | HIGH]], "D-kllm-21"
+    )
     yield _cases(
         "edge", "zeros of both signs", n, [[0, MINUS], [MINUS, 0], [0, 0, MINUS], [MINUS, MINUS, 0]], "D-kllm-27"
     )
@@ -59,7 +61,7 @@ def _edge(config: Mapping[str, Any], n: int) -> Iterator[Cases]:
 
 
 def _ends(n: int, k: int) -> np.ndarray:
-    """Rows (ceil(n / k), n): as many values as are popped lie beyond the others; either tree pops every leaf."""
+    """Rows (ceil(n / k), n): k values exceed the others; either tree pops every leaf."""
     rows = -(-n // k)
     words = np.broadcast_to(ONE + np.arange(n) % 7, (rows, n)).copy()
     place = np.arange(n)

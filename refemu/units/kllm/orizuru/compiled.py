@@ -1,8 +1,9 @@
-"""Compiled twin of orizuru: two heaps of winners, one after the other, over every row. [kllm §IV-C]
+"""Compiled form of orizuru: two heaps of winners, one after the other, over every row. [kllm §IV-C]
 
-A node holds no bit but its winner, as one integer: the key, then the position from the far end, so that the greater
-integer is the winner that the bits name. Keys are negated for the min tree, whose equal neighbours go right first.
-Pops come from the kernel of selections; registers from what is left at the end, on a heap in the paper's order.
+A node holds its winner instead of a bit, as one integer: the key, then the position from the far end, so that the
+greater integer is the winner that the bits name. Keys are negated for the min tree, where the right one of equal
+neighbours wins.
+Pops come from the kernel of selections; registers from the remaining leaves, on a heap in the paper's order.
 """
 
 import numpy as np
@@ -16,14 +17,14 @@ from refemu.units.kllm import orizuru
 from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
 from refemu.units.kllm.orizuru import UNIT, MinLeaf, Orizuru, Result
 
-LEAST = 32  #: rows that a thread has at least
+LEAST = 32  #: least number of rows of a thread
 NARROW = np.zeros(0, np.int32)  #: dtype of a rank of up to 15 levels
-WIDE = np.zeros(0, np.int64)  #: dtype of a rank of more
+WIDE = np.zeros(0, np.int64)  #: dtype of a rank of more levels
 
 
 @compiled_run(UNIT)
 def run(device: Orizuru, inputs: Arrays, outputs: Arrays) -> tuple[int, ...]:
-    """All rows; threads share them."""
+    """Run all rows; threads share them."""
     words = plain(inputs[0].reshape(-1, device.n))
     total, reuse = device.total_order, device.min_leaf == "not_max"
     values, counts = _popped(words, device.k, total, reuse)
@@ -80,7 +81,7 @@ def _popped(
     roots = np.empty((2, *shape), np.uint16)
     rows = words.reshape(count, n), index.reshape(2, count, k), mask.reshape(count, n), roots.reshape(2, count)
     kind, gone = (NARROW, -(1 << 31)) if depth <= 15 else (WIDE, -(1 << 62))  # gone: below every rank
-    parts: list[tuple[bool, int, int]] = []  # of each thread: whether a NaN is refused, comparisons, live ones
+    parts: list[tuple[bool, int, int]] = []  # of each thread: whether a NaN is invalid, comparisons, live comparisons
 
     def some(first: int, last: int) -> None:
         parts.append(_rows(*rows, first, last, depth, kind, gone, int(total_order), int(reuse)))
@@ -90,7 +91,7 @@ def _popped(
     for nan, used, with_two in parts:
         if nan:
             orizuru.require_ordered(words, total_order)
-        comparisons, live = comparisons + int(used), live + int(with_two)  # of NumPy where kernels are interpreted
+        comparisons, live = comparisons + int(used), live + int(with_two)  # NumPy integers if kernels are interpreted
     values = {"index": index, "outlier_mask": mask, "root": roots}
     return values, (comparisons, live, count * (depth + k * (1 + depth)))
 
@@ -99,7 +100,7 @@ def _popped(
 def _rows(  # type: ignore[no-untyped-def]
     x, index, mask, roots, begin, end, depth, kind, gone, total, reuse
 ):
-    """Rows of words from `begin` to `end`. Returns whether a NaN is refused, comparisons, and live ones."""
+    """Run rows of words from `begin` to `end`; return whether a NaN is invalid, comparisons, and live comparisons."""
     n, count = x.shape[1], end - begin
     largest, live = np.int64(0), np.int64(count * setup_live(n, reuse))
     for r in range(begin, end):

@@ -66,13 +66,13 @@ def interface(n: int, k: int) -> Ports:
         for name, tree in (("max_index", "max"), ("min_index", "min"))
         if k
     ]
-    root = "value at the root: the {} one left, once the path above the last pop is set again"
-    bit = "bit h - 1 is node h of the {} tree, node 1 its root: 1 if its right child is the {} one"
+    root = "value at the root: the {} remaining one, after the path above the last pop is repaired"
+    bit = "bit h - 1 is node h of the {} tree, node 1 the root: 1 if its right child is the {} one"
     return Ports(
         inputs=(Port("x", 16, n, encoding="f16", meaning="values of the shared leaves"),),
         outputs=(
             *popped,
-            Port("outlier_mask", 1, n, meaning="popped by either tree"),
+            Port("outlier_mask", 1, n, meaning="elements popped by either tree"),
             Port("root_max", 16, encoding="f16", meaning=root.format("largest")),
             Port("root_min", 16, encoding="f16", meaning=root.format("smallest")),
             Port("root_max_valid", 1, meaning="the max tree is not empty"),
@@ -99,13 +99,13 @@ class Orizuru(Combinational):
         "takes the inverted bits of the max tree",
         "comparisons_live": "uses of a comparator with an available value on both sides; the others meet a popped leaf "
         "or padding",
-        "cycles": "one for each level set, pop and repair of the max tree; the min tree works beside it, and a load "
+        "cycles": "one for each level set, pop and repair of the max tree; the min tree works in parallel, and a load "
         "costs none",
     }
     registers: ClassVar[dict[str, str]] = {"phase": "number of the last event in its operation, from 0"}
     n: int  #: inputs, 1 to 2**24
     k: int = 1  #: pops of each tree, 0 to n, unless `load` says otherwise
-    total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN lies beyond infinity
+    total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN is beyond infinity
     min_leaf: MinLeaf = "not_max"  #: source of the lowest bits of the min tree (D-kllm-21)
 
     def check(self) -> None:
@@ -137,17 +137,17 @@ class Orizuru(Combinational):
 
     @property
     def last(self) -> int:
-        """Number of the last event of an operation: a load, the levels of both trees, and pops with their repairs."""
+        """The number of the last event of an operation: a load, the levels of both trees, and pops with repairs."""
         return 2 * self.levels + 2 * self.state.k * (1 + self.levels)
 
     @property
     def busy(self) -> bool:
-        """Whether events of the operation are left."""
+        """Whether events of the operation remain."""
         return self.state.event != "reset" and self.state.phase < self.last
 
     @decides("D-kllm-23")
     def follows(self) -> str:
-        """The max tree's first: the levels of both trees, then their pops, with a repair of each level behind it."""
+        """The next event: the levels of both trees, then their pops, each followed by a repair of every level."""
         phase = self.state.phase
         if phase < 2 * self.levels:
             return SETS[phase // self.levels]
@@ -189,7 +189,7 @@ class Orizuru(Combinational):
 
     @decides("D-kllm-25")
     def _loaded(self, words: Sequence[int], k: int) -> Changes:
-        """Registers behind a load. Padding is never available."""
+        """Registers after a load. Padding is never available."""
         bits, mask, none = (0,) * (self.size - 1), (1,) * self.n, (0,) * k if k else ()
         return {
             "phase": 0,
@@ -201,13 +201,13 @@ class Orizuru(Combinational):
         }
 
     def _enter(self) -> None:
-        """Keys of the leaves that the State holds; the ports are as wide as its pops are many."""
+        """Keys of the leaves of the State; ports have a lane for each of its pops."""
         words = np.array(self.state.x, np.uint16)
         self._keys: list[int] = fp16.order_key(words, self.total_order).tolist() + [0] * (self.size - self.n)
         self.ports = interface(self.n, self.state.k)
 
     def restore(self, state: DeclaredState) -> None:
-        """As of every unit; of a State with another number of pops, too."""
+        """Restore a State, also one with another number of pops."""
         if type(state) is type(self.state):
             self.ports = interface(self.n, state.k)
         try:
@@ -216,32 +216,32 @@ class Orizuru(Combinational):
             self._enter()
 
     def init_max(self) -> Changes:
-        """One level of the max tree is set, the lowest first, by comparisons."""
+        """Set one level of the max tree, the lowest first, by comparisons."""
         return self._initialised(MAX, self._level)
 
     def init_min(self) -> Changes:
-        """One level of the min tree is set, the lowest first, by comparisons or from the bits of the max tree."""
+        """Set one level of the min tree, the lowest first, by comparisons or from the bits of the max tree."""
         return self._initialised(MIN, self._level)
 
     def pop_max(self) -> Changes:
-        """The value at the root, the largest that is left, leaves the max tree."""
+        """Pop the value at the root, the largest remaining one, from the max tree."""
         return self._popped(MAX, self._slot)
 
     def pop_min(self) -> Changes:
-        """The value at the root, the smallest that is left, leaves the min tree."""
+        """Pop the value at the root, the smallest remaining one, from the min tree."""
         return self._popped(MIN, self._slot)
 
     def maintain_max(self) -> Changes:
-        """One register on the path from the popped leaf to the root of the max tree is set anew."""
+        """Repair one register on the path from the popped leaf to the root of the max tree."""
         return self._maintained(MAX)
 
     def maintain_min(self) -> Changes:
-        """One register on the path from the popped leaf to the root of the min tree is set anew."""
+        """Repair one register on the path from the popped leaf to the root of the min tree."""
         return self._maintained(MIN)
 
     @property
     def _level(self) -> int:
-        """The level that is set next."""
+        """The next level to set."""
         return self.levels - self.state.phase % self.levels
 
     @property
@@ -266,7 +266,7 @@ class Orizuru(Combinational):
 
     @decides("D-kllm-22")
     def _popped(self, tree: int, slot: int) -> Changes:
-        """The path of bits from the root names the leaf; its value stays, its mask bit goes."""
+        """Follow the path of bits from the root to the leaf; its value stays, its mask bit is cleared."""
         before = trees_of(self.state)[tree]
         leaf = self._leaf(before.bits, 1)
         after = Tree(before.bits, put(before.alive, leaf, 0), put(before.popped, slot, leaf))
@@ -277,13 +277,13 @@ class Orizuru(Combinational):
         return {"outlier_mask": put(self.state.outlier_mask, leaf, 1)}
 
     def _maintained(self, tree: int) -> Changes:
-        """Repair the parent of what changed last."""
+        """Repair the parent of the last change."""
         before, node = trees_of(self.state)[tree], self.state.node >> 1
         bit, both = self._better(tree, before.bits, before.alive, node)
         return self._changed(tree, node, before._replace(bits=put(before.bits, node - 1, bit)), 1, both)
 
     def _changed(self, tree: int, node: int, after: Tree, used: int = 0, live: int = 0) -> dict[str, Any]:
-        """What an event changes that leaves one tree like this. used, live: comparisons."""
+        """Changes of an event that leaves one tree in this state. used, live: comparisons."""
         registers = tuple(after.bits), tuple(after.alive[: self.n]), tuple(after.popped) if after.popped else ()
         return {
             **dict(zip(FIELDS[tree], (*registers, *self._root(tree, after)), strict=True)),
@@ -339,17 +339,17 @@ class Orizuru(Combinational):
 
     @decides("D-kllm-27")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN unless the order is total."""
+        """Reject NaN unless the order is total."""
         (x,) = inputs
         require_ordered(x, self.total_order)
 
     def draw(self, state: DeclaredState) -> str:
-        """Draw both trees as text, the max tree above the leaves and the min tree below them, as [kllm Fig. 7(a)]."""
+        """Draw both trees as text, the max tree above the leaves and the min tree below, as in [kllm Fig. 7(a)]."""
         return trees.draw(self.size, self.n, state)
 
 
 def _words(x: Any) -> Any:
-    """Words of values that are float16, everything else as it is."""
+    """Words of float16 values; everything else is unchanged."""
     return fp16.bits(x) if isinstance(x, np.ndarray) and x.dtype == np.float16 else x
 
 
@@ -361,7 +361,7 @@ def require_ordered(words: np.ndarray, total_order: bool) -> None:
     words : ndarray of uint16
         fp16 words.
     total_order : bool
-        Whether NaN has a place in the order.
+        Whether NaN is ordered.
 
     Raises
     ------
@@ -374,7 +374,7 @@ def require_ordered(words: np.ndarray, total_order: bool) -> None:
     """
     nan = words & 0x7FFF > 0x7C00
     if nan.any() and not total_order:
-        raise Refused(f"orizuru: x must hold no NaN, got one{at(first_index(nan))}")
+        raise Refused(f"orizuru: x must not be NaN, got NaN{at(first_index(nan))}; set total_order to order it")
 
 
 def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, int]:
@@ -411,13 +411,13 @@ def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, 
     if array.dtype != np.float16 or array.ndim < 1:
         raise RefusedType(f"orizuru: x must be float16 of shape (n,), got {array.dtype} of shape {array.shape}")
     if not array.shape[-1]:
-        raise Refused(f"orizuru: x must hold at least one value, got shape {array.shape}")
+        raise Refused(f"orizuru: x must have at least one value, got shape {array.shape}")
     require_choice(min_leaf, MIN_LEAVES, "orizuru", "min_leaf")
     return array.view(np.uint16), require_int(k, 0, array.shape[-1], "orizuru", "k")
 
 
 def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf = "not_max") -> Result:
-    """Pop the k largest and the k smallest elements of every row, and show what is left at the roots.
+    """Pop the k largest and the k smallest elements of every row, and show the remaining values at the roots.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
     k : int
         Pops of each tree, 0 to n.
     total_order : bool
-        Compare integer keys, so that -0 < +0 and NaN lies beyond infinity.
+        Compare integer keys, so that -0 < +0 and NaN is beyond infinity.
     min_leaf : {"not_max", "compare"}
         Source of the lowest bits of the min tree.
 

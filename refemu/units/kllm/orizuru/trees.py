@@ -1,4 +1,4 @@
-"""Parts of orizuru: the rule of one comparator, the places of registers in 16-input units, and both trees as text.
+"""Parts of orizuru: the rule of a comparator, the places of registers in 16-input units, and both trees as text.
 
 Paper: [kllm §IV-C, Fig. 7; Table I for the 273 units of 16 inputs]. Stage 0 holds the root.
 """
@@ -12,19 +12,19 @@ from refemu.units.ports import Lanes
 
 MAX, MIN = 0, 1  #: the two trees
 TREES = ("max", "min")
-INPUTS = 16  #: of a unit [kllm Table I]
+INPUTS = 16  #: inputs of a unit [kllm Table I]
 PART_LEVELS = 4
 
 
 class Tree(NamedTuple):
     """Registers of one tree."""
 
-    bits: tuple[int, ...]  #: of node h at [h - 1]: 1 = its right child is the better one
-    alive: tuple[int, ...]  #: of leaf i at [i]: 1 = available, 0 = popped or padding
-    popped: tuple[int, ...]  #: elements in the order of the pops, 0 where one is still to come
+    bits: tuple[int, ...]  #: node h at [h - 1]: 1 = its right child is the better one
+    alive: tuple[int, ...]  #: leaf i at [i]: 1 = available, 0 = popped or padding
+    popped: tuple[int, ...]  #: elements in the order of the pops, 0 for pops to come
 
 
-#: fields of a State that show a tree, its root after its registers: of the max tree, of the min tree
+#: fields of a State that show the max tree, and the min tree: registers, then the root
 FIELDS = (
     ("p", "p_mask", "max_index", "root_max", "root_max_valid"),
     ("q", "q_mask", "min_index", "root_min", "root_min_valid"),
@@ -43,8 +43,8 @@ def _tree(bits: Lanes, mask: Lanes, popped: Lanes) -> Tree:
 def better(tree: int, left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
     """Bit of a register over two (available, key) pairs, and whether both are available.
 
-    The better side is the greater one, or the smaller one in the min tree; a tie stays left (D-kllm-21), and one side
-    alone wins, whatever its value (D-kllm-22).
+    The better side is the greater one, or the smaller one in the min tree; the left side wins a tie (D-kllm-21), and a
+    single available side wins with any value (D-kllm-22).
     """
     if left[0] and right[0]:
         return int(right[1] > left[1] if tree == MAX else right[1] < left[1]), 1
@@ -91,8 +91,8 @@ class Place(NamedTuple):
     """Place of a register of the tree."""
 
     stage: int  #: 0 holds the root
-    unit: int  #: of the stage, from the left
-    node: int  #: in the unit, as a heap: its root is 1
+    unit: int  #: number in the stage, from the left
+    node: int  #: number in the unit, as a heap: its root is 1
 
 
 def depth(n: int, stage: int) -> int:
@@ -118,14 +118,14 @@ def node_of_unit(n: int, place: Place) -> int:
 
 
 CELL = 6  #: columns of a leaf in a drawing
-WIDEST = 16  #: leaves that fit side by side
+WIDEST = 16  #: most leaves that fit in a line
 
 
 def draw(size: int, n: int, state: Any) -> str:
-    """The trees of `state` as text, over `size` leaves of which `n` exist; a list of bits where they are too wide.
+    """The trees of `state` as text, over `size` leaves of which `n` exist; a list of bits if they are too wide.
 
-    A register shows the value it passes on and where that comes from: `<7` the left child, `9>` the right one. `--` is
-    an empty place, `[9]` a popped leaf, `*` marks the registers or the leaf that the event is about.
+    A register shows the value it passes on and its origin: `<7` the left child, `9>` the right one. `--` is an empty
+    place, `[9]` a popped leaf; `*` marks the registers or the leaf of the event.
     """
     if size > WIDEST:
         return _listed(size, state)

@@ -13,7 +13,7 @@ class Value(NamedTuple):
     """Value at an input or an output of a unit."""
 
     available: int  #: 0 once popped, of padding, and of a subtree without an available leaf
-    key: int  #: integer of the same order
+    key: int  #: integer in the order of the values
     word: int  #: fp16
 
 
@@ -27,9 +27,9 @@ class Unit16:
         """width: inputs, 16, or fewer in the unit of the root."""
         self.width = width
         self.inputs: list[list[Value]] = [[NOTHING] * width for _ in TREES]
-        self.bits: list[list[int]] = [[0] * width for _ in TREES]  #: of node h at [h]; [0] is not used
-        self.comparisons = 0  #: uses of its comparators
-        self.comparisons_live = 0  #: those with an available value on both sides
+        self.bits: list[list[int]] = [[0] * width for _ in TREES]  #: node h at [h]; [0] is not used
+        self.comparisons = 0  #: uses of the comparators
+        self.comparisons_live = 0  #: uses with an available value on both sides
 
     def winner(self, tree: int, node: int = 1) -> int:
         """The input that the multiplexers of `node` pass on [kllm Eq. (4)]."""

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of orizuru."""
+"""Variants of the decisions of orizuru."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _ENDS = (int(fp16.order_key(np.uint16(0xFC00))), int(fp16.order_key(np.uint16(0x
 
 
 class TiesRight(Orizuru):
-    """Of two equal values the right one wins."""
+    """The right one of two equal values wins."""
 
     def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
         left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
@@ -37,7 +37,7 @@ class PoppedIsInfinite(Orizuru):
 def _not_repaired(config: Config, inputs: Any, result: Any) -> Any:
     """Roots that still show the last popped element."""
     if not config["k"]:
-        raise Refused("orizuru: without a pop nothing is repaired")
+        raise Refused("orizuru: k must be at least 1 for this variant, got 0")
     x, gone = np.asarray(inputs["x"]), {}
     for name in ("max", "min"):
         last = np.asarray(getattr(result, f"{name}_index")).reshape(*x.shape[:-1], -1)[..., -1:]
@@ -50,7 +50,7 @@ def _padded(config: Config, inputs: Any, result: Any) -> Any:
     """Padding leaves hold +0 and take part."""
     n, size = config["n"], 1 << max(config["n"] - 1, 0).bit_length()
     if n == size:
-        raise Refused(f"orizuru: {n} is a power of two")
+        raise Refused(f"orizuru: n must not be a power of two for this variant, got {n}")
     x = np.asarray(inputs["x"])
     wide = np.concatenate([x, np.zeros((*x.shape[:-1], size - n), x.dtype)], axis=-1)
     other = find("orizuru").run_compiled(wide, **{**config, "n": size})
@@ -59,10 +59,10 @@ def _padded(config: Config, inputs: Any, result: Any) -> Any:
 
 
 def _shared_mask(config: Config, inputs: Any, result: Any) -> Any:
-    """An element that the max tree popped is gone for the min tree; a pop of nothing repeats leaf 0."""
+    """An element that the max tree popped is unavailable to the min tree; an empty pop repeats leaf 0."""
     n, k = config["n"], config["k"]
     if not k:
-        raise Refused("orizuru: without a pop no mask is shared")
+        raise Refused("orizuru: k must be at least 1 for this variant, got 0")
     x = np.asarray(inputs["x"]).reshape(-1, n)
     order = np.asarray(find("orizuru").run_compiled(x, **{**config, "k": n}).min_index).reshape(-1, n)
     largest = np.asarray(result.max_index).reshape(-1, k)
@@ -83,10 +83,10 @@ def _total(config: Config) -> Config:
 
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-21", "min_leaf", "not_max", "compare"),
-    Variant("D-kllm-21", "of equal values the right one goes first", unit_class=TiesRight),
+    Variant("D-kllm-21", "the right one of equal values is popped first", unit_class=TiesRight),
     Variant("D-kllm-22", "a popped leaf is an infinity that takes part", unit_class=PoppedIsInfinite),
     Variant("D-kllm-23", "the path is not repaired after the last pop", answer=_not_repaired),
     Variant("D-kllm-25", "padding leaves are zeros that take part", answer=_padded),
-    Variant("D-kllm-26", "an element popped by the max tree is gone for the min tree", answer=_shared_mask),
-    Variant("D-kllm-27", "zeros of both signs are ordered where they are equal here, and back", apply=_total),
+    Variant("D-kllm-26", "an element popped by the max tree is unavailable to the min tree", answer=_shared_mask),
+    Variant("D-kllm-27", "zeros of both signs are ordered if they are equal here, and vice versa", apply=_total),
 )

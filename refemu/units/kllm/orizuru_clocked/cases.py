@@ -1,6 +1,6 @@
 """Golden cases of orizuru_clocked: the row of [kllm Fig. 7], ties and infinities, back to back and cut off.
 
-Stimuli only: every answer comes from orizuru_clocked.py. The rows are those of orizuru.
+Stimuli only: expected outputs come from orizuru_clocked.py. The rows are those of orizuru.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from refemu.units.kllm.orizuru import cases as orizuru_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
 
-WIDE = 16  #: inputs of a set of many registers
-IDLE = 6  #: edges behind the paper's row
+WIDE = 16  #: inputs of a unit with many registers
+IDLE = 6  #: idle edges after the paper's row
 GAPS = 24  #: rows of a random case beyond those of its three operations
 PLAIN = 3  #: rows of ties, zeros and infinities, without NaN
 
@@ -51,14 +51,14 @@ def _rows(config: Config, whole: list[Cases]) -> np.ndarray:
 
 
 def _ranked(config: Config) -> np.ndarray:
-    """Three rows of different values of both signs; the k first and the k last are elsewhere in each."""
+    """Three rows of different values of both signs; each has the k largest and the k smallest at other places."""
     n = config["n"]
     rank = (7 * np.arange(n) + 2 * config["k"] * np.arange(3)[:, None]) % n - n // 2
     return np.where(rank < 0, 0x8000, 0) | 0x0A6B * np.abs(rank) % 0x7BFF
 
 
 def _alternating(config: Config) -> np.ndarray:
-    """Rows of words 0x5555 or 0xAAAA, but for k larger and k smaller ones that move on from row to row."""
+    """Rows of words 0x5555 or 0xAAAA, except for k larger and k smaller ones that move from row to row."""
     n, k = config["n"], config["k"]
     row = np.arange(-(-n // k) + 1)[:, None]
     place = (np.arange(n) - k * row) % n
@@ -73,12 +73,12 @@ def _edge(x: np.ndarray, events: int, popped: list[int]) -> Iterator[Cases]:
     operations = {"x": x}
     why = "rows back to back, others on the port while one is under way"
     yield Cases("edge", why, edges(operations, [in_turn(range(PLAIN), events)]))
-    why = "a row behind two idle edges, others behind one each, others on the port"
+    why = "a row after two idle edges, further rows after one each, others on the port"
     rows = [(0, 1), (0, 0), *in_turn(range(PLAIN, len(x)), events, gap=1)]
     yield Cases("edge", why, edges(operations, [rows]), "D-arith-21")
-    why = "start high at every edge, with other rows: one counts when the last one is closed"
+    why = "start high at every edge, with changing rows: one counts when the previous one is closed"
     yield Cases("edge", why, edges(operations, [[(1, row % 2 * PLAIN) for row in range(events + 4)]]), "D-arith-19")
-    why = "a row cut off by a reset right behind the first pop of either tree; then nothing begins"
+    why = "a row cut off by a reset right after the first pop of either tree; then idle"
     most = max(popped)
     cut = [[(0, 1)] * (most - left) + in_turn([PLAIN + 1, 0], events)[:left] for left in popped]
     yield Cases("edge", why, edges(operations, [*cut, [(0, 2)] * most]), "D-arith-20")

@@ -1,4 +1,4 @@
-"""Compiled twin of orizuru_clocked: every operation event by event, on the heaps of the twin of orizuru. [kllm §IV-C]
+"""Compiled form of orizuru_clocked: every operation event by event, on the heaps of compiled orizuru. [kllm §IV-C]
 
 A heap knows the winners of all nodes at once; bits are copied from it when the event comes that sets them.
 """
@@ -14,14 +14,14 @@ from refemu.units.kllm.orizuru.compiled import best, load, registers
 from refemu.units.kllm.orizuru_clocked import UNIT, ClockedOrizuru
 
 GONE = -(1 << 62)  #: below every winner: an empty place
-#: what each array of `_traced` holds, by event: of both trees, but for the mask, the node and the counts
+#: contents of each array of `_traced`, by event: for both trees, except the mask, the node and the counts
 NAMES = (("max_index", "min_index"), ("root_max", "root_min"), ("root_max_valid", "root_min_valid"))
 REGISTERS = (("p", "q"), ("p_mask", "q_mask"))
 
 
 @compiled_run(UNIT)
 def run(device: ClockedOrizuru, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """Every operation is traced once; a row shows it as it is after its last event."""
+    """Trace every operation once; a row shows its state after the last event."""
     start, x = inputs
     events, size = device.inner.last + 1, device.inner.size
     plan = clocked_kernels.plan(start, events)
@@ -48,7 +48,7 @@ def run(device: ClockedOrizuru, inputs: Arrays, outputs: Arrays) -> Sequence[int
 def _traced(  # type: ignore[no-untyped-def]
     words, total, reuse, popped, roots, valid, bits, alive, mask, node, counts
 ):
-    """Fill the arrays (operations, events, ...) with what stands in each register after each event."""
+    """Fill the arrays (operations, events, ...) with every register after each event."""
     size = bits.shape[3] + 1
     built, left = np.zeros((2, size - 1), np.int64), np.zeros(alive.shape[3], np.int64)
     heaps = np.empty((2, 2 * size), np.int64)
@@ -105,7 +105,7 @@ def _next(event, popped, bits, alive, mask):  # type: ignore[no-untyped-def]
 
 @kernel
 def _rooted(words, bits, alive, roots, valid):  # type: ignore[no-untyped-def]
-    """Words and validity at both roots, by the bits as they stand."""
+    """Words and validity at both roots, by the present bits."""
     size = bits.shape[1] + 1
     for tree in range(2):
         place = np.int64(1)

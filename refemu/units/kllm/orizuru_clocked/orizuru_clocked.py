@@ -1,6 +1,6 @@
-"""Orizuru with a clock: an edge loads, sets a level of a tree, pops or repairs one node, or nothing is under way.
+"""Orizuru, sequential: a clock edge loads, sets a level of a tree, pops, repairs one node, or is idle.
 
-Paper: [kllm §IV-C, Fig. 7, Eq. (4)]. Composed of orizuru: the max tree's events come first, as there.
+Paper: [kllm §IV-C, Fig. 7, Eq. (4)]. Composed of orizuru; events of the max tree come first.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class ClockedOrizuru(CycleAccurate, Orizuru):
         return 1 + self.inner.last
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN beside start=1 unless the order is total."""
+        """Reject NaN with start=1 unless the order is total."""
         start, x = inputs
         orizuru.require_ordered(x * (start[..., None] != 0), self.total_order)
 

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of orizuru_clocked, and of the trees inside it."""
+"""Variants of the decisions of orizuru_clocked, and of the trees inside it."""
 
 from refemu.units.kllm.orizuru import variants as orizuru
 from refemu.units.kllm.orizuru_clocked import UNIT

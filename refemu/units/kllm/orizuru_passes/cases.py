@@ -1,6 +1,6 @@
 """Golden cases of orizuru_passes: the rows of orizuru, and outliers and ties placed by chunk.
 
-Stimuli only: every answer comes from orizuru_passes.py, tokens wider than the tree of [kllm Table I].
+Stimuli only: expected outputs come from orizuru_passes.py, tokens wider than the tree of [kllm Table I].
 """
 
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ ONE, MINUS = 0x3C00, 0x8000
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     if kind == "edge":
-        why = "all outliers of a token in one chunk: the other chunks' ends all lose, and its root is the token's"
+        why = "all outliers of a token in one chunk: the extremes of other chunks lose, and its root is the token's"
         yield Cases(kind, why, {"x": _crowded(config)}, "D-kllm-60")
-        why = "an equal pair at both ends of every chunk: the first chunk's, in the min tree the odd element first"
+        why = "an equal pair among the extremes of every chunk: the first chunk's wins, in the min tree its odd element"
         yield Cases(kind, why, {"x": _tied(config)}, "D-kllm-61")
     yield from orizuru_cases.cases(config, kind, seed)
 
 
 def _crowded(config: Config) -> np.ndarray:
-    """A row for each chunk: more large and small values in it than are popped; different values elsewhere."""
+    """A row for each chunk, which has more large and small values than pops; different values elsewhere."""
     n, inputs = config["n"], config["inputs"]
     row, place = np.arange(-(-n // inputs))[:, None], np.arange(n)
     rest = ONE + 37 * place % 64 | np.where(place % 3 == 0, MINUS, 0)

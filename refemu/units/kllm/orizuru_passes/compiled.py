@@ -1,4 +1,4 @@
-"""Compiled twin of orizuru_passes: the kernel of selections on every chunk and on the candidates. [kllm §IV-C]"""
+"""Compiled form of orizuru_passes: the kernel of selections on every chunk and on the candidates. [kllm §IV-C]"""
 
 import numpy as np
 
@@ -10,13 +10,13 @@ from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
 from refemu.units.kllm.orizuru_passes import UNIT, OrizuruPasses
 
-LEAST = 16  #: rows that a thread has at least
+LEAST = 16  #: least number of rows of a thread
 COUNTERS = 4
 
 
 @compiled_run(UNIT)
 def run(device: OrizuruPasses, inputs: Arrays, outputs: Arrays) -> list[int]:
-    """All rows; threads share them."""
+    """Run all rows; threads share them."""
     words = plain(inputs[0].reshape(-1, device.n))
     count = len(words)
     index = np.empty((2, count, device.k), np.int64)
@@ -41,7 +41,7 @@ def run(device: OrizuruPasses, inputs: Arrays, outputs: Arrays) -> list[int]:
 def _rows(  # type: ignore[no-untyped-def]
     x, inputs, total, reuse, begin, end, index, mask, ends, counts
 ):
-    """Rows from `begin` to `end`: of each the last pass, after passes over chunks until the candidates fit."""
+    """Run rows from `begin` to `end`: passes over chunks until the candidates fit, then the last pass."""
     n, k = x.shape[1], index.shape[2]
     popped, left, marks = np.empty((2, k), np.int64), np.empty(2, np.int64), np.empty(n, np.bool_)
     for r in range(begin, end):
@@ -72,7 +72,7 @@ def _rows(  # type: ignore[no-untyped-def]
 
 @kernel
 def _one_pass(x, elements, apart, total, reuse, popped, marks, left, counts):  # type: ignore[no-untyped-def]
-    """One pass over elements (2, count) of the token x: those popped (2, k), those left at the roots, its counts."""
+    """Run one pass over elements (2, count) of the token x: popped (2, k), remaining at the roots, counts."""
     count, k, depth = elements.shape[1], popped.shape[1], 1
     while 1 << depth < count:
         depth += 1

@@ -1,4 +1,4 @@
-"""Tokens wider than Orizuru, in passes: the ends of every chunk meet in a last pass, as if the tree had n inputs.
+"""Tokens wider than Orizuru, in passes: a last pass over the extremes of every chunk, as if the tree had n inputs.
 
 Paper: [kllm §IV-C; Table I]: 273 units take 4,096 values, the paper's models have tokens of up to 14,336. Composed of
 the array of 16-input units.
@@ -44,8 +44,8 @@ class Result(stepping.Result):
     root_min: np.ndarray | np.float16  #: the smallest value not popped by the min tree, if root_min_valid
     root_max_valid: np.ndarray | np.bool_  #: bool
     root_min_valid: np.ndarray | np.bool_  #: bool
-    passes_taken: np.ndarray  #: of each token
-    cycles_taken: np.ndarray  #: of each token
+    passes_taken: np.ndarray  #: passes of each token
+    cycles_taken: np.ndarray  #: cycles of each token
     comparisons: int
     comparisons_live: int
     cycles: int
@@ -53,13 +53,13 @@ class Result(stepping.Result):
 
 
 class Ends(NamedTuple):
-    """Elements that one pass leaves of either tree: those popped, in this order, and the one at the root."""
+    """Elements that survive a pass in either tree: those popped, in order, and the one at the root."""
 
     popped: tuple[list[int], list[int]]
-    root: tuple[list[int], list[int]]  #: one element; none where the tree is empty
+    root: tuple[list[int], list[int]]  #: one element; none if the tree is empty
 
     def candidates(self, tree: int) -> list[int]:
-        """Elements that go on to the next pass."""
+        """Elements for the next pass."""
         return self.popped[tree] + self.root[tree]
 
 
@@ -86,9 +86,9 @@ class OrizuruPasses(Combinational):
         "passes": "passes: loads of the tree, one for a token that fits into it",
     }
     n: int  #: values of a token, 1 to 2**24
-    k: int = 1  #: pops of each tree, 0 to n; at most `inputs` - 2 where a token takes several passes
+    k: int = 1  #: pops of each tree, 0 to n; at most `inputs` - 2 if a token takes several passes
     inputs: int = 4096  #: values that the tree takes in a pass, an even number from 2 to 2**24
-    total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN lies beyond infinity
+    total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN is beyond infinity
     min_leaf: MinLeaf = "not_max"  #: source of the lowest bits of the min tree in a pass over values of the token
 
     def check(self) -> None:
@@ -106,17 +106,17 @@ class OrizuruPasses(Combinational):
         trees = orizuru.UNIT.ports(Config(n=self.n, k=self.k))
         taken = (
             Port("passes_taken", 24, meaning="passes of the token"),
-            Port("cycles_taken", 40, meaning="cycles of all its passes"),
+            Port("cycles_taken", 40, meaning="cycles of all passes of the token"),
         )
         return Ports(trees.inputs, (*trees.outputs, *taken))
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Without pops there are no ports of what was popped."""
+        """Ports; without pops none for popped elements."""
         return {} if self.k else {"max_index": (), "min_index": ()}
 
     def search(self, x: Lanes) -> Changes:
-        """One token is searched for its largest and smallest values, in as many passes as it needs."""
+        """Search one token for its largest and smallest values, in as many passes as needed."""
         words = x
         self._counts: list[Counts] = []
         last = self._last(words)
@@ -150,12 +150,12 @@ class OrizuruPasses(Combinational):
 
     @decides("D-kllm-60", "D-kllm-61")
     def _presented(self, candidates: list[list[int]]) -> list[int]:
-        """Candidates as the next pass gets them: chunk by chunk, as they were popped."""
+        """Candidates for the next pass: chunk by chunk, in the order of their pops."""
         return [element for chunk in candidates for element in chunk]
 
     @decides("D-kllm-60", "D-kllm-61")
     def _pass(self, words: Sequence[int], top: list[int], low: list[int], apart: bool) -> Ends:
-        """One pass over the elements `top`; of the min tree over `low`, which is `top` unless they are `apart`."""
+        """Run one pass over the elements `top`; in the min tree over `low`, which is `top` unless `apart`."""
         array = self._array(len(top), apart)
         leaves = [tuple([words[i] for i in elements]) for elements in (top, low)]
         state = array.load_apart(*leaves) if isinstance(array, CandidateArray) else array.load(leaves[MAX])
@@ -171,14 +171,14 @@ class OrizuruPasses(Combinational):
 
     @decides("D-kllm-61")
     def _array(self, n: int, apart: bool) -> OrizuruArray:
-        """The units that a pass over n values uses: the levels above them, and no others."""
+        """The units that a pass over n values uses: only the levels above the values."""
         pops = min(self.k, n)
         if apart:
             return CandidateArray(n, pops, self.total_order, "compare")
         return OrizuruArray(n, pops, self.total_order, self.min_leaf)
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN unless the order is total."""
+        """Reject NaN unless the order is total."""
         (x,) = inputs
         orizuru.require_ordered(x, self.total_order)
 
@@ -198,15 +198,15 @@ def search(
     x : array_like of float16 (..., n)
         No NaN unless `total_order`.
     k : int
-        Pops of each tree, 0 to n; at most `inputs` - 2 where n exceeds `inputs`.
+        Pops of each tree, 0 to n; at most `inputs` - 2 if n exceeds `inputs`.
     inputs : int
         Values that the tree takes in a pass, even.
     total_order : bool
-        Compare integer keys, so that -0 < +0 and NaN lies beyond infinity.
+        Compare integer keys, so that -0 < +0 and NaN is beyond infinity.
     min_leaf : {"not_max", "compare"}
         Source of the lowest bits of the min tree.
     jit : bool
-        Compiled, or by stepping the array of units; the same result.
+        Whether to use the compiled form; stepping the array of units gives the same result.
 
     Returns
     -------

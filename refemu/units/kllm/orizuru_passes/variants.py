@@ -1,4 +1,4 @@
-"""Other answers to the decisions of orizuru_passes."""
+"""Variants of the decisions of orizuru_passes."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from refemu.units.variant import Variant
 
 
 class Rootless(OrizuruPasses):
-    """Only popped elements go on to the last pass, whose roots then show the k + 1st of them at best."""
+    """Only popped elements enter the last pass, whose roots show at best the k + 1st of them."""
 
     def _presented(self, candidates: list[list[int]]) -> list[int]:
         return super()._presented([chunk[: max(self.k, 1)] for chunk in candidates])
 
 
 class InTurn(OrizuruPasses):
-    """Candidates of the max tree and of the min tree go through in passes of their own."""
+    """Candidates of the max tree and of the min tree take separate passes."""
 
     def _pass(self, words: Sequence[int], top: list[int], low: list[int], apart: bool) -> Ends:
         ends = super()._pass(words, top, low, apart)
@@ -34,7 +34,7 @@ class ByPosition(OrizuruPasses):
 
 
 class WholeTree(OrizuruPasses):
-    """Every pass goes through all levels of the tree and pops k times, however few its values are."""
+    """Every pass uses all levels of the tree and pops k times, even with few values."""
 
     def _pass(self, words: Sequence[int], top: list[int], low: list[int], apart: bool) -> Ends:
         ends, above = super()._pass(words, top, low, apart), levels(self.inputs)
@@ -43,8 +43,8 @@ class WholeTree(OrizuruPasses):
 
 
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-kllm-60", "the root of a chunk is no candidate", unit_class=Rootless),
-    Variant("D-kllm-60", "candidates of the two trees take passes of their own", unit_class=InTurn),
+    Variant("D-kllm-60", "the root of a chunk is not a candidate", unit_class=Rootless),
+    Variant("D-kllm-60", "candidates of the two trees take separate passes", unit_class=InTurn),
     Variant("D-kllm-61", "candidates of a chunk come in the order of the token", unit_class=ByPosition),
     Variant("D-kllm-61", "a short pass takes all levels of the tree", unit_class=WholeTree),
 )

@@ -1,4 +1,4 @@
-"""A lane of KLLM's chip with a clock: Concat units, index counters, merged histograms, MACs."""
+"""A lane of KLLM's chip, cycle-accurate: Concat units, index counters, merged histograms, MACs."""
 
 from refemu.units.kllm.pe_lane.feed import Feeder, Slab, Tile, slabs
 from refemu.units.kllm.pe_lane.pe_lane import UNIT, PeLane, State, run

@@ -1,7 +1,7 @@
-"""Golden cases of pe_lane: tiles of [kllm Fig. 3]'s kind streamed through, cut, held up, and beyond fp16.
+"""Golden cases of pe_lane: tiles of [kllm Fig. 3]'s kind streamed, cut off, stalled, and beyond fp16.
 
-Stimuli only: every answer comes from the unit. What an edge is given depends on sizes alone, so products of one shape
-share their schedule.
+Stimuli only: expected outputs come from the unit. The schedule of edges depends on sizes alone, so
+products of one shape share it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ from refemu.units.unit import Cases, Config, Kind
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00
 UNDEFINED = ((0, INFINITE), (INFINITE, 0x8000), (0x7D01, ONE), (ONE, 0xFE55))  #: factors whose product is NaN
-ALTERNATE = 0x5555, 0xAAAA  #: words of which neither is infinite, nor its product with 1
+ALTERNATE = 0x5555, 0xAAAA  #: finite words, whose products with 1 are finite
 MOST = 64  #: slabs that fill a counter
-EDGES = 24  #: of a case of uniform values
+EDGES = 24  #: edges of a case of uniform values
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Shape:
     closes: int = 1
     shifts: int = 0
     biases: int = 0
-    masked: bool = True  #: every fifth position does not count
+    masked: bool = True  #: whether every fifth position is excluded
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     macs = config["macs"]
     if kind == "paper":
-        why = "[kllm §III-B, Fig. 3] a row by the columns of two tiles, outliers apart [kllm §III-D]"
+        why = "[kllm §III-B, Fig. 3] a row by the columns of two tiles, outliers separately [kllm §III-D]"
         yield _case(kind, why, config, [Shape(10, macs, 1), Shape(10, max(macs - 1, 1), 2)])
     if kind == "edge":
         yield from _sizes(config)
@@ -56,7 +56,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _feed() -> Any:
-    """How a lane is fed; it imports this module, so this one imports it late."""
+    """The schedule that feeds a lane; imported late, since it imports this module."""
     from refemu.units.kllm.pe_lane import feed
 
     return feed
@@ -77,7 +77,7 @@ def _sizes(config: Config) -> Iterator[Cases]:
 
 
 def _flow(config: Config) -> Iterator[Cases]:
-    """Waiting on either side, and resets."""
+    """Stalls on either side, and resets."""
     macs, slab = config["macs"], _slab(config)
     why = "short columns: counted tiles wait for the MACs, counters for the bank"
     yield _case("edge", why, config, [Shape(3, macs) for _ in range(4)], decision="D-kllm-43")
@@ -90,7 +90,7 @@ def _flow(config: Config) -> Iterator[Cases]:
 
 
 def _waiting(config: Config) -> Cases:
-    """No `go` for some edges, in which the operands of a tile are others."""
+    """No `go` for some edges, in which the operands of a tile differ."""
     macs = config["macs"]
     edges = _edges(config, [Shape(_slab(config), macs, 1, shifts=1, biases=1), Shape(3, macs)], range(3, 19))
     for name in ("shifts", "biases", "opens", "closes"):
@@ -103,7 +103,7 @@ def _waiting(config: Config) -> Cases:
 def _cut(config: Config) -> Cases:
     """Cases that end under way, each before one that starts at once."""
     whole = _edges(config, [Shape(1, 1, 1), *[Shape(3, 1)] * 4])
-    waits = [0, 1, 0, 2, 0, 3, 0, 4]  # edges without anything, so that other registers are in use at the end
+    waits = [0, 1, 0, 2, 0, 3, 0, 4]  # idle edges, so that different registers are in use at the end
     length = 11
     parts = []
     for wait in waits:
@@ -113,7 +113,7 @@ def _cut(config: Config) -> Cases:
 
 
 def _operands(config: Config) -> Iterator[Cases]:
-    """Words that multipliers treat apart, each where an output depends on it."""
+    """Words that multipliers treat specially, each where an output depends on it."""
     macs = config["macs"]
     yield _case("edge", "infinite entries: times a count of 0 they are NaN", config, [Shape(1, macs)], table=INFINITE)
     why = "outliers 0 times infinity, and NaN of either sign"
@@ -131,7 +131,7 @@ def _operands(config: Config) -> Iterator[Cases]:
 
 
 def _unopened(config: Config) -> Cases:
-    """A case cut off behind a reduction, then one whose only tile does not open."""
+    """A case cut off after a reduction, then one whose only tile does not open."""
     macs = config["macs"]
     later = _edges(config, [Shape(3, macs, opens=0)])
     first = _edges(config, [Shape(2, macs), Shape(_slab(config), macs)])
@@ -145,16 +145,16 @@ def _values(config: Config) -> Iterator[Cases]:
     flags = [(0, 0), (1, 0), (0, 1), (1, 1)]
     shapes = [Shape(6, macs, i % 2, shifts=s, biases=b) for i, (s, b) in enumerate(flags)]
     yield _case("edge", "shift, bias, both [kllm §III-C2]", config, shapes, decision="D-kllm-39")
-    why = "outliers of A, of B, of both, and inliers beside them"
+    why = "outliers of A, of B, of both, and inliers"
     yield _case("edge", why, config, [Shape(6, macs, 8)], decision="D-kllm-32")
     yield _case("edge", "everything is an outlier", config, [Shape(6, macs, 6, masked=False)], valid=0)
-    why = "each product of outliers in a column of its own, on sums that go on from reset"
+    why = "each product of outliers in a separate column, on sums that continue from reset"
     alone = _edges(config, [Shape(4, macs, macs, opens=0)], sparse=np.eye(macs, dtype=np.int64))
     yield Cases("edge", why, side_by_side([alone, alone]))
     extremes: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("the product of the scales leaves fp16", {"a_scale": LARGE, "b_scale": LARGE}),
-        ("the weighted sum leaves fp16", {"table": LARGE}),
-        ("the sparse sum leaves fp16", {"x": LARGE, "w": LARGE, "x_coded": 0, "w_coded": 0}),
+        ("the product of the scales exceeds fp16", {"a_scale": LARGE, "b_scale": LARGE}),
+        ("the weighted sum exceeds fp16", {"table": LARGE}),
+        ("the sparse sum exceeds fp16", {"x": LARGE, "w": LARGE, "x_coded": 0, "w_coded": 0}),
         ("subnormal scales, entries and outliers", {"a_scale": TINY, "table": 0x0203, "x": TINY}),
         ("an infinite bias against an infinite sum", {"table": LARGE, "bias": INFINITE | 0x8000}),
         ("entries, shifts and biases of the other sign", {"table": 0xB555, "shift": 0xB800, "bias": 0xBAAA}),
@@ -162,12 +162,12 @@ def _values(config: Config) -> Iterator[Cases]:
     )
     for why, large in extremes:
         yield _case("edge", why, config, [Shape(9, macs, 2, shifts=1, biases=1)], **large)
-    why = "products that a fused unit rounds otherwise, and sums that depend on their order"
+    why = "products that a fused unit rounds differently, and sums that depend on their order"
     yield _case("edge", why, config, [Shape(15, macs, 3, biases=1)], table=_spread(config), decision="D-kllm-3")
 
 
 def _registers(config: Config) -> Iterator[Cases]:
-    """Every bit of the operands of a tile, of its scales' products and of its flags up and down."""
+    """Every bit of the operands of a tile, of its scales' products and of its flags toggles."""
     macs = config["macs"]
     shapes = [Shape(1, macs, closes=0)] * 3 + [Shape(1, macs, 1, biases=1)] * 3
     tiles = []
@@ -191,7 +191,7 @@ def _registers(config: Config) -> Iterator[Cases]:
 
 
 def _widths(config: Config) -> Iterator[Cases]:
-    """Counts up to the width of their registers, where that takes few slabs."""
+    """Counts up to the width of their registers, if that takes few slabs."""
     parts = 4 if config["integer"] else 2
     amount = (1 << config["a_bits"]) - 1 if config["integer"] else 1
     if (1 << config["counter_bits"]) // amount * _entries(config) > MOST * config["concat"]:
@@ -205,7 +205,7 @@ def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
     """A tile in which counter c takes each of `size` indices until it is full, in part `part` + c of all indices.
 
     The full column is column `part`, modulo MACs; those before it have no positions. A short tile follows.
-    Counters with columns of their own share indices of A, so they take the same part, in another order.
+    Counters with separate columns share indices of A, so they take the same part, in another order.
     """
     counters, inputs, separate = config["counters"], config["inputs"], config["lane_mapping"] == "counter"
     most, amount = (1 << config["counter_bits"]) - 1, (1 << config["a_bits"]) - 1 if config["integer"] else 1
@@ -229,7 +229,7 @@ def _full(config: Config, part: int, size: int) -> dict[str, np.ndarray]:
 def _column(
     config: Config, part: int, index: np.ndarray, valid: np.ndarray, amounts: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Slabs of whole indices, one a row, behind `part` columns without positions; the last one closes the tile."""
+    """Slabs of whole indices, one a row, after `part` columns without positions; the last one closes the tile."""
     feed = _feed()
     a = amounts if config["integer"] else index >> config["b_bits"]
     b, last = index & ((1 << config["b_bits"]) - 1), np.arange(len(index)) == len(index) - 1
@@ -306,17 +306,17 @@ def _entries(config: Config) -> int:
 
 
 def _slab(config: Config) -> int:
-    """Positions along K that a slab has."""
+    """Positions of a slab along K."""
     return int(config["concat"] // (config["counters"] if config["lane_mapping"] == "counter" else 1))
 
 
 def _lane(config: Config) -> Any:
-    """A lane for schedules, on which counts have no part: whether they fit shows when a case runs."""
+    """A lane for schedules, which do not depend on counts; a case that does not fit fails when it runs."""
     return find(NAME).unit_class(**{**config, "counter_bits": 62})
 
 
 def _table(config: Config) -> np.ndarray:
-    """Words of both signs; of 64 none is a multiple of another."""
+    """Words of both signs; none of 64 is a multiple of another."""
     at = np.arange(_entries(config)) % 64
     return 0x3555 - 0x93 * at | np.where(at % 3 == 1, 0x8000, 0)
 
@@ -328,7 +328,7 @@ def _spread(config: Config) -> np.ndarray:
 
 
 def _tiles(config: Config, shapes: Sequence[Shape], **fixed: Any) -> list[Any]:
-    """Operands in turn, none like its neighbours; fixed: one word for all of a name."""
+    """Operands in turn, each different from its neighbours; fixed: one word for all of a name."""
     feed, macs, tiles = _feed(), config["macs"], []
     lane = np.arange(macs)
     for t, shape in enumerate(shapes):
@@ -370,7 +370,7 @@ def _stream(config: Config, lane: Any, shapes: Sequence[Shape], valid: int | Non
 def _edges(
     config: Config, shapes: Sequence[Shape], waits: Sequence[int] = (), valid: int | None = None, **fixed: Any
 ) -> dict[str, np.ndarray]:
-    """Edges that stream tiles of these shapes, then two without anything."""
+    """Edges that stream tiles of these shapes, then two idle edges."""
     stream, tiles = _stream(config, _lane(config), shapes, valid), _tiles(config, shapes, **fixed)
     table = np.broadcast_to(fixed.get("table", _table(config)), (_entries(config),))
     return _laid(config, stream, tiles, table, waits)
@@ -379,7 +379,7 @@ def _edges(
 def _laid(
     config: Config, stream: Sequence[Any], tiles: Sequence[Any], table: np.ndarray, waits: Sequence[int] = ()
 ) -> dict[str, np.ndarray]:
-    """Edges of slabs and tiles, then two without anything."""
+    """Edges of slabs and tiles, then two idle edges."""
     feed, lane = _feed(), _lane(config)
     edges = feed.edges(lane, feed.picks(lane, stream, tiles, waits), stream, tiles, table, waits)
     return {name: np.concatenate([array, _quiet(name, array)]) for name, array in edges.items()}

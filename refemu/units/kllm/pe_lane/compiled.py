@@ -1,4 +1,4 @@
-"""Compiled twin of pe_lane, edge by edge. [kllm §IV-A, Fig. 6]"""
+"""Compiled form of pe_lane, edge by edge. [kllm §IV-A, Fig. 6]"""
 
 from collections.abc import Mapping, Sequence
 from functools import wraps
@@ -29,7 +29,7 @@ SCALARS = (  #: in the order of the kernel
     "shift",
     "entry",
 )
-TRACED = (  #: registers of one number, in the order of the kernel
+TRACED = (  #: scalar registers, in the order of the kernel
     "turns_held",
     "left_turns",
     "last_held",
@@ -75,7 +75,7 @@ class _Beyond(Refused):
 
 @wraps(_run)
 def run(*values: Any, **named: Any) -> Result:
-    """Every device; a count that does not fit is refused by the unit, which knows where."""
+    """Run every device; for a count that does not fit the unit raises, since it knows where."""
     try:
         answer: Result = _run(*values, **named)
     except _Beyond:
@@ -84,7 +84,7 @@ def run(*values: Any, **named: Any) -> Result:
 
 
 def options(lane: PeLane) -> np.ndarray:
-    """Sizes of a lane as the kernel takes them."""
+    """Sizes of a lane for the kernel."""
     apart = lane.lane_mapping == "counter"
     edges = lane.counters if lane.merge == "serial" and not apart else 1
     return np.array([0 if lane.integer else lane.b_bits, lane.positions, lane.inputs, apart, edges], np.int64)
@@ -137,7 +137,7 @@ def _edges(  # type: ignore[no-untyped-def]
     overflow,
     totals,
 ):
-    """Arrays behind `coded` get the registers after every edge. Returns the largest count."""
+    """Fill the arrays after `coded` with the registers after every edge; return the largest count."""
     r, peak = np.zeros(control.shape[1], np.int64), np.int64(0)
     r[R_FRESH], r[R_READY] = 1, 1
     slab, amounts = np.zeros(held.shape[1:], np.uint8), np.zeros(amount.shape[1], np.uint8)

@@ -1,6 +1,6 @@
-"""A product as a lane is fed: slabs while it is ready, a tile's operands when it is full, entries, outliers.
+"""The feed of a lane: slabs while it is ready, a tile's operands when it is full, entries, outliers.
 
-Paper: [kllm §IV-A, Fig. 6]. The same whether a lane of the chip is fed edge by edge or golden cases are laid out.
+Paper: [kllm §IV-A, Fig. 6]. Lanes of the chip and golden cases use the same feed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,38 +21,38 @@ class Slab(NamedTuple):
     a: np.ndarray  #: (positions,) indices of A, or integers
     b: np.ndarray  #: (concat,) indices of B
     valid: np.ndarray  #: (concat,) 0 or 1
-    turns: int  #: counting edges
-    last: int  #: the last slab of its column
-    tile_end: int  #: its column is the last of the tile
+    turns: int  #: counting edges of the slab
+    last: int  #: 1 for the last slab of a column
+    tile_end: int  #: 1 if the column is the last of the tile
 
 
 class Tile(NamedTuple):
-    """Operands of the columns that the MACs reduce side by side; fp16 words."""
+    """Operands of the columns that the MACs reduce in parallel; fp16 words."""
 
     a_scale: int  #: scale of A's row
     b_scale: np.ndarray  #: (macs,)
-    sparse: np.ndarray  #: (outliers, macs) 0 or 1: the column has a product in that edge
+    sparse: np.ndarray  #: (outliers, macs) 0 or 1: the column has a product in this edge
     x: np.ndarray  #: (outliers, macs)
     w: np.ndarray  #: (outliers, macs)
-    x_coded: np.ndarray  #: (outliers, macs): x is a centroid
-    w_coded: np.ndarray  #: (outliers, macs): w is a centroid
-    opens: int = 1  #: sums start from 0
-    closes: int = 1  #: outputs follow
-    shifts: int = 0  #: a shift is subtracted
+    x_coded: np.ndarray  #: (outliers, macs): 1 if x is a centroid
+    w_coded: np.ndarray  #: (outliers, macs): 1 if w is a centroid
+    opens: int = 1  #: 1 if sums start from 0
+    closes: int = 1  #: 1 if outputs follow
+    shifts: int = 0  #: 1 if a shift is subtracted
     shift: int = 0  #: mean over deviation
     row_sum: np.ndarray | None = None  #: (macs,)
-    biases: int = 0  #: a bias is added
+    biases: int = 0  #: 1 if a bias is added
     bias: np.ndarray | None = None  #: (macs,)
 
 
 class Pick(NamedTuple):
-    """Numbers of what one edge is given; -1 where there is nothing."""
+    """Numbers of the inputs of one edge; -1 for none."""
 
-    slab: int  #: the slab that is loaded
-    tile: int  #: the tile that waits
-    entry: int  #: of the codebook
-    outlier: int  #: of the tile under reduction, `work`
-    work: int  #: the tile under reduction
+    slab: int  #: slab that is loaded
+    tile: int  #: tile that waits
+    entry: int  #: entry of the codebook
+    outlier: int  #: outlier of the tile under reduction, `work`
+    work: int  #: tile under reduction
 
 
 def slabs(lane: Macs, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
@@ -61,7 +61,7 @@ def slabs(lane: Macs, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: 
     Parameters
     ----------
     lane : PeLane
-        Its sizes.
+        Lane, whose sizes count.
     a : ndarray of integers (K,)
         Row of A.
     b, valid : ndarray of integers (n, K)
@@ -72,7 +72,7 @@ def slabs(lane: Macs, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: 
     Yields
     ------
     Slab
-        In the order in which the lane takes them.
+        Slabs in the order of the lane.
 
     References
     ----------
@@ -129,12 +129,12 @@ class Feeder:
         Returns
         -------
         bool
-            True behind its last edge.
+            True after the last edge.
         """
         return state.tiles - self.first == len(self._tiles) and state.phase == 0
 
     def pick(self, state: DeclaredState) -> Pick:
-        """Numbers of what the next edge is given.
+        """Numbers of the inputs of the next edge.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Feeder:
         Parameters
         ----------
         pick : Pick
-            What the edge is given.
+            Numbers of the inputs of the edge.
         go : int
             Whether the MACs may begin the tile that waits.
 
@@ -182,7 +182,7 @@ class Feeder:
 
 
 def picks(lane: Macs, stream: Sequence[Slab], tiles: Sequence[Tile], waits: Sequence[int] = ()) -> list[Pick]:
-    """What every edge of a product is given, which depends on sizes alone."""
+    """Inputs of every edge of a product by number, which depend on sizes alone."""
     feeder = Feeder(lane, stream, tiles, np.zeros(lane.entries, np.int64))
     chosen = []
     while not feeder.done(lane.state):

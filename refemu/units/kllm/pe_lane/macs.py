@@ -12,14 +12,14 @@ from refemu.units.declaration import DeclaredState, Sequential, constant, decide
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, MERGE, SCALE, SHIFT, SPARSE, LaneSizes
 
-NEGATIVE_ZERO = 0x8000  #: word that a product is added to unchanged, zeros of either sign included
+NEGATIVE_ZERO = 0x8000  #: word that changes no product added to it, zeros of either sign included
 
 Changes = dict[str, Any]  #: registers by value, increments of counters
 Values = tuple[int, ...]
 
 
 class Macs(LaneSizes, Sequential):
-    """MAC j on column j of the tile under reduction; a method for each phase says what an edge changes in it."""
+    """MAC j on column j of the tile under reduction; a method for each phase returns the changes of an edge."""
 
     @constant
     def mac_units(self) -> list[Fp16Mac]:
@@ -29,7 +29,7 @@ class Macs(LaneSizes, Sequential):
     @constant
     @decides("D-kllm-44")
     def multipliers(self) -> list[Fp16Mac]:
-        """The multipliers beside the MACs, which add nothing."""
+        """The multipliers next to the MACs, which do not add."""
         return [Fp16Mac() for _ in range(self.macs)]
 
     def _mac(self, j: int, a: int, b: int, acc: int) -> int:
@@ -37,11 +37,11 @@ class Macs(LaneSizes, Sequential):
         return self.mac_units[j].multiply_add(a, b, acc)[1]
 
     def idle(self, before: DeclaredState) -> Changes:
-        """No stage has work."""
+        """Do nothing: no stage has work."""
         return {}
 
     def reduce(self, before: DeclaredState) -> Changes:
-        """Counts of one index are multiplied by its codebook entry and added, in every column of the tile."""
+        """Multiply counts of one index by its codebook entry and add them, in every column of the tile."""
         counts = before.reducing[before.address :: self.entries]
         words = self._words(counts)
         acc = list(before.acc)
@@ -65,7 +65,7 @@ class Macs(LaneSizes, Sequential):
 
     @decides("D-kllm-32", "D-kllm-44")
     def sparse(self, before: DeclaredState) -> Changes:
-        """A product at an outlier is added, in each column that has one."""
+        """Add a product at an outlier, in each column that has one."""
         outside, products, coded = list(before.outside), 0, 0
         for j in range(before.working):
             if before.sparse[j]:  # [kllm §III-D]
@@ -85,7 +85,7 @@ class Macs(LaneSizes, Sequential):
 
     @decides("D-kllm-33")
     def scale(self, before: DeclaredState) -> Changes:
-        """Scales of A and of each column are multiplied."""
+        """Multiply the scales of A and of each column."""
         joint = list(before.joint)
         for j in range(before.working):
             joint[j] = self._mac(j, before.work_a_scale, before.work_b_scale[j], NEGATIVE_ZERO)
@@ -93,7 +93,7 @@ class Macs(LaneSizes, Sequential):
 
     @decides("D-kllm-33", "D-kllm-40")
     def merge_(self, before: DeclaredState) -> Changes:
-        """Both sums are joined: r16(outside + r16(acc * joint))."""
+        """Join both sums: r16(outside + r16(acc * joint))."""
         acc, joint, outside = (getattr(before, name) for name in ("acc", "joint", "outside"))
         y = [self._mac(j, acc[j], joint[j], outside[j]) for j in range(before.working)]
         following = SHIFT if before.work_shifts else BIAS if before.work_biases else IDLE
@@ -101,19 +101,19 @@ class Macs(LaneSizes, Sequential):
 
     @decides("D-kllm-39", "D-kllm-40")
     def shift(self, before: DeclaredState) -> Changes:
-        """The mean over deviation times the sum of the weights is subtracted, for LayerNorm."""
+        """Subtract the mean over deviation times the sum of the weights, for LayerNorm."""
         sums, y = before.work_row_sum, before.y
         words = [self._mac(j, before.work_shift ^ NEGATIVE_ZERO, sums[j], y[j]) for j in range(before.working)]
         return self._outputs(before, words, BIAS if before.work_biases else IDLE)
 
     @decides("D-kllm-40")
     def bias(self, before: DeclaredState) -> Changes:
-        """Biases are added, as the last term."""
+        """Add biases, as the last term."""
         biases, y = before.work_bias, before.y
         return self._outputs(before, [self._mac(j, biases[j], ONE, y[j]) for j in range(before.working)], IDLE)
 
     def _outputs(self, before: DeclaredState, y: list[int], following: int) -> Changes:
-        """Output registers; those of absent columns are 0. Flags and `y_valid` come with the last phase."""
+        """Output registers, 0 for absent columns. Flags and `y_valid` come with the last phase."""
         beyond = [0] * (self.macs - len(y))
         now: Changes = {"y": (*y, *beyond), "phase": following}
         if following == IDLE:

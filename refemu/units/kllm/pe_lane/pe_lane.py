@@ -1,8 +1,8 @@
-"""A lane of KLLM's chip with a clock: Concat units, index counters, merged histograms, MACs.
+"""A lane of KLLM's chip, cycle-accurate: Concat units, index counters, merged histograms, MACs.
 
 Paper: [kllm §III-B, §III-D, §IV-A, §IV-B, Fig. 6, Table I]. Composed of concat, index_counter and fp16_mac. Two stages
-work side by side: the counters count the columns of a tile, while the MACs reduce the tile before, MAC j column j. What
-feeds the lane streams slabs, the codebook's entries and the operands of the sparse path (`kllm_chip` does).
+work in parallel: the counters count the columns of a tile, while the MACs reduce the previous tile, MAC j column j. The
+source (`kllm_chip`) streams slabs, the codebook's entries and the operands of the sparse path.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from refemu.units.ports import Lanes
 from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
-MOST = 1 << 16  #: of the sizes
+MOST = 1 << 16  #: upper bound of the sizes
 WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers
 WORK_FLAGS = ("closes", "shifts", "biases")
 
 
 class PeLane(Macs):
-    """Lane, an edge a step; an event has the name of what the MACs do, "count" or "load" where they are idle.
+    """Lane, an edge a step; an event is named after the phase of the MACs, "count" or "load" if they are idle.
 
     References
     ----------
@@ -34,7 +34,7 @@ class PeLane(Macs):
     """
 
     name = "pe_lane"
-    #: the phases of the MACs, by the word of port `phase`, and what an edge may do without them
+    #: the phases of the MACs, in the order of port `phase`, and events without them
     events: ClassVar[tuple[str, ...]] = (
         *("idle", "reduce", "sparse", "scale", "merge_", "shift", "bias"),
         *("count", "load"),
@@ -45,9 +45,9 @@ class PeLane(Macs):
         "stalls": "edges in which the counters have positions to count and must wait for a merge",
         "merge_cycles": "edges in which partial histograms of the counters are merged",
         "mac_cycles": "edges in which the MACs work",
-        "tiles": "tiles begun; a tile is the columns that the MACs reduce side by side",
-        "concats": "Concat registers written, padding included; none where A holds integers",
-        "indices": "positions counted, outliers and padding left out",
+        "tiles": "tiles begun; a tile is the columns that the MACs reduce in parallel",
+        "concats": "Concat registers written, padding included; none if A holds integers",
+        "indices": "positions counted, outliers and padding excluded",
         "lookups": "counts multiplied by an entry of the product codebook",
         "macs_reduce": "multiply-adds of a count and its codebook entry",
         "macs_sparse": "multiply-adds at outliers",
@@ -57,7 +57,7 @@ class PeLane(Macs):
         "overflows": "outputs that are not finite",
     }
     registers: ClassVar[dict[str, str]] = {
-        "amount": "integers of the slab in the Concat registers, where A holds integers"
+        "amount": "integers of the slab in the Concat registers, if A holds integers"
     }
 
     def check(self) -> None:
@@ -73,17 +73,17 @@ class PeLane(Macs):
             )
         if self.lane_mapping == "counter" and self.macs != self.counters:
             raise Refused(
-                f"{self.name}: counters with columns of their own are as many as MACs, got {self.counters}, {self.macs}"
+                f"{self.name}: counters must equal macs if each has its own column, got {self.counters}, {self.macs}"
             )
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Counters start from 0, and a slab may come."""
+        """Reset values: counters start from 0, and a slab may come."""
         return {"turns": 1, "ready": 1, "fresh": 1, **({} if self.integer else {"amount": ()})}
 
     @constant
     def concats(self) -> list[Concat]:
-        """The Concat units; unused where A holds integers [kllm §III-B2]."""
+        """The Concat units; unused if A holds integers [kllm §III-B2]."""
         return [Concat(self.a_bits, self.b_bits) for _ in range(0 if self.integer else self.concat)]
 
     @constant
@@ -95,21 +95,21 @@ class PeLane(Macs):
 
     @constant
     def _in_step(self) -> DeclaredState | None:
-        """The State that the registers of the sub-units belong to."""
+        """The State whose registers the sub-units have now."""
         return None
 
     def opens(self, *inputs: int | Lanes) -> str:
-        return "edge"  # it sets the event
+        return "edge"  # which sets the event
 
     def _open(self, *inputs: Any) -> DeclaredState:
         if self.state is not self._in_step:
             self._enter(self.state)
-        self._in_step = None  # a refusal in the middle of the edge leaves sub-units behind
+        self._in_step = None  # after an error in the middle of an edge, sub-units do not match the State
         self._in_step = super()._open(*inputs)
         return self._in_step
 
     def edge(self, *inputs: int | Lanes) -> Changes:
-        """One clock edge: all stages read the registers before it, and some what an earlier one has changed."""
+        """Advance a clock edge: stages read the registers before it, some also changes of an earlier stage."""
         before = self.changed(**{name: inputs[at] for at, name in self._latches})
         phase = before.phase
         now: Changes = {"y_valid": 0, "cycles": 1, "mac_cycles": int(phase != IDLE)}
@@ -118,7 +118,7 @@ class PeLane(Macs):
         now |= self._swapped(before) if swaps else {}
         merges = self._merges(before, swaps)
         now |= self._merged(before, now) if merges else {}
-        counts = bool(before.left_turns) and before.merging == int(merges)  # no merge is left behind
+        counts = bool(before.left_turns) and before.merging == int(merges)  # a merge must end first
         now |= self.count(before) if counts else {"stalls": int(before.left_turns > 0)}
         takes = self._takes(before)
         now |= self.load(before) if takes else {}
@@ -140,12 +140,12 @@ class PeLane(Macs):
 
     @decides("D-kllm-43")
     def _ready(self, after: DeclaredState) -> int:
-        """Whether the next edge leaves the Concat registers free, whatever comes."""
+        """Whether the next edge leaves the Concat registers free, for any input."""
         counts = after.merging == 0 or (after.merging == 1 and not after.full)
         return int(after.left_turns == 0 or (after.left_turns == 1 and counts))
 
     def load(self, before: DeclaredState) -> Changes:
-        """A slab is taken, each position beside its index of A in a Concat register."""
+        """Take a slab, each position with its index of A in a Concat register."""
         a, b = before.a, before.b
         now: Changes = {"q": before.b, "amount": before.a} if self.integer else {"q": self._concatenated(a, b)}
         return now | {
@@ -164,7 +164,7 @@ class PeLane(Macs):
 
     @decides("D-kllm-13")
     def count(self, before: DeclaredState) -> Changes:
-        """Every counter counts `inputs` positions of the slab, one turn of it."""
+        """Count `inputs` positions of the slab in every counter, one turn."""
         turn = before.turns_held - before.left_turns
         q, valid = before.q, before.q_valid
         count: list[int] = []
@@ -192,17 +192,17 @@ class PeLane(Macs):
 
     @decides("D-kllm-42")
     def _merge_edges(self) -> int:
-        """Edges in which the partial histograms of a column become one."""
+        """Number of edges that merge the partial histograms of a column."""
         return self.counters if self.merge == "serial" and self.lane_mapping == "column" else 1
 
     @decides("D-kllm-43")
     def _merges(self, before: DeclaredState, swaps: bool) -> bool:
-        """Whether a merge works: it needs the bank that the MACs have left."""
+        """Whether a merge can work: it needs the bank that the MACs have left."""
         return bool(before.merging and (swaps or not before.full))
 
     @decides("D-kllm-45", "D-kllm-46")
     def _merged(self, before: DeclaredState, now: Changes) -> Changes:
-        """Histograms go to the bank. now: what the edge has changed so far."""
+        """Merge histograms into the bank. now: changes of the edge so far."""
         counted, columns = list(now.get("counted", before.counted)), now.get("columns", before.columns)
         left = before.merging - 1
         for column, histogram in self._histograms(before, columns):
@@ -229,11 +229,11 @@ class PeLane(Macs):
 
     def _fitting(self, count: int) -> int:
         if count >> self.counter_bits:
-            raise Refused(f"{self.name}: count {count} does not fit counter_bits={self.counter_bits}")
+            raise Refused(f"{self.name}: a count must fit counter_bits={self.counter_bits}, got {count}")
         return count
 
     def _swapped(self, before: DeclaredState) -> Changes:
-        """The counted tile goes to the MACs, with its operands from the ports; the bank is empty."""
+        """Hand the counted tile to the MACs, with its operands from the ports; the bank is then empty."""
         zeros = (0,) * self.macs
         now: Changes = {f"work_{name}": getattr(before, name) for name in (*WORK, *WORK_FLAGS)}
         now |= {"acc": zeros, "outside": zeros} if before.opens else {}
@@ -250,7 +250,7 @@ class PeLane(Macs):
         }
 
 
-SIZES: dict[str, Any] = asdict(LaneSizes())  #: of the ready configurations: two turns a slab
+SIZES: dict[str, Any] = asdict(LaneSizes())  #: sizes of the ready configurations: two turns a slab
 WIDE = {"a_bits": 8, "b_bits": 2, "integer": True, "merge": "serial", "counter_bits": 13}
 
 UNIT: AnyUnit = Unit(
@@ -265,7 +265,7 @@ UNIT: AnyUnit = Unit(
     cases=cases.cases,
     mark=cases.mark,
     flags={
-        "OVERFLOW": Flag(0, "some output is not finite"),
+        "OVERFLOW": Flag(0, "an output is not finite"),
         "TILE": Flag(1, "outputs of a tile are new"),
         "STALL": Flag(2, "the counters hold positions and wait"),
     },

@@ -1,6 +1,6 @@
 """Parameters, ports and phases of a lane [kllm §IV-A, Fig. 6].
 
-A slab is what the Concat registers hold at once; a tile is the columns that the MACs reduce side by side.
+A slab fills the Concat registers once; a tile is the columns that the MACs reduce in parallel.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,15 @@ from refemu.units.ports import Port, Ports
 
 LaneMapping = Literal["column", "counter"]  #: all counters of a lane on one column, or each on its own (D-kllm-31)
 Merge = Literal["tree", "serial"]  #: partial histograms are added in one edge, or one an edge (D-kllm-42)
-PHASES = ("idle", "reduce", "sparse", "scale", "merge", "shift", "bias")  #: of the MACs, by the word of port `phase`
+PHASES = (
+    "idle",
+    "reduce",
+    "sparse",
+    "scale",
+    "merge",
+    "shift",
+    "bias",
+)  #: phases of the MACs, in the order of port `phase`
 IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(len(PHASES))
 OUTLIER_BITS = 16  #: width of the number of sparse edges of a tile
 
@@ -23,13 +31,13 @@ class LaneSizes:
     concat: int = 8  #: Concat units, a multiple of `counters * inputs`
     counters: int = 2  #: index counters
     inputs: int = 2  #: positions that a counter takes an edge, 1 to 16
-    macs: int = 3  #: MACs: columns of a tile; as many as counters where each counter has a column
+    macs: int = 3  #: MACs: columns of a tile; as many as counters if each counter has its own column
     a_bits: int = 1  #: width of an index of A, 1 to 4; with `integer` of an amount, 1 to 8
     b_bits: int = 1  #: width of an index of B, 1 to 4
     integer: bool = False  #: whether A holds integers, which are amounts
     lane_mapping: LaneMapping = "column"  #: whether all counters count one column, or each its own (D-kllm-31)
-    #: whether the partial histograms of a column are added in one edge, or one an edge (D-kllm-42); without effect
-    #: where each counter has a column of its own
+    #: whether the partial histograms of a column are added in one edge, or one an edge (D-kllm-42); no effect if each
+    #: counter has its own column
     merge: Merge = "tree"
     counter_bits: int = 5  #: width of a count, 1 to 62: 13 for 4,096 positions
 
@@ -40,7 +48,7 @@ class LaneSizes:
 
     @constant
     def positions(self) -> int:
-        """Positions along K that a slab has."""
+        """Positions of a slab along K."""
         return self.concat // (self.counters if self.lane_mapping == "counter" else 1)
 
     @constant
@@ -69,7 +77,7 @@ class LaneSizes:
                 Port("turns", turns.bit_length(), least=1, most=turns, meaning="counting edges of the slab"),
                 Port("a", self.a_bits, self.positions, meaning="indices of A, or integers"),
                 Port("b", self.b_bits, self.concat, meaning="indices of B"),
-                flag("valid", "the position counts: no outlier, not past the end of K", self.concat),
+                flag("valid", "the position counts: not an outlier, not past the end of K", self.concat),
                 flag("go", "the MACs may begin a tile"),
                 Port("outliers", OUTLIER_BITS, meaning="sparse edges of the tile"),
                 flag("opens", "sums start from 0"),
@@ -83,15 +91,15 @@ class LaneSizes:
                 words("bias", macs, "biases of the columns"),
                 words("entry", None, "entry of the codebook at `address`"),
                 flag("sparse", "the column has a product of outliers", macs),
-                words("x", macs, "its factor from A"),
-                words("w", macs, "its factor from B"),
+                words("x", macs, "factor of the product from A"),
+                words("w", macs, "factor of the product from B"),
                 flag("x_coded", "x is a centroid", macs),
                 flag("w_coded", "w is a centroid", macs),
             ),
             outputs=(
                 flag("ready", "the next edge takes a slab"),
                 flag("full", "a tile is counted"),
-                Port("phase", 3, most=len(PHASES) - 1, meaning="what the MACs do next: " + ", ".join(PHASES)),
+                Port("phase", 3, most=len(PHASES) - 1, meaning="next phase of the MACs: " + ", ".join(PHASES)),
                 Port("address", index_bits, meaning="entry that the next edge reads"),
                 flag("y_valid", "y is new"),
                 words("y", macs, "outputs of the columns"),
@@ -102,18 +110,18 @@ class LaneSizes:
                 flag("q_valid", "the position counts", self.concat),
                 *amount,
                 Port("turns_held", turns.bit_length(), meaning="counting edges of the slab"),
-                Port("left_turns", turns.bit_length(), meaning="counting edges still to come"),
+                Port("left_turns", turns.bit_length(), meaning="remaining counting edges"),
                 flag("last_held", "the slab is the last of its column"),
                 flag("end_held", "the column is the last of its tile"),
                 flag("fresh", "counters start from 0"),
-                Port("merging", self.counters.bit_length(), meaning="merge edges still to come"),
+                Port("merging", self.counters.bit_length(), meaning="remaining merge edges"),
                 flag("merge_end", "the merged column is the last of its tile"),
                 counts("count", self.counters, "registers of the counters"),
                 counts("counted", macs, "histograms of the tile that is counted"),
                 Port("columns", macs.bit_length(), meaning="columns of the tile that is counted"),
                 counts("reducing", macs, "histograms of the tile under reduction"),
                 Port("working", macs.bit_length(), meaning="columns of the tile under reduction"),
-                Port("left", OUTLIER_BITS, meaning="sparse edges still to come"),
+                Port("left", OUTLIER_BITS, meaning="remaining sparse edges"),
                 *(flag(f"work_{name}", work(name)) for name in ("closes", "shifts", "biases")),
                 *(words(f"work_{name}", None, work(name)) for name in ("a_scale", "shift")),
                 *(words(f"work_{name}", macs, work(name)) for name in ("b_scale", "row_sum", "bias")),

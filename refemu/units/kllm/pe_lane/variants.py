@@ -1,4 +1,4 @@
-"""Other answers to the decisions of pe_lane."""
+"""Variants of the decisions of pe_lane."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -27,7 +27,7 @@ def _with(state: DeclaredState, **registers: Iterable[int]) -> DeclaredState:
 
 
 class FusedMacs(PeLane):
-    """The MACs round once; the multipliers beside them only multiply."""
+    """The MACs round once; the multipliers next to them only multiply."""
 
     @cached_property
     def mac_units(self) -> list[Fp16Mac]:
@@ -35,7 +35,7 @@ class FusedMacs(PeLane):
 
 
 class TruncatedCounts(PeLane):
-    """A count keeps its eleven highest bits."""
+    """A count is truncated to its eleven highest bits."""
 
     def _words(self, counts: Values) -> list[int]:
         _require_wide(self)
@@ -44,7 +44,7 @@ class TruncatedCounts(PeLane):
 
 
 class NarrowCounts(PeLane):
-    """A count keeps its eleven lowest bits."""
+    """A count is reduced to its eleven lowest bits."""
 
     def _words(self, counts: Values) -> list[int]:
         _require_wide(self)
@@ -61,13 +61,13 @@ class SecondHigh(PeLane):
 
     def _concatenated(self, a: Values, b: Values) -> Lanes:
         if self.integer:
-            raise Refused("pe_lane: with integers nothing is concatenated")
+            raise Refused("pe_lane: integer must be False for this variant, got True")
         pairs = zip(super()._concatenated(a, b), b, strict=True)
         return tuple(index << self.a_bits | q >> self.b_bits for q, index in pairs)
 
 
 class AllCounted(PeLane):
-    """Positions that are left out are counted, too."""
+    """Excluded positions are counted too."""
 
     def count(self, before: DeclaredState) -> Changes:
         return super().count(_with(before, q_valid=(1,) * self.concat))
@@ -78,7 +78,7 @@ class Blocks(PeLane):
 
     def _place(self, turn: int, counter: int) -> int:
         if self.lane_mapping == "counter":
-            raise Refused("pe_lane: counters with columns of their own take these positions anyway")
+            raise Refused("pe_lane: counters with separate columns take contiguous parts already")
         return (counter * (self.concat // (self.counters * self.inputs)) + turn) * self.inputs
 
 
@@ -147,7 +147,7 @@ class BiasFirst(PeLane):
 
 
 class ShiftLast(PeLane):
-    """A LayerNorm's shift is subtracted behind the bias."""
+    """A LayerNorm's shift is subtracted after the bias."""
 
     def shift(self, before: DeclaredState) -> Changes:
         if not before.work_biases:
@@ -171,7 +171,7 @@ class OneBank(PeLane):
 
 
 class SharedMultiplier(PeLane):
-    """A MAC makes centroids' values itself: a product with one takes an edge more, before it."""
+    """A MAC computes values of centroids itself, which takes one more edge before such a product."""
 
     _dequantized = False
 
@@ -186,7 +186,7 @@ class SharedMultiplier(PeLane):
 
 
 class Overrun(PeLane):
-    """A slab that comes too early takes the place of the one before."""
+    """A slab that comes too early replaces the previous one."""
 
     def _takes(self, before: DeclaredState) -> bool:
         return bool(before.load)
@@ -207,7 +207,7 @@ class OpenTile(PeLane):
 
 
 def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.ndarray]:
-    """Outputs between two edges with `y_valid`: zeros, or those of the tile before."""
+    """Outputs between two edges with `y_valid`: zeros, or those of the previous tile."""
     valid = np.asarray(result.y_valid) == 1
     place = np.where(valid, np.arange(valid.shape[-1]), -1)
     last = (place if zero else np.maximum.accumulate(place, axis=-1))[..., None]
@@ -224,7 +224,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-4", "a count is truncated to eleven bits", unit_class=TruncatedCounts),
     Variant("D-kllm-4", "a count above 2,047 wraps", unit_class=NarrowCounts),
     Variant("D-kllm-6", "the second operand is the high part", unit_class=SecondHigh),
-    Variant("D-kllm-13", "a position that is left out counts", unit_class=AllCounted),
+    Variant("D-kllm-13", "an excluded position counts", unit_class=AllCounted),
     Variant("D-kllm-31", "each counter takes a contiguous part of the slab", unit_class=Blocks),
     Variant("D-kllm-32", "values of the sparse path are truncated to fp16", unit_class=TruncatedFactors),
     Variant("D-kllm-32", "the scales are multiplied into the product", unit_class=ScaledProduct),
@@ -234,12 +234,12 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-40", "the bias is added before the shift", unit_class=ShiftLast),
     *choices("D-kllm-42", "merge", "tree", "serial"),
     Variant("D-kllm-43", "one bank: merges wait while the MACs reduce", unit_class=OneBank),
-    Variant("D-kllm-44", "a MAC makes the values of centroids in an edge of its own", unit_class=SharedMultiplier),
-    Variant("D-kllm-45", "a slab that comes too early takes the place of the one before", unit_class=Overrun),
-    Variant("D-kllm-45", "a tile with a column for every MAC goes on", unit_class=OpenTile),
-    Variant("D-kllm-46", "outputs are 0 but in the edge of `y_valid`", answer=partial(_held, True)),
+    Variant("D-kllm-44", "a MAC computes values of centroids in a separate edge", unit_class=SharedMultiplier),
+    Variant("D-kllm-45", "a slab that comes too early replaces the previous one", unit_class=Overrun),
+    Variant("D-kllm-45", "a tile with a column for every MAC does not end", unit_class=OpenTile),
+    Variant("D-kllm-46", "outputs are 0 except in the edge of `y_valid`", answer=partial(_held, True)),
     Variant("D-kllm-46", "outputs change only in the edge of `y_valid`", answer=partial(_held, False)),
 )
 UNOBSERVABLE = {
-    "D-kllm-39": "LayerNorm's shift and R_n come in at ports; index_norm shows its variance.",
+    "D-kllm-39": "LayerNorm's shift and R_n are inputs; index_norm shows its variance.",
 }

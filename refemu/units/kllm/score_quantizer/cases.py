@@ -1,6 +1,6 @@
 """Golden cases of score_quantizer: a softmax row, zeros, ties, scales at either end, random rows. [kllm §III-A]
 
-This module describes stimuli only; the descriptor, and with it every answer, is in score_quantizer.py.
+Stimuli only: expected outputs come from score_quantizer.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,23 +33,21 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "every score midway between two integers"
         yield _cases(kind, why, ports, t, [(_ties(config["bits"], t, start), [ONE]) for start in range(3)], "D-kllm-15")
         rows = [([0], [scale]) for scale in (ONE, 1, LARGEST)]
-        yield _cases(kind, "rows of zeros, whatever the scale of V", ports, t, rows, "D-kllm-15")
+        yield _cases(kind, "rows of zeros, at several scales of V", ports, t, rows, "D-kllm-15")
         ends = [([ONE, 0x3800], [1]), ([ONE, 0x3800], [LARGEST]), ([1, 2, 3], [1, 0x3FF])]
         rows = [*ends, ([0x3800, ONE], [LARGEST, ONE]), ([0x0400, 0x2400], [0x0400])]
         why = "scales of V at the ends of fp16: products and the row's scale underflow"
         yield _cases(kind, why, ports, t, rows, "D-kllm-14")
     if kind == "random":
         drawn = {port.name: random("score_quantizer", port, (128,), seed) for port in ports}
-        yield Cases(
-            kind, "uniform words of scores up to 1, most of them very small", {**drawn, "p": drawn["p"] % (ONE + 1)}
-        )
+        yield Cases(kind, "uniform words of scores up to 1, mostly very small", {**drawn, "p": drawn["p"] % (ONE + 1)})
         near = {"p": lambda words: 0x2400 + words % 0x1801, "v_scale": lambda words: 0x3400 + words % 0x1000}
         why = "scores from 1/64 to 1, scales from 1/4 to 4"
         yield Cases(kind, why, {port: near[port](words) for port, words in drawn.items()})
 
 
 def _cases(kind: Kind, why: str, ports: tuple[Port, ...], t: int, rows: Any, decision: str = "") -> Cases:
-    """Rows of words, repeated to t scores; modes without a fold have no scales."""
+    """Rows of words, repeated to t scores; without scales in modes without a fold."""
     columns = {
         port.name: np.array([[row[at][i % len(row[at])] for i in range(t)] for row in rows])
         for at, port in enumerate(ports)
@@ -65,5 +63,5 @@ def _ties(bits: int, t: int, start: int) -> list[int]:
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Scores up to 1, as softmax gives them: no product leaves fp16."""
+    """Scores up to 1, as from softmax: no product exceeds fp16."""
     return {**inputs, "p": np.minimum(inputs["p"], ONE)}

@@ -1,4 +1,4 @@
-"""Compiled twin of score_quantizer: a kernel of `arith` rounds the products, one here divides. [kllm §III-A]"""
+"""Compiled form of score_quantizer: a kernel of `arith` rounds the products, one here divides. [kllm §III-A]"""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from refemu.units.kllm.score_quantizer.score_quantizer import as_floats, registe
 
 @compiled_run(UNIT)
 def run(device: ScoreQuantizer, inputs: Arrays, outputs: Arrays) -> tuple[int]:
-    """All rows at once."""
+    """Run all rows."""
     q, scale, *registers = outputs
     answer, folded, top = _quantized(device, tuple(fp16.values(words.reshape(-1, device.t)) for words in inputs))
     q[:], scale[:] = answer.q.reshape(q.shape), answer.scale
@@ -40,7 +40,7 @@ def quantize(
 
 
 def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> tuple[Result, np.ndarray, np.ndarray]:
-    """Answers from float16 arrays of one shape (..., t); the folded scores and their maxima."""
+    """Outputs from float16 arrays of one shape (..., t), the folded scores and their maxima."""
     shape, folded = arrays[0].shape, fp16_compiled.to_f32(arrays[0])
     if device.mode == "fold":
         folded = folded * fp16_compiled.to_f32(arrays[1])  # 22 bits: exact in float32
@@ -57,7 +57,7 @@ def _quantized(device: ScoreQuantizer, arrays: tuple[np.ndarray, ...]) -> tuple[
 
 @kernel
 def _quantize(x, largest, fixed, q, top):  # type: ignore[no-untyped-def]
-    """Rows of float32 x >= 0: q = rint(x * largest / top). Returns the number of rows of zeros, whose top is 0."""
+    """Fill q = rint(x * largest / top) for rows of float32 x >= 0; return the number of zero rows, whose top is 0."""
     zeros = np.int64(0)
     for r in range(x.shape[0]):
         peak = np.float32(0)

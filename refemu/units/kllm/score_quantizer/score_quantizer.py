@@ -22,7 +22,7 @@ from refemu.units.unit import Config, RunFunction, Unit
 __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
 
 
-Mode = Literal["fold", "max", "fixed"]  #: Divisor of the scores: p * sV by its maximum, p by its maximum, or p by 1
+Mode = Literal["fold", "max", "fixed"]  #: divisor of the scores: p * sV by its maximum, p by its maximum, or p by 1
 EVENTS = ("fold", "max", "quantize")  #: Events of a row, in order
 ONE, LARGEST = 0x3C00, 0x7BFF  #: words: 1, the largest score; the largest finite value
 
@@ -32,7 +32,7 @@ class Result(stepping.Result):
     """Outputs of a run: scales as words from `run`, as floats from `quantize`."""
 
     q: np.ndarray  #: (..., t), uint8
-    scale: np.ndarray  #: (...), float16; float32 where the accumulator is exact
+    scale: np.ndarray  #: (...), float16; float32 with an exact accumulator
     folded: np.ndarray | None = None  #: words of p * sV; None from `quantize`, and in modes without a fold
     top: np.ndarray | None = None  #: words of the maxima; None from `quantize`, and in mode "fixed"
     divides: int  #: one per score and one for the scale; none in rows of zeros, none for scores in mode "fixed"
@@ -44,7 +44,7 @@ class ScoreQuantizer(Combinational):
     name = "score_quantizer"
     events: ClassVar[tuple[str, ...]] = EVENTS
     counters: ClassVar[dict[str, str]] = {
-        "divides": 'divisions: one for the scale of a row, and but for mode "fixed" one for each score; none in rows '
+        "divides": 'divisions: one for the scale of a row, and except in mode "fixed" one for each score; none in rows '
         "of zeros"
     }
     registers: ClassVar[dict[str, str]] = {
@@ -54,7 +54,7 @@ class ScoreQuantizer(Combinational):
     }
     t: int  #: scores of a row, 1 to 2**22
     bits: int = 4  #: width of an integer, 1 to 8
-    mode: Mode = "fold"  #: what is divided by what (D-kllm-14, D-kllm-15)
+    mode: Mode = "fold"  #: dividend and divisor of the scores (D-kllm-14, D-kllm-15)
     preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `acc`
 
     def check(self) -> None:
@@ -72,12 +72,12 @@ class ScoreQuantizer(Combinational):
         p = Port("p", 16, t, encoding="f16", meaning="scores of a row", most=ONE if self.mode == "fixed" else LARGEST)
         v_scale = Port("v_scale", 16, t, encoding="f16", meaning="scale of V at every token", least=1, most=LARGEST)
         folded = Port("folded", width, t, encoding=f"f{width}", meaning="scores times V's scales")
-        top = Port("top", width, encoding=f"f{width}", meaning="the largest of them")
+        top = Port("top", width, encoding=f"f{width}", meaning="the largest folded score")
         return Ports(
             inputs=(p, v_scale) if self.mode == "fold" else (p,),
             outputs=(
                 Port("q", self.bits, t, meaning="integers"),
-                Port("scale", width, encoding=f"f{width}", meaning="what an integer is a multiple of"),
+                Port("scale", width, encoding=f"f{width}", meaning="value of an integer 1"),
             ),
             state={"fold": (folded, top), "max": (top,), "fixed": ()}[self.mode],
         )
@@ -93,7 +93,7 @@ class ScoreQuantizer(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether the row on its way is not quantized yet."""
+        """Whether the row under way is not quantized yet."""
         return self.state.event in EVENTS[:-1]
 
     def opens(self, *inputs: Lanes) -> str:
@@ -104,32 +104,32 @@ class ScoreQuantizer(Combinational):
 
     @decides("D-kllm-14")
     def fold(self, p: Lanes, v_scale: Lanes) -> Changes:
-        """In mode "fold" alone, each score is multiplied by the scale of V at its token."""
+        """In mode "fold" alone, multiply each score by the scale of V at its token."""
         return self._begun(self.products(np.array(p), np.array(v_scale)))
 
     @decides("D-kllm-14")
     def products(self, p: np.ndarray, v_scale: np.ndarray) -> np.ndarray:
-        """p * sV from fp16 words: exact in float64, or rounded to fp16, as the accumulator is."""
+        """p * sV from fp16 words: exact in float64, or rounded to fp16, like the accumulator."""
         scores, scale = fp16.values(p), fp16.values(v_scale)
         products = scores.astype(np.float64) * scale.astype(np.float64) if self.wide else fp16.mul16(scores, scale)
         require_finite(products)
         return products
 
     def _begun(self, scores: np.ndarray) -> dict[str, Any]:
-        """Registers of a row behind its first event. scores: values that become integers."""
+        """Registers of a row after its first event. scores: values that become integers."""
         folded = tuple(register_words(scores, self.wide).tolist())
         return {"q": (0,) * self.t, "scale": 0, "folded": folded, "top": 0}
 
     def max(self, *inputs: Lanes) -> Changes:
-        """The score that becomes the largest integer is found."""
+        """Find the score that becomes the largest integer."""
         begun = self._begun(fp16.values(np.array(inputs[0]))) if inputs else {}
         if self.mode == "fixed":
             return {**begun, "top": int(scale_word(1, self.wide))}
-        return {**begun, "top": max(begun.get("folded", self.state.folded))}  # words have their values' order
+        return {**begun, "top": max(begun.get("folded", self.state.folded))}  # words have the order of their values
 
     @decides("D-kllm-15")
     def quantize(self) -> Changes:
-        """Scores are divided by it, but for mode "fixed", and become integers."""
+        """Divide scores by the largest, except in mode "fixed", and round to integers."""
         before = self.state
         if before.top == 0:
             return {"scale": int(scale_word(1, self.wide))}
@@ -149,16 +149,16 @@ class ScoreQuantizer(Combinational):
         return np.rint(scores * self.largest / top)
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse a product with v_scale that overflows fp16."""
+        """Reject a product with v_scale that overflows fp16."""
         if self.mode == "fold":
             self.products(*inputs)
 
 
 def require_finite(folded: np.ndarray) -> None:
-    """Refuse a product that overflowed fp16: infinity has no share of a maximum. Scores up to 1 cannot do it."""
+    """Reject a product that overflowed fp16: no score is a fraction of infinity. Scores up to 1 never overflow."""
     bad = np.isinf(folded)
     if bad.any():
-        raise Refused(f"score_quantizer: p * v_scale must be below 65520 in fp16, is not{at(first_index(bad))}")
+        raise Refused(f"score_quantizer: p * v_scale must be below 65520, got infinity{at(first_index(bad))}")
 
 
 def register_words(values: np.ndarray, wide: bool) -> np.ndarray:
@@ -173,7 +173,7 @@ def scale_word(scale: Any, wide: bool) -> Any:
 
 
 def require_input(p: ArrayLike, v_scale: ArrayLike | None, mode: Mode) -> tuple[np.ndarray, ...]:
-    """float16 p (..., t), not negative, and with a fold positive float16 v_scale, broadcast; all finite."""
+    """float16 p (..., t), at least 0, and with a fold positive float16 v_scale, broadcast; all finite."""
     require_choice(mode, get_args(Mode), "score_quantizer", "mode")
     if mode != "fold" and v_scale is not None and np.ndim(v_scale) > 0:
         raise Refused(f'score_quantizer: mode "{mode}" needs one scale for all of V, got {np.shape(v_scale)}')
@@ -182,19 +182,19 @@ def require_input(p: ArrayLike, v_scale: ArrayLike | None, mode: Mode) -> tuple[
         if array.dtype != np.float16 or array.ndim < 1:
             raise RefusedType(f"score_quantizer: {name} must be float16 (..., t), got {array.dtype} of {array.shape}")
         bad = ~np.isfinite(array) | ((array < 0) if name == "p" else (array <= 0))
-        rule = "finite and not negative" if name == "p" else "finite and above 0"
+        rule = "finite and at least 0" if name == "p" else "finite and above 0"
         if mode == "fixed":
             bad, rule = bad | (array > 1), "in [0, 1]"
         if bad.any():
             index = first_index(bad)
             raise Refused(f"score_quantizer: {name} must be {rule}, got {array[index]!s}{at(index)}")
     if not arrays["p"].shape[-1]:
-        raise Refused(f"score_quantizer: rows of at least one score are needed, got shape {arrays['p'].shape}")
+        raise Refused(f"score_quantizer: p must have at least one score a row, got shape {arrays['p'].shape}")
     try:
         return tuple(np.broadcast_arrays(*(np.abs(array) for array in arrays.values())))  # -0 is 0
     except ValueError:
         shapes = " and ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise Refused(f"score_quantizer: shapes do not fit each other: {shapes}") from None
+        raise Refused(f"score_quantizer: p and v_scale must broadcast, got {shapes}") from None
 
 
 def quantize(
@@ -207,8 +207,8 @@ def quantize(
 ) -> Result:
     """Quantize rows of scores to unsigned integers, with a scale per row.
 
-    Mode "fold" quantizes p * v_scale. Modes "max" (p by its maximum) and "fixed" (p by 1) leave V's scale out, which
-    must be one for the whole tensor.
+    Mode "fold" quantizes p * v_scale. Modes "max" (p by its maximum) and "fixed" (p by 1) omit V's scale, which must
+    be one for the whole tensor.
 
     Parameters
     ----------
@@ -219,14 +219,14 @@ def quantize(
     bits : int
         Width of an integer, 1 to 8.
     mode : {"fold", "max", "fixed"}
-        What is divided by what.
+        Dividend and divisor of the scores.
     preset : str or KllmArith
-        "paper" rounds products and the scale to fp16, "exact" keeps them.
+        "paper" rounds products and the scale to fp16, "exact" does not.
 
     Returns
     -------
     Result
-        `q` uint8 (..., t) and `scale` (...); q * scale stands for p * v_scale.
+        `q` uint8 (..., t) and `scale` (...); q * scale approximates p * v_scale.
 
     Raises
     ------

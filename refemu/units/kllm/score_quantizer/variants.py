@@ -1,4 +1,4 @@
-"""Other answers to the decisions of score_quantizer."""
+"""Variants of the decisions of score_quantizer."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Alternatives that change one field of a unit's KllmArith."""
+"""Variants that change one field of a unit's KllmArith."""
 
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,7 @@ from refemu.units.variant import Variant
 
 
 def option(decision: str, says: str, **fields: Any) -> Variant:
-    """An alternative in which fields of the arithmetic have other values."""
+    """A variant with other values for some fields of the arithmetic."""
     return Variant(decision, says, partial(_with, fields))
 
 

@@ -1,6 +1,6 @@
 """Golden cases of weighted_sum: a worked column of [kllm §III-B1], counts beyond eleven bits, cancellation, overflow.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in weighted_sum.py.
+Stimuli only: expected outputs come from weighted_sum.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,16 @@ from refemu.units import find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
-PRODUCTS = [0x3800, 0x3000, 0xB000, 0xB800, 0xBA00, 0xB200, 0x3200, 0x3A00]  #: of (-0.5, 0.75) by (-1, -.25, .25, 1)
+PRODUCTS = [
+    0x3800,
+    0x3000,
+    0xB000,
+    0xB800,
+    0xBA00,
+    0xB200,
+    0x3200,
+    0x3A00,
+]  #: products of (-0.5, 0.75) by (-1, -.25, .25, 1)
 CENTROIDS = [0xBC00, 0xB400, 0x3400, 0x3C00]
 
 
@@ -28,14 +37,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         )
     if kind == "edge":
         around = [2047, 2048, 2049, 2050, 2051, 4095, 4096, 4097]
-        why = "counts around 2048 and 4096, from where on fp16 has no odd numbers"
+        why = "counts around 2048 and 4096, above which fp16 has no odd numbers"
         yield _case(kind, why, size, [around], [PRODUCTS], "D-kllm-4")
         count = [[65503, 0], [65519, 0], [65520, 0], [65535, 0], [65535, 1]]
         codebook = [[0x0001, 0]] * 4 + [[0, 0x3C00]]
         yield _case(
-            kind, "counts that are the largest finite fp16 value, or infinite", size, count, codebook, "D-kllm-4"
+            kind, "counts of the largest finite fp16 value, or infinite in fp16", size, count, codebook, "D-kllm-4"
         )
-        why = "a sum that leaves fp16 on the way, and one that comes back"
+        why = "a sum that exceeds fp16 on the way, and one that comes back"
         yield _case(
             kind, why, size, [[3, 3, 0, 0], [1, 1, 2, 0], [2, 2, 0, 0]], [[0x7BFF, 0xFBFF, 0, 0]] * 3, "D-kllm-3"
         )
@@ -46,7 +55,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         rows = max(16, 256 >> max(config["bits"] - 2, 0))
         drawn = random_inputs("weighted_sum", ports, (rows,), seed)
         small = drawn["codebook"] & 0x83FF | 0x2C00 + (drawn["codebook"] & 0xC00)
-        why = "counts of a row of 4096, entries as products of centroids are"
+        why = "counts of a row of 4096, entries like products of centroids"
         yield Cases(kind, why, {"count": drawn["count"] * 8192 // size >> 16, "codebook": small})
         yield Cases(kind, "uniform words: most sums overflow", first_of_each(drawn, rows, 8))
 
@@ -59,7 +68,7 @@ def _case(
     codebook: Sequence[Sequence[int]],
     decision: str = "",
 ) -> Cases:
-    """Rows of `size` entries that begin as given; the rest counts 0 of 1.0. Entries that find no place are left out."""
+    """Rows of `size` entries that begin as given, cut to size; the rest have counts of 0 and entries of 1.0."""
     counts, words = np.zeros((len(count), size), np.int64), np.full((len(count), size), 0x3C00)
     for row, (numbers, entries) in enumerate(zip(count, codebook, strict=True)):
         width = min(len(numbers), size)

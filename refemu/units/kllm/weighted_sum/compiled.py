@@ -1,4 +1,4 @@
-"""Compiled twin of weighted_sum: the kernels of `arith.dot`, over many sums at once. [kllm §III-B1 step 3]"""
+"""Compiled form of weighted_sum: the kernels of `arith.dot`, over many sums at once. [kllm §III-B1 step 3]"""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import weighted_sum
 from refemu.units.kllm.weighted_sum import UNIT, WeightedSum
 
-BATCH = 1024  #: sums at once: what they are made of stays in a cache
+BATCH = 1024  #: sums at once: their operands stay in a cache
 
 
 @compiled_run(UNIT)
 def run(device: WeightedSum, inputs: Arrays, outputs: Arrays) -> tuple[int, int, int]:
-    """Every sum by itself; its MACs are executed, whatever the counts."""
+    """Compute every sum; MACs are executed for all counts."""
     (count, words), (y, overflow, acc, done) = inputs, outputs
     table = fp16.values(words)
     exact = device.arith.acc == "exact"
@@ -38,7 +38,7 @@ def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.ndarray:
 def _sums(count: np.ndarray, entries: np.ndarray, arith: KllmArith) -> np.ndarray:
     if arith.acc != "fp32" and not fp16_compiled.holds_fp16(entries):
         return weighted_sum.sums(count, entries, arith)
-    numbers = count.astype(np.float32)  # exact below 2**24; what is rounded to another fp16 value is infinite there
+    numbers = count.astype(np.float32)  # exact below 2**24; larger counts are infinite in fp16
     if arith.acc != "fp32":
         numbers = fp16_compiled.round16(numbers)
     return dot_compiled.dot(numbers, entries, order=arith.order, acc=arith.acc)

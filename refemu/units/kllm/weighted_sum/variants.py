@@ -1,4 +1,4 @@
-"""Other answers to the decisions of weighted_sum."""
+"""Variants of the decisions of weighted_sum."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from refemu.units.kllm.variants.arith import option
 from refemu.units.kllm.weighted_sum import WeightedSum
 from refemu.units.variant import Variant
 
-LARGEST, BITS = 65504, 11  #: of fp16: the largest value, and the bits of its significand
+LARGEST, BITS = 65504, 11  #: largest value of fp16, and bits of its significand
 
 
 class SaturatedCounts(WeightedSum):
@@ -21,7 +21,7 @@ class SaturatedCounts(WeightedSum):
 
 
 class TruncatedCounts(WeightedSum):
-    """A count keeps its eleven highest bits."""
+    """A count is truncated to its eleven highest bits."""
 
     def _open(self, *inputs: Any) -> DeclaredState:
         count, codebook = inputs
@@ -30,7 +30,7 @@ class TruncatedCounts(WeightedSum):
 
 
 class NarrowCounts(WeightedSum):
-    """A count keeps its eleven lowest bits."""
+    """A count is reduced to its eleven lowest bits."""
 
     def _open(self, *inputs: Any) -> DeclaredState:
         count, codebook = inputs

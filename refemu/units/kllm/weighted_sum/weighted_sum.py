@@ -1,4 +1,4 @@
-"""The weighted sum: counts times the entries of a codebook, one MAC each: the reduction of an index MatMul.
+"""The weighted sum: counts times codebook entries, one MAC each, the reduction of an index MatMul.
 
 Paper: [kllm §III-B1 step 3, §IV-A]. Zero counts are executed.
 """
@@ -27,10 +27,10 @@ UNIT_BITS = {"fp16": 24, "fp32": 48}  #: Fraction bits of a table's entries: mul
 
 
 class WeightedSum(Combinational):
-    """Reduction of one column on a lane's MACs: in a sequential order an event is one MAC, otherwise a whole sum.
+    """Reduction of one column on a lane's MACs; an event is one MAC in a sequential order, else a whole sum.
 
-    A sequential sum of an fp16 accumulator (preset "paper", acc "fp16" and "fp16_fma") steps the unit's `Fp16Mac`. A
-    wider accumulator (acc "fp32", and preset "exact") and other orders are no such MAC and go through `sums`.
+    A sequential sum in an fp16 accumulator (preset "paper", acc "fp16" and "fp16_fma") steps the unit's `Fp16Mac`. A
+    wider accumulator (acc "fp32", and preset "exact") and other orders have no such MAC and use `sums`.
     """
 
     name = "weighted_sum"
@@ -60,42 +60,42 @@ class WeightedSum(Combinational):
         size = 1 << self.bits
         return Ports(
             inputs=(
-                Port("count", COUNT_BITS, size, meaning="how often each index occurs"),
-                Port("codebook", 16, size, encoding="f16", meaning="what each index stands for"),
+                Port("count", COUNT_BITS, size, meaning="occurrences of each index"),
+                Port("codebook", 16, size, encoding="f16", meaning="value of each index"),
             ),
             outputs=(
                 Port("y", 16, encoding="f16", meaning="the weighted sum"),
                 Port("overflow", 1, meaning="y is not finite"),
             ),
             state=(
-                Port("acc", 32, encoding="f32", meaning="the accumulator behind the last MAC"),
-                Port("done", self.bits + 1, meaning="MACs of the sum, all of them at its end"),
+                Port("acc", 32, encoding="f32", meaning="the accumulator after the last MAC"),
+                Port("done", self.bits + 1, meaning="MACs of the sum so far"),
             ),
         )
 
     @property
     def busy(self) -> bool:
-        """Whether MACs of the sum are left."""
+        """Whether MACs of the sum remain."""
         return self.state.event == "mac" and self.state.done < 1 << self.bits
 
     def opens(self, *inputs: int | Lanes) -> str:
         return "mac" if isinstance(self.arith.order, dot.Sequential) else "sum"
 
     def mac(self, *inputs: tuple[int, ...]) -> Changes:
-        """One count, multiplied by its codebook entry, is added."""
+        """Add one count times its codebook entry."""
         before = self.state
         count, codebook = inputs or (before.count, before.codebook)
         i, acc = (0, 0) if inputs else (before.done, before.acc)
         return self._reached(self._added(count[i], codebook[i], acc), i + 1, 1)
 
     def sum(self, count: tuple[int, ...], codebook: tuple[int, ...]) -> Changes:
-        """All counts are added at once, where the order or the accumulator knows no single steps."""
+        """Add all counts at once, if the order or the accumulator has no single steps."""
         acc = _word(result16(np.array(count), fp16.values(codebook), self.arith))
         return self._reached(acc, len(count), len(count))
 
     @decides("D-kllm-4")
     def _added(self, count: int, entry: int, acc: int) -> int:
-        """Word of the accumulator behind count * entry; the MAC takes the count as fp16."""
+        """Word of the accumulator after count * entry; the MAC takes the count as fp16."""
         if self.fp16_mac is None:
             return _word(sums(np.array([count]), fp16.values([entry]), self.arith, value32(acc)))
         return pattern32(
@@ -103,7 +103,7 @@ class WeightedSum(Combinational):
         )
 
     def _reached(self, acc: int, done: int, macs: int) -> Changes:
-        """The accumulator behind `macs` more, `done` of the sum; the last one shows y."""
+        """The accumulator after `macs` more MACs, `done` in all; the last one shows y."""
         y = pattern16(value32(acc)) if done == 1 << self.bits else 0
         overflow = int(y & 0x7C00 == 0x7C00)
         counts = {"lookups": macs, "macs": macs, "overflows": overflow}
@@ -115,7 +115,7 @@ def _word(value: np.ndarray) -> int:
 
 
 def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 0.0) -> np.ndarray:
-    """Sum count * entry along the last axis, rounded as `arith` says.
+    """Sum count * entry along the last axis, rounded by `arith`.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 
     table : ndarray of float16 or float32 (..., 2**n)
         Finite entries; broadcast against `count`.
     arith : KllmArith
-        Not of acc "exact".
+        Arithmetic, with any acc except "exact".
     start : float
         Value of the accumulator before the sum.
 
@@ -145,7 +145,7 @@ def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 
 
 
 def _with_wide_entries(numbers: np.ndarray, entries: np.ndarray, arith: KllmArith, start: float) -> np.ndarray:
-    """fp16 accumulators over float32 entries, which products of centroids are: 33 bits of a term, exact in float64."""
+    """fp16 accumulators over float32 entries (products of centroids): terms of 33 bits, exact in float64."""
 
     def add(s: Any, x: Any) -> Any:
         return fp16.round16_of_f64(np.asarray(s + x)).astype(np.float64)
@@ -201,7 +201,7 @@ UNIT: AnyUnit = Unit(
     },
     cases=cases.cases,
     mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "the sum leaves fp16, or a count does (D-kllm-4)")},
+    flags={"OVERFLOW": Flag(0, "the sum, or a count, exceeds fp16 (D-kllm-4)")},
 )
 State: type[DeclaredState] = WeightedSum.State
 run: RunFunction[Result] = UNIT.run

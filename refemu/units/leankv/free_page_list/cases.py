@@ -1,6 +1,6 @@
 """Golden cases of free_page_list: [leankv Fig. 5] first, then empty and full lists, wraps, and any legal history.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in free_page_list.py.
+Stimuli only: expected outputs come from free_page_list.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 ALLOCATE, RECYCLE = 0, 1
-FEW = 16  #: pages up to which there is a long history
-COUNTED = 4097  #: pages that leave in the long history
+FEW = 16  #: most pages of a list with a long history
+COUNTED = 4097  #: pages that leave in a long history
 Event = tuple[int, int, list[int]]  #: operation, count, ids of a recycle
 
 
@@ -26,14 +26,14 @@ class Owner:
         self.owned: list[int] = list[int]()
 
     def allocate(self, count: int) -> Event:
-        """As many as there are, at most `count`."""
+        """The first free pages, at most `count`."""
         count = min(count, len(self.free))
         self.owned += self.free[:count]
         self.free = self.free[count:]
         return ALLOCATE, count, []
 
     def recycle(self, wanted: Sequence[int]) -> Event:
-        """The owned ones of `wanted`, each once."""
+        """The owned pages among `wanted`, each once."""
         ids = [page for page in dict.fromkeys(wanted) if page in self.owned]
         self.owned = [page for page in self.owned if page not in ids]
         self.free += ids
@@ -61,7 +61,7 @@ def _edge(pages: int) -> Iterator[Cases]:
     owner, all_pages = Owner(pages), list(range(pages))
     history = [owner.allocate(pages), owner.allocate(0), owner.recycle(all_pages[::-1]), owner.recycle([])]
     history.append(owner.allocate(pages))
-    why = "all pages leave, none is left, all come back in another order, and leave again"
+    why = "all pages leave, come back in another order, and leave again"
     yield _block("edge", why, pages, [history], "D-leankv-37")
     owner = Owner(pages)
     single = [event for page in range(pages) for event in (owner.allocate(1), owner.recycle([page]))]
@@ -80,7 +80,7 @@ def _edge(pages: int) -> Iterator[Cases]:
         )
     yield _block("edge", "the same from other starting places: the same ids relative to them", pages, rows)
     if pages > FEW:
-        return  # rows of many lanes
+        return  # few rows for many lanes
     owner = Owner(pages)
     long = [each for _ in range(COUNTED // pages + 2) for each in (owner.allocate(pages), owner.recycle(owner.owned))]
     why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"

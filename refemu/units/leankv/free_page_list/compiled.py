@@ -1,6 +1,6 @@
-"""Compiled twin of free_page_list: every event of many lists in one kernel. [leankv §5.2]
+"""Compiled form of free_page_list: every event of many lists in one kernel. [leankv §5.2]
 
-The kernel refuses an event without saying why; the readable list is then run for its message.
+The kernel rejects an event without a reason; the readable list then runs for its message.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The circular list of free pages: ids leave where it starts and come back where it ends.
+"""The circular list of free pages: ids leave at its start and come back at its end.
 
 Paper: [leankv §5.2, Fig. 5].
 """
@@ -21,14 +21,14 @@ ALLOCATE, RECYCLE = 0, 1  #: Operations of the port `op`
 
 
 class OutOfPages(Refused):
-    """Refusal of a call that needs more pages than are free; nothing has changed (D-leankv-53)."""
+    """Error of a call that needs more pages than are free; nothing has changed (D-leankv-53)."""
 
 
 class FreePageList(InPlace):
-    """List of free pages. `allocate` and `recycle` are its two events; `step` is the same with the values of the ports.
+    """List of free pages. `allocate` and `recycle` are its two events; `step` does the same by ports.
 
-    At the reset all pages are free, in ascending order. Head and tail are counters that never wrap (D-leankv-37), so an
-    empty list and a full one differ; `start` and `end` are the closed interval of places that the paper draws.
+    After a reset all pages are free, in ascending order. Head and tail are counters that never wrap (D-leankv-37), so
+    an empty list and a full one differ; `start` and `end` are the closed interval of places that the paper draws.
 
     References
     ----------
@@ -40,7 +40,7 @@ class FreePageList(InPlace):
     counters: ClassVar[dict[str, str]] = {
         "allocated": "pages that left the list",
         "recycled": "pages that came back to the list",
-        "wraps": "how often the start or the end of the list passed the end of the ring",
+        "wraps": "times that the start or the end of the list passed the end of the ring",
     }
     pages: int = 32  #: size of the ring, 1 to 2**24; ids are 0 to pages - 1
 
@@ -53,19 +53,19 @@ class FreePageList(InPlace):
         return Ports(
             inputs=(
                 Port("op", 1, meaning="0 allocate, 1 recycle"),
-                Port("count", 32, most=pages, meaning="pages that leave or come"),
-                Port("ids", 32, pages, most=pages - 1, meaning="ids that come, the first `count` lanes"),
+                Port("count", 32, most=pages, meaning="pages that leave or come back"),
+                Port("ids", 32, pages, most=pages - 1, meaning="ids that come back, in the first `count` lanes"),
             ),
             outputs=(
                 Port("taken", 32, pages, signed=True, least=-1, most=pages - 1, meaning="ids that leave, then -1"),
-                Port("list_start", 32, meaning="place of the next id"),
-                Port("list_end", 32, meaning="place of the last id"),
-                Port("free", 32, meaning="free pages: tells an empty list from a full one"),
+                Port("list_start", 32, meaning="place of the next id in the ring"),
+                Port("list_end", 32, meaning="place of the last id in the ring"),
+                Port("free", 32, meaning="free pages: distinguishes an empty list from a full one"),
             ),
             state=(
                 Port("ring", 32, pages, meaning="ids"),
-                Port("head", 48, meaning="ids that left, ever"),
-                Port("tail", 48, meaning="ids that came, ever"),
+                Port("head", 48, meaning="ids that have left since reset"),
+                Port("tail", 48, meaning="ids that have come since reset"),
             ),
         )
 
@@ -76,7 +76,7 @@ class FreePageList(InPlace):
     def _reset(self) -> None:
         super()._reset()
         self._ring = list(range(self.pages))
-        self._owned = bytearray(self.pages)  # pages that are not free: only for refusals
+        self._owned = bytearray(self.pages)  # pages that are not free: only for error messages
         self.head: int = 0
         self.tail: int = self.pages
         self.allocated: int = 0
@@ -96,12 +96,12 @@ class FreePageList(InPlace):
     @property
     @decides("D-leankv-37")
     def end(self) -> int:
-        """Place of the id that came last; with no free page, the place before `start`."""
+        """Place of the last id; without a free page, the place before `start`."""
         return (self.tail - 1) % self.pages
 
     @property
     def ring(self) -> list[int]:
-        """A copy of all places, those without a free page included."""
+        """Copy all places, including those without a free page."""
         return list(self._ring)
 
     def free_ids(self) -> list[int]:
@@ -128,11 +128,11 @@ class FreePageList(InPlace):
         Refused
             `count` is negative.
         RefusedType
-            `count` is no int.
+            `count` is not an int.
         """
         amount = whole(count, "FreePageList: count")
         if amount < 0:
-            raise Refused(f"FreePageList: count must not be negative, got {amount}")
+            raise Refused(f"FreePageList: count must be at least 0, got {amount}")
         self.require_free(amount)
         taken = self._ring[self.start : self.start + amount]
         taken += self._ring[: amount - len(taken)]  # past the end of the ring
@@ -156,9 +156,9 @@ class FreePageList(InPlace):
         Raises
         ------
         Refused
-            An id is free already, stands twice in `ids`, or is none of the list.
+            An id is free already, occurs twice in `ids`, or is not an id of the list.
         RefusedType
-            An id is no int.
+            An id is not an int.
         """
         pages = [whole(page, "FreePageList: id") for page in ids]
         self.require_owned(pages)
@@ -173,16 +173,16 @@ class FreePageList(InPlace):
     def require_free(self, count: int) -> None:
         """Check that pages are free."""
         if count > self.free:
-            raise OutOfPages(f"FreePageList: {count} pages needed, {self.free} free")
+            raise OutOfPages(f"FreePageList: count must be at most {self.free}, the free pages, got {count}")
 
     def require_owned(self, pages: Sequence[int]) -> None:
         """Check that pages can come back."""
         seen = set[int]()
         for page in pages:
             if not 0 <= page < self.pages:
-                raise Refused(f"FreePageList: page {page} is none of {self.pages}")
+                raise Refused(f"FreePageList: page must be in [0, {self.pages}), got {page}")
             if not self._owned[page] or page in seen:
-                raise Refused(f"FreePageList: page {page} is free already")
+                raise Refused(f"FreePageList: page {page} is already free")
             seen.add(page)
 
     def _open(self, *inputs: Any) -> DeclaredState:
@@ -200,7 +200,7 @@ class FreePageList(InPlace):
         return bounds | memory | {name: getattr(self, name) for name in self.counters}
 
     def load(self, state: DeclaredState) -> None:
-        """Pages between tail and head of the ring are owned; a pool's State does not count wraps."""
+        """Restore a State: pages between tail and head of the ring are owned; a pool's State does not count wraps."""
         self._ring, self.head, self.tail = list(state.ring), state.head, state.tail
         self.allocated, self.recycled = state.allocated, state.recycled
         self.wraps = vars(state).get("wraps", 0)
@@ -210,7 +210,7 @@ class FreePageList(InPlace):
 
 
 def whole(value: Any, thing: str) -> int:
-    """Convert `value`, an int of Python or NumPy, to Python's; refuses everything else."""
+    """Convert `value`, an int of Python or NumPy, to a Python int; reject everything else."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise RefusedType(f"{thing} must be an int, got {value!r}")
     return int(value)

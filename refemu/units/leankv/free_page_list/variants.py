@@ -1,4 +1,4 @@
-"""Other answers to the decisions of free_page_list."""
+"""Variants of the decisions of free_page_list."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ class OpenEnd(FreePageList):
 
 
 class Stack(FreePageList):
-    """The ids that came last leave first: `list_start` is the top of a stack, below which the free ids stand."""
+    """The last ids leave first: `list_start` is the top of a stack of free ids."""
 
     def recycle(self, ids: Any) -> None:
         pages = list(ids)
@@ -39,12 +39,11 @@ def _never_full(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -
 
 
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-leankv-37", "list_end is the place behind the last id", unit_class=OpenEnd),
+    Variant("D-leankv-37", "list_end is the place after the last id", unit_class=OpenEnd),
     Variant("D-leankv-37", "two bounds only: an empty list reads as full", answer=_never_empty),
     Variant("D-leankv-37", "two bounds only: a full list reads as empty", answer=_never_full),
-    Variant("D-leankv-37", "ids that come last leave first", unit_class=Stack),
+    Variant("D-leankv-37", "the last ids leave first", unit_class=Stack),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-53": "an allocation of more pages than are free is refused, so no row of a set holds one, "
-    "and no device is asked for its answer",
+    "D-leankv-53": "an allocation of more pages than are free is invalid, so no row of a set has one",
 }

@@ -1,4 +1,4 @@
-"""Placement of the new token, and choice of the stored token that makes room: one decision per KV head and step."""
+"""Placement of the new token, and choice of the token that frees a slot: one decision per KV head and step."""
 
 from refemu.units.leankv.generation_compressor.decisions import LARGEST, Policy, ScoreRule
 from refemu.units.leankv.generation_compressor.generation_compressor import (

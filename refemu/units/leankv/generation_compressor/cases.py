@@ -1,6 +1,6 @@
 """Golden cases of generation_compressor. All cases of [leankv Algorithm 1] in turn; then ties, empty and full sections.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in generation_compressor.py.
+Stimuli only: expected outputs come from generation_compressor.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 Head = tuple[Sequence[float], Sequence[float], tuple[float, float]]  #: means * 64, high and low; thresholds * 64
-LANES = 128  #: that search for the least score
+LANES = 128  #: lanes that search for the least score
 WINDOW = 2
 
 
@@ -33,7 +33,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         ]
         why = "one head for each of A1 A2 A3 B1 B2 C W"
         if not _by_share(config):
-            why = "the heads that have A1 A2 A3 B1 B2 C W by their shares, under another rule"
+            why = "the heads with choices A1 A2 A3 B1 B2 C W by their shares, under another rule"
         yield _case(config, kind, f"[leankv Algorithm 1] {why}", heads)
     if kind == "edge":
         yield from _edge(config)
@@ -90,7 +90,7 @@ def _edge(config: Config) -> Iterator[Cases]:
         ([32.0] + [64.0] * (count - 1), [], (0, 64)),
     ]
     yield _case(config, "edge", "every slot holds a high token", most)
-    why = "prompts that are longer than the queries that count: early tokens all have the same count"
+    why = "prompts longer than the number of counted queries: early tokens all have the same count"
     lows, limits = [] if single else [9.0] * 8, (3, 80 if config["policy"] == "diffkv" else 16)
     early: list[Head] = [
         ([9.0] * max(at, 0) + [8] + [9.0] * (count - 9 - at), lows, limits) for at in (count // 3, 3, 0)
@@ -98,7 +98,7 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _case(config, "edge", why, early, "D-leankv-16", prompts=True)
     if config["policy"] == "algorithm1":
         below: list[Head] = [([24, 8, 4, 20], low, (3, 16)) for low in ([7, 1], [1, 7], [4, 2, 2], [1])]
-        why = "A2 where a low token is below T_l: it stays, and the moved token goes behind it"
+        why = "A2 with a low token below T_l: it stays, and the moved token goes after it"
         yield _case(config, "edge", why, below, "D-leankv-29")
     if config["slots"] >= 4:
         yield _apart(config)
@@ -120,36 +120,36 @@ def _lanes(config: Config) -> Cases:
     block = _case(config, "edge", why, heads, "D-leankv-28")
     if not running:
         return block
-    position = np.array(block.inputs["position"])  # the newest first, but for the window
+    position = np.array(block.inputs["position"])  # the newest first, except for the window
     position[:, : 132 - WINDOW] = position[:, : 132 - WINDOW][:, ::-1].copy()
     return replace(block, inputs={**block.inputs, "position": position})
 
 
 def _rounded(config: Config) -> Cases:
-    """Equal means whose share, or which, is exactly the upper threshold after rounding, and only then."""
+    """Equal means; they, or their shares, equal the upper threshold only after rounding."""
     heads: list[Head] = []
     for k in (3, 5, 6, 7, 11, 13):  # tokens
         share = np.float32(1) / np.float32(k)
         moved = [m for m in range(1, 400) if np.float32(m) * (np.float32(1) / np.float32(k * m)) < share]
         means = [1, *moved[:1]] if float(share) > 1 / k else moved[:1]
         heads += [([float(m)] * k, [], (0, 64 * float(share))) for m in means]
-    why = "shares of 1 / k that round to the upper threshold: a quotient cut off, or a reciprocal, is below it"
+    why = "shares of 1 / k that round to the upper threshold: a truncated quotient, or a reciprocal, is below it"
     return _case(config, "edge", why, heads, "D-arith-2")
 
 
 def _apart(config: Config) -> Cases:
-    """Few tokens far from each other, at positions whose bits alternate; the one that leaves is one of the oldest."""
+    """Few tokens far apart, at positions whose bits alternate; one of the oldest leaves."""
     far = _case(config, "edge", "", [([24, 8, 1, 23], [], (3, 16)), ([1, 8, 24, 20], [], (3, 16))])
     position = np.array([[0x155, 0x2AAA, 0x15555, 0x2AAA_AAAA], [0x2AA, 0x5555, 0x2_AAAA, 0x5555_5555]])
     inputs = {name: np.array(array) for name, array in far.inputs.items()}
     inputs["position"][:, : position.shape[1]] = position
     inputs["n"] = position[:, -1] + 2
-    why = "few tokens far from each other, at positions whose bits alternate"
+    why = "few tokens far apart, at positions whose bits alternate"
     return Cases("edge", why, inputs, "D-leankv-16")
 
 
 def _budgets(config: Config) -> Cases:
-    """Heads that keep about half of the tokens so far: one fewer, as many, and one more than the budget."""
+    """Heads that store about half of the tokens so far: one below the budget, at it, and one above."""
     slots, rows = config["slots"], []
     for stored in (3, 6, slots // 2, slots):
         for newest in range(2 * stored - 2, 2 * stored + 3):
@@ -160,7 +160,7 @@ def _budgets(config: Config) -> Cases:
     score = np.where(np.arange(slots) < n_high[:, None], 1 + (np.arange(slots) * 5 + tokens[:, None]) % 7, 0)
     return Cases(
         "edge",
-        "half of an even and of an odd number of tokens: one fewer stored, as many, one more",
+        "half of an even and of an odd number of tokens stored: one below the budget, at it, one above",
         {
             "score": score.astype(np.float32).view(np.uint32).astype(np.int64),
             "position": at,
@@ -176,9 +176,9 @@ def _budgets(config: Config) -> Cases:
 
 
 def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "", prompts: bool = False) -> Cases:
-    """Means times counts are the scores, positions follow the slots. Heads of more tokens than slots are left out.
+    """Heads with scores of means times counts and positions in the order of slots; heads that do not fit are skipped.
 
-    prompts: all stored tokens are of the prompt, which else has none.
+    prompts: all stored tokens are of the prompt, else none.
     """
     slots = config["slots"]
     rows: list[tuple[Any, ...]] = []
@@ -228,7 +228,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     slot = np.arange(slots)
     high = slot < n_high[:, None]
     key = np.where(high, arrays["position"].reshape(len(n), slots), np.int64(1) << 40)
-    rank = np.argsort(np.argsort(key, axis=1, kind="stable"), axis=1, kind="stable")  # of the high slots
+    rank = np.argsort(np.argsort(key, axis=1, kind="stable"), axis=1, kind="stable")  # rank of the high slots
     position = np.where(high, (n - n_high)[:, None] + rank, np.maximum(slot - n_high[:, None], 0))
     pair = np.sort(arrays["thresholds"] & 0x7FFF_FFFF, axis=-1, kind="stable")
     legal = {

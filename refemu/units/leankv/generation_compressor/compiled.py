@@ -1,7 +1,7 @@
-"""Twin of generation_compressor over many heads at once.
+"""Compiled form of generation_compressor over many heads at once.
 
-Paper: [leankv Algorithm 1]. A model's own rule, shares under Algorithm 1, is decided by kernels, head by head; the
-other ones by masks: every quantity is then an array over heads and slots.
+Paper: [leankv Algorithm 1]. Kernels decide the rule of models, shares under Algorithm 1, head by head. Masks decide the
+other rules: every quantity is then an array over heads and slots.
 """
 
 from collections.abc import Sequence
@@ -67,8 +67,8 @@ class Heads:
         self.mean: np.ndarray = np.where(count > 0, values / np.maximum(count, 1).astype(np.float32), np.float32(0))
         with np.errstate(over="ignore"):
             self.total: np.ndarray = np.add.accumulate(self.mean, axis=1, dtype=np.float32)[:, -1:]
-        self.share: np.ndarray = self.mean  #: what slots are compared by
-        self.slots: np.ndarray = np.full((len(self.n), 2), -1, np.int64)  #: least ones of the two sections
+        self.share: np.ndarray = self.mean  #: quantity by which slots are compared
+        self.slots: np.ndarray = np.full((len(self.n), 2), -1, np.int64)  #: least slots of the two sections
         self.divisions: int = int(np.count_nonzero(count))
         self.comparisons: int = 0
 
@@ -82,7 +82,7 @@ class Heads:
         return n - np.where(self.position < prompt, np.maximum(first, prompt - queries), first)
 
     def shares(self) -> np.ndarray:
-        """Quantities to compare with the thresholds; outside the stored slots 0."""
+        """Quantities to compare with the thresholds; 0 outside the stored slots."""
         total = self.total
         share = np.where(total != 0, self.mean / np.where(total != 0, total, np.float32(1)), self.mean)
         self.divisions += int(integers.total(np.where(total != 0, self.used, False)))
@@ -98,7 +98,7 @@ class Heads:
     def least(self, section: int, candidates: np.ndarray, rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slot and share of the least candidate of every head, ties to the lowest rank; -1 and NONE without any.
 
-        section: of `slots` that keeps the slot.
+        section: where in `slots` the slot is stored.
         """
         value = self.share
         self.comparisons += int(np.count_nonzero(candidates))
@@ -117,7 +117,7 @@ class Heads:
 
 @compiled_run(UNIT)
 def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All heads side by side; registers by masks, whatever decides."""
+    """Run all heads; masks compute the registers for every rule."""
     heads = Heads(device, inputs)
     with np.errstate(all="ignore"):
         columns, *counts = _selected(heads)
@@ -129,7 +129,7 @@ def run(device: GenerationCompressor, inputs: Arrays, outputs: Arrays) -> Sequen
 
 
 class Decisions(NamedTuple):
-    """Decisions of heads (...), as the outputs of `run`."""
+    """Decide for heads (...), with the outputs of `run`."""
 
     choice: np.ndarray
     victim: np.ndarray
@@ -139,12 +139,12 @@ class Decisions(NamedTuple):
 
 
 def decide(device: GenerationCompressor, arrays: Arrays) -> Decisions:
-    """`run` on arrays as `device.admitted` returns them, without its checks: a model's own pages need none."""
+    """`run` without checks on arrays from `device.admitted`: the pages of a model need none."""
     return counted(device, arrays)[0]
 
 
 def counted(device: GenerationCompressor, arrays: Arrays) -> tuple[Decisions, int, int]:
-    """As `decide`, with the divisions and comparisons that it took."""
+    """As `decide`, with counts of divisions and comparisons."""
     with np.errstate(all="ignore"):
         columns, divisions, comparisons = (
             _decided(device, arrays) if by_kernels(device) else _selected(Heads(device, arrays))
@@ -180,7 +180,7 @@ def _decided(device: GenerationCompressor, arrays: Arrays) -> tuple[list[np.ndar
 
 @kernel
 def choose(share, position, numbers, limits, low, out):  # type: ignore[no-untyped-def]
-    """out (5, heads) <- what becomes of the oldest token of every window; returns the candidates looked at.
+    """out (5, heads) <- the decision about the oldest token of every window; returns the number of candidates.
 
     numbers (5, heads): high and low tokens, n, prompt, window.
     """
@@ -226,7 +226,7 @@ def choose(share, position, numbers, limits, low, out):  # type: ignore[no-untyp
 def _least(share, position, newest, first):  # type: ignore[no-untyped-def]
     """Slot of the least share among tokens from slot `first` on and up to `newest`, ties to the lowest position; count.
 
-    -1 where there is none.
+    -1 if there is none.
     """
     best, count = np.int64(-1), np.int64(0)
     for i in range(max(first, np.int64(0)), share.size):
@@ -238,14 +238,14 @@ def _least(share, position, newest, first):  # type: ignore[no-untyped-def]
 
 
 def _selected(heads: Heads) -> tuple[list[np.ndarray], int, int]:
-    """As `_decided` for every policy, by masks."""
+    """`_decided` for every policy, by masks."""
     rules = {"algorithm1": _algorithm1, "diffkv": _diffkv, "static": _static}[heads.device.policy](heads)
     conditions = [condition for condition, _ in rules]
     columns = zip(*(values for _, values in rules), strict=True)
     return [np.select(conditions, list(column), 0) for column in columns], heads.divisions, heads.comparisons
 
 
-Rule = tuple[np.ndarray, tuple[Any, ...]]  #: where it holds, and the five outputs; the first that holds decides
+Rule = tuple[np.ndarray, tuple[Any, ...]]  #: where it applies, and the five outputs; the first that applies decides
 
 
 def _algorithm1(heads: Heads) -> list[Rule]:

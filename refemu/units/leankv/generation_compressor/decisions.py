@@ -1,4 +1,4 @@
-"""Decisions of generation_compressor, and its refusals of stored tokens.
+"""Decisions of generation_compressor, and checks of stored tokens.
 
 Paper: [leankv §4, Algorithm 1].
 """
@@ -15,7 +15,7 @@ Policy = Literal["algorithm1", "diffkv", "static"]  #: Rule of a decision (D-lea
 ScoreRule = Literal["share", "cumulative"]  #: Quantity that Algorithm 1 compares (D-leankv-27)
 POLICIES = get_args(Policy)
 LARGEST = 0x7F7F_FFFF  #: Pattern of the largest finite float32: a section without a candidate
-LANES, LANE_BITS = 128, 7  #: of the published code's search for a minimum
+LANES, LANE_BITS = 128, 7  #: lanes of the published code's search for a minimum
 OUTPUTS = ("choice", "victim", "low_slot", "delta_high", "delta_low")
 
 
@@ -24,8 +24,8 @@ class Decision:
     """Changes to the pages of one head. The new token always enters at the high precision."""
 
     choice: int
-    victim: int  #: high slot that the new token takes; on an append the length of the section
-    low_slot: int  #: where the token of that slot goes, requantized; -1 = nowhere, it is dropped or there is none
+    victim: int  #: high slot of the new token; on an append the length of the section
+    low_slot: int  #: low slot of that slot's requantized token; -1 if it is dropped or there is none
     delta_high: int  #: 1 if the high section grows
     delta_low: int  #: 1 if the low section grows
 
@@ -49,9 +49,9 @@ def require(
     window: np.ndarray,
     thresholds: np.ndarray,
 ) -> None:
-    """Refuse, for (rows, ...): too many tokens, positions not below n or twice, low tokens of the window, limits.
+    """Reject, for (rows, ...): too many tokens, positions not below n or repeated, low tokens of the window, limits.
 
-    With `epoch` tokens share what is stored for their positions (D-leankv-47).
+    With `epoch` tokens may share stored positions (D-leankv-47).
     """
     stored = n_high.astype(np.int64) + n_low
     _refuse(stored > slots, lambda i: f"{stored[i]} tokens in {slots} slots")
@@ -80,7 +80,7 @@ def require(
 
 
 def _require_distinct(position: np.ndarray, used: np.ndarray) -> None:
-    """Refuse a position in two of the `used` slots of a row; the index is that of the later slot."""
+    """Reject a position in two of the `used` slots of a row; the index is that of the later slot."""
     distinct = np.where(used, position, -1 - np.arange(position.shape[1]))
     order = np.argsort(distinct, axis=1, kind="stable")
     ranked, again = np.take_along_axis(distinct, order, axis=1), np.zeros_like(used)

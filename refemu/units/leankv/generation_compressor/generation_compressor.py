@@ -1,4 +1,4 @@
-"""Placement of the new token, and choice of the stored token that makes room: one decision per KV head and step.
+"""Placement of the new token, and choice of the token that frees a slot: one decision per KV head and step.
 
 Paper: [leankv §4, Algorithm 1]. Decides from the state before the step.
 """
@@ -38,19 +38,19 @@ class GenerationCompressor(Combinational):
     name = NAME
     events: ClassVar[tuple[str, ...]] = ("mean", "argmin", "case")
     counters: ClassVar[dict[str, str]] = {
-        "divisions": "divisions: of scores by their counts, and of means by their total",
-        "comparisons": "candidates that argmin looked at",
+        "divisions": "divisions: scores by their counts, means by their total",
+        "comparisons": "candidates of argmin",
     }
     initial: ClassVar[dict[str, Any]] = {"window": 1, "slots": (-1, -1)}
     slots: int = 16  #: most tokens that a head stores, 1 to 2**24
     policy: Policy = "algorithm1"  #: rule of the decision (D-leankv-26)
-    #: of algorithm1: a token's share, or the running sum of the shares up to its own (D-leankv-27)
+    #: quantity of algorithm1: a token's share, or the running sum of the shares up to its own (D-leankv-27)
     score_rule: ScoreRule = "share"
-    low: bool = True  #: whether there is a low precision
+    low: bool = True  #: whether a low precision exists
     keep_percent: int = 100  #: budget of `static`, 0 to 100
     score_queries: int | None = None  #: number of the prompt's last queries that a score was summed over; or all
     include_self: bool = False  #: whether a token's own query counted
-    #: `position` holds what the published code stores, so that n - position is the count and the age (D-leankv-47)
+    #: whether `position` is that of the published code, so that n - position is the count and the age (D-leankv-47)
     epoch: bool = False
 
     def check(self) -> None:
@@ -62,7 +62,7 @@ class GenerationCompressor(Combinational):
     def ports(self) -> Ports:
         slots = self.slots
         most = 0x3F80_0000 if self.policy == "algorithm1" else LARGEST
-        compared = "what a slot is compared by: share, running sum or mean"
+        compared = "quantity by which a slot is compared: share, running sum or mean"
         return Ports(
             inputs=(
                 Port("score", 32, slots, encoding="f32", least=0, most=LARGEST, meaning="score of every slot"),
@@ -76,7 +76,7 @@ class GenerationCompressor(Combinational):
             ),
             outputs=(
                 Port("choice", 4, meaning="W A1 A2 A3 B1 B2 C; 8 append prune swap downgrade; 12 append drop"),
-                Port("victim", 32, meaning="high slot that the new token takes; its length on an append"),
+                Port("victim", 32, meaning="high slot that the new token takes; on an append the section's length"),
                 Port("low_slot", 32, signed=True, meaning="low slot that the victim moves to, or -1"),
                 Port("delta_high", 1, meaning="the high section grows"),
                 Port("delta_low", 1, meaning="the low section grows"),
@@ -88,13 +88,13 @@ class GenerationCompressor(Combinational):
                 Port(
                     "slots", 32, 2, signed=True, meaning="least slot of the high and of the low candidates; -1 for none"
                 ),
-                Port("done", slots.bit_length(), most=slots, meaning="slots whose means are there"),
+                Port("done", slots.bit_length(), most=slots, meaning="slots with means so far"),
             ),
         )
 
     @property
     def busy(self) -> bool:
-        """Whether a decision is on its way."""
+        """Whether a decision is under way."""
         return self.state.event in ("mean", "argmin")
 
     def _open(self, *operands: Any) -> DeclaredState:
@@ -112,7 +112,7 @@ class GenerationCompressor(Combinational):
 
     @decides("D-leankv-32")
     def count(self, position: int) -> int:
-        """Queries that the score of a stored position was summed over when token n arrives."""
+        """Number of queries in the score of a stored position when token n arrives."""
         n, prompt = self.state.n, self.state.prompt
         if self.epoch:
             return n - position
@@ -122,7 +122,7 @@ class GenerationCompressor(Combinational):
         return n - first
 
     def mean(self) -> Changes:
-        """The mean score of one stored token is computed and added to the total."""
+        """Compute the mean score of one stored token and add it to the total."""
         before, slot = self.state, self.state.done
         c = self.count(before.position[slot])
         mean = self._divided(value32(before.score[slot]), f32(c)) if c else 0.0
@@ -144,7 +144,7 @@ class GenerationCompressor(Combinational):
         return f32(a / b)
 
     def argmin(self) -> Changes:
-        """Shares are made of the means, and the least significant candidates of the sections are found."""
+        """Compute shares from the means, and find the least significant candidates of the sections."""
         shares, divisions = self._shares()
         patterns = [pattern32(share) for share in shares]
         self._commit("argmin", (), {"shares": (*patterns, *(0,) * (self.slots - len(patterns)))})
@@ -152,12 +152,12 @@ class GenerationCompressor(Combinational):
         return {"slots": (high, low), "divisions": divisions, "comparisons": of_high + of_low}
 
     def share(self, slot: int) -> float:
-        """What a slot is compared by: its share, running sum or mean."""
+        """Quantity by which a slot is compared: its share, running sum or mean."""
         return value32(self.state.shares[slot])
 
     @decides("D-leankv-27")
     def _shares(self) -> tuple[list[float], int]:
-        """Quantities to compare with the thresholds, slot by slot, and the divisions made."""
+        """Quantities to compare with the thresholds, slot by slot, and the number of divisions."""
         state, total = self.state, value32(self.state.total)
         means = [value32(pattern) for pattern in state.means[: state.done]]
         if self.policy != "algorithm1" or total == 0:
@@ -181,7 +181,7 @@ class GenerationCompressor(Combinational):
 
     @decides("D-leankv-28")
     def _candidates(self) -> tuple[list[int], list[int]]:
-        """Slots that argmin ranges over: of the high section (with t_c, D-leankv-28), of the low one (and t_c)."""
+        """Slots that argmin ranges over: of the high section (with t_c, D-leankv-28), and of the low one (and t_c)."""
         state, stored = self.state, self.state.n_high + self.state.n_low
         old = [slot for slot in range(stored) if state.n - state.position[slot] >= state.window]
         high, low = [s for s in old if s < state.n_high], [s for s in old if s >= state.n_high]
@@ -193,14 +193,14 @@ class GenerationCompressor(Combinational):
         return (high, []) if not self._below(self.share(t_c), t_high) else ([], [*range(state.n_high, stored), t_c])
 
     def _least(self, candidates: Sequence[int]) -> tuple[int, int]:
-        """The slot of least significance, -1 if there is none, and how many were looked at."""
+        """The slot of least significance, -1 if there is none, and the number of candidates."""
         if not candidates:
             return -1, 0
         return min(candidates, key=lambda slot: (self.share(slot), self._tie(slot))), len(candidates)
 
     @decides("D-leankv-28", "D-leankv-54")
     def _tie(self, slot: int) -> tuple[int, ...]:
-        """Of equal slots the one with the least of these: its position, or its lane."""
+        """Rank of equal slots, of which the least is chosen: the position, or the lane."""
         return lane_rank(self._inside(slot)) if self.policy == "diffkv" else (self.state.position[slot],)
 
     @decides("D-leankv-27")
@@ -225,12 +225,12 @@ class GenerationCompressor(Combinational):
         return low, high if self.low else low
 
     def case(self) -> Changes:
-        """The case of Algorithm 1, or of the other policy, is decided."""
+        """Decide the case of Algorithm 1, or of the other policy."""
         decide = {"algorithm1": self._algorithm1, "diffkv": self._diffkv, "static": self._static}[self.policy]
         return vars(decide())
 
     def _algorithm1(self) -> Decision:
-        """[leankv Algorithm 1]."""
+        """Decide by [leankv Algorithm 1]."""
         state, t_c, (t_low, t_high) = self.state, self.oldest(), self.limits()
         if t_c < 0:
             return self._append(W)
@@ -249,7 +249,7 @@ class GenerationCompressor(Combinational):
 
     @decides("D-leankv-29")
     def _moved(self, high: int) -> Decision:
-        """A2: a high token goes behind the low ones; l. 9, which ends the branch."""
+        """A2: move a high token after the low ones; l. 9, which ends the branch."""
         return Decision(A2, high, self.state.n_low, 0, 1)
 
     def _append(self, choice: int) -> Decision:
@@ -257,7 +257,7 @@ class GenerationCompressor(Combinational):
 
     @decides("D-leankv-26")
     def _diffkv(self) -> Decision:
-        """The published code's rules, the first that holds."""
+        """Decide by the published code: the first rule that applies."""
         state, (prune, quant), (high, low) = self.state, self.limits(), self.state.slots
         least = [self.share(slot) if slot >= 0 else value32(LARGEST) for slot in (high, low)]
         if state.n_high + state.n_low + 1 <= state.window:
@@ -272,18 +272,18 @@ class GenerationCompressor(Combinational):
 
     @decides("D-leankv-54")
     def _static(self) -> Decision:
-        """A budget of its own for every head, the same in all."""
+        """Decide with a separate budget for every head, equal in all."""
         if self.state.n_high + 1 > self._budget():
             return Decision(STATIC_DROP, self.state.slots[0], -1, 0, 0)
         return self._append(STATIC_APPEND)
 
     @decides("D-leankv-54")
     def _budget(self) -> int:
-        """Tokens that "static" keeps: the window, or the percentage rounded down."""
+        """Tokens that "static" retains: the window, or the percentage rounded down."""
         return max(self.state.window, (self.state.n + 1) * self.keep_percent // 100)
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse what `require` does."""
+        """Check the inputs with `require`."""
         rows = [array.reshape(-1, *port.shape) for array, port in zip(inputs, self.ports.inputs, strict=True)]
         require(self.slots, self.policy, self.low, self.epoch, *rows)
 
@@ -291,7 +291,7 @@ class GenerationCompressor(Combinational):
 UNIT: AnyUnit = Unit(
     unit_class=GenerationCompressor,
     paper="leankv §4, Algorithm 1",
-    meaning="where a new token goes, and who makes room",
+    meaning="slot of a new token, and the token that frees it",
     configs={
         "paper": Config(slots=16, policy="algorithm1", score_rule="share"),
         "cumulative": Config(slots=16, policy="algorithm1", score_rule="cumulative"),

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of generation_compressor."""
+"""Variants of the decisions of generation_compressor."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from refemu.units.variant import Variant, choices
 
 
 def _only(policy: str) -> Callable[[Config], Config]:
-    """Refuses configurations that do not take the decision."""
+    """Rejects configurations that do not take the decision."""
 
     def same(config: Config) -> Config:
         if config["policy"] != policy:
@@ -25,35 +25,35 @@ def _only(policy: str) -> Callable[[Config], Config]:
 
 
 class Inclusive(GenerationCompressor):
-    """What equals a threshold is below it."""
+    """A value equal to a threshold counts as below it."""
 
     def _below(self, value: float, threshold: float) -> bool:
         return value <= threshold
 
 
 class LatestOfEqual(GenerationCompressor):
-    """Of equal slots the highest position is the least."""
+    """The highest position of equal slots is the least."""
 
     def _tie(self, slot: int) -> tuple[int, ...]:
         return (-self.state.position[slot],)
 
 
 class LowestSlot(GenerationCompressor):
-    """Of equal slots the lowest is the least: a search in the order of the slots."""
+    """The lowest of equal slots is the least: a search in the order of the slots."""
 
     def _tie(self, slot: int) -> tuple[int, ...]:
         return (slot,)
 
 
 class HighestSlot(GenerationCompressor):
-    """Of equal slots the highest is the least: a search that takes what is no larger."""
+    """The highest of equal slots is the least: a search that also takes equal values."""
 
     def _tie(self, slot: int) -> tuple[int, ...]:
         return (-slot,)
 
 
 class PrunesLow(GenerationCompressor):
-    """A token that comes to the low section takes the slot of the least low token where that is below T_l."""
+    """A token that moves to the low section takes the slot of the least low token if that is below T_l."""
 
     def _moved(self, high: int) -> Decision:
         state, decision = self.state, super()._moved(high)
@@ -85,7 +85,7 @@ class BudgetBefore(GenerationCompressor):
 
 
 class BudgetBesideWindow(GenerationCompressor):
-    """The percentage is of the tokens before the window, which stays beside them."""
+    """The percentage is of the tokens before the window, which stays in addition."""
 
     def _budget(self) -> int:
         old = max(self.state.n + 1 - self.state.window, 0)
@@ -93,14 +93,14 @@ class BudgetBesideWindow(GenerationCompressor):
 
 
 class EarlierStay(GenerationCompressor):
-    """Of equal means the later token is dropped."""
+    """The later token of equal means is dropped."""
 
     def _tie(self, slot: int) -> tuple[int, ...]:
         return (-self.state.position[slot],)
 
 
 class Truncated(GenerationCompressor):
-    """Sums and quotients are cut off."""
+    """Sums and quotients are truncated."""
 
     def _added(self, a: float, b: float) -> float:
         return rounding.sum32(a, b)
@@ -117,7 +117,7 @@ class Reciprocal(GenerationCompressor):
 
 
 def _appended(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """The slot of the victim stays empty: the new token is put behind the others."""
+    """The slot of the victim stays empty: the new token goes after the others."""
     behind = np.asarray(inputs["n_high"]).reshape(result.victim.shape).astype(result.victim.dtype)
     return {"victim": behind, "delta_high": np.ones_like(result.delta_high)}
 
@@ -127,23 +127,23 @@ ALGORITHM, PUBLISHED, STATIC = map(_only, POLICIES)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-26", "policy", *POLICIES[:2]),
     *choices("D-leankv-27", "score_rule", "share", "cumulative"),
-    Variant("D-leankv-27", "what equals a threshold is below it", unit_class=Inclusive),
-    # whether argmin ranges over t_c shows in no output: t_c is above the threshold that the least is compared with
-    Variant("D-leankv-28", "of equal slots the latest position", apply=ALGORITHM, unit_class=LatestOfEqual),
-    Variant("D-leankv-28", "of equal slots the lowest slot", unit_class=LowestSlot),
-    Variant("D-leankv-28", "of equal slots the highest slot", unit_class=HighestSlot),
-    Variant("D-leankv-29", "a low token below T_l makes room in the low section", unit_class=PrunesLow),
+    Variant("D-leankv-27", "a value equal to a threshold counts as below it", unit_class=Inclusive),
+    # no output shows whether argmin ranges over t_c, which is above the threshold of the least
+    Variant("D-leankv-28", "the latest position of equal slots", apply=ALGORITHM, unit_class=LatestOfEqual),
+    Variant("D-leankv-28", "the lowest of equal slots", unit_class=LowestSlot),
+    Variant("D-leankv-28", "the highest of equal slots", unit_class=HighestSlot),
+    Variant("D-leankv-29", "a low token below T_l frees its slot", unit_class=PrunesLow),
     Variant("D-leankv-31", "the freed slot stays empty", answer=_appended),
     Variant("D-leankv-32", "after attention: the query of the step counts", unit_class=AfterAttention),
     *choices("D-leankv-47", "epoch", True),
     Variant("D-leankv-54", "the percentage is rounded up", apply=STATIC, unit_class=BudgetUp),
     Variant("D-leankv-54", "the percentage is of the tokens before", apply=STATIC, unit_class=BudgetBefore),
-    Variant("D-leankv-54", "the percentage is beside the window", apply=STATIC, unit_class=BudgetBesideWindow),
-    Variant("D-leankv-54", "of equal means the later is dropped", apply=STATIC, unit_class=EarlierStay),
-    Variant("D-arith-2", "sums and quotients are cut off", unit_class=Truncated),
+    Variant("D-leankv-54", "the percentage is in addition to the window", apply=STATIC, unit_class=BudgetBesideWindow),
+    Variant("D-leankv-54", "the later token of equal means is dropped", apply=STATIC, unit_class=EarlierStay),
+    Variant("D-arith-2", "sums and quotients are truncated", unit_class=Truncated),
     Variant("D-arith-2", "quotients are products with a rounded reciprocal", unit_class=Reciprocal),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-33": "a decision reads only the inputs of its own head, which no decision of another head or layer "
+    "D-leankv-33": "a decision reads only the inputs of its head, which no decision of another head or layer "
     "changes: at once or layer by layer, the words are the same",
 }

@@ -1,1 +1,1 @@
-"""Kernels of LeanKV that several twins share."""
+"""Kernels that several compiled units of LeanKV share."""

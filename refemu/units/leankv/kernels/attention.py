@@ -38,13 +38,13 @@ def paged_heads(
     first,
     last,
 ):
-    """Chunks `first` to `last` of the attention of queries q (U, G, F) over pages.
+    """Run chunks `first` to `last` of the attention of queries q (U, G, F) over pages.
 
     p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
     sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. images (pages, words); cells (U, L):
     page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens; key_packs, value_packs (2, P):
-    words of a page's packs of token 0; numbers: factor of the logits, what is added to a sum of exponentials. Unless
-    they are empty: logits (U, G, tokens) <- those of the chunks; accs (chunks, G, accumulators, F) <- accumulators.
+    words of a page's packs of token 0; numbers: factor of the logits, epsilon of a sum of exponentials. Unless they
+    are empty: logits (U, G, tokens) <- those of the chunks; accs (chunks, G, accumulators, F) <- accumulators.
     """
     depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS]) + PAD
     keys, sums = np.empty((depth, most), np.float32), np.empty((settings[S_SUMS], most), np.float32)
@@ -150,7 +150,7 @@ def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, ac
 
 @helper
 def _join(acc, in_turn):
-    """acc[0] <- the sum of all, in turn or by halves."""
+    """acc[0] <- the sum of all accumulators, in turn or by halves."""
     if in_turn:
         for i in range(1, acc.shape[0]):
             plus(acc[i], acc[0])
@@ -229,7 +229,7 @@ def _logits(q, keys, scale, settings, sums, out):
 
 @helper
 def _top(x, top, lane_max):
-    """The largest of `top` and the keys of x; with `lane_max` of every fourth slot only."""
+    """The largest of `top` and the keys of x, or with `lane_max` of every fourth slot."""
     for t in range(0, x.size, 1 + 3 * lane_max):
         word = np.float32(x[t]).view(np.int32)
         top = max(top, np.int32(word ^ np.int32((word >> np.int32(31)) & np.int32(0x7FFFFFFF))))

@@ -1,11 +1,11 @@
-"""Keys and values out of the images of pages, dequantized. [leankv §5, §6.2]"""
+"""Keys and values from images of pages, dequantized. [leankv §5, §6.2]"""
 
 import numpy as np
 
 from refemu.arith.jit import kernel
 from refemu.arith.kernels.scalars import U, widen
 
-# Columns of `layout` (2, 13), by section: what a page of it looks like; bases are words of an image.
+# Columns of `layout` (2, 13), by section: the layout of its pages; bases are words of an image.
 P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range(7)
 P_K_STEP, P_V_STEP, P_V_VEC, P_SIGN, P_SCORE, P_POSITION = range(7, 13)
 

@@ -1,4 +1,4 @@
-"""Scores of stored tokens: added up in the images of pages, and their shares. [leankv §4, §6.2]"""
+"""Scores of stored tokens: sums in the images of pages, and their shares. [leankv §4, §6.2]"""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from refemu.units.leankv.kernels.pages import P_POSITION, P_SCORE, P_TOKENS
 
 @kernel
 def paged_scores(images, cells, lengths, layout, newest, p, mean, first, last):
-    """Scores of tokens of heads `first` to `last` in `images` += the largest or the mean p; at newest[u] they stay."""
+    """Scores of tokens of heads `first` to `last` in `images` += the largest or the mean p, except at newest[u]."""
     for u in range(first, last):
         at = np.int64(0)
         for s in range(2):
@@ -46,7 +46,7 @@ def mean_shares(score, position, stored, n, prompt, counting, share):
     """share (U, slots) <- means of the scores of stored tokens over their sum in turn; returns the divisions it took.
 
     counting: last queries of a prompt that count, a large number for all; whether a token's own query counts; whether
-    `position` holds what n minus the count is.
+    `position` is n minus the count.
     """
     divisions = np.int64(0)
     for u in range(share.shape[0]):

@@ -24,9 +24,9 @@ KEY, KEY_META, VAL, VAL_META, SCORE, POS = range(6)  # of `counts`
 def page_sectors(cells, lengths, size, layout, key_packs, value_packs, groups, positions, counts):
     """counts (6,) += sectors of all pages of table entries `cells` (U, L) with tokens `lengths` (U, 2).
 
-    Pages have `size` words and lie one after the other; key_packs, value_packs (2, P): words of a page's packs of token
+    Pages have `size` words and are consecutive; key_packs, value_packs (2, P): words of a page's packs of token
     0, of which P is groups[s, 0] for keys and groups[s, 1] for values; then Kgroup, Kvec, Vgroup. positions: whether
-    they are read. What pages at the same place in a sector with the same number of tokens touch is worked out once.
+    they are read. Pages with the same offset in a sector and the same number of tokens are computed once.
     """
     marks = np.zeros(size // WORDS + 3, np.int64)
     most = max(layout[0, P_TOKENS], layout[1, P_TOKENS])

@@ -1,7 +1,7 @@
 """Generation steps of KV heads that share a pool of pages, and the calls of their memory managers.
 
 Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. `all_events` does all events of devices one after the other, shares under
-Algorithm 1; `call` and `misplaced` are the stages of one event of many devices that the twin calls for other rules.
+Algorithm 1; `call` and `misplaced` are the stages of one event of many devices for other rules.
 
 Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,), ends (2,) as page_manager's kernels have
 them; held = a row of requests, loaded (H, 2). `all_events`, `call` and `misplaced` take arrays with devices in front.
@@ -27,8 +27,8 @@ from refemu.units.leankv.page_manager.compiled.events import (
 from refemu.units.leankv.paged_attention.compiled.page_reads import gather
 
 LOAD, ADMIT, STEP = range(3)  # operations; any other is the end of a request
-MOST = Z_SCRUB + 1  # of `sizes`: most tokens of a prompt
-SEEN, PROMPT = range(2)  # of a row of `requests`: tokens so far (0: there is none), tokens of the prompt
+MOST = Z_SCRUB + 1  # entry of `sizes`: most tokens of a prompt
+SEEN, PROMPT = range(2)  # entries of a row of `requests`: tokens so far (0: no request), tokens of the prompt
 # Entries of `totals`: pages allocated and recycled, levels and additions of prefix sums, tokens pruned; divisions and
 # comparisons of decisions; tokens written and requantized; words that plans read, that moves read, of records written.
 ALLOCATED, RECYCLED, LEVELS, ADDS, PRUNED, DIVISIONS, COMPARISONS, WRITTEN, MOVED = range(9)
@@ -42,7 +42,7 @@ S_BITS, S_GROUPS, S_CODES, S_META = 0, 1, 4, 5  # columns of the sides of a reco
 def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages, storage, rule, totals, first, last):
     """Whether all events of devices `first` to `last` are admitted; with arrays (D, E, ...) for D devices, E events.
 
-    ports: op, prompt, tokens kept (H, 2), section, score, position (H,), key, value (H, F) and q (H, G, F) as float32,
+    ports: op, prompt, tokens retained (H, 2), section, score, position (H,), key, value (H, F), q (H, G, F) as float32,
     window, thresholds. shown <- choice, victim, low_slot (H,), taken (H, 2), written, moved (H, words), out, p, scores.
     registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
     images (D, pages, words). sizes, sums: as `call` has them. pages: layout, words of packs of keys and of values,
@@ -86,7 +86,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
 
 @kernel
 def _decided(images, pool, request, sections, window, limits, rule, plan, totals):
-    """plan (5, H) <- decisions of all heads; False where a step is refused."""
+    """plan (5, H) <- decisions of all heads; return False for an invalid step."""
     cells, _, tokens, _, _ = pool
     numbers, loaded = request
     if numbers[SEEN] == 0:
@@ -126,7 +126,7 @@ def _place(cells, head, section, slot, held):
 
 @kernel
 def _loaded(images, pool, request, sections, storage, rule, operands, written, totals):
-    """Kept tokens of a prompt into their slots, at most one of a head; False where one is refused."""
+    """Write retained tokens of a prompt into their slots, at most one of a head; return False for an invalid one."""
     cells, _, tokens, _, _ = pool
     numbers, loaded = request
     section, score, position, key, value = operands
@@ -173,7 +173,7 @@ def _read(image, where, record):
 
 @kernel
 def _stored(images, pool, newest, layout, storage, plan, key, value, records, totals):
-    """Moves of all heads and their new tokens; False where a vector is refused."""
+    """Do the moves of all heads and write their new tokens; return False for an invalid vector."""
     cells = pool[0]
     written, moved = records
     high, low = storage[0], storage[2]
@@ -222,7 +222,7 @@ def _decoded(record, side, sign, out):
 
 @kernel
 def _attended(images, pool, newest, pages, rule, q, out, p, scores):
-    """out (H, G, F) <- attention of all heads, p (H, G, slots) and scores (H, slots) <- theirs, and that into pages."""
+    """out (H, G, F) <- attention of all heads, with p (H, G, slots) and scores (H, slots), also written to pages."""
     cells, _, tokens, _, _ = pool
     layout, key_packs, value_packs, numbers, settings, sections = pages
     heads, group, features = q.shape
@@ -266,7 +266,7 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
 
 @kernel
 def call(op, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals):
-    """Whether the call of every device (D,) is admitted; grow (D, H, 2): tokens that a prompt keeps or sections gain.
+    """Whether the call of every device (D,) is admitted; grow (D, H, 2): tokens that a prompt retains or sections gain.
 
     sizes: as the manager's kernels have them, and most tokens of a prompt. sums: levels and additions of prefix sums
     over H and 2 H elements. taken (D, H, 2) <- pages that a step takes. totals += pages allocated, recycled, levels,
@@ -281,7 +281,7 @@ def call(op, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, request
 
 @kernel
 def managed(op, prompt, grow, sizes, sums, pool, request, taken, totals):
-    """Whether the call of one device is admitted, which is then done; see `call`."""
+    """Do the call of one device if it is admitted; return whether it was; see `call`."""
     _, used, _, ring, _ = pool
     numbers, loaded = request
     heads = used.shape[0]
@@ -338,7 +338,7 @@ def managed(op, prompt, grow, sizes, sums, pool, request, taken, totals):
 
 @kernel
 def misplaced(position, lengths, border):
-    """Whether a low token is of the window: position (D, H, slots), lengths (D, H, 2), border (D,) the oldest of it."""
+    """Whether a low token is of the window: position (D, H, slots), lengths (D, H, 2), border (D,) its oldest token."""
     devices = 0
     for d in range(position.shape[0]):
         devices += _in_window(position[d], lengths[d], border[d])

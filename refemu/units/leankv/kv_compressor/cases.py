@@ -1,6 +1,6 @@
 """Golden cases of kv_compressor. A prompt and steps of every kind [leankv §4]; then full pages, constants, overwrites.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in kv_compressor.py.
+Stimuli only: expected outputs come from kv_compressor.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from refemu.units.unit import Cases, Config, Kind
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)
 Event = tuple[int, int, int]  #: op, victim, low_slot
-SAME = 18  #: tokens of a history of moves that have one step
+SAME = 18  #: tokens with one step in a history of moves
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -55,14 +55,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         events = [(APPEND_HIGH, 0, 0)] * tokens[0]
         for slot in range(tokens[1]):
             events += [(DROP, 0, 0), (REPLACE, 0, slot)]
-        why = "the new token in the slot of a dropped one is the next that moves; the others stay where they are"
+        why = "the new token in the slot of a dropped one moves next; the others stay"
         yield _case(kind, why, features, events, "D-leankv-31")
         yield from _codes(config, tokens)
     if kind == "random":
         drawn = random_inputs("kv_compressor", find("kv_compressor").ports(config).inputs, (2, 8), seed)
         yield Cases(kind, "uniform words and operations", legal(config, drawn))
         near = {name: drawn[name] & 0x83FF | 0x3800 | (drawn[name] & 0x400) for name in ("key", "value")}
-        why = "features of one order of magnitude, as keys and values have them, and any operations"
+        why = "features of one order of magnitude, as in keys and values, and any operations"
         yield Cases(kind, why, legal(config, drawn | near))
 
 
@@ -72,7 +72,7 @@ def _several(config: Config, kind: Kind, seed: Seeds, tokens: Sequence[int]) -> 
     if kind == "paper":
         for why in ("a high and a low token", "the same again, from empty pages", "and once more"):
             yield _case(kind, f"[leankv §4] {why}", features, [(APPEND_HIGH, 0, 0), (APPEND_LOW, 0, 0)])
-        why = "[leankv §4] a token behind a full high page"
+        why = "[leankv §4] a token after a full high page"
         per_page = high // config["high_pages"]
         yield _case(kind, why, features, [(APPEND_HIGH, 0, 0)] * (per_page + 1), "D-leankv-61")
     if kind == "edge":
@@ -87,7 +87,7 @@ def _several(config: Config, kind: Kind, seed: Seeds, tokens: Sequence[int]) -> 
 
 
 def _codes(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
-    """Tokens whose codes and steps lie where another rounding gives other ones; every bit of a low record."""
+    """Tokens whose codes and steps change under another rounding; every bit of a low record."""
     yield from _steps(config, tokens)
     yield _moves(config, tokens)
     events = [(APPEND_HIGH, 0, 0), (REPLACE, 0, 0), (APPEND_LOW, 0, 0)]
@@ -101,7 +101,9 @@ def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
     ops = [APPEND_HIGH] * tokens[0] + [APPEND_LOW] * tokens[1]
     widths = [(pair[op].k_bits, pair[op].v_bits) for op in ops]
     ties = [[_tie(config["head_size"], bits, event) for bits in both] for event, both in enumerate(widths)]
-    why = "half-way between codes at steps whose reciprocals move codes; steps half-way up to, and down to, an even one"
+    why = (
+        "halfway between codes at steps whose reciprocals change codes; steps halfway that round up, and down, to even"
+    )
     yield _appended(why, ops, np.array(ties), "D-leankv-2")
     f = np.arange(config["head_size"])
     tiny = [[np.where(f == event + 5, 1 + event % 2, 0), np.where(f == event, 0, 1)] for event in range(len(ops))]
@@ -109,10 +111,10 @@ def _steps(config: Config, tokens: Sequence[int]) -> Iterator[Cases]:
 
 
 def _moves(config: Config, tokens: Sequence[int]) -> Cases:
-    """A token of codes of its own for every move: bits of a word in turn, from the lowest level to the highest.
+    """A token with different codes for every move: bits of a word in turn, from the lowest level to the highest.
 
-    All high slots but one are in use: of several pages the last is not full, and tokens of every page move. Later
-    tokens have steps and zero points of their own, and a larger score; one has the least position.
+    All high slots but one are in use: the last of several pages is not full, and tokens of every page move. Later
+    tokens have different steps and zero points, and a larger score; one has the least position.
     """
     used, slots = max(tokens[0] - 1, 1), tokens[1]
     events, f = used + 4 * slots + 1, np.arange(config["head_size"])
@@ -143,7 +145,7 @@ def _appended(why: str, ops: Sequence[int], vectors: np.ndarray, decision: str) 
 
 
 def _tie(features: int, bits: int, event: int) -> np.ndarray:
-    """A vector of half codes; of every second event one whose step is 2049 or 2051 times a power of two."""
+    """A vector of half codes; every second event has a step of 2049 or 2051 times a power of two."""
     top, f = (1 << bits) - 1, np.arange(features)
     if event % 2:
         size, least = 1 / (1 << (bits // 2 * (bits > 2) + event)), 3 if event % 4 == 1 and event > 1 else 1
@@ -156,7 +158,7 @@ def _tie(features: int, bits: int, event: int) -> np.ndarray:
 def _case(
     kind: Kind, why: str, features: int, events: Sequence[Event], decision: str = "", constant: bool = False
 ) -> Cases:
-    """One case: event i has a key and a value of its own, score i / 8 and position 3 * i + 1."""
+    """One case: event i has its own key and value, score i / 8 and position 3 * i + 1."""
     i, f = np.arange(len(events))[:, None], np.arange(features)
     key = np.full((len(events), features), 1.5) * (i + 1) if constant else (f * (2 * i + 3) % 64 - 20) / 8
     value = -key if constant else (f * f + 7 * i) % 61 / 16 - 1
@@ -172,13 +174,13 @@ def _case(
 
 
 def _tokens(config: Mapping[str, Any]) -> list[int]:
-    """Tokens that the high and the low pages hold."""
+    """Capacity of the high and of the low pages, in tokens."""
     device: Any = find("kv_compressor").unit_class(**config)
     return [count * page.tokens for count, page in zip(device.counts, device.pages, strict=True)]
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` of devices, (..., events), with slots that exist when their turn comes, and finite vectors."""
+    """`inputs` of devices, (..., events), with slots that exist when used, and finite vectors."""
     tokens = _tokens(config)
     changed = {name: np.array(array) for name, array in inputs.items()}
     ops, victims, low_slots = (changed[name] for name in ("op", "victim", "low_slot"))

@@ -1,4 +1,4 @@
-"""Compiled twins of kv_compressor and of its functions between tensors. [leankv §4, §6.1]
+"""Compiled forms of kv_compressor and of its functions between tensors. [leankv §4, §6.1]
 
 `write` and `requantize` take the tokens of any number of heads together.
 """
@@ -55,7 +55,7 @@ def _stored(
     score: Any,
     position: Any,
 ) -> bool:
-    """`write` by one kernel. False, and nothing is written, for 16 bits and where something has to be refused."""
+    """`write` by one kernel. Returns False, without a write, for 16 bits and for invalid arguments."""
     sides, table = storage(page, preset)
     shape = len(vectors[0]), page.head_size
     fits = images.dtype == np.uint16 and images.ndim == 2 and images.shape[1] == page.size // 2
@@ -74,7 +74,7 @@ def _stored(
 
 @functools.lru_cache(maxsize=32)
 def storage(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
-    """`sides` of `store`, empty where it does not compute these formats, and its table."""
+    """`sides` of `store`, empty if it does not compute these formats, and its table."""
     formats = page.config.key(preset), page.config.value(preset)
     if not all(affine_compiled.fused(fmt) for fmt in formats):
         return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64)
@@ -89,8 +89,8 @@ def storage(page: UnifiedPage, preset: Preset) -> tuple[np.ndarray, np.ndarray]:
 def store(images, places, table, key, value, sides, words):  # type: ignore[no-untyped-def]
     """Records of key and value (count, F), with `words` (2, count) of score and position, into places (2, count).
 
-    sides (2, 6): of key and value: bits, groups, last zero, multiplies, first word of codes and of metadata.
-    Returns whether it was done: not with a place that is none or a vector that is not finite.
+    sides (2, 6): for key and value: bits, groups, last zero, multiplies, first word of codes and of metadata.
+    Returns whether it was done: not with an invalid place or a vector that is not finite.
     """
     for i in range(places.shape[1]):
         if not (0 <= places[0, i] < images.shape[0] and 0 <= places[1, i] < table.shape[0]):
@@ -129,7 +129,7 @@ def _encoded(x, side, records):  # type: ignore[no-untyped-def]
 def _records(
     page: UnifiedPage, preset: Preset, key: np.ndarray, value: np.ndarray, score: Any, position: Any
 ) -> np.ndarray:
-    """`page.record` of what the formats of `preset` make of key and value (count, F)."""
+    """`page.record` of key and value (count, F) in the formats of `preset`."""
     records = np.empty((len(key), page.record_words), np.uint16)
     for fmt, vectors, codes, metadata in (
         (page.config.key(preset), key, "key", "key_meta"),
@@ -175,7 +175,7 @@ def write_prompt(
 
 @compiled_run(UNIT)
 def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All devices do their operation of one index together."""
+    """Run operations of the same index in all devices together."""
     (count, events), heads = inputs[0].shape, Heads(device, len(inputs[0]))
     names = [port.name for port in device.ports.outputs + device.ports.state]
     for output in outputs:
@@ -187,7 +187,7 @@ def run(device: KvCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
 
 
 class Heads:
-    """Pages and lengths of many devices: the high pages of every one, then its low ones."""
+    """Pages and lengths of many devices: for each its high pages, then its low pages."""
 
     def __init__(self, device: KvCompressor, count: int) -> None:
         self.device, (self.high, self.low) = device, device.pages
@@ -197,7 +197,7 @@ class Heads:
         self.requantized = self.pruned = 0
 
     def step(self, inputs: Sequence[np.ndarray], out: dict[str, np.ndarray]) -> None:
-        """One operation of every device; its outputs and registers go into `out`."""
+        """Run one operation of every device; outputs and registers go into `out`."""
         op, victim, low_slot, key, value, score, position = inputs
         if not self._allowed(op, victim, low_slot):
             self._refuse(op, victim, low_slot)
@@ -242,7 +242,7 @@ class Heads:
         return not bad.any()
 
     def _refuse(self, op: np.ndarray, victim: np.ndarray, low_slot: np.ndarray) -> None:
-        """Raise the readable unit's refusal of the first device that is not allowed."""
+        """Raise the readable unit's error for the first invalid operation."""
         for row in range(len(op)):
             n_high, n_low = int(self.n_high[row]), int(self.n_low[row])
             self.device.state = replace(self.device.state, n_high=n_high, n_low=n_low)
@@ -250,15 +250,15 @@ class Heads:
 
 
 class Stream:
-    """One device, an operation at a time: what answers where an operation has hundreds of events."""
+    """One device, an operation at a time, for operations with hundreds of events."""
 
     def __init__(self, device: KvCompressor) -> None:
         self._ports, self._heads = device.ports, Heads(device, 1)
 
     def step(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """Outputs and registers after an operation, each as a State has it; inputs as `accept` gives them.
+        """Outputs and registers after an operation, in the form of a State; inputs from `accept`.
 
-        Refused: the operation is not allowed; nothing changed.
+        Raises if the operation is invalid; nothing has changed then.
         """
         arrays = [np.array([value], port.dtype) for value, port in zip(inputs, self._ports.inputs, strict=True)]
         every = self._ports.outputs + self._ports.state
@@ -272,6 +272,6 @@ class Stream:
         return heads.images.copy(), heads.n_high.copy(), heads.n_low.copy()
 
     def restore(self, state: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-        """Pages and lengths as `snapshot` gave them."""
+        """Restore pages and lengths from `snapshot`."""
         images, n_high, n_low = state
         self._heads.images[...], self._heads.n_high[...], self._heads.n_low[...] = images, n_high, n_low

@@ -1,7 +1,7 @@
 """The compressor of a KV cache: quantizes tokens into pages, and moves a token from the high to the low precision.
 
-Paper: [leankv §4, §6.1, Fig. 8]. Composed of `KvQuantizer`, which codes new tokens, and `formats.UnifiedPage`; what
-goes where is decided by prompt_compressor and generation_compressor.
+Paper: [leankv §4, §6.1, Fig. 8]. Composed of `KvQuantizer`, which encodes new tokens, and `formats.UnifiedPage`;
+prompt_compressor and generation_compressor decide the places.
 """
 
 from collections.abc import Sequence
@@ -31,10 +31,10 @@ APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op
 
 
 class KvCompressor(Sequential):
-    """KV compressor of one head: `requantize` where a token moves, then `write`.
+    """KV compressor of one head: `requantize` if a token moves, then `write`.
 
-    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61). A slot that does
-    not exist, an append to a full page, NaN and infinity are refused.
+    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61). A missing
+    slot, an append to a full page, NaN and infinity raise.
 
     References
     ----------
@@ -46,16 +46,16 @@ class KvCompressor(Sequential):
     counters: ClassVar[dict[str, str]] = {
         "tokens_written": "new tokens quantized and written",
         "requantized": "tokens moved from the high to the low section",
-        "pruned": "tokens whose slot was taken and that are stored nowhere now",
+        "pruned": "tokens whose slot was taken and that are no longer stored",
     }
     head_size: int = 64  #: features of a key and of a value
-    high: PairName = "K8V4"  #: ready pair of precisions, "K8V4" say
+    high: PairName = "K8V4"  #: ready pair of precisions, such as "K8V4"
     low: PairName = "K4V2"  #: the low pair
     page_bytes: int = 384  #: bytes of a page
     preset: Preset = "paper"  #: preset of the codes
     high_pages: int = 1  #: pages of the high section, 1 to 65536
     low_pages: int = 1  #: pages of the low section, 1 to 65536
-    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`, like the following
+    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
     k_group: int = UnifiedPage.k_group
     v_vec: int = UnifiedPage.v_vec
     v_group: int = UnifiedPage.v_group
@@ -87,12 +87,12 @@ class KvCompressor(Sequential):
         return Ports(
             inputs=(
                 Port("op", 2, meaning="0 append high, 1 append low, 2 move the victim to low_slot, 3 drop the victim"),
-                Port("victim", 16, meaning="high slot that the new token takes, of 2 and 3"),
-                Port("low_slot", 16, meaning="low slot that the victim moves to, of 2"),
+                Port("victim", 16, meaning="high slot that the new token takes, for op 2 and 3"),
+                Port("low_slot", 16, meaning="low slot that the victim moves to, for op 2"),
                 Port("key", 16, size, encoding="f16", meaning="key of the new token"),
-                Port("value", 16, size, encoding="f16", meaning="its value"),
-                Port("score", 32, encoding="f32", meaning="what its score segment starts with"),
-                Port("position", 32, signed=True, meaning="its position"),
+                Port("value", 16, size, encoding="f16", meaning="value of the new token"),
+                Port("score", 32, encoding="f32", meaning="initial score of the new token"),
+                Port("position", 32, signed=True, meaning="position of the new token"),
             ),
             outputs=(
                 Port("written", 16, page.record_words, meaning="record of the new token"),
@@ -105,7 +105,7 @@ class KvCompressor(Sequential):
 
     @constant
     def _quantizers(self) -> dict[int, KvQuantizer]:
-        """By size of their groups, as they are needed."""
+        """Quantizers by size of their groups, created on demand."""
         return {}
 
     @property
@@ -124,12 +124,12 @@ class KvCompressor(Sequential):
         return "requantize" if self.state.op == REPLACE and self.state.event != "requantize" else "write"
 
     def _require_slots(self, op: int, victim: int, low_slot: int) -> None:
-        """Refuse what the lengths and the pages do not allow."""
+        """Reject what the lengths and the pages do not allow."""
         state, (high, low), (high_pages, low_pages) = self.state, self.pages, self.counts
         if op in (REPLACE, DROP) and victim >= state.n_high:
-            raise Refused(f"{self.name}: victim {victim}, {state.n_high} high tokens are stored")
+            raise Refused(f"{self.name}: victim must be below the {state.n_high} stored high tokens, got {victim}")
         if op == REPLACE and low_slot > state.n_low:
-            raise Refused(f"{self.name}: low_slot {low_slot}, {state.n_low} low tokens are stored")
+            raise Refused(f"{self.name}: low_slot must be at most the {state.n_low} stored low tokens, got {low_slot}")
         grows_low = op == APPEND_LOW or (op == REPLACE and low_slot == state.n_low)
         sections = (op == APPEND_HIGH, high, high_pages, state.n_high), (grows_low, low, low_pages, state.n_low)
         for grows, page, pages, length in sections:
@@ -138,7 +138,7 @@ class KvCompressor(Sequential):
                 raise Refused(f"{self.name}: slot {length}, {what} {pages * page.tokens} {page.config.name} tokens")
 
     def requantize(self) -> Changes:
-        """A high token is decoded, and encoded anew in the low section; a token that stood there is pruned."""
+        """Decode a high token and encode it in the low section; prune a token that was in its place."""
         before, images = self.state, self._images()
         self.put(images, APPEND_LOW, before.low_slot, self._lowered())
         grows = before.low_slot == before.n_low
@@ -157,7 +157,7 @@ class KvCompressor(Sequential):
 
     @decides("D-leankv-61")
     def place(self, section: int, slot: int) -> tuple[int, int]:
-        """Number of a slot's page within its section, and the slot of that page."""
+        """Number of a slot's page within its section, and slot in that page."""
         return divmod(slot, self.pages[section].tokens)
 
     def put(self, images: Sequence[np.ndarray], section: int, slot: int, record: np.ndarray) -> None:
@@ -172,19 +172,19 @@ class KvCompressor(Sequential):
 
     @decides("D-leankv-30")
     def _lowered(self) -> np.ndarray:
-        """The low record of the victim: its stored codes are decoded and encoded afresh."""
+        """The low record of the victim, from its decoded codes."""
         token = self._victim()
         return self._record(self.pages[1], token.key.decode(), token.value.decode(), token.score, token.position)
 
     @decides("D-arith-2", "D-leankv-1", "D-leankv-2", "D-leankv-3", "D-leankv-5", "D-leankv-6", "D-leankv-7")
     def _victim(self) -> PageTokens:
-        """The victim as its high page holds it."""
+        """The record of the victim in its high page."""
         record = self.get(self._images(), APPEND_HIGH, self.state.victim)
         return self.pages[0].tokens_of(record, self.preset)
 
     @decides("D-arith-2", "D-leankv-1", "D-leankv-2", "D-leankv-3", "D-leankv-5", "D-leankv-6", "D-leankv-7")
     def _record(self, page: UnifiedPage, key: Any, value: Any, score: Any, position: Any) -> np.ndarray:
-        """The record of a token: codes and metadata of its vectors, score and position as they come."""
+        """The record of a token: codes and metadata of its vectors, unchanged score and position."""
         formats = page.config.key(self.preset), page.config.value(self.preset)
         return page.record_of(self._coded(formats[0], key), self._coded(formats[1], value), score, position)
 
@@ -207,14 +207,14 @@ class KvCompressor(Sequential):
 
     @decides("D-leankv-30", "D-leankv-31")
     def _slot(self, images: Sequence[np.ndarray]) -> int:
-        """Slot of the new token: behind the others, or that of the victim, which is taken at once."""
+        """Slot of the new token: after the others, or that of the victim."""
         state = self.state
         if state.op in (APPEND_HIGH, APPEND_LOW):
             return state.n_low if state.op == APPEND_LOW else state.n_high
         return state.victim
 
     def write(self) -> Changes:
-        """The new token is quantized into its slot."""
+        """Quantize the new token into its slot."""
         before, low, images = self.state, int(self.state.op == APPEND_LOW), self._images()
         slot = self._slot(images)
         key, value = (fp16.values(np.array(pattern, np.uint16)) for pattern in (before.key, before.value))
@@ -232,13 +232,13 @@ class KvCompressor(Sequential):
         }
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse vectors that are not finite."""
+        """Reject vectors that are not finite."""
         require_finite(np.stack(inputs[3:5]))
 
 
 @decides("D-leankv-9")
 def require_finite(patterns: np.ndarray) -> None:
-    """Refuse fp16 patterns of NaN and infinity."""
+    """Reject fp16 patterns of NaN and infinity."""
     bad = np.asarray(patterns) & 0x7C00 == 0x7C00
     if bad.any():
         index = first_index(bad)

@@ -1,4 +1,4 @@
-"""Tokens into pages, between arrays: prompts as they are planned, single tokens, moves to the low precision.
+"""Tokens into pages, on arrays: planned prompts, single tokens, moves to the low precision.
 
 Paper: [leankv §4, §6.1, Fig. 8].
 """
@@ -18,7 +18,7 @@ from refemu.units.leankv.prompt_compressor import HIGH, LOW, WINDOW
 
 #: Defects of the published code that the pages show (D-leankv-47, D-leankv-48)
 QUIRKS = ("score_by_rank", "position_epoch")
-EPOCH = 64  #: queries after a token that the published code looks at
+EPOCH = 64  #: queries after a token that the published code counts
 
 
 def write(
@@ -69,9 +69,9 @@ def requantize(
     source: Sequence[tuple[int, int]],
     target: Sequence[tuple[int, int]],
 ) -> None:
-    """Move tokens from the high to the low section: stored codes are decoded and encoded afresh.
+    """Move tokens from the high to the low section: decode the stored codes and encode them again.
 
-    Score and position go along unchanged.
+    Score and position are unchanged.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def requantize(
     source : sequence of (int, int)
         Page and slot of every token in the high section.
     target : sequence of (int, int)
-        Page and slot in the low one.
+        Page and slot in the low section.
 
     References
     ----------
@@ -103,7 +103,7 @@ def requantize(
 
 @dataclass(frozen=True)
 class PromptPlan:
-    """Places of the kept tokens of a prompt: positions and what is stored with them, in the order of the slots."""
+    """Places of the retained tokens of a prompt: positions and stored values, in the order of the slots."""
 
     high: np.ndarray  #: (n_high,) positions of high and window tokens
     low: np.ndarray  #: (n_low,) positions of low tokens
@@ -114,7 +114,7 @@ class PromptPlan:
 def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: Sequence[str] = ()) -> PromptPlan:
     """Plan the slots of the tokens that prompt_compressor classified, and their score and position segments.
 
-    With `score_by_rank` the token of rank r stores S[r], where the prompt was sorted (D-leankv-48); with
+    With `score_by_rank` the token of rank r stores S[r], if the prompt was sorted (D-leankv-48); with
     `position_epoch` a token stores N - min(N - position, 64) (D-leankv-47).
 
     Parameters
@@ -122,7 +122,7 @@ def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: S
     cls : ndarray of int (N,)
         Classes.
     order : ndarray of int (N,)
-        Positions as prompt_compressor orders them.
+        Positions in the order of prompt_compressor.
     score : ndarray of float32 (N,)
         Sums S.
     quirks : sequence of str
@@ -155,7 +155,7 @@ def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: S
 
 
 def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Page and slot of section slots: slot r stands in page r // N of the section, at r % N.
+    """Page and slot of section slots: slot r is slot r % N of page r // N of the section.
 
     Parameters
     ----------
@@ -189,14 +189,14 @@ def write_prompt(
     key: np.ndarray,
     value: np.ndarray,
 ) -> None:
-    """Write the kept tokens of one head's prompt.
+    """Write the retained tokens of one head's prompt.
 
     Parameters
     ----------
     high : UnifiedPage
         Layout of the high section.
     low : UnifiedPage or None
-        Layout of the low one.
+        Layout of the low section.
     preset : {"paper", "diffkv"}
         Preset of the codes.
     images : ndarray of uint16 (pages, page_bytes / 2)

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of kv_compressor, and to those of its codes and records."""
+"""Variants of the decisions of kv_compressor, and of its codes and records."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ class _Coded(KvCompressor):
     """A compressor whose codes have other formats."""
 
     def other(self, fmt: Affine) -> Affine:
-        """The format in place of that of the preset."""
+        """The format that replaces the preset's."""
         raise NotImplementedError
 
     def _record(self, page: UnifiedPage, key: Any, value: Any, score: Any, position: Any) -> np.ndarray:
@@ -69,7 +69,7 @@ def _rounds(mode: Rounding) -> type[Affine]:
 
 
 def _stores(pattern_of: Callable[[float], int]) -> type[Affine]:
-    """Steps are stored in another way; zero points are fp16 values and come out the same."""
+    """Steps are stored another way; zero points are fp16 values and stay equal."""
 
     class Stores(Affine):
         def stored(self, x: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ def _stores(pattern_of: Callable[[float], int]) -> type[Affine]:
 
 
 def _never_zero(x: float) -> int:
-    """Pattern of the nearest fp16, of a positive value the smallest subnormal at least."""
+    """Pattern of the nearest fp16; for a positive value at least the smallest subnormal."""
     return pattern16(x) or int(x > 0)
 
 
@@ -91,11 +91,11 @@ class NanLargest(Affine):
 
 
 class Copies(KvCompressor):
-    """Low tokens are made of fp16 vectors that are kept beside the page."""
+    """Low tokens are encoded from fp16 vectors that are stored in addition to the page."""
 
     @cached_property
     def vectors(self) -> dict[int, tuple[np.ndarray, ...]]:
-        """By high slot: key and value."""
+        """Key and value by high slot."""
         return {}
 
     def _lowered(self) -> np.ndarray:
@@ -112,7 +112,7 @@ class Copies(KvCompressor):
 
 
 class Shifted(KvCompressor):
-    """Low codes are the high bits of the stored ones, with a step that is as many times larger."""
+    """Low codes are the high bits of the stored ones, with a step larger by that factor."""
 
     def _lowered(self) -> np.ndarray:
         token, low = self._victim(), self.pages[1]
@@ -138,7 +138,7 @@ class LastFillsHole(KvCompressor):
 
 
 def _records(change: Callable[[np.ndarray, UnifiedPage], np.ndarray]) -> Any:
-    """A function on answers that changes every record."""
+    """A function on outputs that changes every record."""
 
     def answer(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
         high, low = KvCompressor(**config).pages
@@ -180,25 +180,25 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-leankv-1", "-min is stored", unit_class=_fields(zero="neg_min")),
     Variant("D-leankv-2", "distances are multiplied by 1 / s", unit_class=_fields(quant_div="recip_mul")),
     Variant("D-leankv-2", "distances are divided by s", unit_class=_fields(quant_div="div")),
-    Variant("D-leankv-3", "codes are made with the stored step", unit_class=_fields(quantize_with="stored")),
-    Variant("D-leankv-5", "codes half-way go up", unit_class=_kind(_rounds("half_up"))),
-    Variant("D-leankv-5", "codes are cut off", unit_class=_kind(_rounds("floor"))),
+    Variant("D-leankv-3", "codes are computed with the stored step", unit_class=_fields(quantize_with="stored")),
+    Variant("D-leankv-5", "codes halfway go up", unit_class=_kind(_rounds("half_up"))),
+    Variant("D-leankv-5", "codes are truncated", unit_class=_kind(_rounds("floor"))),
     Variant("D-leankv-6", "0 / 0 has the largest code", unit_class=_kind(NanLargest)),
     Variant("D-leankv-7", "a step is never stored as 0", unit_class=_kind(_stores(_never_zero))),
     Variant("D-leankv-11", "feature 0 is in the highest bits", answer=_records(_first_highest)),
     Variant("D-leankv-15", "score and position have their high words first", answer=_records(_high_word_first)),
-    Variant("D-leankv-30", "low tokens are made of fp16 vectors kept aside", unit_class=Copies),
+    Variant("D-leankv-30", "low tokens are encoded from separate fp16 vectors", unit_class=Copies),
     Variant("D-leankv-30", "low codes are the high bits of the stored ones", unit_class=Shifted),
     Variant("D-leankv-31", "the last token fills the freed slot", unit_class=LastFillsHole),
     Variant("D-leankv-31", "the freed slot stays empty", answer=_at_end),
-    Variant("D-arith-2", "the stored step is cut off", unit_class=_kind(_stores(rounding.toward_zero16))),
+    Variant("D-arith-2", "the stored step is truncated", unit_class=_kind(_stores(rounding.toward_zero16))),
     Variant("D-arith-2", "the stored step rounds half away from 0", unit_class=_kind(_stores(rounding.half_away16))),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-9": "NaN and infinity are refused at the ports, so no row of a set holds them",
-    "D-leankv-47": "the position is an input that the record holds as it comes: what a prompt stores there is "
-    "decided by plan_prompt, before this port",
-    "D-leankv-48": "the score is an input that the record holds as it comes: whose sum a prompt stores there is "
-    "decided by plan_prompt, before this port",
-    "D-leankv-61": "a slot is found where it was put, in whatever page: only the registers st.high and st.low show it",
+    "D-leankv-9": "the ports reject NaN and infinity, so no row of a set has them",
+    "D-leankv-47": "the position is an input that the record holds unchanged: plan_prompt decides what a prompt "
+    "stores there, before this port",
+    "D-leankv-48": "the score is an input that the record holds unchanged: plan_prompt decides whose sum a prompt "
+    "stores there, before this port",
+    "D-leankv-61": "a slot is found where it was written, in any page: only the registers st.high and st.low show it",
 }

@@ -1,6 +1,6 @@
 """Golden cases of kv_quantizer. The worked group of [leankv Eq. (2)] first; then constants, ends of fp16, ties.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in kv_quantizer.py.
+Stimuli only: expected outputs come from kv_quantizer.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         drawn["bits"] = np.array(WIDTHS)[drawn["bits"] & 3]
         yield Cases("random", "uniform fp16 words: magnitudes of all orders", drawn)
         near = drawn["x"] & 0x83FF | 0x3800 | (drawn["x"] & 0x400)  # one or two binades
-        yield Cases("random", "features of one order of magnitude, as keys and values have them", drawn | {"x": near})
+        yield Cases("random", "features of one order of magnitude, as in keys and values", drawn | {"x": near})
 
 
 def _edge(features: int) -> Iterator[Cases]:
@@ -49,14 +49,14 @@ def _edge(features: int) -> Iterator[Cases]:
     why = "one subnormal, whose step underflows; the widest range, whose step overflows at 1 bit"
     yield _case("edge", why, ends, "D-leankv-7")
     ties = [np.where(ramp == 0, 0.0, np.where(ramp == 1, top, (ramp - 2) % top + 0.5)) for top in (1, 3, 15, 255)]
-    yield _case("edge", "step 1 at one of the widths, features half-way between codes", ties, "D-leankv-5")
-    why = "ramps: every code in order, and of eighths, where a reciprocal moves codes"
+    yield _case("edge", "step 1 at one of the widths, features halfway between codes", ties, "D-leankv-5")
+    why = "ramps: every code in order, and in eighths, where a reciprocal changes codes"
     yield _case("edge", why, [ramp - 7.0, ramp / 8, -ramp / 8 * 3], "D-leankv-2")
     steps = ((7, 255), (41, 15), (61, 15), (63, 15), (117, 3), (223, 3))
     halves = [np.where(ramp < 2, ramp * top, 2 * (ramp - 2) % top + 0.5) * step for step, top in steps]
-    why = "half-way between codes at steps 7, 41, 61, 63, 117, 223, whose rounded reciprocals move codes"
+    why = "halfway between codes at steps 7, 41, 61, 63, 117, 223, whose rounded reciprocals change codes"
     yield _case("edge", why, halves, "D-leankv-2")
-    why = "31 times 1, 12, 20, 28, 47 subnormals: steps far from the stored ones, by which codes pass the largest"
+    why = "31 times 1, 12, 20, 28, 47 subnormals: steps far from the stored ones, which give codes above the largest"
     yield _case("edge", why, [ramp * size * TINY for size in (1, 12, 20, 28, 47)], "D-leankv-5")
     why = "a signed zero at each lane in turn, first, last and between the others"
     lanes = [
@@ -73,7 +73,7 @@ def _case(kind: Kind, why: str, groups: list[np.ndarray], decision: str = "") ->
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` with widths that the block packs and finite features."""
+    """`inputs` with admitted widths and finite features."""
     x, bits = np.asarray(inputs["x"]), np.asarray(inputs["bits"])
     finite = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
     return {"x": finite, "bits": np.array(WIDTHS, bits.dtype)[bits & 3]}

@@ -1,4 +1,4 @@
-"""Compiled twin of kv_quantizer: all groups of one width go through the compiled `Affine.encode` together.
+"""Compiled form of kv_quantizer: all groups of one width go through the compiled `Affine.encode` together.
 
 Paper: [leankv §2.2 Eq. (2)].
 """

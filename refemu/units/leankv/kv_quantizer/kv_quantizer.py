@@ -21,8 +21,8 @@ from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 __all__ = ["BITS", "UNIT", "KvQuantizer", "Preset", "QuantizeWith", "State", "run"]
 
 Preset = Literal["paper", "diffkv"]  #: Preset of the codes
-QuantizeWith = Literal["unrounded", "stored"]  #: Step and minimum that codes are made with (D-leankv-3)
-BITS = (1, 2, 4, 8)  #: Widths that the block packs
+QuantizeWith = Literal["unrounded", "stored"]  #: step and minimum from which codes are computed (D-leankv-3)
+BITS = (1, 2, 4, 8)  #: widths of a code
 
 
 class KvQuantizer(Combinational):
@@ -32,18 +32,16 @@ class KvQuantizer(Combinational):
     events: ClassVar[tuple[str, ...]] = ("minmax", "scale", "word")
     counters: ClassVar[dict[str, str]] = {
         "comparisons": (
-            "comparisons with the smallest and the largest element so far, two for each element but the first"
+            "comparisons with the smallest and the largest element so far, two for each element except the first"
         ),
-        "divisions": (
-            "divisions: of the range by the largest code, of 1 by the step, of a distance from the minimum by it"
-        ),
+        "divisions": ("divisions: range by largest code, 1 by step, distance from the minimum by step"),
         "multiplications": "products of a distance from the minimum and the reciprocal of the step",
         "roundings": "quotients or products rounded to an integer, one for each element",
     }
     initial: ClassVar[dict[str, int]] = {"bits": 1}
     features: int = 32  #: features of a group, a multiple of 16 up to 4096
     preset: Preset = "paper"  #: preset of the codes, as for `Affine`
-    quantize_with: QuantizeWith = "unrounded"  #: step and minimum that codes are made with (D-leankv-3)
+    quantize_with: QuantizeWith = "unrounded"  #: step and minimum from which codes are computed (D-leankv-3)
 
     def check(self) -> None:
         require_int(self.features, 16, 1 << 12, self.name, "features")
@@ -68,7 +66,7 @@ class KvQuantizer(Combinational):
                 Port("mn", 32, encoding="f32", meaning="smallest feature"),
                 Port("mx", 32, encoding="f32", meaning="largest feature"),
                 Port("s32", 32, encoding="f32", meaning="step before it is rounded to fp16"),
-                Port("inv32", 32, encoding="f32", meaning="its reciprocal; 0 where the block divides"),
+                Port("inv32", 32, encoding="f32", meaning="reciprocal of the step; 0 if the block divides"),
                 Port("scale", 16, encoding="f16", meaning="stored step"),
                 Port("zero", 16, encoding="f16", meaning="stored zero point"),
                 Port("words", 16, features // 2, meaning="packed codes, feature 0 in the lowest bits of word 0"),
@@ -82,7 +80,7 @@ class KvQuantizer(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether elements are still to be compared or codes to be packed."""
+        """Whether elements to compare or codes to pack remain."""
         state = self.state
         if state.event == "word":
             return bool(state.written * WORD < self.features * state.bits)
@@ -95,7 +93,7 @@ class KvQuantizer(Combinational):
         return "minmax" if before.element < self.features else "scale"
 
     def minmax(self, x: tuple[int, ...] = (), bits: int = 0) -> Changes:
-        """One element is compared with the smallest and the largest so far."""
+        """Compare one element with the smallest and the largest so far."""
         before = self.state
         if x:
             pattern = pattern32(self._element(x[0]))
@@ -112,18 +110,18 @@ class KvQuantizer(Combinational):
 
     @decides("D-leankv-8")
     def _element(self, pattern: int) -> float:
-        """A feature; where -min is stored, which no width changes, -0 becomes +0."""
+        """A feature; if -min is stored, at any width, -0 becomes +0."""
         value = value16(pattern)
         return value + 0.0 if self._format.zero == "neg_min" else value
 
     @decides("D-leankv-8")
     def _lower(self, value: float, least: float) -> bool:
-        """Whether a feature takes the place of the smallest so far: of equal ones the later stays."""
+        """Whether a feature replaces the smallest so far; the later of equals stays."""
         return value <= least
 
     @decides("D-leankv-8")
     def _higher(self, value: float, largest: float) -> bool:
-        """Whether a feature takes the place of the largest so far: of equal ones the later stays."""
+        """Whether a feature replaces the largest so far; the later of equals stays."""
         return value >= largest
 
     @property
@@ -132,7 +130,7 @@ class KvQuantizer(Combinational):
         return self.formats[self.state.bits]
 
     def scale(self) -> Changes:
-        """The step of the codes, its reciprocal where the block multiplies, and the zero point are made."""
+        """Compute the step of the codes, its reciprocal if the block multiplies, and the zero point."""
         fmt = self._format  # [leankv Eq. (2)]
         low, high = value32(self.state.mn), value32(self.state.mx)
         s = self._step(low, high)
@@ -151,7 +149,7 @@ class KvQuantizer(Combinational):
 
     @decides("D-arith-2", "D-leankv-6")
     def _step(self, low: float, high: float) -> float:
-        """The range of the group divided by the largest code: 0 where all features are equal."""
+        """The range of the group divided by the largest code: 0 if all features are equal."""
         return f32(f32(high - low) / self._format.steps)
 
     @decides("D-arith-2", "D-leankv-7")
@@ -165,7 +163,7 @@ class KvQuantizer(Combinational):
         return pattern16(0.0 - low if self._format.zero == "neg_min" else low)
 
     def word(self) -> Changes:
-        """The codes of one 16-bit word are made and packed."""
+        """Compute and pack the codes of one 16-bit word."""
         before, per_word = self.state, WORD // self.state.bits
         first = before.written * per_word
         low, by, multiplies = self._scaling()
@@ -192,7 +190,7 @@ class KvQuantizer(Combinational):
         return low, value32(state.inv32) if multiplies else s, multiplies
 
     def _code(self, value: float, low: float, by: float, multiplies: bool) -> int:
-        """The code of one feature; NaN, in a constant group, is a case of its own."""
+        """The code of one feature; NaN, in a constant group, is a special case."""
         distance = f32(value - low)
         t = times(distance, by) if multiplies else div32(distance, by)
         return self._of_nan() if t != t else self._clamped(self._rounded(t))
@@ -204,7 +202,7 @@ class KvQuantizer(Combinational):
 
     @decides("D-leankv-5")
     def _rounded(self, t: float) -> float:
-        """Half to even; infinity stays."""
+        """Round half to even; infinity is unchanged."""
         return t if math.isinf(t) else float(round(t))  # Python's round is half to even
 
     @decides("D-leankv-5")
@@ -214,12 +212,12 @@ class KvQuantizer(Combinational):
 
     @decides("D-leankv-9")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse patterns of NaN and infinity and widths that the block does not pack."""
+        """Reject patterns of NaN and infinity, and invalid widths."""
         x, bits = inputs
         bad = x & 0x7C00 == 0x7C00
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"{self.name}: x {int(x[index]):#06x}{at(index)} must be a finite fp16")
+            raise Refused(f"{self.name}: x must be a finite fp16, got {int(x[index]):#06x}{at(index)}")
         bad = ~np.isin(bits, BITS)
         if bad.any():
             index = first_index(bad)

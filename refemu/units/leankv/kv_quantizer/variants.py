@@ -1,4 +1,4 @@
-"""Other answers to the decisions of kv_quantizer."""
+"""Variants of the decisions of kv_quantizer."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def _formats(**fields: Any) -> type[KvQuantizer]:
 
 
 class FirstOfEqual(KvQuantizer):
-    """Of zeros of both signs the first stays."""
+    """The first of zeros of both signs stays."""
 
     def _lower(self, value: float, least: float) -> bool:
         return value < least
@@ -47,7 +47,7 @@ class MinusBelowPlus(KvQuantizer):
 
 
 class SignedZeros(KvQuantizer):
-    """The minimum keeps the sign of its zero where -min is stored, too."""
+    """The minimum has the sign of its zero even if -min is stored."""
 
     def _element(self, pattern: int) -> float:
         return -0.0 if pattern == 0x8000 else super()._element(pattern)
@@ -97,42 +97,42 @@ class Flushed(KvQuantizer):
 
 
 class Truncated(KvQuantizer):
-    """The stored step is cut off."""
+    """The stored step is truncated."""
 
     def _stored(self, s: float) -> int:
         return rounding.toward_zero16(s)
 
 
 class HalfAway(KvQuantizer):
-    """Of two nearest fp16 steps the larger is stored."""
+    """The larger of two nearest fp16 steps is stored."""
 
     def _stored(self, s: float) -> int:
         return rounding.half_away16(s)
 
 
 class StepTruncated(KvQuantizer):
-    """The step in float32 is cut off."""
+    """The step in float32 is truncated."""
 
     def _step(self, low: float, high: float) -> float:
         return rounding.toward_zero32(Fraction(high - low) / self._format.steps)
 
 
 class HalfUp(KvQuantizer):
-    """Codes half-way go up."""
+    """Codes halfway go up."""
 
     def _rounded(self, t: float) -> float:
         return t if math.isinf(t) else float(math.floor(Fraction(t) + Fraction(1, 2)))
 
 
 class HalfDown(KvQuantizer):
-    """Codes half-way go down."""
+    """Codes halfway go down."""
 
     def _rounded(self, t: float) -> float:
         return t if math.isinf(t) else float(math.ceil(Fraction(t) - Fraction(1, 2)))
 
 
 class Floored(KvQuantizer):
-    """Codes are cut off."""
+    """Codes are truncated."""
 
     def _rounded(self, t: float) -> float:
         return t if math.isinf(t) else float(math.floor(t))
@@ -166,25 +166,25 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-leankv-2", "distances are multiplied by 1 / s", unit_class=_formats(quant_div="recip_mul")),
     Variant("D-leankv-2", "distances are divided by s", unit_class=_formats(quant_div="div")),
     *choices("D-leankv-3", "quantize_with", "unrounded", "stored"),
-    Variant("D-leankv-5", "codes half-way go up", unit_class=HalfUp),
-    Variant("D-leankv-5", "codes half-way go down", unit_class=HalfDown),
-    Variant("D-leankv-5", "codes are cut off", unit_class=Floored),
+    Variant("D-leankv-5", "codes halfway go up", unit_class=HalfUp),
+    Variant("D-leankv-5", "codes halfway go down", unit_class=HalfDown),
+    Variant("D-leankv-5", "codes are truncated", unit_class=Floored),
     Variant("D-leankv-5", "codes beyond the ends wrap", unit_class=Wrapped),
     Variant("D-leankv-6", "a group of equal features has step 1", unit_class=StepOne),
     Variant("D-leankv-6", "0 / 0 has the largest code", unit_class=NanLargest),
     Variant("D-leankv-7", "a step beyond fp16 is 65504", unit_class=Saturated),
     Variant("D-leankv-7", "a step is never stored as 0", unit_class=NeverZero),
-    Variant("D-leankv-8", "of equal features the first stays", unit_class=FirstOfEqual),
+    Variant("D-leankv-8", "the first of equal features stays", unit_class=FirstOfEqual),
     Variant("D-leankv-8", "-0 is below +0", unit_class=MinusBelowPlus),
     Variant("D-leankv-8", "a minimum of -0 stays -0", unit_class=SignedZeros),
-    Variant("D-leankv-8", "the sign of the minimum is inverted, that of +0 too", unit_class=SignFlipped),
+    Variant("D-leankv-8", "the sign of the minimum is inverted, even of +0", unit_class=SignFlipped),
     Variant("D-leankv-11", "feature 0 is in the highest bits", unit_class=FirstHighest),
     Variant("D-leankv-11", "words are big-endian", unit_class=BytesSwapped),
-    Variant("D-arith-2", "the stored step is cut off", unit_class=Truncated),
+    Variant("D-arith-2", "the stored step is truncated", unit_class=Truncated),
     Variant("D-arith-2", "the stored step rounds half away from 0", unit_class=HalfAway),
     Variant("D-arith-2", "a subnormal step is stored as 0", unit_class=Flushed),
-    Variant("D-arith-2", "the step in float32 is cut off", unit_class=StepTruncated),
+    Variant("D-arith-2", "the step in float32 is truncated", unit_class=StepTruncated),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-9": "NaN and infinity are refused at the port, so no row of a set holds them",
+    "D-leankv-9": "the port rejects NaN and infinity, so no row of a set has them",
 }

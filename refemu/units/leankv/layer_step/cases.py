@@ -1,7 +1,7 @@
 """Golden cases of layer_step: a prompt in its pages, then generation steps with every choice of [leankv Algorithm 1].
 
-Heads of a layer take the histories of one alone. [leankv §5.3] This module describes stimuli only; the descriptor, and
-with it every answer, is in layer_step.
+Every head of a layer gets the history of a single head. [leankv §5.3] Stimuli only: expected outputs come from
+layer_step.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,16 +16,16 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 LOAD, ADMIT, STEP, FINISH = range(4)
-NONE, HIGH, LOW = range(3)  # of the port `section`
+NONE, HIGH, LOW = range(3)  # values of the port `section`
 ONE = 0x3F80_0000  #: pattern of 1.0
 Thresholds = tuple[float, float]
-EVERYTHING, NOTHING = (1.0, 1.0), (0.0, 0.0)  #: thresholds: the oldest token of the window goes; all stay high
+EVERYTHING, NOTHING = (1.0, 1.0), (0.0, 0.0)  #: thresholds: the oldest token of the window leaves; all stay high
 KEEP_LOW = (0.0, 1.0)  #: the oldest token becomes low
 #: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of layer_step-head
 CHOICES: tuple[Thresholds, ...] = (NOTHING, NOTHING, (0.05, 0.1), (0.097, 1.0), KEEP_LOW, (0.1, 0.1), EVERYTHING)
 
-MOVES = (KEEP_LOW, NOTHING, KEEP_LOW, KEEP_LOW, KEEP_LOW)  #: of the histories of rough vectors
-#: tokens of a prompt, tokens kept high and low; exponents of keys and of values of the histories of rough vectors
+MOVES = (KEEP_LOW, NOTHING, KEEP_LOW, KEEP_LOW, KEEP_LOW)  #: thresholds of the histories of rough vectors
+#: tokens of a prompt, tokens retained high and low; exponents of keys and of values of histories of rough vectors
 ROUGH = (
     (2, (1,), (), -6, -9),
     (3, (2, 1), (0,), 0, -3),
@@ -38,15 +38,15 @@ ROUGH = (
 APART = ((0.01, 1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 0.01, 1.0))
 DIFFERENT = (0.1, 0.2)  #: thresholds of that step
 ALPHA = float(1 << 20)  #: alpha_quant under which any token moves
-SEED = 33  #: of the first of them
-#: smallest and largest feature: steps of 135.0625 and 135.1875 lie between two words of a scale; the codes of 0.5 to
+SEED = 33  #: seed of the first of these histories
+#: smallest and largest feature: steps of 135.0625 and 135.1875 are between two words of a scale; the codes of 0.5 to
 #: 2033 between two words of an output
 TIES = ((-100.9375, 1925.0), (-100.8125, 1927.0), (0.5, 2033.0))
 
 
 LONG = 8  #: tokens of a prompt at a limit: 1 / LONG is exact, so limits of diffkv are too
-#: a comparison of Algorithm 1 at equality: shares of 16 of the high tokens, the oldest of the window first, and of the
-#: low ones; thresholds
+#: comparisons of Algorithm 1 at equality: shares of 16 of the high tokens, the oldest of the window first, and of the
+#: low tokens; thresholds
 LIMITS = (
     ((1, 5, 5), (3, 2), (1, 8)),  # B1, not C: the oldest of the window is at T_l
     ((4, 5, 3), (2, 2), (1, 4)),  # A2, not B1: it is at T_h
@@ -55,22 +55,22 @@ LIMITS = (
     ((2, 6, 5), (1, 2), (1, 4)),  # B1, not B2: the least low token is at T_l
 )
 ONE_LIMIT = (((2, 4, 4, 3, 3), (), (2, 2)), ((4, 2, 4, 3, 3), (), (2, 2)))  #: A1, not C; A1, not A3
-#: of diffkv, means and thresholds in sixteenths: the least high token at the lower threshold, at the upper one, the
-#: least low token at the lower one
+#: means and thresholds of diffkv in sixteenths: the least high token at the lower threshold, at the upper threshold,
+#: the least low token at the lower threshold
 MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (1, 3), (1, 3)))
 #: values that are exact in 4 bits: for 10 equal tokens, LARGE / 10 + SMALL / 10 rounds to LARGE / 10, and
 #: LARGE / 10 + 2 * SMALL / 10 does not
 LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
 
 
-MANY = 12  #: prompts of as many tokens as there is room for, of one head
-FULL = 6  #: those of several heads
-MOVE = (0.5, 1.0)  #: thresholds of the last: a head moves its oldest token of the window, or drops it
+MANY = 12  #: number of full prompts of one head
+FULL = 6  #: number of full prompts of several heads
+MOVE = (0.5, 1.0)  #: thresholds of their last step: a head moves its oldest token of the window, or drops it
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """Tokens of a prompt, and the positions that a head keeps, in the order of the slots."""
+    """Tokens of a prompt, and the positions that a head retains, in the order of the slots."""
 
     tokens: int
     high: tuple[int, ...]
@@ -80,18 +80,18 @@ class Prompt:
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     two, most = config["low"] is not None, int(config["max_len"])
-    several = config["kv_heads"] > 1  # whose rows are long
+    several = config["kv_heads"] > 1  # long rows
     if kind == "paper":
-        why = "[leankv Algorithm 1] a prompt that keeps high and low tokens, then steps that append, move and prune"
+        why = "[leankv Algorithm 1] a prompt with high and low tokens, then steps that append, move and prune"
         thresholds = CHOICES if most >= 5 + len(CHOICES) else (NOTHING, KEEP_LOW, EVERYTHING)[: most - 5]
         yield _block(kind, why, config, Prompt(5, (4, 1), (0, 2) if two else ()), thresholds, 2, 1, "D-leankv-62")
     if kind == "edge":
-        why = "the oldest token of the window at the limits of both thresholds; then all pages go back"
+        why = "the oldest token of the window at the limits of both thresholds; then all pages are recycled"
         prompt = Prompt(4, (2,), (1,) if two else ()) if several else Prompt(6, (4, 5), (0, 1, 2, 3) if two else ())
         limits = [EVERYTHING, NOTHING, KEEP_LOW][: most - prompt.tokens]
         yield _block(kind, why, config, prompt, limits, 2, 2, "D-leankv-63", finish=True)
     if kind == "edge" and not several:
-        why = "the oldest token of the window stays; of those with half of its score the oldest goes for good"
+        why = "the oldest token of the window stays; the oldest token with half of its score is dropped"
         tied = Prompt(6, (3, 1, 0), (2,)) if two else Prompt(6, (3, 2, 1, 0))
         pair = (0.1, 0.25) if two else (0.25, 0.25)
         yield _block(kind, why, config, tied, (pair, NOTHING, NOTHING), 3, 4, "D-leankv-28", tied=True)
@@ -114,23 +114,23 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
                 full.step(pair)
             yield Cases(kind, why, full.inputs(), "D-leankv-34")
         if several:
-            why = "heads that stand side by side decide differently: lanes are told apart"
+            why = "neighbouring heads decide differently, which distinguishes lanes"
             yield Cases(kind, why, _apart(config), "D-leankv-28")
-        why = "scales half-way between two words, and a token alone whose outputs are, which go to the even one"
+        why = "scales halfway between two words, and a single token with such outputs: they round to even"
         yield Cases(kind, why, _ties(config), "D-leankv-5")
     if kind == "edge":
-        why = "requests one after the other, so that pages come back; shares equal to a threshold"
+        why = "requests in sequence, so that pages come back; shares equal to a threshold"
         yield Cases(kind, why, _requests(config), "D-leankv-27")
-        why = "five high pages: values that a sum loses one by one, but not two at once"
+        why = "five high pages: values that a sum loses singly, but not in pairs"
         yield Cases(kind, why, _five_pages(config), "D-leankv-56")
     if kind == "edge" and several:
-        why = "requests of as many tokens as there is room for, whose last is low; heads move tokens to other low slots"
+        why = "full requests whose last token is low; heads move tokens to different low slots"
         yield Cases(kind, why, _full(config), "D-leankv-34")
     elif kind == "edge":
-        why = "prompts of as many high tokens as there is room for: scores and probabilities of the last slots"
+        why = "prompts that fill all pages with high tokens: scores and probabilities of the last slots"
         yield Cases(kind, why, _many(config), "D-leankv-34")
         if two:
-            why = "requests that give back pages of both precisions, which later steps take in the order of the heads"
+            why = "requests that recycle pages of both precisions, which later steps take in the order of the heads"
             yield Cases(kind, why, _both(config), "D-leankv-38")
     if kind == "random":
         stream, events = ("layer_step", 32) if several else ("head_step", 24)
@@ -165,7 +165,7 @@ def _apart(config: Config) -> dict[str, np.ndarray]:
     history = History(config, 32, 2)
     history.prompt(Prompt(5, (3, 1, 4)))
     for number, row in enumerate(history.rows[1:]):
-        counts = (1, 3, 1)[number]  # queries that a score was summed over
+        counts = (1, 3, 1)[number]  # queries summed in a score
         scores = [counts * APART[head % 3][number] for head in range(history.kv_heads)]
         row["score"] = np.array(scores, np.float32).view(np.uint32).astype(np.int64)
     for pair in (DIFFERENT, NOTHING, KEEP_LOW, KEEP_LOW):
@@ -174,7 +174,7 @@ def _apart(config: Config) -> dict[str, np.ndarray]:
 
 
 def _ties(config: Config) -> dict[str, np.ndarray]:
-    """Tokens one after the other, each instead of the one before: features from end to end in equal steps."""
+    """Tokens that each replace the previous one: features from end to end in equal steps."""
     history = History(config, 8, 1)
     history.event(ADMIT, prompt=1, keep_high=history.each(1))
     for number, (least, most) in enumerate(TIES):
@@ -190,9 +190,9 @@ def _ties(config: Config) -> dict[str, np.ndarray]:
 
 
 def _requests(config: Config) -> dict[str, np.ndarray]:
-    """Requests that keep one token, of few and of many pages, then one request for each limit.
+    """Requests that retain one token, of few and of many pages, then one request for each limit.
 
-    The list of free pages wraps in the third request, while a device that leaks unused pages has some left.
+    The list of free pages wraps in the third request, while a device that leaks unused pages still has some.
     """
     history = History(config, 9, 2)
     limits = MEANS if history.alphas else LIMITS if config["low"] is not None else ONE_LIMIT
@@ -226,7 +226,7 @@ def _both(config: Config) -> dict[str, np.ndarray]:
 def _five_pages(config: Config) -> dict[str, np.ndarray]:
     """Queries of zeros. LARGE in the first page and its opposite in the second, two small values in the fifth.
 
-    Where pages are few, only the first head has as many.
+    If pages are few, only the first head has that many.
     """
     history = History(config, 10, 2)
     kept = history.each(LONG)
@@ -246,13 +246,13 @@ def _five_pages(config: Config) -> dict[str, np.ndarray]:
 
 
 def _many(config: Config) -> dict[str, np.ndarray]:
-    """Prompts of one length, each with vectors and scores of its own, and a step after each."""
+    """Prompts of one length, each with different vectors and scores, and a step after each."""
     count = _most(config) - 1
     return _one_by_one(config, MANY, 16, Prompt(count, tuple(range(count))))
 
 
 def _full(config: Config) -> dict[str, np.ndarray]:
-    """The same, one token low; the last step moves tokens."""
+    """Such prompts with one low token; the last step moves tokens."""
     tokens = _most(config) - 1
     return _one_by_one(config, FULL, 40, Prompt(tokens, tuple(range(1, tokens)), (0,)), MOVE)
 
@@ -271,7 +271,7 @@ def _one_by_one(
 
 
 class History:
-    """Events of one device; every head keeps the same positions, with vectors and scores of its own."""
+    """Events of one device; heads retain the same positions, with different vectors and scores."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class History:
         self.rough: tuple[int, int] | None = rough
         self.equal = config["low"] is None and config.get("policy") == "diffkv"
         self.alphas: bool = config.get("policy") == "diffkv"
-        self.alpha: int = LONG if self.alphas else 1  #: a threshold is this times the limit: LONG tokens divide it
+        self.alpha: int = LONG if self.alphas else 1  #: factor of a threshold to its limit: LONG tokens divide it
         self.stream: int = prng.stream("head_step/vectors", seed)
         self.drawn: int = 0
         self.rows: list[dict[str, Any]] = []
@@ -321,7 +321,7 @@ class History:
         return {"key": self.mantissas(self.kv_heads, key), "value": self.mantissas(self.kv_heads, value)}
 
     def event(self, op: int, **ports: Any) -> None:
-        """One event; ports that are not named are 0."""
+        """Append an event; ports that are not named are 0."""
         lanes = {
             name: np.zeros(self.kv_heads, np.int64)
             for name in ("keep_high", "keep_low", "section", "score", "position")
@@ -332,7 +332,7 @@ class History:
         self.rows.append({**row, "window": self.window, "thresholds": np.zeros(2, np.int64), **ports})
 
     def prompt(self, prompt: Prompt) -> None:
-        """A prompt comes in, and the tokens that are kept of it."""
+        """Admit a prompt and load its retained tokens."""
         self.event(
             ADMIT, prompt=prompt.tokens, keep_high=self.each(len(prompt.high)), keep_low=self.each(len(prompt.low))
         )
@@ -375,7 +375,7 @@ def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` of devices, (..., events), as histories that a request can have; vectors finite."""
+    """`inputs` of devices, (..., events), as histories of valid requests; vectors finite."""
     changed = {name: np.array(array) for name, array in inputs.items()}
     for name in ("key", "value", "q"):
         x = changed[name]
@@ -399,7 +399,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
 
 
 def _most(config: Mapping[str, Any]) -> int:
-    """Tokens of a request that has room whatever its heads decide; 0 where none is sure to."""
+    """Tokens of a request that fits for any decisions of its heads; 0 if none is sure to."""
     shape = find("layer_step").unit_class(**config).shape
     pages = min(shape.pages // shape.heads, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
     return max(min(shape.max_len, pages * shape.high_tokens), 0)
@@ -412,7 +412,7 @@ def _legal(config: Mapping[str, Any], most: int, rows: Mapping[str, np.ndarray])
         rows["op"][:], rows["section"][:] = LOAD, NONE
         return
     window, seen = 1 + int(rows["window"][0, 0]) % 4, 0
-    due = [list[tuple[int, int]]() for _ in range(heads)]  # of every head: section and position
+    due = [list[tuple[int, int]]() for _ in range(heads)]  # section and position, by head
     for event in range(len(rows["op"])):
         row = {name: array[event] for name, array in rows.items()}
         entropy = int(row["op"][0]) + int(row["prompt"][0])

@@ -1,8 +1,8 @@
-"""Compiled twin of layer_step.
+"""Compiled form of layer_step.
 
-Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Shares under Algorithm 1 are one kernel, for all events of a device.
-Other rules, vectors of 16 bits and partitions go event by event: every stage is then the twin of its unit, over all
-heads of all devices that are at a generation step.
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. One kernel runs shares under Algorithm 1, for all events of a device.
+Other rules, vectors of 16 bits and partitions run event by event: every stage is then a compiled unit, over all heads
+of all devices that are at a generation step.
 """
 
 import copy
@@ -60,7 +60,7 @@ class Devices:
         self.used, self.tokens = (np.zeros((count, heads, 2), np.int64) for _ in range(2))
         self.ring: np.ndarray = np.tile(np.arange(shape.pages), (count, 1))
         self.ends: np.ndarray = np.tile(np.array([0, shape.pages]), (count, 1))
-        self.requests: np.ndarray = np.zeros((count, 2), np.int64)  #: tokens so far and of the prompt
+        self.requests: np.ndarray = np.zeros((count, 2), np.int64)  #: tokens so far and tokens of the prompt
         self.loaded: np.ndarray = np.zeros((count, heads, 2), np.int64)
         low = shape.low_tokens or 0
         self.sizes: np.ndarray = np.array(
@@ -71,7 +71,7 @@ class Devices:
         self._first = np.arange(count) * shape.pages
 
     def fork(self) -> "Devices":
-        """The same registers and pages in arrays of their own."""
+        """A copy of the registers and pages."""
         other = copy.copy(self)
         for name in ("images", "cells", "used", "tokens", "ring", "ends", "requests", "loaded"):
             setattr(other, name, getattr(self, name).copy())
@@ -81,7 +81,7 @@ class Devices:
     def events(
         self, columns: Mapping[str, np.ndarray], shown: Mapping[str, np.ndarray], registers: Mapping[str, np.ndarray]
     ) -> bool:
-        """All events of every device, (devices, events, heads, lanes), contiguous; False where one is refused."""
+        """Run all events of every device, (devices, events, heads, lanes), contiguous; False for an invalid one."""
         if self.compiled:
             return self._walk(columns, shown, registers)
         for event in range(columns["op"].shape[1]):
@@ -103,7 +103,7 @@ class Devices:
     def _walk(
         self, columns: Mapping[str, np.ndarray], shown: Mapping[str, np.ndarray], registers: Mapping[str, np.ndarray]
     ) -> bool:
-        """`events` by one kernel; the process's threads share out the devices."""
+        """`events` by one kernel; threads share the devices."""
         ready()
         unit, op = self.device.units[0], columns["op"]
         arithmetic, compressor = unit.attention.arithmetic, unit.compressor
@@ -142,7 +142,7 @@ class Devices:
         return True
 
     def event(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
-        """One event of every device, (devices, heads, lanes), its outputs into `out`; False where one is refused."""
+        """Run one event of every device, (devices, heads, lanes), outputs into `out`; False for an invalid one."""
         op = inputs["op"]
         steps = np.flatnonzero(op == STEP)
         grow = np.stack([inputs["keep_high"], inputs["keep_low"]], axis=-1)
@@ -162,12 +162,12 @@ class Devices:
         return True
 
     def registers(self) -> list[np.ndarray]:
-        """Registers as the ports have them."""
+        """Registers in the form of the ports."""
         start, free = self.ends[:, 0] % self.device.shape.pages, self.ends[:, 1] - self.ends[:, 0]
         return [self.requests[:, 0], self.tokens, self.loaded, self.cells, start, free]
 
     def _decide(self, rows: np.ndarray, inputs: Mapping[str, np.ndarray]) -> Any:
-        """Decisions of all heads of devices `rows`; None where one is refused."""
+        """Decisions of all heads of devices `rows`; None for an invalid one."""
         seen, prompt = self.requests[rows].T
         fresh = seen == prompt
         if (seen == 0).any() or (fresh[:, None, None] & (self.loaded[rows] != self.tokens[rows])).any():
@@ -190,7 +190,7 @@ class Devices:
         return decided
 
     def _compressor(self, slots: int) -> GenerationCompressor:
-        """The compressor for so many slots."""
+        """The compressor for this number of slots."""
         if slots not in self._compressors:
             unit = self.device.units[0].compressor
             named = ("policy", "score_rule", "low", "keep_percent", "score_queries", "include_self", "epoch")
@@ -198,7 +198,7 @@ class Devices:
         return self._compressors[slots]
 
     def _managed(self, inputs: Mapping[str, np.ndarray], grow: np.ndarray, taken: np.ndarray) -> bool:
-        """The calls of the memory managers."""
+        """Make the calls of the memory managers."""
         totals, sums = np.zeros(5, np.int64), self._sums()
         pools = self.cells, self.used, self.tokens, self.ring, self.ends
         held = self.requests, self.loaded
@@ -208,7 +208,7 @@ class Devices:
         return bool(done)
 
     def _sums(self) -> np.ndarray:
-        """Levels and additions of prefix sums over an element a head, and two."""
+        """Levels and additions of prefix sums over one element a head, and over two."""
         return np.array(network(self.heads) + network(2 * self.heads), np.int64)
 
     def _entries(self, rows: np.ndarray) -> np.ndarray:
@@ -226,7 +226,7 @@ class Devices:
         return self.cells[row, head, cell] + self._first[row], slot % page.tokens
 
     def _load(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
-        """Kept tokens of prompts into their slots."""
+        """Write retained tokens of prompts into their slots."""
         section = np.where(inputs["op"][:, None] == LOAD, inputs["section"], NONE)
         for which, page in ((HIGH, self.high), (LOW, self.low)):
             row, head = np.nonzero(section == 1 + which)
@@ -244,7 +244,7 @@ class Devices:
         return True
 
     def _twice(self, row: np.ndarray, head: np.ndarray, position: np.ndarray) -> bool:
-        """Whether a position stands in the pages already."""
+        """Whether a position is in the pages already."""
         held = self.loaded[row, head]
         cells = self._entries(row)[np.arange(len(row)), head]
         slots = paged_attention.get_scores(self.pages, self.images, cells, held)[1]
@@ -262,7 +262,7 @@ class Devices:
         position: np.ndarray,
         out: np.ndarray,
     ) -> None:
-        """Tokens at the ports into their pages, and their records out."""
+        """Write tokens at the ports into their pages; return their records."""
         key, value = (fp16.values(inputs[name][row, head]) for name in ("key", "value"))
         kv_compressor.write(page, self.pages.preset, self.images, *places, key, value, score, position)
         out[row, head, : page.record_words] = kv_page_compiled.read(page, self.images, *places)
@@ -272,7 +272,7 @@ class Devices:
     def _step(
         self, rows: np.ndarray, decided: Any, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]
     ) -> None:
-        """Moves, writes, attention and scores of devices `rows`."""
+        """Run moves, writes, attention and scores of devices `rows`."""
         for name in ("choice", "victim", "low_slot"):
             out[name][rows] = getattr(decided, name)
         row, head = (index.ravel() for index in np.indices((len(rows), self.heads)))
@@ -294,7 +294,7 @@ class Devices:
         self._attend(rows, newest, inputs["q"], out)
 
     def _attend(self, rows: np.ndarray, newest: np.ndarray, q: np.ndarray, out: Mapping[str, np.ndarray]) -> None:
-        """Attention, and what it adds to the scores."""
+        """Run attention and add to the scores."""
         arithmetic, lengths, cells = self.device.units[0].attention.arithmetic, self.tokens[rows], self._entries(rows)
         queries = to_f32(fp16.values(q[rows]))
         output, p = attend_unchecked(self.pages, queries, self.images, cells, lengths, arithmetic)
@@ -311,7 +311,7 @@ class Devices:
     def _attended(self, lengths: np.ndarray) -> None:
         """Counters of attention over heads of these tokens (heads, 2)."""
         attention = self.device.units[0].attention
-        local = np.arange(len(lengths) * attention.cells).reshape(-1, attention.cells)  # a head sees its own pages
+        local = np.arange(len(lengths) * attention.cells).reshape(-1, attention.cells)  # page ids within a head
         for name, count in paged_attention.counters(attention, local, lengths).items():
             renamed = {"pages": "pages_read", "divisions": "softmax_divisions"}.get(name, name)
             self.counts[renamed] += count
@@ -348,7 +348,7 @@ def by_register(device: LayerStep, arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def _ordered(device: LayerStep, columns: Mapping[str, np.ndarray]) -> bool:
-    """Whether the thresholds of every step are those that the compressor takes."""
+    """Whether the thresholds of every step are valid."""
     compressor = device.units[0].compressor
     limits = plain(columns["thresholds"]).view(np.float32)[columns["op"] == STEP]
     if compressor.policy == ALGORITHM1:

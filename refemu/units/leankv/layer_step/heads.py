@@ -11,7 +11,7 @@ from refemu.units.leankv.kv_compressor import APPEND_HIGH, DROP, REPLACE, KvComp
 from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention, Pages
 
 Run = Sequence[int]  #: ids of the pages of a section, in their order
-#: Options of the attention that layer_step takes; its block of threads is the usual one
+#: options of attention that layer_step takes; its block of threads is the default
 ATTENDING = (
     "order",
     "fma",
@@ -41,7 +41,7 @@ class Head:
     """
 
     def __init__(self, parameters: Mapping[str, Any], cells: int, slots: int) -> None:
-        """Take the parameters of layer_step, cells of a table entry and most tokens that they hold."""
+        """Take the parameters of layer_step, the cells of a table entry and their capacity in tokens."""
         deciding = ("policy", "score_rule", "keep_percent", "score_queries", "include_self", "epoch")
         paging = ("head_size", "high", "low", "preset", *CONSTANTS)
         pages = {name: parameters[name] for name in paging}
@@ -55,7 +55,7 @@ class Head:
         self.compressor: GenerationCompressor = GenerationCompressor(
             slots, **{name: parameters[name] for name in deciding}, low=parameters["low"] is not None
         )
-        pages["low"] = pages["low"] or pages["high"]  # a section that stays empty
+        pages["low"] = pages["low"] or pages["high"]  # of a section that stays empty
         size = self.layouts.high.size
         self.writer: KvCompressor = KvCompressor(**pages, page_bytes=size, high_pages=cells, low_pages=cells)
         self.cells = cells
@@ -66,13 +66,13 @@ class Head:
         return HeadState(self.compressor.state, self.writer.state, self.attention.state)
 
     def restore(self, state: HeadState) -> None:
-        """Registers of all units as they were."""
+        """Restore the registers of all units."""
         self.compressor.restore(state.compressor)
         self.writer.restore(state.writer)
         self.attention.restore(state.attention)
 
     def decide(self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int], *others: Any) -> Any:
-        """[leankv Algorithm 1] from the pages as they are; others: n, prompt, window, thresholds."""
+        """Decide by [leankv Algorithm 1] from the present pages; others: n, prompt, window, thresholds."""
         score, position = (self._padded(words) for words in self.scores(pool, runs, stored))
         state = self.compressor.step(score, position, *stored, *others)
         while self.compressor.busy:
@@ -93,29 +93,29 @@ class Head:
         return (*words, *(0,) * (self.compressor.slots - len(words)))
 
     def write(self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int], op: int, **token: Any) -> Any:
-        """The first event of kv_compressor's operation on the head's pages."""
+        """Run the first event of kv_compressor's operation on the head's pages."""
         high, low = (self._section(pool, run) for run in runs)
         self.writer.state = replace(self.writer.state, high=high, low=low, n_high=stored[0], n_low=stored[1])
         return self.store(pool, runs, self.writer.step(op, **token))
 
     def write_on(self, pool: np.ndarray, runs: tuple[Run, Run]) -> Any:
-        """Its second event: the new token behind a move."""
+        """Run the second event of the operation: write the new token after a move."""
         return self.store(pool, runs, self.writer.step())
 
     def _section(self, pool: np.ndarray, run: Run) -> tuple[int, ...]:
-        """Words of a run's pages, zeros behind them."""
+        """Words of the pages of a run, zero-padded."""
         words = pool[list(run)].ravel().tolist()
         return (*words, *(0,) * (self.cells * pool.shape[1] - len(words)))
 
     def store(self, pool: np.ndarray, runs: tuple[Run, Run], state: Any) -> Any:
-        """Pages of the compressor back into the pool."""
+        """Write the pages of the compressor back to the pool."""
         for run, words in zip(runs, (state.high, state.low), strict=True):
             images = np.array(words, np.uint16).reshape(self.cells, -1)
             pool[list(run)] = images[: len(run)]
         return state
 
     def attend(self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int], q: Any, newest: int) -> Any:
-        """The first event of attention over the pages."""
+        """Run the first event of attention over the pages."""
         images = np.zeros((self.cells, pool.shape[1]), np.uint16)
         images[: len(runs[0])] = pool[list(runs[0])]
         images[self.cells - len(runs[1]) :] = pool[list(runs[1])][::-1]
@@ -123,7 +123,7 @@ class Head:
         return self.attention.step(q, tuple(images.ravel().tolist()), entry, *stored, newest)
 
     def add_scores(self, pool: np.ndarray, runs: tuple[Run, Run], stored: tuple[int, int], state: Any) -> None:
-        """What attention made of the scores into the pages."""
+        """Write the scores after attention to the pages."""
         scores, first = np.array(state.score, np.uint32).view(np.float32), 0
         for page, run, count in zip(self.layouts.sections, runs, stored, strict=True):
             for number, image in enumerate(run):

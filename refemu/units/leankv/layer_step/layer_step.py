@@ -1,8 +1,8 @@
 """Generation steps of all KV heads of a layer, which share a pool of pages, each with its query heads.
 
 Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Composed of generation_compressor, page_manager (with its list, table
-and prefix sum), kv_compressor (with its quantizer) and paged_attention; the pages are here, and every wire between the
-units is a call of `Head`.
+and prefix sum), kv_compressor (with its quantizer) and paged_attention; this module has the pages; every wire between
+the units is a call of `Head`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,14 +43,14 @@ from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 REQUEST = 0  #: name of the one sequence
 SECTIONS = ("high", "low")
-TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: of the manager
+TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: manager options
 
 
 class LayerStep(Sequential):
     """All KV heads of a layer for one request: one memory manager, one pool, and in every head the units of `Head`.
 
-    A generation step is `decide`, `allocate`, then head by head `requantize` where a token moves, `write`, and the
-    events of attention up to `score` (D-leankv-62).
+    A generation step is `decide`, `allocate`, then head by head `requantize` if a token moves, `write`, and the events
+    of attention up to `score` (D-leankv-62).
 
     References
     ----------
@@ -72,32 +72,32 @@ class LayerStep(Sequential):
     kv_heads: int = 3  #: H, KV heads, 1 to 1024
     head_size: int = 64  #: F, features of a key and of a value
     heads: int = 3  #: G, query heads of a KV head, 1 to 1024
-    high: PairName = "K8V4"  #: ready pair of precisions, "K8V4" say
+    high: PairName = "K8V4"  #: ready pair of precisions, such as "K8V4"
     low: PairName | None = "K4V2"  #: the low pair; None for one precision
     page_bytes: int | None = 384  #: bytes of a page
     pages: int = 24  #: pages of the pool
-    max_len: int = 12  #: most tokens of a prompt, and what a table entry has cells for
+    max_len: int = 12  #: most tokens of a prompt, and capacity of a table entry
     preset: Preset = "paper"  #: preset of the codes
-    policy: Policy = "algorithm1"  #: rule of the decisions, as for `GenerationCompressor`, like the following
-    score_rule: ScoreRule = "share"  #: what Algorithm 1 compares
+    policy: Policy = "algorithm1"  #: rule of the decisions, as for `GenerationCompressor`; so are the following
+    score_rule: ScoreRule = "share"  #: quantity that Algorithm 1 compares
     keep_percent: int = 100  #: budget of `static`
     score_queries: int | None = None  #: number of the prompt's last queries that a score was summed over; None: all
-    include_self: bool = False  #: a token's attention to itself counts
-    epoch: bool = False  #: positions are stored as the published code stores them
-    order: SumOrder = PAPER.order  #: as for `Arithmetic`, like the following
-    fma: bool = PAPER.fma  #: products are added in one rounding
+    include_self: bool = False  #: whether a token's attention to itself counts
+    epoch: bool = False  #: whether positions are stored as in the published code
+    order: SumOrder = PAPER.order  #: as for `Arithmetic`; so are the following
+    fma: bool = PAPER.fma  #: whether products are added in one rounding
     softmax_div: SoftmaxDiv = PAPER.softmax_div  #: division of the softmax
-    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before it
-    lane_max: bool = PAPER.lane_max  #: the maximum is that of slots 0, 4, 8, ... of the pages only
-    partition_tokens: int = PAPER.partition_tokens  #: tokens beyond which a head is cut into chunks; 0 = never
-    partition_score: bool = PAPER.partition_score  #: p of token t is weighted as of chunk t // chunk
+    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before the division
+    lane_max: bool = PAPER.lane_max  #: whether the maximum is that of slots 0, 4, 8, ... of the pages only
+    partition_tokens: int = PAPER.partition_tokens  #: tokens above which a head is divided into chunks; 0 = never
+    partition_score: bool = PAPER.partition_score  #: whether p of token t is weighted as in chunk t // chunk
     gqa: Gqa = PAPER.gqa  #: join of the query heads
-    reserve_low: int = 0  #: extra pages of a prompt, as for `Shape`, like the following
-    table_extra: int = 1  #: cells more than max_len / table_tokens
+    reserve_low: int = 0  #: extra pages of a prompt, as for `Shape`; so are the following
+    table_extra: int = 1  #: cells in addition to max_len / table_tokens
     table_tokens: int | None = None  #: by default the tokens of a high page
-    lazy_pages: bool = True  #: a page when a token needs it; else one wherever a section is full
-    scrub: bool = False  #: write -1 into cells that are no longer used
-    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`, like the following
+    lazy_pages: bool = True  #: a page when a token needs it; else one for every full section
+    scrub: bool = False  #: whether -1 is written into cells that are no longer used
+    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
     k_group: int = UnifiedPage.k_group
     v_vec: int = UnifiedPage.v_vec
     v_group: int = UnifiedPage.v_group
@@ -114,7 +114,7 @@ class LayerStep(Sequential):
 
     @constant
     def shape(self) -> Shape:
-        """Of the memory manager."""
+        """Parameters of the memory manager."""
         high, low = self.layouts.sections
         return Shape(
             layers=1,
@@ -127,7 +127,7 @@ class LayerStep(Sequential):
 
     @constant
     def slots(self) -> int:
-        """Most tokens that a table entry holds."""
+        """Capacity of a table entry, in tokens."""
         return self.shape.length * max(page.tokens for page in self.layouts.sections)
 
     @constant
@@ -136,7 +136,7 @@ class LayerStep(Sequential):
 
     @constant
     def manager(self) -> PageManager:
-        """Memory manager; a prompt replaces it by a copy that has served it."""
+        """Memory manager; a prompt replaces it by a copy that serves it."""
         return PageManager(**asdict(self.shape))
 
     @constant
@@ -163,7 +163,7 @@ class LayerStep(Sequential):
         return {"window": 1, "taken": taken, "pool": pool, **self._registers()}
 
     def _registers(self) -> dict[str, Any]:
-        """Registers of the units as a State has them."""
+        """Registers of the units in the form of a State."""
         entries, request = range(self.kv_heads), self.manager.requests.table.get(REQUEST)
         table = self.manager.table
         return {
@@ -181,7 +181,7 @@ class LayerStep(Sequential):
         self._resume()
 
     def _resume(self) -> None:
-        """Registers of the units as the State has them."""
+        """Set the registers of the units from the State."""
         state = self.state
         self.manager.restore(state.manager)
         for unit, registers in zip(self.units, state.heads, strict=True):
@@ -191,7 +191,7 @@ class LayerStep(Sequential):
 
     @property
     def busy(self) -> bool:
-        """Whether events of a generation step are left."""
+        """Whether events of a generation step remain."""
         state = self.state
         done = ("reset", "admit", "load", "finish")
         return state.event not in done and (state.event != "score" or state.head < self.kv_heads - 1)
@@ -225,11 +225,11 @@ class LayerStep(Sequential):
 
     @property
     def _due(self) -> int:
-        """Head whose token is moved or written next."""
+        """The head whose token is moved or written next."""
         return self.state.head + (self.state.event == "score")
 
     def _commit(self, event: str, inputs: Sequence[Any], changes: Changes) -> DeclaredState:
-        """The State after an event: registers and counters of the units, and what else changed."""
+        """The State after an event: registers and counters of the units, and other changes."""
         before, registers = self.state, self._registers()
         counted = {
             name: getattr(registers["manager"], counter) - getattr(before.manager, counter)
@@ -256,7 +256,7 @@ class LayerStep(Sequential):
         return values[head * size : (head + 1) * size]
 
     def _put(self, values: Lanes, head: int, words: Sequence[int]) -> Lanes:
-        """The lanes of a port with those of a head set, zeros behind a shorter record."""
+        """The lanes of a port with those of a head set, a shorter record zero-padded."""
         changed = list(values)
         size = len(changed) // self.kv_heads
         changed[head * size : (head + 1) * size] = [*words, *(0,) * (size - len(words))]
@@ -268,18 +268,18 @@ class LayerStep(Sequential):
 
     @decides("D-leankv-9")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse vectors that are not finite."""
+        """Reject vectors that are not finite."""
         for name, words in zip(("key", "value", "q"), inputs[7:10], strict=True):
             bad = words & 0x7C00 == 0x7C00
             if bad.any():
                 index = first_index(bad)
                 raise Refused(f"{self.name}: {name} must be finite fp16, got {int(words[index]):#06x}{at(index)}")
 
-    # A request comes, and goes.
+    # Begin and end of a request.
 
     @decides("D-leankv-63")
     def admit(self) -> Changes:
-        """A prompt gets pages, and those that its kept tokens do not need go back."""
+        """Allocate pages for a prompt and recycle those that its retained tokens do not need."""
         manager, state = self.manager.fork(), self.state
         manager.prompt_allocate({REQUEST: state.prompt})
         shape = (1, 1, self.kv_heads)
@@ -290,7 +290,7 @@ class LayerStep(Sequential):
 
     @decides("D-leankv-63")
     def load(self) -> Changes:
-        """A kept token of each head that loads one is written, into the next slot of its section."""
+        """Write a retained token of each head that loads one into the next slot of its section."""
         loaded, written, words = list(self.state.loaded), self.state.written, 0
         for head, code in enumerate(self.state.section):
             if code == NONE:
@@ -311,16 +311,16 @@ class LayerStep(Sequential):
         return {"loaded": tuple(loaded), "written": written, "record_words": words}
 
     def _require_load(self, head: int, section: int) -> None:
-        """Refuse a token without a place, and positions that no token of the prompt can have."""
+        """Reject a token without a slot, and positions that no token of the prompt can have."""
         request = self.manager.requests.table.get(REQUEST)
         kept, loaded = self._tokens(head)[section], self.state.loaded[2 * head + section]
         what = f"{self.name}: head {head}"
         if loaded == kept:
-            raise Refused(f"{what}: {kept} {SECTIONS[section]} tokens are kept, and loaded already")
-        assert request is not None, "without one no token is kept"
+            raise Refused(f"{what}: all {kept} retained {SECTIONS[section]} tokens are loaded already, got another")
+        assert request is not None, "no token is retained without a request"
         position = self.state.position[head]
         if position >= request.prompt:
-            raise Refused(f"{what}: position {position} in a prompt of {request.prompt} tokens")
+            raise Refused(f"{what}: position must be in [0, {request.prompt}), the prompt, got {position}")
         held = self.units[head].scores(self.pool, self._runs(head), self._loaded(head))[1]
         if position in held and not self.epoch:
             raise Refused(f"{what}: position {position} is loaded already")
@@ -334,29 +334,29 @@ class LayerStep(Sequential):
         return self.state.loaded[2 * head], self.state.loaded[2 * head + 1]
 
     def _token(self, head: int, score: int, position: int, victim: int = 0, low_slot: int = 0) -> dict[str, Any]:
-        """Inputs of kv_compressor beside the operation."""
+        """Inputs of kv_compressor besides the operation."""
         vectors = {"key": self._of("key", head), "value": self._of("value", head)}
         return {"victim": victim, "low_slot": low_slot, **vectors, "score": score, "position": position}
 
     def finish(self) -> Changes:
-        """All pages go back."""
+        """Recycle all pages."""
         self.manager.finish([REQUEST])
         return {"loaded": (0,) * 2 * self.kv_heads}
 
     # A generation step (D-leankv-62).
 
     def decide(self) -> Changes:
-        """Every head chooses where the new token goes and which one makes room, from the scores before the step."""
+        """Choose in every head where the new token goes and which one leaves, from the scores before the step."""
         state, request = self.state, self.manager.requests.table.get(REQUEST)
         if request is None:
-            raise Refused(f"{self.name}: a step needs a request")
+            raise Refused(f"{self.name}: a step needs a request, got none; admit a prompt first")
         missing = np.array(state.stored) - np.array(state.loaded) if state.seen == request.prompt else np.zeros(1)
         if missing.any():
             head, section = divmod(int(first_index(missing != 0)[0]), 2)
             kept, loaded = state.stored[2 * head + section], state.loaded[2 * head + section]
-            raise Refused(f"{self.name}: head {head}: {loaded} of {kept} {SECTIONS[section]} tokens are loaded")
+            raise Refused(f"{self.name}: head {head}: {kept} {SECTIONS[section]} tokens must be loaded, got {loaded}")
         decided = [self._decided(head, request.seen, request.prompt) for head in range(self.kv_heads)]
-        self._grown(self.manager.fork(), decided)  # refuses a step that lacks pages
+        self._grown(self.manager.fork(), decided)  # raises for a step that lacks pages
         columns = {name: tuple(getattr(each, name) for each in decided) for name in ("choice", "victim", "low_slot")}
         return {**columns, "plan_words": 4 * reduce(add, state.stored)}
 
@@ -367,7 +367,7 @@ class LayerStep(Sequential):
         return self.units[head].decide(self.pool, self._runs(head), self._tokens(head), *others)
 
     def _grown(self, manager: PageManager, decided: Any) -> Any:
-        """Pages for the sections that grow, of all heads by one call."""
+        """Allocate pages for the sections that grow, of all heads by one call."""
         deltas = (
             np.array([getattr(each, name) for each in decided], np.int64).reshape(1, 1, -1)
             for name in ("delta_high", "delta_low")
@@ -376,19 +376,19 @@ class LayerStep(Sequential):
 
     @decides("D-leankv-62")
     def allocate(self) -> Changes:
-        """Sections that grow beyond their last page get one."""
+        """Allocate a page for sections that grow beyond their last one."""
         moved = self._grown(self.manager, [unit.compressor.state for unit in self.units])
         ids = iter(moved.ids)
         return {"taken": tuple(next(ids) if count else -1 for count in moved.counts)}
 
     def requantize(self) -> Changes:
-        """A token moves to the low section."""
+        """Move a token to the low section."""
         head, (high, low) = self._due, self.layouts.sections
         moved = self._put(self.state.moved, head, self._begin_write(head).moved)
         return {"head": head, "moved": moved, "move_words": high.record_words, "record_words": low.record_words}
 
     def write(self) -> Changes:
-        """The new token is written, behind a move into the slot of the token that moved."""
+        """Write the new token, after a move into the slot of the moved token."""
         head, words = self._due, self.layouts.high.record_words
         moved = self.state.event == "requantize"
         state = self.units[head].write_on(self.pool, self._runs(head)) if moved else self._begin_write(head)
@@ -399,7 +399,7 @@ class LayerStep(Sequential):
         }
 
     def _begin_write(self, head: int) -> Any:
-        """The first event of kv_compressor: the move, or else the write."""
+        """Run the first event of kv_compressor: the move, or else the write."""
         unit = self.units[head]
         decided, stored = unit.compressor.state, self._tokens(head)
         before = stored[0] - decided.delta_high, stored[1] - decided.delta_low
@@ -411,35 +411,35 @@ class LayerStep(Sequential):
 
     @decides("D-leankv-62")
     def _attend(self, head: int) -> Any:
-        """The first event of attention over the pages, the new token among them."""
+        """Run the first event of attention over the pages, including the new token."""
         unit = self.units[head]
         q, n = self._of("q", head), unit.compressor.state.n
         return unit.attend(self.pool, self._runs(head), self._tokens(head), q, n)
 
-    # Events of attention, which change registers of its unit alone; behind the last one scores go into the pages.
+    # Events of attention, which change registers of its unit alone; after the last one scores are written to the pages.
 
     def key_page(self) -> Changes:
-        """Logits of a page."""
+        """Compute the logits of a page."""
         return {}
 
     def softmax(self) -> Changes:
-        """Their probabilities."""
+        """Compute the probabilities of the tokens."""
         return {}
 
     def value_page(self) -> Changes:
-        """Values of a page are added up."""
+        """Add the values of a page."""
         return {}
 
     def tree(self) -> Changes:
-        """Accumulators are joined."""
+        """Join the accumulators."""
         return {}
 
     def combine(self) -> Changes:
-        """Partitions are joined, where there are several."""
+        """Join the partitions, if there are several."""
         return {}
 
     def score(self) -> Changes:
-        """Scores of the stored tokens grow by what was paid to them."""
+        """Add the attention of the step to the scores of the stored tokens."""
         state, head = self.state, self.state.head
         attention = self.units[head].attention.state
         self._score(head, attention)
@@ -451,7 +451,7 @@ class LayerStep(Sequential):
 
     @decides("D-leankv-19", "D-leankv-62")
     def _score(self, head: int, state: Any) -> None:
-        """Scores of the stored tokens after the step, into their pages."""
+        """Write the scores of the stored tokens after the step to their pages."""
         self.units[head].add_scores(self.pool, self._runs(head), self._tokens(head), state)
 
     def _scores_of(self, head: int) -> list[int]:
@@ -470,7 +470,7 @@ TINY: dict[str, Any] = {
     "v_vec": 2,
     "v_group": 2,
     "align": (4, 4),
-}  #: pages of few bytes, as small heads have them
+}  #: small pages, for small heads
 HEAD: dict[str, Any] = {
     "kv_heads": 1,
     "head_size": 64,
@@ -479,7 +479,7 @@ HEAD: dict[str, Any] = {
     "page_bytes": 384,
     "pages": 8,
     "max_len": 12,
-}  #: a head alone
+}  #: a single head
 
 UNIT: AnyUnit = Unit(
     unit_class=LayerStep,

@@ -7,8 +7,8 @@ from refemu.units.leankv.paged_attention import Pages
 from refemu.units.ports import Port, Ports
 
 LOAD, ADMIT, STEP, FINISH = range(4)  #: Operations of the port `op`
-OPERATIONS = ("load", "admit", "decide", "finish")  #: their first events
-NONE = 0  #: Value of the port `section` where a head loads no token; else 1 more than the section
+OPERATIONS = ("load", "admit", "decide", "finish")  #: first event of each operation
+NONE = 0  #: value of the port `section` if a head loads no token; else 1 more than the section
 HELD = (1 << 31) - 1  #: largest position, and largest number of tokens
 
 #: counter of a State -> that of the page manager
@@ -27,21 +27,21 @@ COUNTERS = {
     "recycled": "pages that came back to the list of free pages",
     "levels": "levels of prefix sums executed",
     "adds": "additions in prefix sums",
-    "pruned": "tokens pruned: those of a prompt that are not kept, and in a step one for each head that does not grow",
-    "share_divisions": "divisions to decide: of scores by their counts, and of means by their total",
-    "comparisons": "candidates that argmin looked at to decide",
+    "pruned": "tokens pruned: dropped tokens of a prompt, and in a step one for each head that does not grow",
+    "share_divisions": "divisions of decisions: scores by their counts, means by their total",
+    "comparisons": "candidates of argmin in decisions",
     "tokens_written": "tokens quantized and written: loaded ones and new ones",
     "requantized": "tokens moved from the high to the low section",
-    "plan_words": "16-bit words of scores and positions read to decide",
+    "plan_words": "16-bit words of scores and positions read for decisions",
     "move_words": "16-bit words of high records read to move their tokens",
     "record_words": "16-bit words of records written",
-    "pages_read": "pages read by attention, once each, though keys and values are read in two events",
+    "pages_read": "pages read by attention, counted once, though keys and values are read in two events",
     "key_words": "16-bit words of key codes read by attention",
     "key_meta_words": "16-bit words of the scales and zero points of keys read by attention",
     "val_words": "16-bit words of value codes read by attention",
     "val_meta_words": "16-bit words of the scales and zero points of values read by attention",
     "score_words": "16-bit words of scores read by attention, to add to them",
-    "pos_words": "16-bit words of positions read by attention, where the newest token keeps its own score",
+    "pos_words": "16-bit words of positions read by attention, if the score of the newest token is unchanged",
     "key_sectors": "32-byte sectors touched by the loads of key codes (D-leankv-58)",
     "key_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of keys",
     "val_sectors": "32-byte sectors touched by the loads of value codes",
@@ -61,15 +61,21 @@ def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Po
     most = LARGEST if policy != "algorithm1" else 0x3F80_0000
     return Ports(
         inputs=(
-            Port("op", 2, meaning="0 load kept tokens, 1 admit a prompt, 2 generation step, 3 finish"),
+            Port("op", 2, meaning="0 load retained tokens, 1 admit a prompt, 2 generation step, 3 finish"),
             Port("prompt", 32, most=shape.max_len, meaning="tokens of an admitted prompt"),
-            Port("keep_high", 32, kv_heads, most=HELD, meaning="high tokens that a head keeps of an admitted prompt"),
-            Port("keep_low", 32, kv_heads, most=HELD, meaning="low ones"),
-            Port("section", 2, kv_heads, most=2, meaning="of a loaded token: 1 high, 2 low; 0 the head loads none"),
+            Port("keep_high", 32, kv_heads, most=HELD, meaning="high tokens that a head retains of an admitted prompt"),
+            Port("keep_low", 32, kv_heads, most=HELD, meaning="low tokens that a head retains of an admitted prompt"),
+            Port(
+                "section",
+                2,
+                kv_heads,
+                most=2,
+                meaning="section of a loaded token: 1 high, 2 low; 0 the head loads none",
+            ),
             Port("score", 32, kv_heads, encoding="f32", least=0, most=LARGEST, meaning="score of a loaded token"),
-            Port("position", 32, kv_heads, most=HELD, meaning="its position"),
+            Port("position", 32, kv_heads, most=HELD, meaning="position of a loaded token"),
             Port("key", 16, kv_heads * features, encoding="f16", meaning="keys of a loaded or new token"),
-            Port("value", 16, kv_heads * features, encoding="f16", meaning="its values"),
+            Port("value", 16, kv_heads * features, encoding="f16", meaning="values of a loaded or new token"),
             Port("q", 16, kv_heads * heads * features, encoding="f16", meaning="queries of a step, head by head"),
             Port("window", 32, least=1, most=HELD, meaning="W, of a step"),
             Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),

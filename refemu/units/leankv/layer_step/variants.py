@@ -1,4 +1,4 @@
-"""Other answers to the decisions of layer_step, and devices that do a stage wrong."""
+"""Variants of the decisions of layer_step, and devices with a faulty stage."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,14 +14,14 @@ from refemu.units.variant import Variant, choices
 
 
 class ScoresStay(LayerStep):
-    """What a step pays to the tokens is not added to their scores."""
+    """The attention of a step is not added to the scores of the tokens."""
 
     def _score(self, head: int, state: Any) -> None:
         pass
 
 
 class ScoresLate(LayerStep):
-    """Scores are added behind the next decision, which does not wait for the attention of the step before."""
+    """Scores are added after the next decision, which does not wait for the attention of the previous step."""
 
     def _score(self, head: int, state: Any) -> None:
         late: dict[int, Any] = vars(self).setdefault("late", {})
@@ -46,7 +46,7 @@ class FirstHeadScores(LayerStep):
 
 
 class OldestMoves(LayerStep):
-    """The oldest token of the window moves to the low section before anything is decided: it always does."""
+    """The oldest token of the window always moves to the low section, before any decision."""
 
     def _decided(self, head: int, n: int, prompt: int) -> Any:
         decided, unit = super()._decided(head, n, prompt), self.units[head].compressor
@@ -57,7 +57,7 @@ class OldestMoves(LayerStep):
 
 
 class NewestVictim(LayerStep):
-    """Where a high token makes room, it is the newest."""
+    """A high token that frees a slot is the newest."""
 
     def _decided(self, head: int, n: int, prompt: int) -> Any:
         decided, unit = super()._decided(head, n, prompt), self.units[head].compressor
@@ -80,7 +80,7 @@ class CodedLow(LayerStep):
 
 
 class LoadedBackwards(LayerStep):
-    """Kept tokens of a prompt take the slots of a section from the last to the first."""
+    """Retained tokens of a prompt take the slots of a section from the last to the first."""
 
     def _next_slots(self, head: int) -> tuple[int, int]:
         high, low = (kept - 1 - done for kept, done in zip(self._tokens(head), self._loaded(head), strict=True))
@@ -92,17 +92,17 @@ class LastHeadFirst(LayerStep):
 
     @constant
     def manager(self) -> Descending:
-        """Of the other order."""
+        """A manager with the other order."""
         return Descending(**asdict(self.shape))
 
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-leankv-19", "the first query head alone is scored", unit_class=FirstHeadScores),
     Variant("D-leankv-25", "new tokens are coded at the low precision", unit_class=CodedLow),
-    Variant("D-leankv-28", "the newest high token makes room", unit_class=NewestVictim),
+    Variant("D-leankv-28", "the newest high token frees its slot", unit_class=NewestVictim),
     Variant("D-leankv-62", "scores of a step are not added", unit_class=ScoresStay),
-    Variant("D-leankv-62", "scores are added behind the next decision", unit_class=ScoresLate),
-    Variant("D-leankv-62", "the oldest token moves before anything is decided", unit_class=OldestMoves),
+    Variant("D-leankv-62", "scores are added after the next decision", unit_class=ScoresLate),
+    Variant("D-leankv-62", "the oldest token moves before any decision", unit_class=OldestMoves),
     Variant("D-leankv-63", "a prompt fills its slots from the last to the first", unit_class=LoadedBackwards),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
@@ -111,6 +111,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-leankv-38", "the last head's pages come first", unit_class=LastHeadFirst),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-9": "NaN and infinity are refused at the ports, so no row of a set holds them",
-    "D-leankv-58": "sectors are counted, and on no port",
+    "D-leankv-9": "the ports reject NaN and infinity, so no row of a set has them",
+    "D-leankv-58": "sectors are counted, but no port shows them",
 }

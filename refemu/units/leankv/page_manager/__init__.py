@@ -1,4 +1,4 @@
-"""The memory manager: gives pages to all heads of all requests of a call at once, and takes them back."""
+"""The memory manager: allocates pages for all heads of all requests of a call at once, and recycles them."""
 
 from refemu.units.leankv.page_manager.page_manager import UNIT, OutOfPages, PageManager, State, TableOverflow, run
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP

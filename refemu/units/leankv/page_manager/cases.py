@@ -1,7 +1,7 @@
 """Golden cases of page_manager: [leankv Fig. 5] first, then prompts that lack a page, full pools and tables, finishes.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in page_manager.py. Histories that a
-manager admits are found by counting pages, without their ids.
+Stimuli only: expected outputs come from page_manager.py. Valid histories
+are found by counting pages, without their ids.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROMPT, RELEASE, STEP, FINISH = range(4)
 NAMES = ("op", "members", "sequences", "prompts", "high", "low")
-TURNS = 14  #: of the long history: ids have been in every lane by then
+TURNS = 14  #: turns of the long history, after which ids have been in every lane
 Call = tuple[int, Sequence[int], Sequence[int], Sequence[int], Sequence[int]]  #: op, sequences, prompts, high, low
 
 
@@ -50,7 +50,7 @@ def _shape(config: Mapping[str, Any]) -> "Shape":
 
 
 def _up(tokens: int, per_page: int) -> int:
-    """Pages of so many tokens."""
+    """Pages of a number of tokens."""
     return -(-tokens // per_page)
 
 
@@ -62,7 +62,7 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         (RELEASE, [1], [], [0, 1], [2, 1]),
         (FINISH, [2, 1], [], [], []),
     ]
-    why = "two high tokens, of which one becomes low: a page more than the prompt had"
+    why = "two high tokens, one of which becomes low: one page more than the prompt had"
     yield _block("edge", why, shape, [history], "D-leankv-35")
     history = [
         (PROMPT, [1], [4], [], []),
@@ -70,7 +70,7 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         *[(STEP, [1], [], [1, 0], [0, 1])] * 3,
         (STEP, [1], [], [0, 0], [0, 0]),
     ]
-    why = "sections that fill up: a page where the next token needs it, or as soon as they are full"
+    why = "sections that fill up: a page when the next token needs it, or as soon as they are full"
     yield _block("edge", why, shape, [history], "D-leankv-34")
     history = [
         (PROMPT, [1, 2], [top, top], [], []),
@@ -80,7 +80,7 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         (PROMPT, [3], [1], [], []),
         (FINISH, [3], [], [], []),
     ]
-    why = "the longest prompts fill the pool; all is kept, or all but one token is pruned; a step more; both finish"
+    why = "the longest prompts fill the pool; all tokens stay, or all but one are pruned; one more step; both finish"
     yield _block("edge", why, shape, [history])
     history = [
         (PROMPT, [5], [3], [], []),
@@ -91,16 +91,16 @@ def _edge(shape: "Shape") -> Iterator[Cases]:
         (PROMPT, [8], [2], [], []),
         (RELEASE, [8, 7], [], [1, 2, 0, 1], [1, 0, 1, 0]),
     ]
-    why = "slots are used again first in, first out; a prompt may finish uncompressed"
+    why = "slots are reused first in, first out; a prompt may finish uncompressed"
     yield _block("edge", why, shape, [history])
-    why = "two sequences in every call: most pages at once, tokens for a page more than before, ids in many orders"
+    why = "two sequences in every call: most pages at once, tokens for one more page, ids in many orders"
     yield _block("edge", why, shape, [[call for turn in range(TURNS) for call in _turn(top, turn)]], "D-leankv-38")
 
 
 def _turn(top: int, turn: int) -> list[Call]:
-    """Two sequences come and finish; what they keep depends on the number of the turn."""
+    """Two sequences are admitted and finish; retained tokens depend on the number of the turn."""
     first = [1, 2] if turn % 2 else [2, 1]
-    if turn % 3 == 0:  # whole pages of high tokens and one low token: a page more than the prompt had
+    if turn % 3 == 0:  # whole pages of high tokens and one low token: one page more than the prompt had
         kept, shorter, lows = [top - 1] * 4, top, [1, 1, turn & 1, 1]
     elif turn % 3 == 1:  # surplus pages of every head
         kept, shorter, lows = [top - 2 - turn % 4, 0, 2, turn % 5], top - turn % 4, [0, 1, 0, 2]
@@ -118,17 +118,17 @@ def _turn(top: int, turn: int) -> list[Call]:
 def _block(kind: Kind, why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decision: str = "") -> Cases:
     """One case per history, all equally long."""
     inputs, config, unit = _inputs(shape, histories), asdict(shape), find("page_manager")
-    try:  # histories are of two heads and two slots, which other shapes need not admit
+    try:  # histories have two heads and two slots, which other shapes may not admit
         unit.evaluate(config, inputs)
     except Refused:
         if config in unit.configs.values():
             raise
-        return Cases(kind, f"what this manager admits of: {why}", legal(config, inputs), decision)
+        return Cases(kind, f"as far as this manager admits: {why}", legal(config, inputs), decision)
     return Cases(kind, why, inputs, decision)
 
 
 def _inputs(shape: "Shape", histories: Sequence[Sequence[Call]]) -> dict[str, np.ndarray]:
-    """Words at every port; those of calls that have too many are left out."""
+    """Words at every port; calls with too many sequences are skipped."""
 
     def column(pick: Any, lanes: int) -> np.ndarray:
         return np.array([[[*pick(call), *[0] * lanes][:lanes] for call in history] for history in histories], np.int64)
@@ -152,7 +152,7 @@ class Head:
 
 
 class Books:
-    """Numbers of free and of held pages: enough to tell which calls a manager admits."""
+    """Numbers of free and of held pages: enough to know which calls a manager admits."""
 
     def __init__(self, shape: "Shape") -> None:
         self.shape: Shape = shape
@@ -164,7 +164,7 @@ class Books:
     def call(
         self, op: int, members: int, sequences: list[int], prompts: list[int], high: list[int], low: list[int]
     ) -> Call:
-        """The first operation from `op` on that is possible, with these values as entropy; else one of no sequence."""
+        """The first possible operation from `op` on, with these values as entropy; else one without sequences."""
         wanted = list(dict.fromkeys(sequences))[: max(1, members)]
         for turn in range(4):
             kind = (op + turn) % 4
@@ -182,7 +182,7 @@ class Books:
         return op, [], [], [], []
 
     def prompt(self, names: list[int], lengths: list[int]) -> Call | None:
-        """Those that are new, while slots and pages last."""
+        """New sequences, while slots and pages last."""
         validated, tokens = list[int](), list[int]()
         for name, length in zip(names, lengths, strict=False):
             n = length % self.shape.max_len + 1
@@ -195,7 +195,7 @@ class Books:
         return (PROMPT, validated, tokens, [], []) if validated else None
 
     def release(self, members: int, high: list[int], low: list[int]) -> Call | None:
-        """The first prompts that wait; without low tokens where pages would not do."""
+        """The first waiting prompts; without low tokens if pages do not suffice."""
         names = [name for name in self.live if name not in self.running][: max(1, members)]
         heads = [head for name in names for head in self.live[name]]
         if not heads:
@@ -275,7 +275,7 @@ class Books:
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` as calls that a manager admits: the words are the entropy of a history."""
+    """`inputs` as valid calls: the words are the entropy of a history."""
     shape = _shape(config)
     op = np.asarray(inputs["op"])
     events = op.shape[-1]

@@ -1,4 +1,4 @@
-"""The memory manager: gives pages to all heads of all requests of a call at once, and takes them back.
+"""The memory manager: allocates pages for all heads of all requests of a call at once, and recycles them.
 
 Paper: [leankv §5.2, §5.3, Fig. 5]. Composed of prefix_sum, free_page_list and page_table.
 """
@@ -28,11 +28,11 @@ __all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "Sta
 class PageManager(Stepping):
     """Memory manager with four events, the calls of [leankv §5.3]; each serves all sequences, layers and heads.
 
-    Order of every prefix sum: sequence (as the call names them), layer, head, high before low (D-leankv-38). A call
-    that is refused, for want of pages too (D-leankv-53), has changed nothing. Stepped, a call is `plan`, then a `level`
-    for each of its prefix sum, `take` or `give` for the pointers of the list, and the writes to the table one by one:
-    `append`, `split`, `clear`, `tokens` (D-leankv-66). A call by `step` is of the first `members` lanes of `sequences`;
-    `high` and `low` are of all their heads.
+    Order of every prefix sum: sequence (in the order of the call), layer, head, high before low (D-leankv-38). A call
+    that raises, also for lack of pages (D-leankv-53), has changed nothing. Stepped, a call is `plan`, then a `level`
+    for each level of its prefix sum, `take` or `give` for the pointers of the list, and the writes to the table one by
+    one: `append`, `split`, `clear`, `tokens` (D-leankv-66). A call by `step` is for the first `members` lanes of
+    `sequences`; `high` and `low` have all their heads.
 
     References
     ----------
@@ -47,7 +47,7 @@ class PageManager(Stepping):
     # The four events.
 
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
-        """Admit sequences: every head gets pages for all tokens of the prompt [leankv §5.3].
+        """Admit sequences: allocate pages for all tokens of the prompt in every head [leankv §5.3].
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class PageManager(Stepping):
         TableOverflow
             A prompt does not fit an entry.
         Refused
-            A sequence is known already, a prompt has no or too many tokens, or no slot is free.
+            A sequence is known already, a prompt has 0 or too many tokens, or no slot is free.
         """
         clean = self.requests.require_prompts(prompts)
         per_head = {s: up(n, self.shape.high_tokens) + self.shape.reserve for s, n in clean.items()}
@@ -82,16 +82,16 @@ class PageManager(Stepping):
         return self._done(PROMPT, moved, Moved(), sequences=list(clean), prompts=list(clean.values()))
 
     def prompt_release(self, sequences: Sequence[int], high: ArrayLike, low: ArrayLike) -> tuple[Moved, Moved]:
-        """Keep pages for the tokens of compressed prompts, and recycle the others.
+        """Retain pages for the tokens of compressed prompts, and recycle the others.
 
-        A head whose two runs need a page more than the prompt had gets it first, by a prefix sum of its own.
+        A head whose two runs need one page more than the prompt had gets it first, by a separate prefix sum.
 
         Parameters
         ----------
         sequences : sequence of int
             Sequences whose prompts are not compressed yet, S of them.
         high, low : array_like of integers (S, layers, heads)
-            Tokens that every head keeps.
+            Tokens that every head retains.
 
         Returns
         -------
@@ -105,7 +105,7 @@ class PageManager(Stepping):
         TableOverflow
             The runs of a head would meet.
         Refused
-            A sequence is unknown, named twice or compressed, or keeps more tokens than it has.
+            A sequence is unknown, named twice or compressed, or retains more tokens than it has.
         RefusedType
             `high` or `low` has another dtype or shape.
         """
@@ -136,7 +136,7 @@ class PageManager(Stepping):
     def step_allocate(self, sequences: Sequence[int], high: ArrayLike, low: ArrayLike) -> Moved:
         """Grow the sections of running sequences by one step.
 
-        A head gets a page where a full section grows, so one at most; without `lazy_pages` wherever one is full.
+        A head gets a page if a full section grows, so at most one; without `lazy_pages` for every full section.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class PageManager(Stepping):
         self.requests.remove(known)
         return self._done(FINISH, moved, Moved(), sequences=known)
 
-    # Their parts.
+    # Parts of the calls.
 
     def _heads(self, sequences: Sequence[int]) -> list[tuple[int, int]]:
         """(sequence, entry) of all heads."""
@@ -218,7 +218,7 @@ class PageManager(Stepping):
         return list(zip(owners, self._entries(sequences), strict=True))
 
     def _full(self, sequences: Sequence[int]) -> np.ndarray:
-        """Mask of the sections without room for a token: (S, layers, heads, 2)."""
+        """Mask of the full sections: (S, layers, heads, 2)."""
         per_page = np.array([self.shape.high_tokens, self.shape.low_tokens or 1])
         full = self.lengths(sequences) == self.used(sequences) * per_page
         return full & np.array([True, self.shape.low_tokens is not None])
@@ -255,12 +255,12 @@ class PageManager(Stepping):
         self._moves = moved, came
         return moved
 
-    # The same by ports.
+    # The calls by ports.
 
     def _called(
         self, op: int, members: int, sequences: Sequence[int], prompts: Sequence[int], high: Any, low: Any
     ) -> None:
-        """One of the four calls."""
+        """Make one of the four calls."""
         names, shape = list(sequences[:members]), (members, self.shape.layers, self.shape.heads)
         kept = [
             np.array(value[: members * self.shape.layers * self.shape.heads], np.int64).reshape(shape)
@@ -279,7 +279,7 @@ class PageManager(Stepping):
 
 
 def _regions(places: Sequence[tuple[int, int]], moved: Moved) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """(place, pages, number of the first of them) of every region with pages."""
+    """(place, pages, number of the first page) of every region with pages."""
     if not moved.counts:
         return
     at = 0

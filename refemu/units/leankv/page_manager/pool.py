@@ -19,7 +19,7 @@ from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Re
 from refemu.units.leankv.page_table import PageTable, drawn
 from refemu.units.ports import Ports
 
-FREE = 16  #: pages of the ring that a drawing shows
+FREE = 16  #: most pages of the ring in a drawing
 
 
 class Pool(InPlace, Shape):
@@ -44,20 +44,22 @@ class Pool(InPlace, Shape):
     def _reset(self) -> None:
         super()._reset()
         self.requests: Requests = Requests(self.shape)
-        self._moves = Moved(), Moved()  # by the last event; what a prompt lacked
-        self._log: list[DeclaredState] | None = None  # of the events inside a call that is stepped
-        self.totals: dict[str, int] = dict.fromkeys(tuple(COUNTERS)[2:], 0)  #: counters beside those of the list
+        self._moves = Moved(), Moved()  # pages of the last event; pages that a prompt lacked
+        self._log: list[DeclaredState] | None = None  # events inside a stepped call
+        self.totals: dict[str, int] = dict.fromkeys(
+            tuple(COUNTERS)[2:], 0
+        )  #: counters in addition to those of the list
         self._empty()
 
     def _empty(self) -> None:
-        """All pages free, all entries empty."""
+        """Reset: all pages free, all entries empty."""
         self.list: FreePageList = FreePageList(self.pages)
         self.table: PageTable = PageTable(self.slots, self.layers, self.heads, self.length, self.scrub)
 
-    # What a scheme asks.
+    # Queries of a scheme.
 
     def fork(self) -> Self:
-        """Copy the manager, to go back to it."""
+        """Copy the manager."""
         return copy.deepcopy(self)
 
     @property
@@ -152,13 +154,13 @@ class Pool(InPlace, Shape):
         self.table.load(state)
 
 
-@lru_cache(maxsize=64, typed=True)  # each call of a twin makes a manager
+@lru_cache(maxsize=64, typed=True)  # each compiled call makes a manager
 def _shape(*sizes: Any) -> Shape:
     return Shape(*sizes)
 
 
 def _listed(values: Sequence[int] | np.ndarray) -> list[int]:
-    """Python ints of the pages of a call, which its twin has as an array."""
+    """Python ints of the pages of a call, which is an array in the compiled form."""
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 

@@ -1,4 +1,4 @@
-"""Requests of page_manager, its refusals, the pages of a call, and the memory they take.
+"""Requests of page_manager, checks, the pages of a call, and the memory they take.
 
 Paper: [leankv §5.2, §5.3, §7.2].
 """
@@ -53,27 +53,27 @@ class Shape:
     heads: int = 2  #: KV heads of a layer
     high_tokens: int = 2  #: TH, tokens of a high page
     low_tokens: int | None = 4  #: TL, tokens of a low page; None for one precision
-    max_len: int = 12  #: most tokens of a prompt, and what an entry has cells for
-    slots: int = 2  #: requests at a time
-    #: pages more for the prompt of every head, 0 or 1, if there are two precisions (D-leankv-35)
+    max_len: int = 12  #: most tokens of a prompt, and capacity of an entry
+    slots: int = 2  #: simultaneous requests
+    #: extra pages for the prompt of every head, 0 or 1, with two precisions (D-leankv-35)
     reserve_low: int = 0
-    table_extra: int = 1  #: cells more than max_len / table_tokens (D-leankv-36)
-    table_tokens: int | None = None  #: tokens by which an entry has cells; None = high_tokens
-    lazy_pages: bool = True  #: a page when a token needs it; else one wherever a section is full (D-leankv-34)
-    scrub: bool = False  #: write -1 into cells that are no longer used (D-leankv-40)
+    table_extra: int = 1  #: cells in addition to max_len / table_tokens (D-leankv-36)
+    table_tokens: int | None = None  #: tokens for each cell of an entry; None = high_tokens
+    lazy_pages: bool = True  #: a page when a token needs it; else one for every full section (D-leankv-34)
+    scrub: bool = False  #: whether -1 is written into cells that are no longer used (D-leankv-40)
 
     def __post_init__(self) -> None:
         self.check()
 
     def check(self) -> None:
-        """Check sizes, and pages that must fit each other.
+        """Check sizes, and pages against each other.
 
         Raises
         ------
         Refused
-            One is out of range.
+            A size or width is out of range.
         RefusedType
-            One has another type.
+            A size has another type.
         """
         for name in ("pages", "layers", "heads", "high_tokens", "max_len", "slots"):
             require_int(getattr(self, name), 1, 1 << 24, NAME, name)
@@ -108,11 +108,11 @@ class Shape:
 
 @dataclass(frozen=True)
 class Moved:
-    """Pages given out or taken back by one prefix sum, in the order sequence, layer, head (, high before low)."""
+    """Pages allocated or recycled by one prefix sum, in the order sequence, layer, head (, high before low)."""
 
     counts: tuple[int, ...] = ()  #: pages
-    prefix: tuple[int, ...] = ()  #: where each region of the ring ends, from the base on
-    ids: tuple[int, ...] = ()  #: of all regions, one after the other
+    prefix: tuple[int, ...] = ()  #: end of each region of the ring, from the base on
+    ids: tuple[int, ...] = ()  #: page ids of all regions, one after the other
 
 
 @dataclass
@@ -137,7 +137,7 @@ class Request:
 
 @dataclass
 class Requests:
-    """The sequences and their slots, with every refusal; shared by the manager and its twin."""
+    """The sequences and their slots, with all checks; for the manager and its compiled form."""
 
     shape: Shape
     table: dict[int, Request] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class Requests:
             self.free_slots.extend(range(self.shape.slots))
 
     def fork(self) -> "Requests":
-        """The same requests in objects of their own."""
+        """A copy of the requests."""
         return Requests(
             self.shape, {name: replace(request) for name, request in self.table.items()}, deque(self.free_slots)
         )
@@ -173,7 +173,7 @@ class Requests:
         self.free_slots.extend(self.table.pop(s).slot for s in sequences)
 
     def require_prompts(self, prompts: Mapping[int, int]) -> dict[int, int]:
-        """`prompts` with Python ints. Refused: a sequence that is there, a prompt of no or too many tokens, no slot."""
+        """`prompts` with Python ints; raises for a known sequence, a prompt of 0 or too many tokens, or no slot."""
         clean = {}
         for name, length in prompts.items():
             sequence, tokens = whole(name, f"{NAME}: sequence"), whole(length, f"{NAME}: prompt of sequence {name}")
@@ -188,11 +188,11 @@ class Requests:
                 )
             clean[sequence] = tokens
         if len(clean) > len(self.free_slots):
-            raise Refused(f"{NAME}: {len(clean)} slots needed, {len(self.free_slots)} free")
+            raise Refused(f"{NAME}: sequences must be at most {len(self.free_slots)}, the free slots, got {len(clean)}")
         return clean
 
     def require_known(self, sequences: Sequence[int], running: bool | None = None) -> list[int]:
-        """`sequences` with Python ints. Refused: unknown ones, one named twice, one in the other phase."""
+        """`sequences` with Python ints; raises for unknown ones, one named twice, one in the other phase."""
         clean = [whole(sequence, f"{NAME}: sequence") for sequence in sequences]
         for place, sequence in enumerate(clean):
             if sequence not in self.table:
@@ -215,7 +215,7 @@ class Requests:
         return array.astype(np.int64)
 
     def require_kept(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> None:
-        """Refuse more tokens than a prompt has, negative numbers, low tokens where there is no low precision."""
+        """Reject more tokens than a prompt has, negative numbers, and low tokens without a low precision."""
         prompt = np.array([self.table[s].prompt for s in sequences], np.int64).reshape(-1, 1, 1)
         self._require_low(sequences, low)
         self._refuse(
@@ -225,12 +225,12 @@ class Requests:
         )
 
     def require_deltas(self, sequences: Sequence[int], high: np.ndarray, low: np.ndarray) -> None:
-        """Refuse what is no step of one token."""
+        """Reject anything but a step of one token."""
         self._require_low(sequences, low)
         self._refuse(
             sequences,
             (high < 0) | (low < 0) | (high + low > 1),
-            lambda s, i: f"grows by {high[i]} and {low[i]} tokens in one step",
+            lambda s, i: f"must grow by at most one token in a step, got {high[i]} and {low[i]}",
         )
 
     def _require_low(self, sequences: Sequence[int], low: np.ndarray) -> None:
@@ -246,7 +246,7 @@ class Requests:
             )
 
     def require_cells(self, used: np.ndarray, more: np.ndarray) -> None:
-        """Raise TableOverflow where an entry with `used` pages (S, layers, heads) cannot take `more`."""
+        """Raise TableOverflow if an entry with `used` pages (S, layers, heads) cannot take `more`."""
         bad = used + more > self.shape.length
         if bad.any():
             index = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -257,9 +257,9 @@ class Requests:
 
 
 def require_pages(needed: int, free: int) -> None:
-    """Raise OutOfPages unless so many are free."""
+    """Raise OutOfPages unless `needed` pages are free."""
     if needed > free:
-        raise OutOfPages(f"{NAME}: {needed} pages needed, {free} free")
+        raise OutOfPages(f"{NAME}: pages must be at most {free}, the free ones, got {needed}")
 
 
 @dataclass(frozen=True)
@@ -271,36 +271,36 @@ class Memory:
 
     seen_tokens: int  #: tokens of all heads, pruned ones included
     high_tokens: int  #: stored tokens of the high precision
-    low_tokens: int  #: stored tokens of the low one
+    low_tokens: int  #: stored tokens of the low precision
     pages: int  #: held
-    payload_bits: int  #: of the codes
-    token_bytes: int  #: of the stored tokens with metadata, scores and positions
-    page_bytes: int  #: of the pages held
-    fp16_bytes: int  #: of all tokens
-    table_bytes: int  #: of the table's cells
-    length_bytes: int  #: of the tokens per entry
-    count_bytes: int  #: of the pages per entry
+    payload_bits: int  #: bits of the codes
+    token_bytes: int  #: bytes of the stored tokens with metadata, scores and positions
+    page_bytes: int  #: bytes of the allocated pages
+    fp16_bytes: int  #: bytes of all tokens in fp16
+    table_bytes: int  #: bytes of the table's cells
+    length_bytes: int  #: bytes of the tokens per entry
+    count_bytes: int  #: bytes of the pages per entry
 
     @property
     def payload_ratio(self) -> tuple[int, int]:
-        """Codes only, both in bits."""
+        """Ratio of codes only, both in bits."""
         return self.payload_bits, 8 * self.fp16_bytes
 
     @property
     def token_ratio(self) -> tuple[int, int]:
-        """Stored tokens."""
+        """Ratio of stored tokens."""
         return self.token_bytes, self.fp16_bytes
 
     @property
     def page_ratio(self) -> tuple[int, int]:
-        """Whole pages."""
+        """Ratio of whole pages."""
         return self.page_bytes, self.fp16_bytes
 
 
 def memory(
     shape: Shape, seen: int, tokens: tuple[int, int], pages: int, high: UnifiedPage, low: UnifiedPage | None
 ) -> Memory:
-    """Add up the memory of stored tokens.
+    """Sum the memory of stored tokens.
 
     Parameters
     ----------

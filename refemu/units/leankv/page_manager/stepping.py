@@ -1,7 +1,7 @@
 """Events inside the calls of page_manager: plans, levels of prefix sums, pointers of the list, writes to the table.
 
-Paper: [leankv §5.2, Fig. 5]. The call is made at once, so that a
-refusal changes nothing; every event is the State that the units had then, and leads to the next.
+Paper: [leankv §5.2, Fig. 5]. The call is made at once, so that an
+error changes nothing; every event is the State of the units at that time, and leads to the next.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ class Stepping(Pool):
 
     @property
     def busy(self) -> bool:
-        """Whether events of a call are left."""
+        """Whether events of a call remain."""
         return self._last.get("following") is not None
 
     def _open(self, *inputs: Any) -> DeclaredState:
-        """The call is made, and its events are shown one by one."""
+        """Make the call, then show its events one by one."""
         op, members, *lanes_of = inputs
         before = self._last, self._moves
         latched = dict(zip(("sequences", "prompts", "high", "low"), map(list, lanes_of), strict=True))
@@ -51,11 +51,11 @@ class Stepping(Pool):
     def _called(
         self, op: int, members: int, sequences: Sequence[int], prompts: Sequence[int], high: Any, low: Any
     ) -> None:
-        """One of the four calls."""
+        """Make one of the four calls."""
         raise NotImplementedError
 
     def _levels(self, counts: Sequence[int], base: int) -> None:
-        """The plan of a prefix sum, and its levels, as the network has them."""
+        """Log the plan of a prefix sum, and the levels of the network."""
         if not counts:
             return
         network = PrefixSum(len(counts))
@@ -65,7 +65,7 @@ class Stepping(Pool):
             self._inner("level", Moved(tuple(counts), network.step().inclusive))
 
     def _inner(self, event: str, moved: Moved | None = None) -> None:
-        """Keep the State of an event inside a call that is stepped."""
+        """Save the State of an event inside a stepped call."""
         if self._log is not None:
             self._last["event"] = event
             if moved:
@@ -73,23 +73,23 @@ class Stepping(Pool):
             self._log.append(self.state)
 
     def _append(self, entry: int, section: int, ids: Sequence[int]) -> None:
-        """Pages behind a run."""
+        """Append pages to a run."""
         self.table.append(entry, section, ids)
         self._inner("append")
 
     def _set_tokens(self, entry: int, high: int, low: int) -> None:
-        """Tokens of both runs."""
+        """Record the tokens of both runs."""
         self.table.set_tokens(entry, high, low)
         self._inner("tokens")
 
     def _split(self, entry: int, high: int, low: int) -> list[int]:
-        """The runs of a released prompt; returns what it gives back."""
+        """Split the runs of a released prompt; return the surplus pages."""
         ids = self.table.split(entry, high, low)
         self._inner("split")
         return ids
 
     def _clear(self, entry: int) -> list[int]:
-        """An entry without pages; returns those that it had."""
+        """Empty an entry; return its pages."""
         ids = self.table.clear(entry)
         self._inner("clear")
         return ids

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of page_manager, and to those of its list and its prefix sum."""
+"""Variants of the decisions of page_manager, and of its list and its prefix sum."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -12,7 +12,7 @@ from refemu.units.variant import Variant, choices
 
 
 class Descending(PageManager):
-    """Every prefix sum goes from the last region to the first: low before high, and the last head first."""
+    """Every prefix sum runs from the last region to the first: low before high, and the last head first."""
 
     def _allocated(self, counts: Sequence[int]) -> Moved:
         return _turned(super()._allocated(counts[::-1]))
@@ -33,7 +33,7 @@ def _regions(ids: Sequence[int], sizes: Sequence[int]) -> list[Sequence[int]]:
 
 
 def _turned(moved: Moved) -> Moved:
-    """The same regions, the last one first."""
+    """The regions in reverse order."""
     regions = _regions(moved.ids, moved.counts)
     return Moved(moved.counts[::-1], moved.prefix[::-1], tuple(chain.from_iterable(regions[::-1])))
 
@@ -49,16 +49,16 @@ def _exclusive(config: Config, inputs: Mapping[str, np.ndarray], result: Any) ->
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-34", "lazy_pages", True, False),
     *choices("D-leankv-35", "reserve_low", 0, 1),
-    Variant("D-leankv-37", "list_end is the place behind the last free page", answer=_open_end),
+    Variant("D-leankv-37", "list_end is the place after the last free page", answer=_open_end),
     Variant("D-leankv-38", "the last head first, low before high", unit_class=Descending),
     Variant("D-leankv-39", "Blelloch's network: sums are exclusive", answer=_exclusive),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-36": "page ids do not depend on the length of an entry: another length changes only which calls "
-    "overflow it, and those are refused, so no row holds them",
+    "overflow it, and these are invalid, so no row has them",
     "D-leankv-66": "events inside a call end with the same registers, and a row of a set is a whole call",
-    "D-leankv-40": "pages are split and given back from within the runs: no output reads a cell that is no longer "
-    "used, only the register st.cells shows it",
-    "D-leankv-53": "a call that needs more pages than are free is refused, so no row of a set holds one",
-    "D-leankv-55": "a ratio of memory is computed by software from the lengths, and is on no port",
+    "D-leankv-40": "pages are split and recycled within the runs: no output reads a cell that is no longer used, "
+    "only the register st.cells shows it",
+    "D-leankv-53": "a call that needs more pages than are free is invalid, so no row of a set has one",
+    "D-leankv-55": "software computes a ratio of memory from the lengths; no port shows it",
 }

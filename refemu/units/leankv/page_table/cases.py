@@ -1,6 +1,6 @@
 """Golden cases of page_table: [leankv Fig. 5] cell by cell first, then runs that touch, empty and full entries.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in page_table.py.
+Stimuli only: expected outputs come from page_table.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         prompts = [(APPEND, entry, 0, 4 * entry + page, 0) for entry in (0, 1) for page in range(4)]
         kept = [(SPLIT, 0, 0, 1, 1), (SPLIT, 1, 0, 2, 1), (TOKENS, 0, 0, 2, 4), (TOKENS, 1, 0, 4, 3)]
         lookups = [(LOOKUP, 0, 1, 0, 0), (LOOKUP, 1, 0, 1, 0), (CLEAR, 1, 0, 0, 0)]
-        why = "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 are kept"
+        why = "[leankv Fig. 5] four pages for each of two heads; 1 + 1 and 2 + 1 remain"
         yield _block(kind, why, [prompts + kept + lookups])
     if kind == "edge":
         yield from _edge(config["cells"])
@@ -51,12 +51,12 @@ def _edge(cells: int) -> Iterator[Cases]:
         for page in range(count)
     ]
     wide = [[(APPEND, 0, int(page >= cells // 2), word ^ page, 0) for page in range(cells)] for word in words]
-    why = "ids of 31 bits in every cell; every page of both runs is looked up, then given back"
+    why = "ids of 31 bits in every cell; every page of both runs is looked up, then recycled"
     yield _block("edge", why, [[*history, *looks, (CLEAR, 0, 0, 0, 0)] for history in wide])
     fill = [(APPEND, 0, 0, 10 + page, 0) for page in range(cells)]
     yield _block(
         "edge",
-        "a full entry keeps all of its pages, or turns as many as it can into low ones",
+        "a full entry retains all pages, or changes as many as possible to low ones",
         [
             [*fill, (SPLIT, 0, 0, high, cells - high), (LOOKUP, 0, int(high < cells), 0, 0), (CLEAR, 0, 0, 0, 0)]
             for high in (cells, cells // 2, 1, 0)
@@ -66,7 +66,7 @@ def _edge(cells: int) -> Iterator[Cases]:
     why = "pages from either side until the runs touch"
     yield _block("edge", why, [[*turns, (LOOKUP, 0, 0, cells // 2, 0), (CLEAR, 0, 0, 0, 0)]])
     histories = [[*fill[:3], (SPLIT, 0, 0, 1, 0), (APPEND, 0, 1, 30, 0), (CLEAR, 0, 0, 0, 0), (APPEND, 0, 1, 31, 0)]]
-    yield _block("edge", "cells keep their ids when nothing uses them any more", histories, "D-leankv-40")
+    yield _block("edge", "unused cells keep their ids", histories, "D-leankv-40")
 
 
 def _block(kind: Kind, why: str, histories: Sequence[Sequence[Event]], decision: str = "") -> Cases:
@@ -75,7 +75,7 @@ def _block(kind: Kind, why: str, histories: Sequence[Sequence[Event]], decision:
 
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`inputs` as events that a table admits: what an entry cannot do becomes a record of its tokens."""
+    """`inputs` as valid events: what an entry cannot do becomes a record of its tokens."""
     changed = {name: np.array(inputs[name]) for name in NAMES}
     events, cells = changed["op"].shape[-1], config["cells"]
     entries = config["slots"] * config["layers"] * config["heads"]

@@ -1,7 +1,7 @@
-"""Compiled twin of page_table: every event of many tables in one kernel, and kernels of the events of one entry.
+"""Compiled form of page_table: every event of many tables in one kernel, and kernels of the events of one entry.
 
-The twin of page_manager calls the latter too. The kernel refuses an event without saying why; the readable table is
-then run for its message. Paper: [leankv §5.2].
+Compiled page_manager calls the latter too. The kernel rejects an event without a reason; the readable table then runs
+for its message. Paper: [leankv §5.2].
 """
 
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def append(cells, used, section, page):  # type: ignore[no-untyped-def]
 
 @kernel
 def split(cells, used, high, low, scrub, returned):  # type: ignore[no-untyped-def]
-    """`PageTable.split`; returns how many pages stand in `returned`."""
+    """`PageTable.split`; returns the number of pages in `returned`."""
     held = used[0]
     ids = cells[:held].copy()
     if scrub:
@@ -108,7 +108,7 @@ def split(cells, used, high, low, scrub, returned):  # type: ignore[no-untyped-d
 
 @kernel
 def clear(cells, used, scrub, returned):  # type: ignore[no-untyped-def]
-    """`PageTable.clear`; returns how many pages stand in `returned`."""
+    """`PageTable.clear`; returns the number of pages in `returned`."""
     high, low = used[0], used[1]
     for j in range(high):
         returned[j] = cells[j]

@@ -39,19 +39,19 @@ HIGH, LOW = 0, 1  #: Sections of an entry
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)  #: Operations of the port `op`
 
 
-GAP = 8  #: cells between the runs of an entry that a drawing shows one by one
+GAP = 8  #: most cells between the runs of an entry that a drawing shows individually
 
 
 class TableOverflow(Refused):
-    """Refusal of pages whose runs of high and low pages would meet; nothing has changed."""
+    """Error for pages whose runs of high and low pages would meet; nothing has changed."""
 
 
 class PageTable(InPlace):
     """Page table: entries of every slot, layer and head, with high pages from the left and low pages from the right.
 
-    High page j is cell j of an entry, low page j is cell cells - 1 - j. Cells outside the two runs keep what they held
-    (D-leankv-40); with `scrub` they become -1. By `step`, append puts page `value` behind `section`; split keeps
-    `value` high and `other` low pages; tokens notes `value` high and `other` low tokens; lookup shows page `value` of
+    High page j is cell j of an entry, low page j is cell cells - 1 - j. Cells outside the two runs are unchanged
+    (D-leankv-40); with `scrub` they become -1. By `step`, append adds page `value` to `section`; split retains `value`
+    high and `other` low pages; tokens records `value` high and `other` low tokens; lookup shows page `value` of
     `section`.
 
     References
@@ -62,21 +62,21 @@ class PageTable(InPlace):
     name = "page_table"
     does: ClassVar[Mapping[str, str]] = {
         "clear": "an entry is emptied",
-        "append": "a page is added to a section of it",
-        "split": "the pages of a prompt become its high and its low section, and a rest that is given back",
-        "tokens": "the tokens of its sections are noted",
-        "lookup": "the page at a place of a section is read",
+        "append": "a page is added to a section of an entry",
+        "split": "the pages of a prompt become its high and its low section, and a surplus that is recycled",
+        "tokens": "the tokens of both sections are recorded",
+        "lookup": "a page of a section is read",
     }
     events: ClassVar[tuple[str, ...]] = tuple(does)  #: by the port `op`
     counters: ClassVar[dict[str, str]] = {
         "written": "cells written with a page",
-        "given_back": 'pages that "clear" and "split" gave back',
+        "given_back": 'pages that "clear" and "split" recycled',
     }
-    slots: int = 1  #: requests at a time, 1 to 2**20
+    slots: int = 1  #: simultaneous requests, 1 to 2**20
     layers: int = 1  #: layers, 1 to 2**20
     heads: int = 2  #: KV heads of a layer, 1 to 2**20
     cells: int = 7  #: L, cells of one entry, 1 to 2**20
-    scrub: bool = False  #: write -1 into cells that are no longer used
+    scrub: bool = False  #: whether -1 is written into cells that are no longer used
 
     def check(self) -> None:
         for name in ("slots", "layers", "heads", "cells"):
@@ -100,8 +100,8 @@ class PageTable(InPlace):
             ),
             outputs=(
                 Port("page", 32, signed=True, meaning="page looked up, else -1"),
-                Port("ids", 32, cells, signed=True, meaning="pages that the entry gives back, then -1"),
-                Port("count", 16, meaning="how many"),
+                Port("ids", 32, cells, signed=True, meaning="pages that the entry recycles, then -1"),
+                Port("count", 16, meaning="number of recycled pages"),
                 Port("high_pages", 16, meaning="high pages of the entry after the event"),
                 Port("low_pages", 16, meaning="low pages of the entry after the event"),
             ),
@@ -186,7 +186,7 @@ class PageTable(InPlace):
         high, low = self._used[entry]
         needed = pages + high + low
         if needed > self.cells:
-            raise TableOverflow(f"{self.name}: {self._where(entry)} needs {needed} cells of {self.cells}")
+            raise TableOverflow(f"{self.name}: {self._where(entry)}: cells must be at most {self.cells}, got {needed}")
 
     def _where(self, entry: int) -> str:
         layer, head = divmod(entry % (self.layers * self.heads), self.heads)
@@ -240,7 +240,8 @@ class PageTable(InPlace):
         held, held_low = self._used[entry]
         if held_low or high < 0 or low < 0 or high + low > held:
             raise Refused(
-                f"{self.name}: {self._where(entry)} holds {held} and {held_low} pages, cannot keep {high} and {low}"
+                f"{self.name}: {self._where(entry)}: high + low must be at most {held}, without low pages before, "
+                f"got {high} + {low} with {held_low} low pages"
             )
         ids = self._cells[entry][:held]
         if self.scrub:
@@ -253,7 +254,7 @@ class PageTable(InPlace):
         return ids[high + low :]
 
     def set_tokens(self, entry: int, high: int, low: int) -> None:
-        """Record how many tokens the runs hold."""
+        """Record the number of tokens in the runs."""
         self._tokens[entry] = [high, low]
 
     def clear(self, entry: int) -> list[int]:
@@ -313,7 +314,9 @@ class PageTable(InPlace):
         self._cells = [list(cells[row * self.cells : (row + 1) * self.cells]) for row in rows]
         self._used = [list(state.used[2 * row : 2 * row + 2]) for row in rows]
         self._tokens = [list(state.tokens[2 * row : 2 * row + 2]) for row in rows]
-        self.written, self.given_back = (vars(state).get(name, 0) for name in self.counters)  # a pool counts others
+        self.written, self.given_back = (
+            vars(state).get(name, 0) for name in self.counters
+        )  # a pool has other counters
 
 
 def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tuple[np.ndarray, np.ndarray]:
@@ -340,7 +343,7 @@ def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tu
     Refused
         An index is beyond the entry.
     RefusedType
-        An index is no integer.
+        An index is not an integer.
 
     References
     ----------
@@ -350,13 +353,15 @@ def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tu
     page, slot = position // tokens, position % tokens
     bad = (position < 0) | (page >= cells.shape[-1])
     if bad.any():
-        raise Refused(f"page_table: token {int(position[bad].flat[0])} is beyond {cells.shape[-1]} cells of {tokens}")
+        raise Refused(
+            f"page_table: token must be below {cells.shape[-1]} cells of {tokens}, got {int(position[bad].flat[0])}"
+        )
     cell = page if section == HIGH else cells.shape[-1] - 1 - page
     return np.take_along_axis(cells, cell[..., None], -1)[..., 0].astype(np.int64), slot
 
 
 def drawn(cells: Sequence[int], used: Sequence[int], tokens: Sequence[int]) -> str:
-    """Draw a table as text, a line per entry: high pages from the left, low pages from the right, `.` between them.
+    """Draw a table as text, a line per entry: high pages from the left, low pages from the right, `.` in between.
 
     Parameters
     ----------

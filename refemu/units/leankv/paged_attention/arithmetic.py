@@ -1,4 +1,4 @@
-"""Options of paged attention's arithmetic: order, block of threads, division, subtracted maximum; and its refusals.
+"""Options of paged attention's arithmetic: order, block of threads, division, subtracted maximum; and their checks.
 
 Paper: [leankv §6.2].
 """
@@ -17,7 +17,7 @@ from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.significance import Gqa
 
-WARPS, WARP = 8, 32  #: of a block of threads, and threads of one
+WARPS, WARP = 8, 32  #: warps of a block, threads of a warp
 SumOrder = Literal["kernel", "sequential"]  #: Order of attention's sums (D-leankv-41)
 Join = Literal["tree", "sequential"]
 SoftmaxDiv = Literal["div", "recip_mul"]  #: Division of the softmax (D-leankv-45)
@@ -34,22 +34,22 @@ EPSILON = float(np.float32(1e-6))  #: Softmax epsilon of the published code
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Options that decide a bit of the result, beside the pages themselves."""
+    """Options that decide bits of the result, in addition to the pages."""
 
     order: SumOrder = "kernel"  #: "kernel" = groups, warps, trees; or "sequential" = one sum, token by token
-    fma: bool = True  #: products are added in one rounding
+    fma: bool = True  #: whether products are added in one rounding
     softmax_div: SoftmaxDiv = "div"  #: e by "div"; or "recip_mul": times the rounded 1 / sum
-    softmax_eps: float = 0.0  #: added to the sum before, of a chunk and of all; a float32 value
-    lane_max: bool = False  #: quirk: the maximum is that of slots 0, 4, 8, ... of the pages only
-    partition_tokens: int = 0  #: more tokens than `chunk` makes of this are cut into chunks; 0 = never
-    partition_score: bool = False  #: quirk: p of token t is weighted as of chunk t // chunk, whatever its own
+    softmax_eps: float = 0.0  #: added to the sum of a chunk and of all before the division; a float32 value
+    lane_max: bool = False  #: quirk: whether the maximum is that of slots 0, 4, 8, ... of the pages only
+    partition_tokens: int = 0  #: tokens above which a head is divided into chunks, rounded by `chunk`; 0 = never
+    partition_score: bool = False  #: quirk: whether p of token t is weighted as in chunk t // chunk, not its own
     include_self: bool = False  #: whether the newest token's p is added to its own score (D-leankv-17)
-    gqa: Gqa = "max"  #: of the heads' p that is added to a score: the largest, or the "mean" (D-leankv-19)
-    warps: int = WARPS  #: of a block: they take the pages of a section in turn (D-leankv-56, like what follows)
+    gqa: Gqa = "max"  #: p added to a score: the largest of the heads, or the "mean" (D-leankv-19)
+    warps: int = WARPS  #: warps of a block, which take the pages of a section in turn (this and the rest: D-leankv-56)
     sum_threads: int = WARPS * WARP  #: threads that sum the exponentials
     key_threads: int = 0  #: threads that share a key; 0 = Kgroup of the pages
     value_rows: int = 0  #: accumulators of a warp; 0 = 32 / Vgroup of the pages
-    value_slots: int = 0  #: neighbouring slots of a page that meet in an accumulator; 0 = Vvec of the pages
+    value_slots: int = 0  #: neighbouring slots of a page that share an accumulator; 0 = Vvec of the pages
     join: Join = "tree"  #: accumulators are added by halves, or "sequential"
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Arithmetic:
         require_int(self.partition_tokens, 0, 1 << 24, thing, "partition_tokens")
 
     def _require_block(self, thing: str) -> None:
-        """Refuse counts that a tree of halves cannot add, and a block where `order` has none."""
+        """Reject counts that a tree of halves cannot add, and a block if `order` has none."""
         require_choice(self.join, get_args(Join), thing, "join")
         for name, least, most in BLOCK:
             value = require_int(getattr(self, name), least, most, thing, name)
@@ -87,7 +87,7 @@ PRESETS = {"paper": PAPER, "diffkv": DIFFKV}
 
 
 def threads(count: int) -> Lanes:
-    """Order of the sum of a block of so many threads: halves within each warp, then halves of the warps' results."""
+    """Order of the sum of a block of threads: halves within each warp, then halves of the warps' results."""
     warp = min(count, WARP)
     return Lanes(count, "strided", Chunks(warp, Halves(warp), Halves(count // warp)))
 
@@ -97,8 +97,8 @@ class Pages:
     """Layouts of high and of low pages, which share one pool, and the preset that reads their codes."""
 
     high: UnifiedPage  #: layout of high pages
-    low: UnifiedPage | None = None  #: None: one precision
-    preset: Preset = "paper"  #: of the formats: which sign the stored zero points have (D-leankv-1)
+    low: UnifiedPage | None = None  #: layout of low pages; None: one precision
+    preset: Preset = "paper"  #: preset of the formats: sign of the stored zero points (D-leankv-1)
 
     def __post_init__(self) -> None:
         require_choice(self.preset, get_args(Preset), "paged_attention", "preset")
@@ -127,7 +127,7 @@ class Pages:
         head_size : int
             F, features of a key and of a value.
         high : str
-            Ready pair of precisions, "K8V4" say.
+            Ready pair of precisions, such as "K8V4".
         low : str or None
             The low pair; None for one precision.
         page_bytes : int or None
@@ -135,7 +135,7 @@ class Pages:
         preset : {"paper", "diffkv"}
             Preset of the codes.
         **constants : object
-            Those of `UnifiedPage` that are not the usual ones.
+            Constants of `UnifiedPage` other than the defaults.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class Pages:
 
     @property
     def rows(self) -> int:
-        """Accumulators of a warp of 32 threads: value slots that it works on at once, Vvec tokens each."""
+        """Accumulators of a warp of 32 threads: value slots processed at once, Vvec tokens each."""
         return WARP // self.high.v_group
 
     def rows_of(self, arithmetic: Arithmetic) -> int:
@@ -167,7 +167,7 @@ class Pages:
         Returns
         -------
         int
-            `rows`, unless the options say otherwise.
+            `rows`, unless overridden by the options.
         """
         return arithmetic.value_rows or self.rows
 
@@ -179,7 +179,7 @@ class Pages:
         arithmetic : Arithmetic
             Options.
         cells : int
-            Of a table entry.
+            Cells of a table entry.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class Pages:
         Raises
         ------
         Refused
-            The features are no multiple of the threads.
+            The features are not a multiple of the threads.
         """
         groups = (arithmetic.key_threads or self.high.k_group) if arithmetic.order == "kernel" else 1
         if self.high.head_size % groups:
@@ -284,7 +284,7 @@ class Pages:
 
 
 def require(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray) -> None:
-    """Refuse shapes, dtypes, heads without a token and table entries that are too short or name no page.
+    """Reject invalid shapes and dtypes, heads without a token, table entries that are too short or name no page.
 
     q: (..., G, F) float16. images: (pages, words) uint16. cells: (..., L). lengths: (..., 2) tokens high and low.
     """
@@ -310,7 +310,7 @@ def require(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, 
 
 
 def finite(q: np.ndarray) -> None:
-    """Refuse NaN and infinity in queries."""
+    """Reject NaN and infinity in queries."""
     bad = ~np.isfinite(q)
     if bad.any():
         index = first_index(bad)
@@ -323,9 +323,9 @@ def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarr
     total = lengths[..., 0] + lengths[..., 1]
     needed = used[..., 0] + used[..., 1]
     rules: tuple[tuple[Any, Callable[[tuple[int, ...]], str]], ...] = (
-        ((lengths < 0).any(axis=-1), lambda i: f"a negative length, {lengths[i].tolist()}"),
-        (total == 0, lambda i: "no stored token"),
-        (needed > cells.shape[-1], lambda i: f"needs {needed[i]} cells of {cells.shape[-1]}"),
+        ((lengths < 0).any(axis=-1), lambda i: f"lengths must be at least 0, got {lengths[i].tolist()}"),
+        (total == 0, lambda i: "stored tokens must be at least 1, got 0"),
+        (needed > cells.shape[-1], lambda i: f"cells must be at most {cells.shape[-1]}, got {needed[i]}"),
     )
     for bad, message in rules:
         if bad.any():
@@ -339,11 +339,13 @@ def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarr
     bad = inside & ((cells < 0) | (cells >= count))
     if bad.any():
         index = first_index(bad)
-        raise Refused(f"{thing}: head{at(index[:-1])}: cell {index[-1]} names page {cells[index]} of {count}")
+        raise Refused(
+            f"{thing}: head{at(index[:-1])}: page must be in [0, {count}), got {cells[index]} in cell {index[-1]}"
+        )
 
 
 def require_distinct(pages: Pages, cells: np.ndarray, lengths: np.ndarray) -> None:
-    """Refuse a page in two cells of the runs of one of the rows; cells (rows, L), lengths (rows, 2)."""
+    """Reject a page in two cells of the runs of one of the rows; cells (rows, L), lengths (rows, 2)."""
     cell, length = np.arange(cells.shape[1]), cells.shape[1]
     used = -(-lengths // np.array([page.tokens for page in pages.sections]))
     inside = (cell < used[:, :1]) | (cell >= length - used[:, 1:])
@@ -354,7 +356,7 @@ def require_distinct(pages: Pages, cells: np.ndarray, lengths: np.ndarray) -> No
         runs = entry[:high] + entry[max(length - low, 0) :]
         twice = [page for place, page in enumerate(runs) if page in runs[:place]]
         if twice:
-            raise Refused(f"paged_attention: head{at((row,))}: page {twice[0]} stands in two cells")
+            raise Refused(f"paged_attention: head{at((row,))}: pages must differ, got page {twice[0]} in two cells")
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,10 +364,10 @@ class Attended:
     """Result of `attend`."""
 
     out: np.ndarray  #: (..., G, F) float16
-    p: np.ndarray  #: (..., G, tokens) float32, high slots, then low ones; zeros behind the last token of a head
+    p: np.ndarray  #: (..., G, tokens) float32, high slots, then low ones; zeros after the last token of a head
 
 
 def empty(q: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Zeros for the out (..., G, F) and p (..., G, most tokens of a head) of a call, float32."""
+    """Zeros for out (..., G, F) and p (..., G, most tokens of a head) of a call, float32."""
     tokens = int((lengths[..., 0].astype(np.int64) + lengths[..., 1]).max(initial=0))
     return np.zeros(q.shape, np.float32), np.zeros((*q.shape[:-1], tokens), np.float32)

@@ -1,7 +1,7 @@
-"""Golden cases of paged_attention: quantized tokens in pages; a single token, full pages, low pages only of the last
-slot, equal logits, and pages of any words.
+"""Golden cases of paged_attention: quantized tokens in pages; a single token, full pages, low pages with only the
+last slot, equal logits, and pages of any words.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in paged_attention.py. [leankv §6.2]
+Stimuli only: expected outputs come from paged_attention.py. [leankv §6.2]
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ NAMES = ("q", "images", "entry", "n_high", "n_low", "newest")
 
 MANY = 12  #: cells of a table
 SMALL = 16  #: tokens of a high page
-#: features of queries that leave tokens of the paper's pages probabilities with ones in all bits, taken together
+#: features of queries for which probabilities of tokens of the paper's pages together have ones in all bits
 CROWDS = (2.0, 30.625, 7.890625)
 BELOW_TWO = float(np.nextafter(np.float32(2), np.float32(0)))
 
@@ -51,7 +51,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _whole_pages(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
-    """Pages of the paper's size: nearly empty; full ones, whose rows take tens of kilobytes each, one for each seed."""
+    """Pages of the paper's size: nearly empty pages; full pages, with rows of tens of kilobytes, one for each seed."""
     high, low = pages.sections
     last = config["cells"] - 1
     counts = high.tokens - 2, (last - 1) * low.tokens + low.tokens // 4 * 2
@@ -64,16 +64,16 @@ def _whole_pages(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Ite
 
 
 def _nearly_empty(config: Config, pages: "Pages", counts: tuple[int, int]) -> Iterator[Cases]:
-    """Pages of the paper's size with few tokens, or with tokens whose keys and values are zeros but for one."""
+    """Pages of the paper's size with few tokens, or with tokens whose keys and values are zeros except for one."""
     few = [(1, 0, 2), (2, 1, 3), (1, 2, 4), (1, 0, 5), (3, 1, 6)]
     few += [(2, 0, 7), (1, 1, 8), (2, 2, 9), (1, 0, 10), (1, 3, 11)]
     yield _rows("edge", "one token and a few: every bit of an output set and clear", pages, config, few)
     for end, where in ((0, "first"), (-1, "last")):
-        why = f"all keys are equal but the {where}: the others have one p, and bits of p of all these rows are all ones"
+        why = f"all keys except the {where} are equal and have one p; together the rows have ones in all bits of p"
         for turn in range(len(CROWDS)):
             crowd = partial(_crowd, end, CROWDS[turn:] + CROWDS[:turn])
             yield _rows("edge", why, pages, config, [(*counts, 12 + turn)], 1.0, "", crowd)
-        why = f"the {where} token takes all; scores just below 2, to which nothing is added"
+        why = f"the {where} token gets all attention; scores just below 2, to which nothing is added"
         yield _rows("edge", why, pages, config, [(*counts, 30)], 1.0, "", partial(_crowd, end, (1024.0,)), BELOW_TWO)
     why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
     yield _rows("edge", why, pages, config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, "D-arith-2", _ends)
@@ -92,13 +92,13 @@ def _few(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Ca
     if kind == "edge":
         rows = [(1, 0, 2), (high.tokens + 1, 1, 4), (1, (cells - 1) * low.tokens, 6)]
         yield _rows(kind, "one token; one token in the last page; full low pages", pages, config, rows)
-        why = "as many tokens as fit: the order of the exponentials, and probabilities in many binades"
+        why = "full pages: the order of the exponentials, and probabilities in many binades"
         for size, seeds in ((0.5, (24, 25, 26, 32)), (2.0, (24, 25, 26, 27, 44)), (4.0, (7, 8, 30))):
             longest = [(high.tokens, (cells - 1) * low.tokens, each) for each in seeds]
             yield _rows(kind, why, pages, config, longest, size, "D-leankv-56")
         why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16"
         yield _rows(kind, why, pages, config, [(1, 0, 17), (2, 0, 18), (1, 1, 19)], 1.0, "D-arith-2", _ends)
-        why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
+        why = "values in pairs of opposite sign with equal keys: the result shows the order of the sums"
         yield _rows(kind, why, pages, config, [(*most, 13), (*most, 15), (*most, 23)], 1.0, "D-leankv-56", _opposite)
     if kind == "random":
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
@@ -118,7 +118,7 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     ]
     yield _rows("edge", "one token; a full page; one token in the last page; full tables", pages, config, rows)
     both = [(2 * high.tokens, 2 * two, 7), (2 * high.tokens + 1, 3 * two, 8)]
-    yield _rows("edge", "queries of deviation 4: logits of some units", pages, config, both, 4.0, "D-leankv-42")
+    yield _rows("edge", "queries of deviation 4: logits of a few units", pages, config, both, 4.0, "D-leankv-42")
     half = config["cells"] // 2
     most = [
         (half * high.tokens, (config["cells"] - half) * low.tokens * two, 13),
@@ -129,24 +129,24 @@ def _edge(config: Config, pages: "Pages") -> Iterator[Cases]:
     few = most[:3:2] if config["cells"] > MANY else most
     why = "every cell in use, moderate logits: the order of the exponentials, and of the products of a key"
     yield _rows("edge", why, pages, config, few, 1.0, "D-leankv-41")
-    why = "values in pairs of opposite sign with equal keys: what is left is the order of the sums"
+    why = "values in pairs of opposite sign with equal keys: the result shows the order of the sums"
     yield _rows("edge", why, pages, config, most, 1.0, "D-leankv-41", _opposite)
     longest = (high.tokens, (config["cells"] - 1) * low.tokens) if two else (config["cells"] * high.tokens, 0)
     more = [(*longest, seed) for seed in ((24, 25, 48) if config["cells"] > MANY else range(24, 27 if two else 29))]
-    why = "as many tokens as fit, queries of deviation 2: probabilities of every slot in many binades"
+    why = "full pages, queries of deviation 2: probabilities of every slot in many binades"
     yield _rows("edge", why, pages, config, more, 2.0)
     for first in range(4 * two):
         teeth = [(*longest, seed + first) for seed in (51, 67)]
-        why = f"tokens {first}, {first + 4}, ... have most of the attention, more so the first half of them"
+        why = f"tokens {first}, {first + 4}, ... have most of the attention, especially the first half of them"
         yield _rows("edge", why, pages, config, teeth, 0.5, "", partial(_comb, first))
-    if config["cells"] > MANY:  # what follows needs few tokens, and these pages are large
+    if config["cells"] > MANY:  # the rest needs few tokens, and these pages are large
         return
-    why = "large logits: one token takes nearly all"
+    why = "large logits: one token gets nearly all attention"
     large = [(high.tokens, 3 * two, 9), (2 * high.tokens, two, 10), (2 * high.tokens, two, 33), (3, 0, 34)]
     yield _rows("edge", why, pages, config, large, 16.0, "D-leankv-43")
     why = "queries of zeros: all tokens are equal"
     yield _rows("edge", why, pages, config, [(3, 2 * two, 11), (2 * high.tokens, low.tokens * two, 12)], 0.0)
-    why = "exponentials of -87 and less beside 1: subnormal probabilities"
+    why = "exponentials of -87 and less with 1: subnormal probabilities"
     yield _rows("edge", why, pages, config, most[:3], 1.0, "D-leankv-44", _far)
     why = "values from -65504 to 65504, which decode to 65536 and more: outputs beyond fp16, one token and several"
     yield _rows(
@@ -162,7 +162,7 @@ def _bell(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
 
 
 def _opposite(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
-    """Tokens in pairs, apart by half of a section: equal keys, and integers of opposite sign, exact in 4 and 2 bits."""
+    """Tokens in pairs, half a section apart: equal keys, and integers of opposite sign, exact in 4 and 2 bits."""
     keys, values = draw[:total], draw[total : 2 * total]
     for first, count, top in ((0, n_high, 15), (n_high, total - n_high, 3)):
         half = count // 2
@@ -174,7 +174,7 @@ def _opposite(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
 
 
 def _comb(first: int, draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
-    """Feature 0 of every fourth key from `first` meets that of every query: logits of 3.5 and 4 beside small ones."""
+    """Feature 0 of every fourth key from `first` on matches every query: logits of 3.5 and 4 among small ones."""
     draw[:total, 0] = 0
     draw[first:total:4, 0] = np.where(np.arange(first, total, 4) < total // 2, 4, 3.5)
     draw[2 * total :, 0] = 16
@@ -182,7 +182,7 @@ def _comb(first: int, draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
 
 
 def _crowd(end: int, queries: tuple[float, ...], draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
-    """Keys of zeros but for one, the first or the last; query head h meets it with its turn of `queries`."""
+    """Keys of zeros except for the first or the last, which query head h multiplies by its turn of `queries`."""
     token = end % total
     draw[: 2 * total], draw[token, 0] = 0, 255 / 64  # exact in codes of 8 and of 4 bits
     draw[total + token] = np.arange(draw.shape[1]) % 16 - 5
@@ -232,7 +232,7 @@ def _rows(
 ) -> Cases:
     """Rows of (high tokens, low tokens, seed): bell-shaped keys, values and queries of deviation `size`, changed.
 
-    score: of every token before the step; None for scores of their own.
+    score: score of every token before the step; None for drawn scores.
     """
     held = [row for row in rows if min(row[:2]) >= 0 and _cells(pages, row) <= config["cells"]] or [(0, 0, 0)]
     columns = zip(*(_row(pages, config, *row, size, change, score) for row in held), strict=True)
@@ -291,12 +291,12 @@ def _bells(seed: int, count: int) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def _moderate(pages: "Pages") -> tuple[np.ndarray, np.ndarray]:
-    """Bits of every word of an image, (words,), that stay, and bits that are set: moderate metadata and scores.
+    """Masks of bits of every word of an image, (words,), to retain and to set: moderate metadata and scores.
 
-    Steps lie from 2**-7 to 2**-5 and zero points within 2, so keys of 8 bits reach 10, and logits a few units.
+    Steps are from 2**-7 to 2**-5 and zero points within 2, so keys of 8 bits reach 10, and logits a few units.
     """
     kept, put = np.full(pages.high.size // 2, 0xFFFF), np.zeros(pages.high.size // 2, np.int64)
-    for layout in pages.sections:  # an image may hold tokens of either
+    for layout in pages.sections:  # an image may have tokens of either section
         for part, word, bits, more in (
             ("key_meta", slice(1, None, 2), 0xBFFF, 0),
             ("val_meta", slice(1, None, 2), 0xBFFF, 0),

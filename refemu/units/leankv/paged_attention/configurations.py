@@ -15,7 +15,7 @@ SMALL: dict[str, int | str] = {
     "cells": 6,
 }
 
-#: A smaller block of threads than the published one
+#: a smaller block of threads than in the published code
 NARROW: dict[str, Any] = {
     "warps": 2,
     "sum_threads": 8,
@@ -27,7 +27,7 @@ NARROW: dict[str, Any] = {
 
 
 def _options(arithmetic: Arithmetic, **changes: Any) -> dict[str, Any]:
-    """Parameters of a configuration; those of the block only where it is not the usual one."""
+    """Parameters of a configuration; those of the block only if it is not the default."""
     usual = asdict(Arithmetic())
     block = {name for name, _, _ in BLOCK} | {"join"}
     options = {**asdict(arithmetic), **changes}

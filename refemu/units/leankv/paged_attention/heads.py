@@ -72,7 +72,7 @@ def attend(
 def _head(
     pages: Pages, arithmetic: Arithmetic, q: np.ndarray, images: np.ndarray, cells: int, high: int, low: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """out (G, F) and p (G, tokens) of one KV head; images: of its table entry, cell by cell."""
+    """out (G, F) and p (G, tokens) of one KV head; images: pages of its table entry, cell by cell."""
     cut, done = phases.chunks(pages, arithmetic, cells, high, low), []
     for chunk in cut:
         read = [(page, phases.read(pages, page, images[page.cell])) for page in chunk]
@@ -118,7 +118,7 @@ def add_scores(
     p : ndarray of float32 (..., G, tokens)
         Attention, as `attend` returns it.
     newest : array_like of int (...)
-        Position of the newest token of each head, whose score stays unless `include_self`.
+        Position of the newest token of each head, whose score is unchanged unless `include_self`.
     include_self : bool
         Whether the newest token's own p is added (D-leankv-17).
     gqa : {"max", "mean"}

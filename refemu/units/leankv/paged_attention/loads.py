@@ -1,6 +1,6 @@
-"""Loads of the warp that works on a page: where each thread reads, and the 32-byte sectors that this touches.
+"""Loads of the warp that works on a page: addresses of each thread, and the 32-byte sectors that they touch.
 
-Paper: [leankv §6.2], whose layouts are to make the accesses of a warp contiguous.
+Paper: [leankv §6.2], whose layouts aim at contiguous accesses of a warp.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,21 @@ from refemu.units.leankv.paged_attention.arithmetic import WARP, Pages
 SECTOR = 32  #: bytes of the smallest access to memory
 #: Order of the codes in a segment: the paper's, [tokens, features] or [features, tokens] (D-leankv-57)
 CodeOrder: TypeAlias = Literal["paper", "token_major", "feature_major"]
-Element: TypeAlias = Literal["pack", "feature"]  #: what F, Kvec and Kgroup count (D-leankv-12)
+Element: TypeAlias = Literal["pack", "feature"]  #: unit of F, Kvec and Kgroup (D-leankv-12)
 
 
 @dataclass(frozen=True, eq=False)
 class Load:
     """One load instruction of a warp."""
 
-    segment: str  #: of the page: key, key_meta, val, val_meta, score or pos
-    step: int  #: number of the load among those of its segment and page
-    first: np.ndarray  #: (32,) int64: bit of the page at which each thread's datum begins, -1 for a thread that is idle
-    bits: int  #: that a thread reads
+    segment: str  #: segment of the page: key, key_meta, val, val_meta, score or pos
+    step: int  #: number of the load within its segment and page
+    first: np.ndarray  #: (32,) int64: bit of the page at which each thread's datum begins, -1 for an idle thread
+    bits: int  #: bits that a thread reads
 
     @property
     def word(self) -> np.ndarray:
-        """(32,) int64: word of the page that holds a thread's first bit, -1 for one that is idle."""
+        """(32,) int64: word of the page with a thread's first bit, -1 for an idle thread."""
         return self.first // WORD
 
     def sectors(self, base: int = 0) -> int:
@@ -59,7 +59,7 @@ class Load:
 
     @property
     def least(self) -> int:
-        """Sectors that the same bits would take side by side."""
+        """Sectors that the same bits would take if contiguous."""
         different = len(np.unique(self.first[self.first >= 0]))
         return -(-different * self.bits // (8 * SECTOR))
 
@@ -68,34 +68,34 @@ class Load:
 class Traffic:
     """Loads of a segment of a page."""
 
-    loads: int  #: instructions of the warp
-    sectors: int  #: that they touch, load by load
-    least: int  #: that the same data would take side by side, load by load
+    loads: int  #: load instructions of the warp
+    sectors: int  #: sectors that they touch, load by load
+    least: int  #: sectors that the same data would take if contiguous, load by load
 
 
 @dataclass(frozen=True, eq=False)
 class WarpLoad:
-    """A load, and who makes it."""
+    """A load with its warp."""
 
-    warp: int  #: of the block
+    warp: int  #: warp of the block
     section: int  #: 0 high, 1 low
     page: int  #: id
-    load: Load  #: of that page
+    load: Load  #: load of the page
 
 
 def page_loads(page: UnifiedPage, tokens: int, order: CodeOrder = "paper", element: Element = "pack") -> Iterator[Load]:
-    """Yield what a warp reads of a page with so many tokens: keys, values, then scores and positions.
+    """Yield the loads of a warp for a page with `tokens` tokens: keys, values, then scores and positions.
 
     Parameters
     ----------
     page : UnifiedPage
         Layout.
     tokens : int
-        Tokens, 1 to those that the page holds.
+        Tokens, 1 to the capacity of the page.
     order : {"paper", "token_major", "feature_major"}
-        Order of the codes in the page; metadata, scores and positions stay where they are.
+        Order of the codes in the page; metadata, scores and positions are unaffected.
     element : {"pack", "feature"}
-        What the dimensions of the layouts count.
+        Unit of the dimensions of the layouts.
 
     Yields
     ------
@@ -148,7 +148,7 @@ def _codes_of_key(
     pack: np.ndarray,
     packs: int,
 ) -> list[tuple[np.ndarray, int]]:
-    """Loads of Kvec packs from `pack` on: first elements in the segment, and how many side by side."""
+    """Loads of Kvec packs from `pack` on: first elements in the segment, and number of contiguous ones."""
     if order == "paper":
         return [(((vector * page.tokens + token) * page.k_group + member) * page.k_vec, page.k_vec)]
     if order == "token_major":
@@ -183,7 +183,7 @@ def _codes_of_value(
     packs: int,
     span: int,
 ) -> list[tuple[np.ndarray, np.ndarray, int]]:
-    """Loads of `pack` of Vvec tokens: first elements in the segment, slots, and how many tokens side by side."""
+    """Loads of `pack` of Vvec tokens: first elements in the segment, slots, and number of contiguous tokens."""
     if order == "paper":
         return [
             (
@@ -205,7 +205,7 @@ def _elements(element: Element, bits: int, features: int) -> tuple[int, int]:
 def _metadata(
     page: UnifiedPage, segment: str, groups: int, token: np.ndarray, member: np.ndarray, members: int, tokens: int
 ) -> list[Load]:
-    """Scale and zero point of each thread's features of one token, together; none where codes have none."""
+    """Scale and zero point of each thread's features of one token, together; none for codes without them."""
     if not groups or not (token < tokens).any():
         return []
     place = token * groups + member * groups // members
@@ -213,12 +213,12 @@ def _metadata(
 
 
 def _load(page: UnifiedPage, segment: str, step: int, first: np.ndarray, busy: np.ndarray, bits: int) -> Load:
-    """first: bits from the segment's begin."""
+    """first: bits from the start of the segment."""
     return Load(segment, step, np.where(busy, 8 * page.offsets[segment] + first, -1), bits)
 
 
 def _numbered(load: Load, steps: list[int], kind: int) -> Load:
-    """The load with the next number of its kind."""
+    """The next load of its kind."""
     steps[kind] += 1
     return Load(load.segment, steps[kind] - 1, load.first, load.bits)
 
@@ -246,7 +246,7 @@ def traffic(
     Returns
     -------
     dict of str to Traffic
-        By segment; one that is not read is all zeros.
+        Traffic by segment, all zeros if it is not read.
 
     Raises
     ------

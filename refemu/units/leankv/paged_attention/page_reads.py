@@ -29,7 +29,7 @@ def get_scores(
     Returns
     -------
     scores, positions : ndarray of uint32 (..., slots)
-        Patterns, high section first; zeros behind the last token of a head.
+        Patterns, high section first; zeros after the last token of a head.
 
     References
     ----------
@@ -44,7 +44,7 @@ def get_scores(
 
 
 def most(lengths: np.ndarray) -> int:
-    """Slots of the head that stores most, 2 at least: one lane would have no axis."""
+    """Most slots of a head, at least 2: one lane would have no axis."""
     return max(2, int(np.max(lengths[..., 0] + lengths[..., 1])))
 
 
@@ -74,7 +74,7 @@ def set_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.
     lengths : ndarray of int (..., 2)
         Tokens, high and low.
     score : ndarray of uint32 (..., slots)
-        Patterns as `get_scores` returns them.
+        Patterns, in the form of `get_scores`.
 
     References
     ----------

@@ -66,8 +66,8 @@ __all__ = [
 class PagedAttention(Combinational):
     """Paged attention of one KV head of a request.
 
-    An operation is `key_page` for every page, `softmax`, `value_page` for every page, `tree`; so for every partition,
-    whose results `combine` joins; then `score`.
+    An operation is, for every partition, `key_page` for every page, `softmax`, `value_page` for every page, `tree`;
+    then `combine`, which joins partitions, and `score`.
 
     References
     ----------
@@ -78,21 +78,21 @@ class PagedAttention(Combinational):
     events: ClassVar[tuple[str, ...]] = ("key_page", "softmax", "value_page", "tree", "combine", "score")
     counters: ClassVar[dict[str, str]] = COUNTERS
     registers: ClassVar[dict[str, str]] = REGISTERS
-    layout: ClassVar[type[Pages]] = Pages  #: of the orders of sums and the accumulators (D-leankv-41)
+    layout: ClassVar[type[Pages]] = Pages  #: orders of sums and accumulators (D-leankv-41)
     head_size: int = 64  #: F, features of a key and of a value
     heads: int = 2  #: G, query heads, 1 to 1024
-    high: PairName = "K8V4"  #: ready pair of precisions, "K8V4" say
+    high: PairName = "K8V4"  #: ready pair of precisions, such as "K8V4"
     low: PairName | None = "K4V2"  #: the low pair; None for one precision
     page_bytes: int | None = 640  #: bytes of a page
     cells: int = 4  #: cells of the table entry, and pages on the port, 1 to 65536
     preset: Preset = "paper"  #: preset of the codes
-    order: SumOrder = PAPER.order  #: as for `Arithmetic`, like the following
-    fma: bool = PAPER.fma  #: products are added in one rounding
+    order: SumOrder = PAPER.order  #: as for `Arithmetic`; so are the following
+    fma: bool = PAPER.fma  #: whether products are added in one rounding
     softmax_div: SoftmaxDiv = PAPER.softmax_div  #: division of the softmax
-    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before it, a float32 value in [0, 1)
-    lane_max: bool = PAPER.lane_max  #: the maximum is that of slots 0, 4, 8, ... of the pages only
-    partition_tokens: int = PAPER.partition_tokens  #: tokens beyond which a head is cut into chunks; 0 = never
-    partition_score: bool = PAPER.partition_score  #: p of token t is weighted as of chunk t // chunk
+    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before the division, a float32 value in [0, 1)
+    lane_max: bool = PAPER.lane_max  #: whether the maximum is that of slots 0, 4, 8, ... of the pages only
+    partition_tokens: int = PAPER.partition_tokens  #: tokens above which a head is divided into chunks; 0 = never
+    partition_score: bool = PAPER.partition_score  #: whether p of token t is weighted as in chunk t // chunk
     include_self: bool = PAPER.include_self  #: whether the newest token's p is added to its own score
     gqa: Gqa = PAPER.gqa  #: join of the heads
     #: warps of a block, which take the pages of a section in turn: a power of two, 1 to 32
@@ -100,10 +100,10 @@ class PagedAttention(Combinational):
     sum_threads: int = PAPER.sum_threads  #: threads that sum the exponentials: a power of two, 1 to 1024
     key_threads: int = PAPER.key_threads  #: threads that share a key: a power of two up to 32; 0 = Kgroup
     value_rows: int = PAPER.value_rows  #: accumulators of a warp: a power of two up to 32; 0 = 32 / Vgroup
-    value_slots: int = PAPER.value_slots  #: neighbouring slots of a page that meet in an accumulator; 0 = Vvec
-    join: Join = PAPER.join  #: how the accumulators are added
+    value_slots: int = PAPER.value_slots  #: neighbouring slots of a page that share an accumulator; 0 = Vvec
+    join: Join = PAPER.join  #: order of the sum of accumulators
     stages: bool = False  #: whether the registers of the float32 stages are ports
-    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`, like the following
+    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
     k_group: int = UnifiedPage.k_group
     v_vec: int = UnifiedPage.v_vec
     v_group: int = UnifiedPage.v_group
@@ -112,11 +112,11 @@ class PagedAttention(Combinational):
     def check(self) -> None:
         require_int(self.heads, 1, 1 << 10, self.name, "heads")
         require_int(self.cells, 1, 1 << 16, self.name, "cells")
-        self.layouts.key_order(self.arithmetic)  # refuses threads that cannot share a key
+        self.layouts.key_order(self.arithmetic)  # raises for threads that cannot share a key
 
     @constant
     def arithmetic(self) -> Arithmetic:
-        """Options that decide a bit of the result."""
+        """Options that decide bits of the result."""
         return Arithmetic(**{field.name: getattr(self, field.name) for field in fields_of(Arithmetic)})
 
     @constant
@@ -127,7 +127,7 @@ class PagedAttention(Combinational):
 
     @constant
     def stage_ports(self) -> tuple[Port, ...]:
-        """Registers of the float32 stages; ports where `stages` says so."""
+        """Registers of the float32 stages; ports with `stages`."""
         return stages_of(self.layouts, self.arithmetic, self.heads, self.cells)
 
     @constant
@@ -147,7 +147,7 @@ class PagedAttention(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether an operation is on its way."""
+        """Whether an operation is under way."""
         return self.state.event not in ("reset", "score")
 
     def _open(self, *inputs: Any) -> DeclaredState:
@@ -173,7 +173,7 @@ class PagedAttention(Combinational):
         return values(getattr(self.state, name), *shape)
 
     def _read(self, page: Page, *segments: str) -> dict[str, int]:
-        """What a warp's loads of these segments of a page count: words of the tokens, sectors of the loads."""
+        """Counters of a warp's loads of these segments of a page: words of the tokens, sectors of the loads."""
         layout, number = self.layouts.sections[page.section], self.state.entry[page.cell]
         loads, counted = traffic(layout, page.tokens, base=number * layout.size), dict[str, int]()
         for name in segments:
@@ -190,7 +190,7 @@ class PagedAttention(Combinational):
         return fp16.to_f32(fp16.values(np.array(self.state.q, np.uint16))).reshape(self.heads, self.head_size)
 
     def key_page(self) -> Changes:
-        """The logits of the tokens of one page."""
+        """Compute the logits of the tokens of one page."""
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         keys = phases.read(self.layouts, page, self._image(page)).key
         logits = self._stage("logits", self.heads, -1)
@@ -205,7 +205,7 @@ class PagedAttention(Combinational):
 
     @decides("D-leankv-41", "D-leankv-42")
     def _logits(self, q: np.ndarray, keys: np.ndarray) -> np.ndarray:
-        """(G, tokens) of queries (G, F) and keys (tokens, F)."""
+        """Logits (G, tokens) of queries (G, F) and keys (tokens, F)."""
         return phases.logits(self.layouts, self.arithmetic, q, keys)
 
     @decides("D-leankv-44")
@@ -214,7 +214,7 @@ class PagedAttention(Combinational):
         return exp32(x)
 
     def softmax(self) -> Changes:
-        """The probabilities of a partition."""
+        """Compute the probabilities of a partition."""
         before, chunk = self.state, self._chunks()[self.state.chunk]
         slots = np.concatenate([np.arange(page.tokens) for page in chunk])
         tokens = slice(chunk[0].start, chunk[0].start + len(slots))
@@ -238,7 +238,7 @@ class PagedAttention(Combinational):
         }
 
     def value_page(self) -> Changes:
-        """The values of one page, times the probabilities, are added to accumulators."""
+        """Add the values of one page, times the probabilities, to accumulators."""
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         value = phases.read(self.layouts, page, self._image(page)).value
         p = self._stage("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
@@ -270,14 +270,14 @@ class PagedAttention(Combinational):
         return tuple(fp16.bits(self._narrowed(exact)).ravel().tolist())
 
     def tree(self) -> Changes:
-        """The accumulators are joined."""
+        """Join the accumulators."""
         before, sums = self.state, self._stage("sums", -1, self.heads, self.head_size)
         total = sums[before.chunk] = self._joined(self._stage("acc", self.heads, -1, self.head_size))
         alone = {} if len(self._chunks()) > 1 else {"out": self._out(total), "p": before.chances}
         return {"chunk": before.chunk + 1, "page": 0, "sums": patterns(sums), **alone}
 
     def combine(self) -> Changes:
-        """Partitions are joined, where there are several."""
+        """Join the partitions, if there are several."""
         before, chunks = self.state, self._chunks()
         out, weights = phases.combine(  # D-leankv-46
             self.arithmetic,
@@ -293,7 +293,7 @@ class PagedAttention(Combinational):
         return {"out": self._out(out), "p": patterns(p), "exps": exps, "divisions": divisions}
 
     def score(self) -> Changes:
-        """The scores of the stored tokens grow by what was paid to them."""
+        """Add the attention of the step to the scores of the stored tokens."""
         pages = [page for chunk in self._chunks() for page in chunk]
         stored = [phases.read(self.layouts, page, self._image(page)) for page in pages]
         score, position = (np.concatenate([getattr(page, name) for page in stored]) for name in ("score", "position"))
@@ -306,14 +306,14 @@ class PagedAttention(Combinational):
         return {"score": patterns(scores), **read}
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse what `attend` does, and a page in two cells."""
+        """Check inputs as `attend` does, and that no page is in two cells."""
         q, images, entry, n_high, n_low, _ = inputs
         require(self.layouts, *self.operands(q, images, entry, n_high, n_low))
 
     def operands(
         self, q: np.ndarray, images: np.ndarray, cells: np.ndarray, n_high: np.ndarray, n_low: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Arrange port values of rows as `attend` takes them: one pool of the pages of all rows."""
+        """Arrange port values of rows for `attend`: one pool of the pages of all rows."""
         rows = n_high.size
         entries = cells.reshape(rows, self.cells).astype(np.int64)
         lengths = np.stack([n_high.reshape(-1), n_low.reshape(-1)], axis=-1).astype(np.int64)

@@ -21,7 +21,7 @@ from refemu.units.declaration import decides
 from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Pages, threads
 from refemu.units.leankv.significance import update
 
-Exponential: TypeAlias = Callable[[np.ndarray], np.ndarray]  #: of float32 values
+Exponential: TypeAlias = Callable[[np.ndarray], np.ndarray]  #: exponential of float32 values
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Page:
     """A page in the order in which a head's pages are read."""
 
     section: int  #: 0 high, 1 low
-    number: int  #: within its section, counted from the start of its chunk: decides its warp
-    cell: int  #: of the table entry
-    tokens: int  #: that it holds
-    start: int  #: number of the first of them: high slots, then low slots
+    number: int  #: number within its section, from the start of its chunk: selects the warp
+    cell: int  #: cell of the table entry
+    tokens: int  #: tokens in the page
+    start: int  #: number of the first token: high slots, then low slots
 
 
 @decides("D-leankv-46")
 def chunks(pages: Pages, arithmetic: Arithmetic, cells: int, high: int, low: int) -> list[list[Page]]:
-    """The pages of a head, high ones first, cut where there are more tokens than a partition holds."""
+    """The pages of a head, high ones first, divided if there are more tokens than a partition holds."""
     size, parts, start = pages.chunk(arithmetic), list[list[Page]](), 0
     whole = size == 0 or high + low <= size
     for section, tokens in enumerate((high, low)):
@@ -72,7 +72,7 @@ def logits(pages: Pages, arithmetic: Arithmetic, q: np.ndarray, keys: np.ndarray
 
 
 def maximum(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """(G,) the largest of values (G, tokens) where `seen` (tokens,); of integer keys, so that a NaN is the largest."""
+    """(G,) the largest of values (G, tokens) where `seen` (tokens,), as integer keys, so that a NaN is the largest."""
     word = fp16.canonical(values[:, seen]).view(np.int32)
     key = np.max(np.where(word < 0, word ^ np.int32(0x7FFF_FFFF), word), axis=-1)
     return np.where(key < 0, key ^ np.int32(0x7FFF_FFFF), key).astype(np.int32).view(np.float32)
@@ -83,7 +83,7 @@ def softmax(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """p (G, tokens), the subtracted maximum (G,), the sum of exponentials (G,).
 
-    values: logits (G, tokens). seen: (tokens,) tokens that the maximum is taken over (D-leankv-43). exp: D-leankv-44.
+    values: logits (G, tokens). seen: (tokens,) tokens of the maximum (D-leankv-43). exp: D-leankv-44.
     """
     top = maximum(values, seen)
     with np.errstate(all="ignore"):
@@ -126,7 +126,7 @@ def join(arithmetic: Arithmetic, acc: np.ndarray) -> np.ndarray:
 
 
 def tree(acc: np.ndarray) -> np.ndarray:
-    """(G, F) all accumulators of (G, accumulators, F), i and i + half again and again."""
+    """(G, F) all accumulators of (G, accumulators, F): i and i + half, repeatedly."""
     with np.errstate(all="ignore"):
         terms = [acc[:, i] for i in range(acc.shape[1])]
         return np.asarray(reduce(Halves(acc.shape[1]), terms, np.float32(0), np.add))
@@ -138,8 +138,8 @@ def combine(
     """out (G, F) before its rounding, and the weight (chunks, G) of every chunk's p.
 
     parts: (chunks, G, F) sums of the chunks. tops, totals: (chunks, G) maxima and sums. `softmax_eps` is added to the
-    total of all, and to a chunk's in float64, there as the decimal constant of the published code (1e-6). The
-    threads of a block add the total, whatever `order` is.
+    total of all, and to a chunk's in float64, as the decimal constant of the published code (1e-6). The threads of a
+    block add the total, for any `order`.
     """
     eps = np.float32(arithmetic.softmax_eps)
     with np.errstate(all="ignore"):

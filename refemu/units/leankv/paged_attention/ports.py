@@ -19,16 +19,16 @@ REGISTERS = {
     "sums": ("joined accumulators, not rounded to fp16, by partition, query head and feature: float32 patterns"),
     "chunk": "number of the partition under way",
     "page": "pages of the partition that this phase, keys or values, has done",
-}  #: those of the float32 stages may be ports
+}  #: registers; those of the float32 stages may be ports
 #: Counters of a State, in a Result
 COUNTERS = {
-    "pages": "pages read, once each, though keys and values are read in two events",
+    "pages": "pages read, counted once, though keys and values are read in two events",
     "key_words": "16-bit words of key codes read",
     "key_meta_words": "16-bit words of the scales and zero points of keys read",
     "val_words": "16-bit words of value codes read",
     "val_meta_words": "16-bit words of the scales and zero points of values read",
     "score_words": "16-bit words of scores read, to add to them",
-    "pos_words": "16-bit words of positions read, where the newest token keeps its own score",
+    "pos_words": "16-bit words of positions read, if the score of the newest token is unchanged",
     "key_sectors": "32-byte sectors touched by the loads of key codes (D-leankv-58)",
     "key_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of keys",
     "val_sectors": "32-byte sectors touched by the loads of value codes",
@@ -47,12 +47,12 @@ def values(register: Lanes, *shape: int) -> np.ndarray:
 
 
 def patterns(array: np.ndarray) -> Lanes:
-    """Patterns of float32 values, as a register holds them; a NaN is the positive quiet one."""
+    """Patterns of float32 values for a register; a NaN is the positive quiet one."""
     return tuple(fp16.canonical(array).view(np.uint32).ravel().tolist())
 
 
 def stages_of(layouts: Pages, arithmetic: Arithmetic, heads: int, cells: int) -> tuple[Port, ...]:
-    """Registers of the float32 stages: what they hold after an operation is that of its last chunk or of all chunks."""
+    """Registers of the float32 stages: after an operation they hold the last chunk or all chunks."""
     tokens, chunks = most_tokens(layouts, cells), layouts.most_chunks(arithmetic, cells)
     features, slots = layouts.high.head_size, layouts.accumulators(arithmetic)
     return (
@@ -72,7 +72,7 @@ def most_tokens(layouts: Pages, cells: int) -> int:
 
 
 def ports_of(layouts: Pages, heads: int, cells: int, stages: tuple[Port, ...] = ()) -> Ports:
-    """Widths for pages of these layouts, `heads` query heads and a table entry of so many cells; registers shown."""
+    """Ports for pages of these layouts, `heads` query heads and a table entry of `cells` cells."""
     high, low = layouts.sections
     most = [cells * high.tokens, cells * low.tokens if layouts.low else 0]
     tokens = most_tokens(layouts, cells)
@@ -80,7 +80,7 @@ def ports_of(layouts: Pages, heads: int, cells: int, stages: tuple[Port, ...] = 
         inputs=(
             Port("q", 16, heads * high.head_size, encoding="f16", meaning="queries, head by head"),
             Port("images", 16, cells * high.size // 2, meaning="pages, word by word"),
-            Port("entry", 32, cells, most=cells - 1, meaning="of the table: high pages from left, low from right"),
+            Port("entry", 32, cells, most=cells - 1, meaning="table entry: high pages from left, low from right"),
             Port("n_high", 32, least=1, most=most[0], meaning="tokens in high pages"),
             Port("n_low", 32, most=most[1], meaning="tokens in low pages"),
             Port("newest", 32, most=(1 << 31) - 1, meaning="position of the newest token"),

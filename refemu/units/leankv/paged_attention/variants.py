@@ -1,4 +1,4 @@
-"""Other answers to the decisions of paged_attention."""
+"""Variants of the decisions of paged_attention."""
 
 from typing import Any
 
@@ -104,21 +104,21 @@ def _mapped(pattern_of: Any, values: np.ndarray) -> np.ndarray:
 
 
 class Truncated(PagedAttention):
-    """The output is cut off."""
+    """The output is truncated."""
 
     def _narrowed(self, values: np.ndarray) -> np.ndarray:
         return _mapped(rounding.toward_zero16, values)
 
 
 class HalfAway(PagedAttention):
-    """Of two nearest fp16 outputs the larger in magnitude."""
+    """The larger magnitude of two nearest fp16 outputs."""
 
     def _narrowed(self, values: np.ndarray) -> np.ndarray:
         return _mapped(rounding.half_away16, values)
 
 
 class Saturated(PagedAttention):
-    """Outputs beyond fp16 are 65504 of their sign."""
+    """Outputs beyond fp16 are 65504 with their sign."""
 
     def _narrowed(self, values: np.ndarray) -> np.ndarray:
         words = super()._narrowed(values)
@@ -127,7 +127,7 @@ class Saturated(PagedAttention):
 
 
 class Flushed(PagedAttention):
-    """Subnormal outputs are 0 of their sign."""
+    """Subnormal outputs are 0 with their sign."""
 
     def _narrowed(self, values: np.ndarray) -> np.ndarray:
         words = super()._narrowed(values)
@@ -165,13 +165,13 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-56", "value_rows", 1, 2, 8),
     *choices("D-leankv-56", "value_slots", 1, 4),
     *choices("D-leankv-56", "join", "tree", "sequential"),
-    Variant("D-arith-2", "outputs are cut off", unit_class=Truncated),
+    Variant("D-arith-2", "outputs are truncated", unit_class=Truncated),
     Variant("D-arith-2", "outputs round half away from 0", unit_class=HalfAway),
     Variant("D-arith-2", "outputs beyond fp16 are 65504", unit_class=Saturated),
     Variant("D-arith-2", "subnormal outputs are 0", unit_class=Flushed),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-57": "the operands of an event are the same however many bits a thread loads at once: only counters of "
-    "sectors and the addresses that `loads` lists show it",
-    "D-leankv-58": "sectors are counted, and on no port",
+    "D-leankv-57": "the operands of an event do not depend on the bits that a thread loads at once: only counters of "
+    "sectors and the addresses in `loads` show them",
+    "D-leankv-58": "sectors are counted, but no port shows them",
 }

@@ -1,4 +1,4 @@
-"""Running sums of page counts by a network: they give every head its region of the list of free pages."""
+"""Running sums of page counts by a network: every head's region of the list of free pages."""
 
 from refemu.units.leankv.prefix_sum.prefix_sum import *
 from refemu.units.leankv.prefix_sum.prefix_sum import __all__ as __all__

@@ -1,6 +1,6 @@
-"""Golden cases of prefix_sum. The regions of [leankv §5.2] first; then planning arrays as they come, and the adders.
+"""Golden cases of prefix_sum. The regions of [leankv §5.2] first; then typical planning arrays, and the adders.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in prefix_sum.py.
+Stimuli only: expected outputs come from prefix_sum.py.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _rows(kind, "[leankv Fig. 5] surplus pages of two heads; regions 0, 1 and 2", m, [([2, 1], 0)])
     if kind == "edge":
         ones = [([1] * m, base) for base in (0, 5, TOP)]
-        yield _rows(kind, "one page for every head: element k is the base + k + 1; over the end of 32 bits", m, ones)
-        why = "no pages at all, from a base; a single head at either end"
+        yield _rows(kind, "one page for every head: element k is the base + k + 1; sums wrap at 32 bits", m, ones)
+        why = "no pages, from a base; a single head at either end"
         yield _rows(kind, why, m, [([0] * m, 7), ([9], 0), ([0] * (m - 1) + [9], 0)])
         yield _rows(kind, "largest counts: every adder wraps", m, [([TOP] * m, TOP), ([1 << 31] * m, 0)])
     if kind == "random":

@@ -1,7 +1,7 @@
-"""Twin of prefix_sum: a running sum over all rows at once. [leankv §5.2]
+"""Compiled form of prefix_sum: a running sum over all rows at once. [leankv §5.2]
 
-Integer additions may be made in any order, so the network is left out; its levels and additions follow from the number
-of elements.
+Integer additions may be in any order, so there is no network; its levels and additions follow from the number of
+elements.
 """
 
 from collections.abc import Sequence

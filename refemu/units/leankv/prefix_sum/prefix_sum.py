@@ -1,4 +1,4 @@
-"""Running sums of page counts by a network: they give every head its region of the list of free pages.
+"""Running sums of page counts by a network: every head's region of the list of free pages.
 
 Paper: [leankv §5.2].
 """
@@ -21,9 +21,9 @@ BITS = 32  #: Width of an adder; sums wrap
 
 @dataclass(frozen=True)
 class Scan:
-    """Sums of one operation, with its levels and additions."""
+    """Sums of one operation, with levels and additions."""
 
-    inclusive: tuple[int, ...]  #: sum of the counts up to each element, and the base
+    inclusive: tuple[int, ...]  #: sum of the base and the counts up to each element
     levels: int  #: levels of the network
     adds: int  #: additions
 
@@ -50,7 +50,7 @@ def depth(elements: int) -> int:
 
 @decides("D-leankv-39")
 def add_level(values: Sequence[int], level: int) -> tuple[list[int], int]:
-    """Add to every element the one 2**level before it, all at once.
+    """Add to every element the one 2**level places before it, simultaneously.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def add_level(values: Sequence[int], level: int) -> tuple[list[int], int]:
 
 
 def scan(counts: Sequence[int], base: int = 0) -> Scan:
-    """Inclusive sums of any number of counts; the base enters where element 0 is loaded, so no level adds it.
+    """Compute inclusive sums of any number of counts; the base is loaded with element 0, so no level adds it.
 
     Parameters
     ----------
@@ -119,24 +119,24 @@ class PrefixSum(Combinational):
         return Ports(
             inputs=(
                 Port("counts", BITS, self.elements, meaning="pages of every head"),
-                Port("base", BITS, meaning="place in the ring where the first region begins"),
+                Port("base", BITS, meaning="start of the first region in the ring"),
             ),
-            outputs=(Port("inclusive", BITS, self.elements, meaning="where the region of every head ends"),),
+            outputs=(Port("inclusive", BITS, self.elements, meaning="end of the region of every head"),),
             state=(Port("level", max(depth(self.elements).bit_length(), 1), meaning="levels of the operation done"),),
         )
 
     @property
     def busy(self) -> bool:
-        """Whether levels are left."""
+        """Whether levels remain."""
         return self.state.event != "reset" and self.state.level < depth(self.elements)
 
     def load(self, counts: Lanes, base: int) -> Changes:
-        """The counts are loaded, the base added to the first."""
+        """Load the counts, with the base added to the first."""
         first, *others = counts
         return {"inclusive": ((first + base) % (1 << BITS), *others), "level": 0}
 
     def level(self) -> Changes:
-        """Every element adds the one 1, 2, 4, ... places before it."""
+        """Add to every element the one 1, 2, 4, ... places before it."""
         before = self.state
         values, adds = add_level(before.inclusive, before.level)
         return {"inclusive": tuple(values), "level": before.level + 1, "levels": 1, "adds": adds}

@@ -1,4 +1,4 @@
-"""Other answers to the decision of prefix_sum."""
+"""Variants of the decision of prefix_sum."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from refemu.units.variant import Variant
 
 
 def _exclusive(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Blelloch's network gives the sum before each element: where its region begins."""
+    """Blelloch's network gives the sum before each element, the start of its region."""
     counts = np.asarray(inputs["counts"]).astype(np.uint64).reshape(result.inclusive.shape)
     begins = result.inclusive.astype(np.uint64) + (np.uint64(1) << np.uint64(BITS)) - counts
     return {"inclusive": (begins % (1 << BITS)).astype(result.inclusive.dtype)}

@@ -1,6 +1,6 @@
 """Golden cases of prompt_compressor. Shares in 64ths whose sums are exact first [leankv §4]; then ends and ties.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in prompt_compressor.py.
+Stimuli only: expected outputs come from prompt_compressor.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
 WORKED = (24, 1, 2, 6, 5, 2, 16, 8)  #: shares * 64 of eight tokens; with W = 2 and thresholds 3 / 64, 16 / 64
-WIDE = 32  #: tokens of a prompt of which fewer rows are drawn
+WIDE = 32  #: least number of tokens of a prompt with fewer random rows
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -38,10 +38,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -> Iterator[Cases]:
-    why = "windows of 1, N - 1, N, N + 1 tokens: from N on all stay, by position"
+    why = "windows of 1, N - 1, N, N + 1 tokens: from N on all tokens stay, by position"
     yield _case("edge", why, [worked] * 4, [1, n - 1, n, n + 1], [pair] * 4, "D-leankv-24")
     equal = np.full(n, 1 / n, np.float32)
-    why = "equal shares; shares of exactly 1 beside the window"
+    why = "equal shares; shares of exactly 1 next to the window"
     yield _case("edge", why, [equal, np.ones(n), worked[::-1]], [2, 3, 5], [pair] * 3, "D-leankv-23")
     yield _case(
         "edge",
@@ -55,13 +55,13 @@ def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -
     why = "everything outside the window pruned, everything low"
     yield _case("edge", why, [worked / 4] * 2, [4] * 2, [(top, top), (0.0, top)])
     yield from _rounded(n)
-    why = "prompts within the window whose shares fall, rise and are equal: they stay in the order of positions"
+    why = "prompts within the window with falling, rising and equal shares: they stay in the order of positions"
     short = [worked, np.sort(worked, kind="stable"), -np.sort(-worked, kind="stable"), equal, worked]
     yield _case("edge", why, short, [n, n, n, n, 2 * n], [pair] * 5, "D-leankv-24")
     steps = np.arange(n, dtype=np.float32) / np.float32(64)
     yield _case(
         "edge",
-        "a sum, or a share, that meets its threshold exactly: the token is kept",
+        "a sum, or a share, exactly at its threshold: the token is retained",
         [steps] * 3,
         [1] * 3,
         [
@@ -74,11 +74,11 @@ def _edge(n: int, worked: np.ndarray, pair: tuple[float, float], alphas: bool) -
 
 
 def _rounded(n: int) -> Iterator[Cases]:
-    """Thresholds that are the rounded sum of the first tokens, and of more of them."""
+    """Thresholds equal to the rounded sum of the first tokens, and of more tokens."""
     share = np.float32(0.6 / n) * (1 + np.arange(n, dtype=np.float32) / np.float32(n))
     sums = np.add.accumulate(share, dtype=np.float32)
     places = range(2, n - 4, max(n // 8, 1))
-    why = "thresholds that a rounded sum meets: one cut off, or kept with more bits, is below or above"
+    why = "thresholds equal to a rounded sum: a truncated sum, or one with more bits, is below or above"
     pairs = [(float(sums[place]), float(sums[place + 3])) for place in places]
     if places:
         yield _case("edge", why, [share] * len(places), [1] * len(places), pairs, "D-arith-2")

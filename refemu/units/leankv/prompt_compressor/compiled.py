@@ -1,6 +1,6 @@
-"""Twin of prompt_compressor over many prompts at once. [leankv §4]
+"""Compiled form of prompt_compressor over many prompts at once. [leankv §4]
 
-Running sums and sorts go over whole rows; a stage of the sorting network exchanges all its pairs together.
+Running sums and sorts cover whole rows; a stage of the sorting network exchanges all its pairs together.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from refemu.units.leankv.prompt_compressor.prompt_compressor import LARGEST
 
 @compiled_run(UNIT)
 def run(device: PromptCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All prompts side by side. Classes go by (share, position), whatever order the network leaves."""
+    """Run all prompts. Classes follow (share, position) for any order from the network."""
     tokens, window = device.tokens, inputs[1].astype(np.int64)
     limits, inside = inputs[2].view(np.float32), np.arange(tokens) >= tokens - window[:, None]
     keys = np.where(inside, np.float32(1), inputs[0].reshape(inside.shape).view(np.float32))
@@ -37,7 +37,9 @@ def run(device: PromptCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[i
     for output, column in zip(columns, (cls, order, *counts, *registers), strict=True):
         output[...] = column.reshape(output.shape)
     rank[...] = tokens
-    for output, value in zip(outputs[9:], (0, network * keys.shape[1], 0), strict=False):  # a stable sort has none
+    for output, value in zip(
+        outputs[9:], (0, network * keys.shape[1], 0), strict=False
+    ):  # a stable sort has no such registers
         output[...] = value
     return comparisons(tokens) * int(np.count_nonzero(network)), exchanges, cls.size
 
@@ -55,7 +57,7 @@ def comparisons(tokens: int) -> int:
 
 
 def bitonic(keys: np.ndarray) -> tuple[np.ndarray, int]:
-    """Positions (rows, N) in the order of the network, and how many exchanges it made."""
+    """Positions (rows, N) in the order of the network, and its number of exchanges."""
     places, exchanges = _exchanged(_padded(keys))
     return places[places < keys.shape[1]].reshape(keys.shape), exchanges
 
@@ -69,7 +71,7 @@ def _padded(keys: np.ndarray) -> np.ndarray:
 
 
 def _exchanged(keys: np.ndarray) -> tuple[np.ndarray, int]:
-    """Places (rows, padded) in the order of the network, and how many exchanges it made."""
+    """Places (rows, padded) in the order of the network, and its number of exchanges."""
     values, (rows, padded) = keys.copy(), keys.shape
     order, exchanges = np.tile(np.arange(padded), (rows, 1)), 0
     at, size = np.arange(padded), 2

@@ -53,7 +53,7 @@ ONE = 0x3F80_0000  #: pattern of 1: the key of a token in the window
 class PromptCompressor(Combinational):
     """Prompt compressor: an operation is a `sort`, or a `compare_exchange` per pair; then `classify` per token.
 
-    A short prompt, N <= W, is not sorted. The order never changes a class: the sums go by (share, position) in both.
+    A short prompt, N <= W, is not sorted. The order never changes a class: sums follow (share, position) in both.
     """
 
     name = "prompt_compressor"
@@ -61,22 +61,20 @@ class PromptCompressor(Combinational):
     counters: ClassVar[dict[str, str]] = {
         "comparisons": "pairs that the sorting network compared",
         "exchanges": "pairs that the sorting network exchanged",
-        "classified": "tokens that got a class",
+        "classified": "tokens classified",
     }
     registers: ClassVar[dict[str, str]] = {
-        "size": (
-            "elements of the blocks that the sorting network merges; 0 where all is sorted, or there is no network"
-        ),
+        "size": ("elements of the blocks that the sorting network merges; 0 if sorted, or without a network"),
         "distance": "distance of the two elements that the sorting network compares next",
         "lower": "lower one of the two elements that the sorting network compares next",
     }
     initial: ClassVar[dict[str, int]] = {"window": 1}
     tokens: int = 16  #: N, tokens of a prompt, 1 to 2**24
-    #: sums of shares below T_l, T_h; shares below alpha / N; or the same number in every head, thresholds not read
+    #: sums of shares below T_l, T_h; shares below alpha / N; or the same number in every head, without thresholds
     rule: Rule = "cumulative"
     order: Order = "stable"  #: by share, then position, the window last by position; or a sorting network
     low_cumsum: LowCumsum = "total"  #: T_h's sum is that of all shares, or of those after the pruned tokens
-    keep_percent: int = 100  #: part of the prompt that "static" keeps, 0 to 100
+    keep_percent: int = 100  #: percentage of the prompt that "static" retains, 0 to 100
 
     def check(self) -> None:
         require_int(self.tokens, 1, 1 << 24, self.name, "tokens")
@@ -85,18 +83,18 @@ class PromptCompressor(Combinational):
     @constant
     def ports(self) -> Ports:
         tokens, wide = self.tokens, places(self.tokens, self.order)
-        sorting = "what is sorted: shares, 1 for the window, pads of a network"
-        summed = "sum of the shares outside the window, as T_h is compared with"
+        sorting = "sort keys: shares, 1 for the window, pads of a network"
+        summed = "sum of the shares outside the window, for the comparison with T_h"
         network = (
-            Port("size", wide.bit_length(), meaning="of the blocks that the network merges; 0 = sorted"),
-            Port("distance", wide.bit_length(), meaning="of the elements it compares"),
-            Port("lower", max((wide - 1).bit_length(), 1), meaning="lower element of its next pair"),
+            Port("size", wide.bit_length(), meaning="size of the blocks that the network merges; 0 = sorted"),
+            Port("distance", wide.bit_length(), meaning="distance of the elements that the network compares"),
+            Port("lower", max((wide - 1).bit_length(), 1), meaning="lower element of the network's next pair"),
         )
         most = ONE if self.rule == "cumulative" else LARGEST
         return Ports(
             inputs=(
                 Port("share", 32, tokens, encoding="f32", least=0, most=LARGEST, meaning="significance of each token"),
-                Port("window", 32, least=1, meaning="W: tokens at the end that stay as they are"),
+                Port("window", 32, least=1, meaning="W: unchanged tokens at the end"),
                 Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
             ),
             outputs=(
@@ -106,7 +104,7 @@ class PromptCompressor(Combinational):
             ),
             state=(
                 Port("keys", 32, wide, encoding="f32", meaning=sorting),
-                Port("sorted", 32, wide, meaning="positions as the sort leaves them, pads of a network included"),
+                Port("sorted", 32, wide, meaning="positions after the sort, pads of a network included"),
                 Port("running", 32, encoding="f32", meaning=summed),
                 Port("rank", tokens.bit_length(), most=tokens, meaning="tokens classified"),
                 *(network if self.order == "bitonic" else ()),
@@ -115,7 +113,7 @@ class PromptCompressor(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether the network is on its way or tokens are still to be classified."""
+        """Whether the network is under way or tokens to classify remain."""
         return self.state.event != "reset" and self.state.rank < self.tokens
 
     def opens(self, share: Lanes, window: int, thresholds: tuple[int, int]) -> str:
@@ -125,11 +123,11 @@ class PromptCompressor(Combinational):
         return "compare_exchange" if self.state.size else "classify"
 
     def sort(self, share: Lanes, window: int, thresholds: tuple[int, int]) -> Changes:
-        """Tokens outside the window are sorted by share, as a whole."""
+        """Sort the tokens outside the window by share, in one event."""
         n, zeros = self.tokens, (0,) * self.tokens
         outside = range(self._border(window))
         keys = [pattern if t in outside else ONE for t, pattern in enumerate(share)]
-        ranked = sorted(outside, key=lambda t: (keys[t], t))  # patterns order as their values: none has a sign
+        ranked = sorted(outside, key=lambda t: (keys[t], t))  # patterns have the order of their values: none has a sign
         pads = range(n, places(n, self.order))
         return {
             "share": share,
@@ -142,11 +140,11 @@ class PromptCompressor(Combinational):
 
     @decides("D-leankv-24")
     def _border(self, window: int) -> int:
-        """The first token of the window: 0 in a short prompt, which stays as it is."""
+        """The first token of the window; 0 if the prompt is within the window (nothing is pruned)."""
         return max(self.tokens - window, 0)
 
     def compare_exchange(self, share: Lanes = (), window: int = 0, thresholds: tuple[int, int] = (0, 0)) -> Changes:
-        """The sorting network compares one pair, and exchanges it if it is out of order; blocks of two come first."""
+        """Compare one pair of the sorting network, and exchange it if out of order; blocks of two come first."""
         begun: Changes = self.sort(share, window, thresholds) if window else {}
         before: Mapping[str, Any] = {**begun, "size": 2, "distance": 1} if begun else vars(self.state)
         keys, ranked, size, i = before["keys"], list(before["sorted"]), before["size"], before["lower"]
@@ -160,11 +158,11 @@ class PromptCompressor(Combinational):
 
     @decides("D-leankv-23")
     def _exchanges(self, left: float, right: float) -> bool:
-        """Whether the network exchanges a pair that is to ascend: strictly out of order."""
+        """Whether the network exchanges an ascending pair: strictly out of order."""
         return left > right
 
     def classify(self) -> Changes:
-        """The next token in order gets its class, that of its rank by (share, position)."""
+        """Classify the next token in order, by its rank in (share, position)."""
         before = self.state
         ranked = [t for t in before.sorted if t < self.tokens]
         t = ranked[before.rank]
@@ -183,12 +181,12 @@ class PromptCompressor(Combinational):
 
     @decides("D-leankv-54")
     def _next_of_equals(self, t: int, done: Sequence[int]) -> int:
-        """The token that takes the class of t's rank: of equal shares the lowest position first, whatever `order` is.
+        """The token that takes the class of t's rank: the lowest position of equal shares first, for any `order`.
 
-        done: the tokens before t in order. The network may swap equal shares; a threshold between them must not notice.
+        done: the tokens before t in order. The network may swap equal shares, also with a threshold between them.
         """
         border, keys = self._border(self.state.window), self.state.keys
-        if t >= border or self.rule == "per_token":  # a share alone decides there
+        if t >= border or self.rule == "per_token":  # a share alone decides
             return t
         equal = [u for u in range(border) if keys[u] == keys[t]]
         return equal[len([u for u in done if u in equal])]
@@ -214,7 +212,7 @@ class PromptCompressor(Combinational):
 
     @decides("D-leankv-22")
     def _below(self, value: float, threshold: float) -> bool:
-        """Whether a sum or a share selects its token: strictly, one that reaches T is kept."""
+        """Whether a sum or a share is below T: strictly, a token at T is retained."""
         return value < threshold
 
     @decides("D-arith-2")
@@ -224,11 +222,11 @@ class PromptCompressor(Combinational):
 
     @decides("D-leankv-54")
     def _budget(self) -> int:
-        """Tokens that "static" keeps: the window, or the percentage rounded down."""
+        """Tokens that "static" retains: the window, or the percentage rounded down."""
         return max(self.state.window, self.tokens * self.keep_percent // 100)
 
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse thresholds that are out of order: T_l and T_h, or the alphas divided by N where N > W."""
+        """Reject thresholds that are out of order: T_l and T_h, or the alphas divided by N if N > W."""
         if self.rule == "static":
             return
         _, window, thresholds = inputs
@@ -247,12 +245,12 @@ class PromptCompressor(Combinational):
 
 @decides("D-leankv-23")
 def places(tokens: int, order: str) -> int:
-    """Places of the sort: a network has a power of two."""
+    """Places of the sort: a power of two for a network."""
     return 1 << (tokens - 1).bit_length() if order == "bitonic" else tokens
 
 
 def next_pair(padded: int, size: int, distance: int, lower: int) -> tuple[int, int, int]:
-    """Size, distance and lower element of the pair after this one of a network; size 0 after the last."""
+    """Size, distance and lower element of the next pair of a network; size 0 after the last."""
     lower += 1
     while lower < padded and lower & distance:
         lower += 1

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of prompt_compressor."""
+"""Variants of the decisions of prompt_compressor."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from refemu.units.variant import Variant, choices
 
 
 def _only(parameter: str, value: str) -> Callable[[Config], Config]:
-    """Refuses configurations that do not take the decision."""
+    """Rejects configurations that do not take the decision."""
 
     def same(config: Config) -> Config:
         if config[parameter] != value:
@@ -25,7 +25,7 @@ def _only(parameter: str, value: str) -> Callable[[Config], Config]:
 
 
 class Inclusive(PromptCompressor):
-    """The token whose sum or share meets a threshold goes to the lower class."""
+    """The token whose sum or share equals a threshold goes to the lower class."""
 
     def _below(self, value: float, threshold: float) -> bool:
         return value <= threshold
@@ -60,7 +60,7 @@ class BudgetUp(PromptCompressor):
 
 
 class BudgetBesideWindow(PromptCompressor):
-    """The percentage is of the tokens before the window, which stays beside them."""
+    """The percentage is of the tokens before the window, which stays in addition."""
 
     def _budget(self) -> int:
         window = min(self.state.window, self.tokens)
@@ -68,7 +68,7 @@ class BudgetBesideWindow(PromptCompressor):
 
 
 class EarlierStay(PromptCompressor):
-    """Of equal shares the budget keeps the earlier ones."""
+    """The budget retains the earlier of equal shares."""
 
     def _next_of_equals(self, t: int, done: Any) -> int:
         border, keys = self._border(self.state.window), self.state.keys
@@ -79,14 +79,14 @@ class EarlierStay(PromptCompressor):
 
 
 class Truncated(PromptCompressor):
-    """The running sum is cut off."""
+    """The running sum is truncated."""
 
     def _added(self, running: float, share: float) -> float:
         return rounding.sum32(running, share)
 
 
 class Unrounded(PromptCompressor):
-    """The running sum is not rounded to float32: it has the bits of a float64, of which the register shows those."""
+    """The running sum is not rounded to float32: it is a float64, of which the register shows a float32."""
 
     wide = 0.0
 
@@ -96,14 +96,14 @@ class Unrounded(PromptCompressor):
 
 
 def _window_is_high(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Tokens of the window have the class of high ones, and count as such."""
+    """Tokens of the window have class high, and count as such."""
     cls = np.where(result.cls == WINDOW, HIGH, result.cls).astype(result.cls.dtype)
     n_high = config["tokens"] - result.n_pruned.astype(np.int64) - result.n_low
     return {"cls": cls, "n_high": n_high.astype(result.n_high.dtype)}
 
 
 def _window_first(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """The window stands before the other high tokens: behind the low ones."""
+    """The window comes before the other high tokens, after the low ones."""
     n = config["tokens"]
     first = (result.n_pruned.astype(np.int64) + result.n_low)[..., None]
     window = n - first - result.n_high[..., None]
@@ -116,7 +116,7 @@ def _window_first(config: Config, inputs: Mapping[str, np.ndarray], result: Any)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-20", "rule", *RULES[:2]),
     *choices("D-leankv-21", "low_cumsum", "restart"),
-    Variant("D-leankv-22", "what meets a threshold is below it", unit_class=Inclusive),
+    Variant("D-leankv-22", "a value equal to a threshold counts as below it", unit_class=Inclusive),
     *choices("D-leankv-23", "order", "stable", "bitonic"),
     Variant(
         "D-leankv-23", "the network exchanges equal shares", apply=_only("order", "bitonic"), unit_class=ExchangesEqual
@@ -124,7 +124,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-leankv-24", "a prompt within the window has no window", unit_class=ShortIsSorted),
     Variant("D-leankv-24", "a prompt of W tokens has one token before its window", unit_class=OneStays),
     Variant("D-leankv-25", "tokens of the window are high ones", answer=_window_is_high),
-    Variant("D-leankv-25", "the window stands before the other high tokens", answer=_window_first),
+    Variant("D-leankv-25", "the window comes before the other high tokens", answer=_window_first),
     Variant("D-leankv-54", "the percentage is rounded up", apply=_only("rule", "static"), unit_class=BudgetUp),
     Variant(
         "D-leankv-54",
@@ -132,10 +132,10 @@ VARIANTS: tuple[Variant, ...] = (
         apply=_only("rule", "static"),
         unit_class=BudgetBesideWindow,
     ),
-    Variant("D-leankv-54", "of equal shares the earlier stay", apply=_only("rule", "static"), unit_class=EarlierStay),
-    Variant("D-arith-2", "running sums are cut off", apply=_only("rule", "cumulative"), unit_class=Truncated),
+    Variant("D-leankv-54", "the earlier of equal shares stay", apply=_only("rule", "static"), unit_class=EarlierStay),
+    Variant("D-arith-2", "running sums are truncated", apply=_only("rule", "cumulative"), unit_class=Truncated),
     Variant("D-arith-2", "running sums are not rounded", apply=_only("rule", "cumulative"), unit_class=Unrounded),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-51": "thresholds are inputs of every row: which values a scheme sets them to is on no output",
+    "D-leankv-51": "thresholds are inputs of every row: no output shows how a scheme sets them",
 }

@@ -1,6 +1,6 @@
 """Golden cases of significance. Causal softmax rows first [leankv §4]; then prompts whose sums, means or total are 0.
 
-This module describes stimuli only; the descriptor, and with it every answer, is in significance.py.
+Stimuli only: expected outputs come from significance.py.
 """
 
 from collections.abc import Iterator
@@ -24,14 +24,18 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         single = (t == 0).astype(np.float32)
         diagonal = (t == q).astype(np.float32)
         yield _case(
-            kind, "attention to the first token only; to the own token only", [single, diagonal], heads, "D-leankv-17"
+            kind,
+            "attention to the first token only; to the query's own token only",
+            [single, diagonal],
+            heads,
+            "D-leankv-17",
         )
         yield _case(
             kind, "all zero: no total to divide by", [causal * 0, np.where(q == 0, causal, 0)], heads, "D-leankv-18"
         )
         why = "ones beyond the causal triangle are not read; only the last query attends"
         yield _case(kind, why, [causal / 4 + (t > q), np.where(q == n - 1, causal / n, 0)], heads, "D-leankv-16")
-        why = "probabilities of subnormal size: their sums, means and shares are kept"
+        why = "probabilities of subnormal size, with subnormal sums, means and shares"
         tiny = causal * np.float32(1 / (1 << 130))
         yield _case(
             kind, why, [tiny, tiny * (t + 1).astype(np.float32), tiny / (q + 1).astype(np.float32)], heads, "D-arith-2"

@@ -1,4 +1,4 @@
-"""Twin of significance over whole prompts at once, and row by row for a model.
+"""Compiled form of significance over whole prompts at once, and row by row for a model.
 
 Paper: [leankv §4]. Sums run over queries in ascending order, one vector addition of all tokens and heads per query. A
 model's prompt is summed where its attention is computed, so that no probability is stored.
@@ -20,7 +20,7 @@ from refemu.units.stepping import Result
 
 @compiled_run(UNIT)
 def run(device: Significance, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All prompts side by side, as `of_prompts` has them."""
+    """Run all prompts, in the form of `of_prompts`."""
     p = inputs[0].reshape(-1, device.tokens, device.heads, device.tokens).view(np.float32)
     result = _measured(device, p)
     for port, output in zip(device.ports.outputs + device.ports.state, outputs, strict=True):
@@ -70,10 +70,10 @@ def add_rows(device: Significance, sums: np.ndarray, p: np.ndarray, first: int) 
 def attended(
     device: Significance, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """A prompt's attention as `dot.attention` computes it, and the sums (H, G, N) of what its tokens got, in one pass.
+    """A prompt's attention as in `dot.attention`, and the sums (H, G, N) of attention to its tokens, in one pass.
 
-    q: (N, H * G, F), k, v: (N, H, F), fp16 values in float32. The process's threads share out the H KV heads. None for
-    heads that are joined query by query, and where a query has no probabilities.
+    q: (N, H * G, F), k, v: (N, H, F), fp16 values in float32. Threads share the H KV heads. None for heads that are
+    joined query by query, and if a query has no probabilities.
     """
     if device.gqa_order != "sums":
         return None
@@ -121,7 +121,7 @@ def finish(device: Significance, sums: np.ndarray) -> Result:
 
 
 def _counters(device: Significance, prompts: int, divided: int) -> tuple[int, int, int]:
-    """Additions, comparisons and divisions of so many prompts, of which `divided` had shares to divide."""
+    """Additions, comparisons and divisions of prompts, `divided` of which had shares to divide."""
     count = counts(device.tokens, device.score_queries, device.include_self)
     terms, used = int(integers.total(count)), int(np.count_nonzero(count))
     joins = device.tokens if device.gqa_order == "sums" else terms

@@ -1,4 +1,4 @@
-"""Significance of tokens: the attention that later tokens pay to each, summed, averaged, and as a share of all.
+"""Significance of tokens: the attention from later tokens to each, summed, averaged, and as a share of all.
 
 Paper: [leankv §3.1 Eq. (3), §3.2, §4].
 """
@@ -46,7 +46,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"score_queries": None, "include_self": False, "normalize": True},
     "diffkv": {"score_queries": 64, "include_self": True, "normalize": False},
 }
-LARGEST = 0x3F80_0001  #: Pattern of the largest p on a port: a reciprocal may make 1 one place too large
+LARGEST = 0x3F80_0001  #: pattern of the largest p on a port: a reciprocal may be one place above 1
 
 
 class Significance(Combinational):
@@ -70,7 +70,7 @@ class Significance(Combinational):
     heads: int = 2  #: G, query heads of the KV head, 1 to 1024
     score_queries: int | None = None  #: number of last queries that count; by default all (D-leankv-16)
     include_self: bool = False  #: whether a token's own query counts (D-leankv-17)
-    normalize: bool = True  #: whether shares add up to 1; else a share is the mean (D-leankv-18)
+    normalize: bool = True  #: whether shares sum to 1; else a share is the mean (D-leankv-18)
     gqa: Gqa = "max"  #: join of the heads (D-leankv-19)
     gqa_order: GqaOrder = "sums"  #: join after the sums of each head, or query by query before
 
@@ -92,32 +92,32 @@ class Significance(Combinational):
     @constant
     def ports(self) -> Ports:
         tokens, p = self.tokens, "probabilities by query, head and token"
-        joined = "sums head by head; of all heads joined before"
+        joined = "sums head by head; sums of all heads joined before"
         return Ports(
             inputs=(Port("p", 32, tokens * self.heads * tokens, encoding="f32", least=0, most=LARGEST, meaning=p),),
             outputs=(
-                Port("sum", 32, tokens, encoding="f32", meaning="attention that counted queries pay to each token"),
+                Port("sum", 32, tokens, encoding="f32", meaning="attention from counted queries to each token"),
                 Port("mean", 32, tokens, encoding="f32", meaning="sum / count"),
                 Port("share", 32, tokens, encoding="f32", meaning="mean / sum of the means; or the mean"),
                 Port("count", 32, tokens, meaning="queries that count for each token"),
             ),
             state=(
                 Port("of_heads", 32, self.sums * tokens, encoding="f32", meaning=joined),
-                Port("total", 32, encoding="f32", meaning="sum of the means; 0 where shares are not normalized"),
+                Port("total", 32, encoding="f32", meaning="sum of the means; 0 if shares are not normalized"),
                 Port("row", tokens.bit_length(), most=tokens, meaning="queries added"),
-                Port("token", tokens.bit_length(), most=tokens, meaning="tokens finished, of means and then of shares"),
+                Port("token", tokens.bit_length(), most=tokens, meaning="finished tokens: means, then shares"),
             ),
         )
 
     @constant
     def _cleared(self) -> dict[str, Any]:
-        """Outputs and registers of an operation that has not begun."""
+        """Outputs and registers before an operation."""
         zeros = (0,) * self.tokens
         lanes = dict.fromkeys(("sum", "mean", "share", "count"), zeros) | {"of_heads": zeros * self.sums}
         return {**lanes, "total": 0, "row": 0, "token": 0}
 
     def _reset(self) -> None:
-        """The State is made when it is asked for: p of a model's prompt has 10^7 lanes."""
+        """Reset lazily: the State is built on access, since p of a model's prompt has 10^7 lanes."""
 
     @cached_property
     def state(self) -> DeclaredState:  # type: ignore[override]  # see `_reset`
@@ -127,7 +127,7 @@ class Significance(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether rows are still to be added or tokens to be finished."""
+        """Whether rows to add or tokens to finish remain."""
         return self.state.event in ("query", "mean") or (self.state.event == "share" and self.state.token < self.tokens)
 
     def _open(self, *inputs: Any) -> DeclaredState:
@@ -142,7 +142,7 @@ class Significance(Combinational):
         return "mean" if before.event == "query" or (before.event == "mean" and before.token < self.tokens) else "share"
 
     def query(self) -> Changes:
-        """The attention that one token pays is added to the sums of the tokens that it is paid to."""
+        """Add the attention from one token to the sums of the tokens that it attends to."""
         before = self.state
         row, n = before.row, self.tokens
         sums, counted = [value32(pattern) for pattern in before.of_heads], dict.fromkeys(self.counters, 0)
@@ -180,7 +180,7 @@ class Significance(Combinational):
         return div32(a, b)
 
     def mean(self) -> Changes:
-        """Query heads are joined, and the sum of one token is divided by its count."""
+        """Join the query heads, and divide the sum of one token by its count."""
         before, counted = self.state, dict.fromkeys(self.counters, 0)
         t, c = before.token, self.counts[before.token]
         sums = [value32(before.of_heads[h * self.tokens + t]) for h in range(self.sums)]
@@ -199,7 +199,7 @@ class Significance(Combinational):
         }
 
     def share(self) -> Changes:
-        """The mean of one token is divided by the total of all."""
+        """Divide the mean of one token by the total of all."""
         t = self.state.token if self.state.event == "share" else 0
         mean, total = value32(self.state.mean[t]), value32(self.state.total)
         divides = self.normalize and total != 0  # D-leankv-18
@@ -208,7 +208,7 @@ class Significance(Combinational):
 
 
 def require_queries(value: int | None, thing: str) -> int | None:
-    """`score_queries` as Python's int, or None; refuses what is no positive number of queries."""
+    """`score_queries` as a Python int, or None; rejects anything but a positive number."""
     return None if value is None else require_int(value, 1, 1 << 24, thing, "score_queries")
 
 
@@ -273,7 +273,7 @@ def counts_at(
 def update(score: np.ndarray, p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:
     """Add the attention of a step to the scores: fl(S + the heads' p joined).
 
-    Without the new token where its own query does not count.
+    Without the new token if its own query does not count.
 
     Parameters
     ----------
@@ -325,12 +325,12 @@ def join_heads(p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:
 def critical_tokens(share: np.ndarray, x: float) -> np.ndarray:
     """Count the tokens, the most significant first, that reach a part of the sum of shares.
 
-    Of equal shares the lower position comes first; the running sum is fp32.
+    The lower position of equal shares comes first; the running sum is fp32.
 
     Parameters
     ----------
     share : ndarray of float32 (..., N)
-        Shares, not negative.
+        Shares, at least 0.
     x : float
         Part of the sum, 0 to 1.
 
@@ -382,7 +382,7 @@ def coefficients(p: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def require_p(p: Any, name: str = "p") -> np.ndarray:
-    """`p` (..., queries, G, tokens) as float32; refuses other shapes and what is negative, NaN or infinite."""
+    """`p` (..., queries, G, tokens) as float32; rejects other shapes, and negative, NaN or infinite values."""
     array = np.asarray(p)
     if array.dtype != np.float32 or array.ndim < 3:
         raise RefusedType(
@@ -393,7 +393,7 @@ def require_p(p: Any, name: str = "p") -> np.ndarray:
     if bad.any():
         *_, query, head, token = index = first_index(bad)
         raise Refused(
-            f"significance: {name} must be finite and not negative, got {array[index]} at query {query}, "
+            f"significance: {name} must be finite and at least 0, got {array[index]} at query {query}, "
             f"head {head}, token {token}"
         )
     return array
@@ -403,7 +403,7 @@ def require_prompt(p: Any) -> np.ndarray:
     """`p` (..., N, G, N) as float32: one row of heads for every token."""
     array = require_p(p)
     if array.shape[-3] != array.shape[-1]:
-        raise RefusedType(f"significance: p must hold a query for every token, got shape {array.shape}")
+        raise RefusedType(f"significance: p must have a query for every token, got shape {array.shape}")
     return array
 
 
@@ -421,13 +421,13 @@ def of_prompts(
     Parameters
     ----------
     p : array_like of float32 (..., N, G, N)
-        Attention by query, head and token; what a query may not see is not read.
+        Attention by query, head and token; values beyond a query's own token are not read.
     score_queries : int, optional
         Number of last queries that count; by default all.
     include_self : bool
         Whether a token's own query counts.
     normalize : bool
-        Whether shares add up to 1; else a share is the mean.
+        Whether shares sum to 1; else a share is the mean.
     gqa : {"max", "mean"}
         Join of the heads.
     gqa_order : {"sums", "queries"}

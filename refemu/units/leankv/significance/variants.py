@@ -1,4 +1,4 @@
-"""Other answers to the decisions of significance."""
+"""Variants of the decisions of significance."""
 
 from refemu.units.leankv.significance import Significance
 from refemu.units.leankv.variants import rounding
@@ -6,7 +6,7 @@ from refemu.units.variant import Variant, choices
 
 
 class Truncated(Significance):
-    """Sums and quotients are cut off."""
+    """Sums and quotients are truncated."""
 
     def _added(self, a: float, b: float) -> float:
         return rounding.sum32(a, b)
@@ -38,7 +38,7 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-18", "normalize", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-19", "gqa_order", "queries"),
-    Variant("D-arith-2", "sums and quotients are cut off", unit_class=Truncated),
+    Variant("D-arith-2", "sums and quotients are truncated", unit_class=Truncated),
     Variant("D-arith-2", "subnormal sums and quotients are 0", unit_class=Flushed),
     Variant("D-arith-2", "quotients are products with a rounded reciprocal", unit_class=Reciprocal),
 )

@@ -1,4 +1,4 @@
-"""Roundings that another datapath has (D-arith-2), of values that Python's floats hold. [leankv §6.2]"""
+"""Roundings of other datapaths (D-arith-2), from values in Python's floats. [leankv §6.2]"""
 
 import math
 import struct
@@ -10,20 +10,20 @@ HALF_WORDS = 0x7C00  #: pattern of fp16's infinity: finite magnitudes are below 
 
 
 def value16(pattern: int) -> float:
-    """Value of an fp16 pattern; 2**16 of its infinity, where the next binade would begin."""
+    """Value of an fp16 pattern; 2**16 for infinity, the start of the next binade."""
     if pattern & 0x7FFF == HALF_WORDS:
         return math.copysign(65536.0, -1.0 if pattern & 0x8000 else 1.0)
     return float(struct.unpack("<e", pattern.to_bytes(2, "little"))[0])
 
 
 def toward_zero16(x: float) -> int:
-    """Pattern of the fp16 next to `x` that is no larger in magnitude; 65504 beyond the range."""
+    """Pattern of `x` truncated to fp16; 65504 beyond the range."""
     magnitude = _below(abs(x))
     return magnitude | (0x8000 if math.copysign(1.0, x) < 0 else 0)
 
 
 def half_away16(x: float) -> int:
-    """Pattern of the nearest fp16, of two the larger in magnitude."""
+    """Pattern of the nearest fp16; the larger magnitude of two."""
     magnitude = _below(abs(x))
     low, high = value16(magnitude), value16(magnitude + 1)
     up = Fraction(abs(x)) - Fraction(low) >= Fraction(high) - Fraction(abs(x))
@@ -40,7 +40,7 @@ def _below(magnitude: float) -> int:
 
 
 def toward_zero32(exact: Fraction) -> float:
-    """The float32 next to an exact value that is no larger in magnitude; beyond the range the largest."""
+    """An exact value truncated to float32; the largest beyond the range."""
     near = f32(float(exact))
     if math.isinf(near):
         return math.copysign(float.fromhex("0x1.fffffep127"), near)
@@ -54,17 +54,17 @@ def step32(value: float) -> float:
 
 
 def flushed32(value: float) -> float:
-    """0 of its sign in place of a subnormal float32."""
+    """Replace a subnormal float32 by 0 with its sign."""
     return value if abs(value) >= 1 / (1 << 126) else math.copysign(0.0, value)
 
 
 def sum32(a: float, b: float) -> float:
-    """a + b cut off to float32."""
+    """a + b truncated to float32."""
     return toward_zero32(Fraction(a) + Fraction(b)) if math.isfinite(a + b) else a + b
 
 
 def quotient32(a: float, b: float) -> float:
-    """a / b cut off to float32; b is not 0."""
+    """a / b truncated to float32; b is not 0."""
     return toward_zero32(Fraction(a) / Fraction(b)) if math.isfinite(a) and math.isfinite(b) else f32(a / b)
 
 

@@ -1,4 +1,4 @@
-"""The flint decoder: a signed flint4 code to an exponent-integer pair.
+"""The flint decoder: from a signed flint4 code to an exponent-integer pair.
 
 Paper: [olive §4.2] ("we exploit its original decoder"), values of [olive Tbl. 3].
 """
@@ -20,7 +20,7 @@ __all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "run"]
 
 Pairs = tuple[tuple[int, int], ...]  #: (exponent, integer) by magnitude code
 
-#: (exponent, integer) of magnitude codes 000 to 111, as a decoder that counts leading zeros gives them (D-olive-16)
+#: (exponent, integer) of magnitude codes 000 to 111, from a decoder that counts leading zeros (D-olive-16)
 FLINT4_PAIRS: Pairs = ((0, 0), (0, 1), (0, 2), (0, 3), (4, 1), (2, 2), (0, 4), (0, 6))
 
 
@@ -36,12 +36,12 @@ class FlintDecoder(Combinational):
     name = "flint_decoder"
     events: ClassVar[tuple[str, ...]] = ("decode",)
     counters: ClassVar[dict[str, str]] = {"decodes": "codes decoded"}
-    #: exponent, 0 to 15, and integer, 0 to 7, of each magnitude code; of the same values as `FLINT4_PAIRS` (D-olive-16)
+    #: exponent, 0 to 15, and integer, 0 to 7, of each magnitude code; values as in `FLINT4_PAIRS` (D-olive-16)
     pairs: Pairs = FLINT4_PAIRS
 
     def check(self) -> None:
         if len(self.pairs) != len(FLINT4_PAIRS):
-            raise Refused(f"{self.name}: pairs must hold 8 pairs, got {len(self.pairs)}")
+            raise Refused(f"{self.name}: pairs must have 8 entries, got {len(self.pairs)}")
         for code, ((exponent, integer), (shift, value)) in enumerate(zip(self.pairs, FLINT4_PAIRS, strict=True)):
             if not (0 <= exponent < 16 and 0 <= integer < 8) or integer << exponent != value << shift:
                 raise Refused(
@@ -60,7 +60,7 @@ class FlintDecoder(Combinational):
         )
 
     def decode(self, code: int) -> Changes:
-        """A flint code becomes an exponent and an integer."""
+        """Decode a flint code to an exponent and an integer."""
         exponent, base_int = decode(code, self.pairs)
         return {"exponent": exponent, "base_int": base_int, "decodes": 1}
 

@@ -1,1 +1,1 @@
-"""Kernels of OliVe that several twins share."""
+"""Kernels that several compiled units of OliVe share."""

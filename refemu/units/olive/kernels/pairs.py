@@ -1,7 +1,8 @@
-"""Pairs as integers for the twins of dot product units: tables by bias, and kernels that look pairs up in them.
+"""Pairs as integers for compiled dot product units: tables by bias, and kernels that look pairs up in them.
 
-Paper: [olive §4.2]. A value is base_int << exponent, as the decoder's twin gives it. Pairs of 4-bit codes are looked up
-whole; of 8-bit codes each element alone, since it depends only on whether its partner is the identifier.
+Paper: [olive §4.2]. A value is base_int << exponent, as the compiled decoder gives it. Pairs of 4-bit codes are
+looked up whole. Each element of an 8-bit pair is looked up alone: it depends only on whether its partner is the
+identifier.
 """
 
 import functools
@@ -12,21 +13,21 @@ from refemu.arith.jit import kernel
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.olive_edp import OPERANDS, WIDE, Operand
 
-EXACT = 1 << 62  # a sum of products is smaller: 64 bits hold it, and c beside it
-MASK = 0x7FFFFFFF  # the left value of an entry; bit 31 marks an illegal pair, and the right value stands above
+EXACT = 1 << 62  # above any sum of products: 64 bits hold the sum plus c
+MASK = 0x7FFFFFFF  # left value of an entry; bit 31 marks an illegal pair, the right value is in the bits above
 
 
 @functools.cache
 def table(kind: Operand) -> np.ndarray:
     """Entries that `decode` reads for operands of `kind`: int64 (16 biases, entries).
 
-    4-bit codes: an entry per word, the values of 31 and 32 bits. 8-bit codes: an entry per code, then the same beside
-    an identifier, 2 * value + whether the pair is illegal.
+    4-bit codes: an entry per word, values of 31 and 32 bits. 8-bit codes: an entry per code, then one per code next
+    to an identifier, each 2 * value + whether the pair is illegal.
     """
     bias = np.arange(16)[:, None]
     if kind in WIDE:
         codes = np.arange(256)
-        words = np.concatenate([codes, codes | 0x8000])  # beside 0, and beside the identifier
+        words = np.concatenate([codes, codes | 0x8000])  # next to 0, and next to the identifier
         value, illegal = _decoded(kind, words, bias)
         return np.ascontiguousarray(value[..., 0] << 1 | illegal * (words > 0xFF))
     value, illegal = _decoded(kind, np.arange(256), bias)
@@ -47,7 +48,7 @@ def largest(kind: Operand) -> np.ndarray:
 
 
 def fits(a: Operand, bias_a: np.ndarray, b: Operand, bias_b: np.ndarray, products: int) -> bool:
-    """Whether 32 bits hold every value of both operands, and 64 bits every sum of so many products."""
+    """Whether 32 bits hold every value of both operands, and 64 bits every sum of that many products."""
     if bias_a.size == 0:
         return True
     most = [int(largest(kind)[int(bias.max())]) for kind, bias in ((a, bias_a), (b, bias_b))]

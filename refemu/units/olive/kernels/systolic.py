@@ -1,7 +1,7 @@
-"""One edge of the systolic array, for the twin of olive_systolic_clocked and for whole products on it [olive §4.3].
+"""One edge of the systolic array, for compiled olive_systolic_clocked and for whole products on it [olive §4.3].
 
-Registers are arrays (rows, columns) of elements as wide as the operands, in the top left of larger ones: int32 those
-of operands, int64 accumulators and flags.
+Registers are arrays (rows, columns) of elements as wide as the operands, in the top left of larger arrays: int32 for
+operands, int64 for accumulators and flags.
 """
 
 import numpy as np
@@ -42,7 +42,7 @@ def compute(rows, columns, saturate, west, north, a_valid, a_exp, a_int, b_valid
             total = acc[i, j] + (product << np.int64(min(a_exp[i, j] + b_exp[i, j], np.int32(40))))
             wrapped = np.int64(np.int32(total))
             over = np.int64(wrapped != total)
-            end = (total >> 63) ^ HIGH  # the end of 32 bits on its side
+            end = (total >> 63) ^ HIGH  # the end of the 32-bit range on its side
             acc[i, j] = wrapped ^ ((wrapped ^ end) & -(over & saturate))
             flags[i, j] |= over
             macs += used
@@ -84,7 +84,7 @@ def halves(rows, columns, signs, a_valid, a_int, b_valid, b_int, partial):
 def multiply(rows, columns, saturate, a_exp, a_int, b_exp, b_int, d, overflow, counts):
     """D = A x B by every edge of every tile: K and the skew of the grid, then its drains; operands already decoded.
 
-    rows, columns: of elements as wide as the operands. a_exp, a_int: (m, k); b_exp, b_int: (n, k). counts: edges of
+    rows, columns: elements as wide as the operands. a_exp, a_int: (m, k); b_exp, b_int: (n, k). counts: edges of
     compute, of drain, products, those that left 32 bits, pairs decoded.
     """
     (m, k), n, grid = a_exp.shape, b_exp.shape[0], (rows, columns)

@@ -1,6 +1,6 @@
 """Golden cases of mmaovp. An outlier of [olive §4.2] in every row of the tile; the ends of 32 bits; random tiles.
 
-Stimuli only: every answer comes from mmaovp.py.
+Stimuli only: expected outputs come from mmaovp.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,13 +34,13 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, "C at the ends of 32 bits, and 1 added", _inputs(unit, unit, *biases, c), "D-olive-33")
         top = np.full((2, lanes), 0x8040 if wide else 0x87)
         signs = np.stack([top[0], top[0] + (0x80 if wide else 8)])
-        why = "the largest outliers everywhere, added and taken away"
+        why = "the largest outliers everywhere, added and subtracted"
         yield Cases(kind, why, _inputs(top, signs, *biases, np.ones((2, 64), np.int64)))
         single = np.zeros((12, lanes), np.int64)
         single[:, :: lanes // 8] = ones & 0x0F
         place, bit = np.arange(64), np.arange(12)[:, None]
         c = np.where((place >> bit // 2 & 1) == bit % 2, HIGH, place - 32)
-        why = "elements by the bits of their places beyond 32 bits, so that no two are alike"
+        why = "elements that leave 32 bits by the bits of their position, so that no two are alike"
         yield Cases(kind, why, _inputs(single, single, *biases, c), "D-olive-33")
         mark = np.where(np.arange(lanes) == lanes - 1, 0x0080 if wide else 0x08, ones)[None]
         why = "one illegal pair, the last of A"
@@ -48,7 +48,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "biases beyond 7, which a signed reading would take as negative"
         yield Cases(kind, why, _inputs(top, top, [8, 15], [15, 8], np.zeros((2, 64), np.int64)), "D-olive-21")
         zero = np.zeros((1, lanes), np.int64)
-        yield Cases(kind, "tiles of zeros: C comes out", _inputs(zero, zero, *biases, c[:1]))
+        yield Cases(kind, "tiles of zeros: D is C", _inputs(zero, zero, *biases, c[:1]))
         border = np.where(np.arange(lanes) % 2 == 0, 0x4080 if wide else 0x58, outlier)[None]  # V-O, O-V, V-O, ...
         why = "outliers on both sides of every pair border"
         yield Cases(kind, why, _inputs(border, border, *biases, np.zeros((1, 64), np.int64)))

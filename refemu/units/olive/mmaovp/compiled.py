@@ -1,6 +1,6 @@
-"""Compiled twin of mmaovp: every pair of a tile is decoded once, by a table; sums are exact in 64 bits. [olive §4.6]
+"""Compiled form of mmaovp: every pair of a tile is decoded once, by a table; sums are exact in 64 bits. [olive §4.6]
 
-At biases too large for either, the twin of ovp_decoder decodes the pairs, and a sum is exact in two words. `decodes`
+At biases too large for either, compiled ovp_decoder decodes the pairs, and a sum is exact in two words. `decodes`
 counts a pair as often as the dot product units decode it.
 """
 

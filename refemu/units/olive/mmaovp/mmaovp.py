@@ -40,14 +40,14 @@ __all__ = [
 
 
 Type = Literal["ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"]  #: Type of an operand of the instruction
-#: what the dot product units call each type; "repo": with the outliers of the published code (D-olive-14)
+#: name of each type in the dot product units; "repo": with the outliers of the published code (D-olive-14)
 TYPES: dict[Type, Operand] = {"ovpi4": "int4", "ovpf4": "flint4", "ovpi8": "int8", "ovpi8_repo": "int8_repo"}
 WIDE: tuple[Type, ...] = ("ovpi8", "ovpi8_repo")  #: types of 8-bit codes
 ROWS = COLUMNS = 8  #: Rows and columns of the tile of D
 LANES = 32  #: Lanes of a warp
 CHUNKS = 2  #: Dot product operations that one element of D needs
 OPERATIONS = ROWS * COLUMNS * CHUNKS  #: Dot product operations of a tile
-EDPS = 16  #: Dot product units of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
+EDPS = 16  #: dot product units of a tensor core: 2 octets of 8, so 16 operations a cycle [olive §4.1, Tbl. 5]
 Words = tuple[int, ...]  #: a word of every lane of a port
 PRODUCTS = {4: 16, 8: 8, 16: 4}  #: Products of a dot product unit, by the bits of its operands [olive §4.1]
 
@@ -65,16 +65,16 @@ class MmaOvp(Combinational):
         "operations": "dot product operations finished, two for each element of D",
         "macs": "products of two elements: 16 for each operation, 8 with 8-bit operands",
         "decodes": "pairs decoded, of both operands",
-        "overflows": "dot product operations whose exact sum left 32 bits",
+        "overflows": "dot product operations whose exact sum exceeded 32 bits",
         "illegal_operations": "dot product operations with an illegal pair in an operand (D-olive-18)",
         "cycles": "cycles of a tensor core, whose 16 dot product units make 16 operations in each",
     }
     registers: ClassVar[dict[str, str]] = {
-        "phase": "number of the last operation in its tile: row, column, chunk of K, the last changing fastest"
+        "phase": "number of the last operation in its tile: row, column, chunk of K, which changes fastest"
     }
     a_type: Type = "ovpi4"  #: type of A
-    b_type: Type = "ovpi4"  #: type of B, as wide
-    overflow: OverflowMode = "wrap"  #: rule for a result that leaves 32 bits (D-olive-33)
+    b_type: Type = "ovpi4"  #: type of B, of the same width
+    overflow: OverflowMode = "wrap"  #: rule for a result that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
         require_types(self.name, TYPES, WIDE, a_type=self.a_type, b_type=self.b_type)
@@ -109,8 +109,8 @@ class MmaOvp(Combinational):
             inputs=(*pairs, *biases, Port("c", ACC_BITS, tile, signed=True, meaning="C, row-major")),
             outputs=(
                 Port("d", ACC_BITS, tile, signed=True, meaning="D, row-major"),
-                Port("overflow", 1, tile, meaning="some operation of the element left 32 signed bits"),
-                Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+                Port("overflow", 1, tile, meaning="an operation of the element exceeded 32 signed bits"),
+                Port("illegal", 1, meaning="a pair is illegal; it contributes 0"),
             ),
         )
 
@@ -122,11 +122,11 @@ class MmaOvp(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether operations of the tile are left."""
+        """Whether operations of the tile remain."""
         return self.state.event == "edp" and self.state.phase < OPERATIONS - 1
 
     def edp(self, a_pairs: Words = (), b_pairs: Words = (), bias_a: int = 0, bias_b: int = 0, c: Words = ()) -> Changes:
-        """One dot product operation, a row of A by a column of B over one chunk of K, is added to its element of D."""
+        """Add one dot product, a row of A by a column of B over one chunk of K, to its element of D."""
         before, d, flags, illegal, phase = self.state, c, (0,) * len(c), 0, 0
         if not c:  # the next operation of the tile
             a_pairs, b_pairs, bias_a, bias_b = before.a_pairs, before.b_pairs, before.bias_a, before.bias_b
@@ -183,7 +183,7 @@ class Gpu:
 
     @property
     def pair_decoders(self) -> int:
-        """One for every pair of both operands of every EDP; none for 16-bit floats, which are not pairs."""
+        """Decoders: one for every pair of both operands of every EDP; none for 16-bit floats, which are not pairs."""
         return self.multipliers if self.bits < 16 else 0
 
     def operations_per_second(self, megahertz: int = 1545) -> int:
@@ -207,8 +207,8 @@ class Gpu:
 def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str, np.ndarray]:
     """Lay out a tile as registers of 32 bits for the 32 lanes of a warp, as Turing's integer mma does.
 
-    Lane l has g = l >> 2 and t = l & 3: of row g of A and column g of B the elements 8t to 8t + 7 (8 bit: 4t to 4t +
-    3), element 8t in the low bits; of C and D row g, columns 2t and 2t + 1. `from_fragments` reads registers back.
+    Lane l, with g = l >> 2 and t = l & 3, has elements 8t to 8t + 7 (8 bit: 4t to 4t + 3) of row g of A and of column g
+    of B, the first in the low bits; and row g, columns 2t and 2t + 1 of C and D. `from_fragments` reads registers back.
 
     Parameters
     ----------
@@ -317,8 +317,8 @@ UNIT: AnyUnit = Unit(
     cases=cases.cases,
     mark=cases.mark,
     flags={
-        "OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
-        "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, "an element exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
+        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
         "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)"),
     },
 )

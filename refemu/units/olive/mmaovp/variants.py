@@ -1,4 +1,4 @@
-"""Other answers to the decisions of mmaovp, and of the dot product units inside it."""
+"""Variants of the decisions of mmaovp, and of the dot product units inside it."""
 
 from typing import Any
 

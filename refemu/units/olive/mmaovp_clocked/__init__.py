@@ -1,4 +1,4 @@
-"""The instruction mmaovp with a clock: an edge is one dot product operation of a tile, or nothing is under way."""
+"""The instruction mmaovp , sequential: one dot product operation of a tile a clock edge, or idle."""
 
 from refemu.units.olive.mmaovp_clocked.mmaovp_clocked import *
 from refemu.units.olive.mmaovp_clocked.mmaovp_clocked import __all__ as __all__

@@ -1,6 +1,6 @@
-"""Golden cases of mmaovp_clocked: whole tiles with outliers of [olive §4.2], others begun and cut off.
+"""Golden cases of mmaovp_clocked: whole tiles with outliers of [olive §4.2], others cut off by a reset.
 
-Stimuli only: every answer comes from mmaovp_clocked.py.
+Stimuli only: expected outputs come from mmaovp_clocked.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from refemu.units.olive.mmaovp import cases as mmaovp_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
 
-EVENTS = 128  #: of an operation
+EVENTS = 128  #: events of an operation
 GAPS = 16  #: rows of a random case beyond those of its two tiles
 HIGH = (1 << 31) - 1
 
@@ -56,7 +56,7 @@ def _back_to_back(whole: list[Cases], config: Config) -> Cases:
 
 
 def _decided(whole: list[Cases]) -> list[Mapping[str, np.ndarray]]:
-    """Blocks whose first tile tells another answer to a decision at its first element."""
+    """Blocks whose first tile detects a variant of a decision at its first element."""
     by_decision: dict[str, list[Mapping[str, np.ndarray]]] = {}
     for block in whole:
         by_decision.setdefault(block.decision, []).append(block.inputs)

@@ -1,4 +1,4 @@
-"""Compiled twin of mmaovp_clocked: tiles chunk by chunk by the twin of olive_edp, spread over edges. [olive §4.6]"""
+"""Compiled form of mmaovp_clocked: compiled olive_edp computes tiles chunk by chunk, spread over edges. [olive §4.6]"""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ TILE = ROWS * COLUMNS
 
 @compiled_run(UNIT)
 def run(device: ClockedMmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """Every tile is computed chunk by chunk; a row shows the elements that its events so far have reached."""
+    """Compute every tile chunk by chunk; a row shows the elements that its events so far have reached."""
     start, *operands = inputs
     plan = clocked_kernels.plan(start, OPERATIONS)
     taken = [plan.taken(operand) for operand in operands]

@@ -1,4 +1,4 @@
-"""The instruction mmaovp with a clock: an edge is one dot product operation of a tile, or nothing is under way.
+"""The instruction mmaovp , sequential: one dot product operation of a tile a clock edge, or idle.
 
 Paper: [olive §4.6]. Composed of mmaovp: one element of D gets one chunk of K per edge, in the order of that unit, where
 the paper's tensor core takes sixteen at once. D holds the partial sums.
@@ -19,7 +19,7 @@ __all__ = ["UNIT", "ClockedMmaOvp", "State", "run"]
 
 
 class ClockedMmaOvp(CycleAccurate, MmaOvp):
-    """Tensor core with one dot product unit, an operation of it per edge."""
+    """Tensor core with one dot product unit, which does one operation per edge."""
 
     name = "mmaovp_clocked"
     held = ("a_pairs", "b_pairs", "bias_a", "bias_b")

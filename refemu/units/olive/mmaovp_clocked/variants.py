@@ -1,4 +1,4 @@
-"""Other answers to the decisions of mmaovp_clocked, and of the tensor core inside it."""
+"""Variants of the decisions of mmaovp_clocked, and of the tensor core inside it."""
 
 from refemu.units.olive.mmaovp import variants as mmaovp
 from refemu.units.olive.mmaovp_clocked import UNIT

@@ -1,6 +1,6 @@
 """Golden cases of olive_edp. An outlier and normal values as in [olive §4.2]; the ends of 32 bits; random operations.
 
-Stimuli only: every answer comes from olive_edp.py.
+Stimuli only: expected outputs come from olive_edp.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ POWERS = (
     (((2, 2), (2, 2)), ((2,) * 4, (2,) * 4), ((2,) * 8, (2,) * 8), ((3,) * 7 + (2,), (3,) * 6 + (2, 2))),
     (((8,), (8,)), ((8, 8), (8, 8)), ((8,) * 4, (8,) * 4), ((12, 12, 14, 14), (12, 12, 8, 8))),
 )
-BIASES = ((0, 0), (5, 10), (12, 12))  #: of outliers on either side of every pair
+BIASES = ((0, 0), (5, 10), (12, 12))  #: biases of outliers on either side of every pair
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -30,7 +30,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     biases = outlier_biases(ports)
     if kind == "paper":
         first = 0x8040 if config["a"].startswith("int8") else 0x85
-        why = "[olive §4.2] an outlier beside its victim, by two normal values, 5 and -3 in int4"
+        why = "[olive §4.2] an outlier next to its victim, by two normal values, 5 and -3 in int4"
         yield _cases(kind, why, ports, [(first, 0xFD05 if config["a"].startswith("int8") else 0xD5, 0)], biases)
     if kind == "edge":
         yield from _edge(config, ports, biases)
@@ -41,7 +41,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def outlier_biases(ports: tuple[Port, ...]) -> tuple[int, int]:
-    """Biases of the outliers beside the types of both operands, whose ports come first [olive §3.3]."""
+    """Biases of outliers that go with the types of both operands, whose ports come first [olive §3.3]."""
     pairs = (formats.find(port.encoding) for port in ports[:2])
     a, b = (fmt.outlier.bias for fmt in pairs if isinstance(fmt, formats.Ovp) and fmt.outlier)
     return a, b
@@ -51,7 +51,7 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     wide = config["a"].startswith("int8")
     plus, minus = 0x01, {"int4": 0x0F, "flint4": 0x09, "int8": 0xFF, "int8_repo": 0xFF}[config["b"]]
     ends = [(plus, sign, c) for c in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (plus, minus)]
-    yield _cases("edge", "one step below, to and over either end of 32 bits", ports, ends, biases, "D-olive-33")
+    yield _cases("edge", "one step below, at and over either end of 32 bits", ports, ends, biases, "D-olive-33")
     why = "1 and -1 in two neighbouring pairs: a sum in order from c on leaves 32 bits and comes back"
     ones = _there_and_back(ports[0].count, plus, plus, minus)
     yield Cases("edge", why, _inputs(*ones, *biases, np.repeat([HIGH, LOW], len(ones[0]) // 2)), "D-olive-34")
@@ -68,7 +68,7 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     yield Cases(
         "edge", "the largest outliers in every pair, of either sign", _inputs(rows[:, 0], rows[:, 1], *biases, 7)
     )
-    why = "exact sums at and beside a power of two above 32 bits: an adder tree that is a bit short sees none"
+    why = "exact sums at and next to a power of two above 32 bits, all missed by an adder tree that is a bit short"
     yield Cases("edge", why, _powers(ports[0].count, wide), "D-olive-34")
     mark = 0x80 if wide else 0x8
     illegal = [mark, mark << (8 if wide else 4), mark | mark << (8 if wide else 4)]
@@ -103,7 +103,7 @@ def sided(lanes: int, wide: bool) -> dict[str, np.ndarray]:
 
 def _powers(lanes: int, wide: bool) -> dict[str, np.ndarray]:
     """Every sum of POWERS, of either sign, with c = 0, 1 and -1."""
-    first = 0x8070 if wide else 0x84  # the outlier of integer 0, if there were one
+    first = 0x8070 if wide else 0x84  # where the outlier of integer 0 would be
     pairs = np.zeros((2, len(POWERS[wide]), 2, 3, lanes), np.int64)
     for row, operands in enumerate(POWERS[wide]):
         for operand, integers in enumerate(operands):
@@ -114,7 +114,7 @@ def _powers(lanes: int, wide: bool) -> dict[str, np.ndarray]:
 
 
 def _there_and_back(lanes: int, factor: int, plus: int, minus: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of A and of B: products up in each pair but the last and down in the next one; then down and up."""
+    """Pairs of A and of B whose products cancel: positive in one pair and negative in the next, then the reverse."""
     first = np.arange(lanes - 1)
     pairs = np.zeros((2, 2 * len(first), lanes), np.int64)
     for rows, away, back in ((first, plus, minus), (first + len(first), minus, plus)):
@@ -134,7 +134,7 @@ def _sweep(biases: tuple[int, int]) -> Cases:
     """All 2**16 pairs of pairs, from 0x05 by 0x85 on so that row 0 is not 0; lane l has those of A from 32 l on."""
     row = np.roll(np.arange(1 << 13), -0x0585)[:, None]
     a_pairs, b_pairs = np.broadcast_arrays((row >> 8) + 32 * np.arange(8), row & 255)
-    why = "every pair of A by every pair of B, eight of these in an operation"
+    why = "every pair of A by every pair of B, eight products of pairs in an operation"
     return Cases("exhaustive", why, _inputs(a_pairs, b_pairs, *biases, 0))
 
 

@@ -1,6 +1,6 @@
-"""Compiled twin of olive_edp: the decoder's twin decodes all pairs, sums are exact in two words. [olive §4.1, Fig. 6a]
+"""Compiled form of olive_edp: compiled ovp_decoder decodes pairs, sums are exact in two words. [olive §4.1, Fig. 6a]
 
-The words of a sum are its low 32 bits and the rest.
+The words of a sum are its low 32 bits and its high bits.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def run(device: DotProductUnit, inputs: Arrays, outputs: Arrays) -> Sequence[int
 def _decoded(
     kind: Operand, pairs: np.ndarray, bias: np.ndarray, exponent: np.ndarray, integer: np.ndarray
 ) -> np.ndarray:
-    """Fill the elements of one operand, from pairs (rows, pairs); returns which rows hold an illegal pair."""
+    """Fill the elements of one operand from pairs (rows, pairs); return which rows hold an illegal pair."""
     normal, outlier = OPERANDS[kind]
     decoded = ovp_decoder.UNIT.run_compiled(pairs, bias[:, None], normal=normal, outlier=outlier)
     exponent[:], integer[:] = (array.reshape(exponent.shape) for array in (decoded.exponent, decoded.base_int))

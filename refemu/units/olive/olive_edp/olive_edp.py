@@ -20,7 +20,7 @@ __all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Ope
 
 
 Operand = Literal["int4", "flint4", "int8", "int8_repo"]  #: Type of an operand; "repo": of the published code
-#: normal values and outlier format of each type: the paper's, and E2M5 beside int8 in the published code (D-olive-14)
+#: normal values and outlier format of each type: the paper's, and E2M5 with int8 in the published code (D-olive-14)
 OPERANDS: dict[Operand, tuple[Normal, Outlier]] = {
     **{kind: (kind, known[0]) for kind, known in OUTLIERS.items()},
     "int8_repo": ("int8", OUTLIERS["int8"][1]),
@@ -28,13 +28,13 @@ OPERANDS: dict[Operand, tuple[Normal, Outlier]] = {
 WIDE: tuple[Operand, ...] = ("int8", "int8_repo")  #: types of 8-bit codes
 EVENTS = ("decode", "multiply", "shift", "reduce")  #: Events of an operation, in order
 
-HALF = 1 << 31  #: of the range of 32 bits
+HALF = 1 << 31  #: half of the range of 32 bits
 
 T = TypeVar("T", bound=str)
 
 
 def require_types(unit: str, known: Iterable[T], wide: Sequence[T], **operands: T) -> tuple[T, ...]:
-    """The types of operands, by name of their argument; refuses an unknown one, and a `wide` beside a narrow one."""
+    """Check the types of operands, by name of their argument: each is known, and all have one width."""
     kinds = tuple(require_choice(kind, known, unit, name) for name, kind in operands.items())
     if len({kind in wide for kind in kinds}) > 1:
         raise Refused(f"{unit}: {' and '.join(operands)} must have one width, got {' and '.join(kinds)}")
@@ -50,12 +50,12 @@ class DotProductUnit(Combinational):
         "operations": "dot products finished",
         "macs": "products of two elements: 16 for each dot product, 8 with 8-bit operands",
         "decodes": "pairs decoded, of both operands",
-        "overflows": "dot products with `overflow` set: their exact sum left 32 bits",
-        "illegal_operations": "dot products with `illegal` set: a pair of an operand is illegal (D-olive-18)",
+        "overflows": "dot products with `overflow` set: their exact sum exceeded 32 bits",
+        "illegal_operations": "dot products with `illegal` set: an operand has an illegal pair (D-olive-18)",
     }
     a: Operand = "int4"  #: type of the first operand
-    b: Operand = "int4"  #: type of the second one, as wide
-    overflow: OverflowMode = "wrap"  #: rule for a result that leaves 32 bits (D-olive-33)
+    b: Operand = "int4"  #: type of the second operand, of the same width
+    overflow: OverflowMode = "wrap"  #: rule for a result that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
         require_types(self.name, OPERANDS, WIDE, a=self.a, b=self.b)
@@ -63,7 +63,7 @@ class DotProductUnit(Combinational):
 
     @constant
     def n(self) -> int:
-        """Products of an operation."""
+        """Number of products of an operation."""
         return 8 if self.a in WIDE else 16
 
     @constant
@@ -92,15 +92,15 @@ class DotProductUnit(Combinational):
             inputs=(*pairs, *biases, Port("c", ACC_BITS, signed=True, meaning="added to the dot product")),
             outputs=(
                 Port("d", ACC_BITS, signed=True, meaning="c + the dot product"),
-                Port("overflow", 1, meaning="the exact sum left 32 signed bits"),
-                Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+                Port("overflow", 1, meaning="the exact sum exceeded 32 signed bits"),
+                Port("illegal", 1, meaning="a pair is illegal; it contributes 0"),
             ),
             state=(
                 *elements,
                 Port("shifts", exponent + 1, self.n, meaning="sums of exponents"),
                 Port("products", 2 * width, self.n, signed=True, meaning="products of the integers"),
                 Port("shifted", 32, self.n, signed=True, meaning="products << shifts: the low 32 bits"),
-                Port("above", above, self.n, signed=True, meaning="products << shifts, less shifted: bits 32 and up"),
+                Port("above", above, self.n, signed=True, meaning="products << shifts: bits 32 and up"),
             ),
         )
 
@@ -123,7 +123,7 @@ class DotProductUnit(Combinational):
         return EVENTS[EVENTS.index(self.state.event) + 1]
 
     def decode(self, a_pairs: tuple[int, ...], b_pairs: tuple[int, ...], bias_a: int, bias_b: int, c: int) -> Changes:
-        """The pairs of both operands become exponents and integers."""
+        """Decode the pairs of both operands to exponents and integers."""
         changes: dict[str, Any] = {"illegal": 0, "decodes": self.n}
         for name, decoder, pairs, bias in zip("ab", self.decoders, (a_pairs, b_pairs), (bias_a, bias_b), strict=True):
             decoded = [decoder.decode(pair, bias) for pair in pairs]
@@ -133,7 +133,7 @@ class DotProductUnit(Combinational):
         return changes
 
     def multiply(self) -> Changes:
-        """Integers are multiplied, exponents added."""
+        """Multiply the integers, add the exponents."""
         before = self.state
         return {
             "shifts": tuple(map(add, before.a_exponent, before.b_exponent)),
@@ -143,12 +143,12 @@ class DotProductUnit(Combinational):
 
     @decides("D-olive-35")
     def shift(self) -> Changes:
-        """Every product is shifted left by its sum of exponents, in a shifter of its own."""
+        """Shift every product left by its sum of exponents, in its own shifter."""
         return split(p << s for p, s in zip(self.state.products, self.state.shifts, strict=True))
 
     @decides("D-olive-34")
     def reduce(self) -> Changes:
-        """`c` and the shifted products are added, and the sum is brought to 32 bits, once."""
+        """Add `c` and the shifted products; reduce the sum to 32 bits, once."""
         before = self.state
         d, overflow = reduce(before.c + sum(terms(before)), self.overflow)
         counts = {"operations": 1, "overflows": overflow, "illegal_operations": before.illegal}
@@ -156,7 +156,7 @@ class DotProductUnit(Combinational):
 
 
 def split(shifted: Iterable[int]) -> Changes:
-    """Registers of products behind their shifters, exact: the low 32 bits, and those above."""
+    """Registers of shifted products, exact: the low 32 bits, and those above."""
     words = [(term, ((term + HALF) & (2 * HALF - 1)) - HALF) for term in shifted]
     return {"shifted": tuple(low for _, low in words), "above": tuple((term - low) >> 32 for term, low in words)}
 
@@ -186,8 +186,8 @@ UNIT: AnyUnit = Unit(
     cases=cases.cases,
     mark=cases.mark,
     flags={
-        "OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
-        "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
+        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
     },
 )
 State: type[DeclaredState] = DotProductUnit.State

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of olive_edp, and of the decoders inside it."""
+"""Variants of the decisions of olive_edp, and of the decoders inside it."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from refemu.units.variant import Variant, choices
 
 
 class Chain(DotProductUnit):
-    """Every addition is reduced to 32 bits, products in order, then c; a reduction on the way raises the flag."""
+    """Every addition is reduced to 32 bits, products in order, then c; each reduction can raise the flag."""
 
     def summands(self) -> Iterable[int]:
         return *terms(self.state), self.state.c
@@ -42,7 +42,7 @@ class ApartFromC(DotProductUnit):
 
 
 class OneShifter(DotProductUnit):
-    """One shifter behind the adder tree, set by the largest sum of exponents."""
+    """One shifter after the adder tree, set by the largest sum of exponents."""
 
     def shift(self) -> Changes:
         largest = max(self.state.shifts)
@@ -64,6 +64,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-34", "every addition of the tree is reduced to 32 bits", unit_class=Chain),
     Variant("D-olive-34", "the products are added one by one to c, in 32 bits", unit_class=ChainFromC),
     Variant("D-olive-34", "the products are reduced to 32 bits before c is added", unit_class=ApartFromC),
-    Variant("D-olive-35", "one shifter behind the adder tree, by the largest exponent", unit_class=OneShifter),
+    Variant("D-olive-35", "one shifter after the adder tree, by the largest exponent", unit_class=OneShifter),
     *(Variant(decision, says, unit_class=_with(kind)) for decision, says, kind in DECODERS),
 )

@@ -1,6 +1,6 @@
-"""Golden cases of olive_edp_clocked: operations of [olive §4.2] and of the ends of 32 bits, back to back, cut off.
+"""Golden cases of olive_edp_clocked: operations of [olive §4.2] and at the ends of 32 bits, back to back and cut off.
 
-Stimuli only: every answer comes from olive_edp_clocked.py. The operations are those of olive_edp.
+Stimuli only: expected outputs come from olive_edp_clocked.py. The operations are those of olive_edp.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from refemu.units.olive.olive_edp import cases as olive_edp_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
 from refemu.units.unit import Cases, Config, Kind
 
-EVENTS = 4  #: of an operation
+EVENTS = 4  #: events of an operation
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     whole = list(olive_edp_cases.cases(config, kind, seed))
     if kind == "paper":
-        why = "[olive §4.2] an outlier beside its victim: decode, multiply, shift, reduce, and an idle edge"
+        why = "[olive §4.2] an outlier next to its victim: decode, multiply, shift, reduce, and an idle edge"
         yield Cases(kind, why, edges(whole[0].inputs, [[*in_turn([0], EVENTS), (0, 0)]]))
     if kind == "edge":
         yield _sided(config)
@@ -60,7 +60,7 @@ def _edge(operations: Mapping[str, np.ndarray], bad: int) -> Iterator[Cases]:
     yield Cases("edge", why, edges(operations, [[(1, row % count) for row in range(3 * EVENTS)]]), "D-arith-19")
     why = "idle edges between operations, with operands of others on the ports"
     yield Cases("edge", why, edges(operations, [in_turn([0, bad, count - 1], EVENTS, gap=2)]), "D-arith-21")
-    why = "an operation behind another one, cut off by a reset after each of its events; then nothing begins"
+    why = "an operation after another, cut off by a reset after each of its events; then idle"
     rows = [*in_turn([0, bad], EVENTS)]
     cut = [[(0, count - 1)] * (EVENTS - left) + rows[: EVENTS + left] for left in range(EVENTS, 0, -1)]
     yield Cases("edge", why, edges(operations, [*cut, [(0, bad)] * 2 * EVENTS]), "D-arith-20")

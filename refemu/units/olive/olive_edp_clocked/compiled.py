@@ -1,4 +1,4 @@
-"""Compiled twin of olive_edp_clocked: operations by the twin of olive_edp, spread over edges. [olive §4.1, Fig. 6a]"""
+"""Compiled form of olive_edp_clocked: operations of compiled olive_edp, spread over edges. [olive §4.1, Fig. 6a]"""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from refemu.units.olive.olive_edp import compiled as olive_edp_compiled
 from refemu.units.olive.olive_edp_clocked import UNIT, ClockedDotProductUnit
 
 DECODE, MULTIPLY, SHIFT, REDUCE = range(len(EVENTS))
-#: the event that writes each register; of all others it is the first
+#: the event that writes each register; the first one where not listed
 WRITTEN = {"shifts": MULTIPLY, "products": MULTIPLY, "shifted": SHIFT, "above": SHIFT, "d": REDUCE, "overflow": REDUCE}
 
 
 @compiled_run(UNIT)
 def run(device: ClockedDotProductUnit, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """Every operation is computed once; a row shows of it what its events so far have written."""
+    """Compute every operation once; a row shows what its events so far have written."""
     start, *operands = inputs
     plan = clocked_kernels.plan(start, len(EVENTS))
     taken = [plan.taken(operand) for operand in operands]

@@ -1,6 +1,6 @@
-"""The dot product unit with a clock: an edge decodes, multiplies, shifts or reduces, or nothing is under way.
+"""The dot product unit , sequential: a clock edge decodes, multiplies, shifts or reduces, or is idle.
 
-Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which gives no stages. Composed of olive_edp.
+Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which states no pipeline stages. Composed of olive_edp.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of olive_edp_clocked, and of the dot product unit inside it."""
+"""Variants of the decisions of olive_edp_clocked, and of the dot product unit inside it."""
 
 from refemu.units.olive.olive_edp import variants as olive_edp
 from refemu.units.olive.olive_edp_clocked import UNIT

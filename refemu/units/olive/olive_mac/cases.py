@@ -1,6 +1,6 @@
 """Golden cases of olive_mac. The identity of [olive §4.4] first; then the ends of 32 bits, sequences, operand sweeps.
 
-Stimuli only: every answer comes from olive_mac.py.
+Stimuli only: expected outputs come from olive_mac.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,11 +39,11 @@ def _edge(top: int, most: int) -> Iterator[Cases]:
     """top: largest exponent. most: largest integer."""
     least = -most - 1
     ends = [[_load(acc), _mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
-    yield _case("edge", "one step below, to and over either end of 32 bits", *ends, decision="D-olive-33")
+    yield _case("edge", "one step below, at and over either end of 32 bits", *ends, decision="D-olive-33")
     halves = [[_load(start), *[_mac(15, 1, 15, sign)] * 3] for start, sign in ((0, 1), (-1, 1), (0, -1), (-1, -1))]
     if top >= 15:
         yield _case(
-            "edge", "2**15 * 2**15 again and again: over the end at the second product", *halves, decision="D-olive-33"
+            "edge", "2**15 * 2**15 repeatedly: over the end at the second product", *halves, decision="D-olive-33"
         )
     yield _case(
         "edge",

@@ -17,7 +17,7 @@ __all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "r
 
 
 ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
-OverflowMode = Literal["wrap", "saturate"] | Overflow  #: Rule for a sum that leaves 32 bits (D-olive-33)
+OverflowMode = Literal["wrap", "saturate"] | Overflow  #: rule for a sum that exceeds 32 bits (D-olive-33)
 
 
 @decides("D-olive-33")
@@ -34,7 +34,7 @@ def reduce(total: int, overflow: Overflow) -> tuple[int, int]:
     Returns
     -------
     register, flag : int
-        The register, and 1 if the sum left 32 signed bits.
+        The register, and 1 if the sum exceeded 32 signed bits.
 
     References
     ----------
@@ -56,7 +56,7 @@ def require_overflow(overflow: OverflowMode, unit: str) -> Overflow:
     overflow : str or Overflow
         "wrap" or "saturate".
     unit : str
-        Name of the unit, for the refusal.
+        Name of the unit, for the error message.
 
     Returns
     -------
@@ -82,11 +82,11 @@ class OliveMac(Sequential):
     events: ClassVar[tuple[str, ...]] = ("load", "mac")
     counters: ClassVar[dict[str, str]] = {
         "macs": "products added to the accumulator",
-        "overflows": "events with `overflow` set: their exact sum left 32 bits",
+        "overflows": "events with `overflow` set: their exact sum exceeded 32 bits",
     }
     exponent_bits: int = 4  #: width of an exponent, 1 to 5
     int_bits: int = 4  #: width of an integer, 2 to 8
-    overflow: OverflowMode = "wrap"  #: rule for a sum that leaves 32 bits (D-olive-33)
+    overflow: OverflowMode = "wrap"  #: rule for a sum that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
         require_int(self.exponent_bits, 1, 5, self.name, "exponent_bits")
@@ -106,14 +106,14 @@ class OliveMac(Sequential):
         return Ports(
             inputs=(
                 Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
-                Port("acc_in", ACC_BITS, signed=True, meaning="what a load puts there"),
+                Port("acc_in", ACC_BITS, signed=True, meaning="value that a load puts into the accumulator"),
                 *operands,
             ),
             outputs=(
                 Port("shift", self.exponent_bits + 1, meaning="sum of the exponents; 0 at a load"),
                 Port("product", 2 * self.int_bits, signed=True, meaning="product of the integers; 0 at a load"),
                 Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
-                Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits"),
+                Port("overflow", 1, meaning="the exact sum of this event exceeded 32 signed bits"),
             ),
         )
 
@@ -121,11 +121,11 @@ class OliveMac(Sequential):
         return "load" if load else "mac"
 
     def load(self, load: int, acc_in: int, *operands: int) -> Changes:
-        """`acc_in` goes into the accumulator."""
+        """Load `acc_in` into the accumulator."""
         return {"shift": 0, "product": 0, "acc": acc_in, "overflow": 0}
 
     def mac(self, load: int, acc_in: int, a_exp: int, a_int: int, b_exp: int, b_int: int) -> Changes:
-        """<a, b> x <c, d> = <a + c, b d> [olive §4.4] is added to the accumulator."""
+        """Add <a, b> x <c, d> = <a + c, b d> [olive §4.4] to the accumulator."""
         shift, product = a_exp + b_exp, a_int * b_int
         acc, overflow = reduce(self.state.acc + (product << shift), self.overflow)
         counts = {"macs": 1, "overflows": overflow}
@@ -139,7 +139,7 @@ UNIT: AnyUnit = Unit(
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
     cases=cases.cases,
     mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
+    flags={"OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)")},
 )
 State: type[DeclaredState] = OliveMac.State
 run: RunFunction[Result] = UNIT.run

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of olive_mac."""
+"""Variants of the decisions of olive_mac."""
 
 from refemu.units.variant import Variant, choices
 

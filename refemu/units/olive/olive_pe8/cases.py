@@ -1,6 +1,6 @@
 """Golden cases of olive_pe8. The 8-bit products of [olive §4.5] first; then the ends of 32 bits, sequences, a sweep.
 
-Stimuli only: every answer comes from olive_pe8.py.
+Stimuli only: expected outputs come from olive_pe8.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def _edge() -> Iterator[Cases]:
     ends = [[_load(acc), _mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
-    yield _case("edge", "one step below, to and over either end of 32 bits", *ends, decision="D-olive-33")
+    yield _case("edge", "one step below, at and over either end of 32 bits", *ends, decision="D-olive-33")
     why = "two products of the largest clipped outliers, 2**15 * 2**15, of either sign"
     yield _case("edge", why, [_mac(12, 8, 12, 8)] * 3, [_mac(12, 8, 12, -8)] * 3, decision="D-olive-33")
     corners = (-128, -127, -16, -15, -1, 1, 15, 16, 127)

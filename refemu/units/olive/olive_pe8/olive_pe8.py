@@ -32,17 +32,17 @@ def halves(integer: int, split: Split) -> tuple[int, int]:
 
 
 class OlivePe8(Sequential):
-    """8-bit unit: one event loads the accumulator, or makes four products, shifts and adds them."""
+    """8-bit unit: one event loads the accumulator, or computes four products, shifts and adds them."""
 
     name = "olive_pe8"
     events: ClassVar[tuple[str, ...]] = ("load", "mac")
     counters: ClassVar[dict[str, str]] = {
         "macs": "8-bit products added to the accumulator",
         "pe_multiplications": "products of two 4-bit halves, four for each 8-bit product",
-        "overflows": "events with `overflow` set: their exact sum left 32 bits",
+        "overflows": "events with `overflow` set: their exact sum exceeded 32 bits",
     }
     split: Split = "twos_complement"  #: rule that splits integers into halves (D-olive-36)
-    overflow: OverflowMode = "wrap"  #: rule for a sum that leaves 32 bits (D-olive-33)
+    overflow: OverflowMode = "wrap"  #: rule for a sum that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
         require_overflow(self.overflow, self.name)
@@ -60,14 +60,14 @@ class OlivePe8(Sequential):
         return Ports(
             inputs=(
                 Port("load", 1, meaning="put acc_in into the accumulator, make no product"),
-                Port("acc_in", ACC_BITS, signed=True, meaning="what a load puts there"),
+                Port("acc_in", ACC_BITS, signed=True, meaning="value that a load puts into the accumulator"),
                 *operands,
             ),
             outputs=(
                 Port("partial", 10, PES, signed=True, meaning="products of the four elements; 0 at a load"),
                 Port("shift", 7, PES, meaning="shift of each product; 0 at a load"),
                 Port("acc", ACC_BITS, signed=True, meaning="accumulator after the event"),
-                Port("overflow", 1, meaning="the exact sum of this event left 32 signed bits"),
+                Port("overflow", 1, meaning="the exact sum of this event exceeded 32 signed bits"),
             ),
         )
 
@@ -75,12 +75,12 @@ class OlivePe8(Sequential):
         return "load" if load else "mac"
 
     def load(self, load: int, acc_in: int, *operands: int) -> Changes:
-        """`acc_in` goes into the accumulator."""
+        """Load `acc_in` into the accumulator."""
         return {"partial": (0,) * PES, "shift": (0,) * PES, "acc": acc_in, "overflow": 0}
 
     @decides("D-olive-37")
     def mac(self, load: int, acc_in: int, x_exp: int, x_int: int, y_exp: int, y_int: int) -> Changes:
-        """The four products of halves of the integers are shifted to their places and added."""
+        """Shift the four products of halves of the integers to their positions and add them."""
         (high_x, low_x), (high_y, low_y) = halves(x_int, self.split), halves(y_int, self.split)
         partial = high_x * high_y, high_x * low_y, low_x * high_y, low_x * low_y
         exponent = x_exp + y_exp
@@ -104,7 +104,7 @@ UNIT: AnyUnit = Unit(
     },
     cases=cases.cases,
     mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "the exact sum left 32 bits: wrapped or saturated by configuration (D-olive-33)")},
+    flags={"OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)")},
 )
 State: type[DeclaredState] = OlivePe8.State
 run: RunFunction[Result] = UNIT.run

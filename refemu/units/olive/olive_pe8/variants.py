@@ -1,4 +1,4 @@
-"""Other answers to the decisions of olive_pe8."""
+"""Variants of the decisions of olive_pe8."""
 
 from refemu.units.declaration import Changes
 from refemu.units.olive.olive_mac import reduce

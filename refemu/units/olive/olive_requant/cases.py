@@ -1,7 +1,7 @@
-"""Golden cases of olive_requant. Sums of [olive §4.2] first; then ties of every rounding, ends, and all that encodes.
+"""Golden cases of olive_requant. Sums of [olive §4.2] first; then ties of every rounding, ends, and the encoder.
 
-Stimuli only: every answer comes from olive_requant.py. Values in grid units are reached as the quotient of an fp16
-word and a scale.
+Stimuli only: expected outputs come from olive_requant.py. Values in grid units are quotients of an fp16 word
+and a scale.
 """
 
 import math
@@ -17,7 +17,7 @@ from refemu.units.olive.ovp_encoder import cases as encoder_cases
 from refemu.units.stimuli import Seeds, words
 from refemu.units.unit import Cases, Config, Kind
 
-NONE = -0.0  #: the bias that changes nothing
+NONE = -0.0  #: bias that changes no sum
 HALF = 0x3F00_0000  #: float32 pattern of 0.5
 TOP = (1 << 31) - 1  #: the largest sum
 TINY, HUGE = float.fromhex("0x1p-126"), float.fromhex("0x1.fffffep127")  #: ends of the scales
@@ -33,7 +33,7 @@ def two(power: int) -> float:
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     named = formats.find(config["fmt"]) if isinstance(config["fmt"], str) else config["fmt"]
-    fmt = cast(Ovp, named)  # the unit takes no other
+    fmt = cast(Ovp, named)  # the only kind that the unit takes
     if kind == "paper":
         yield _paper(fmt)
     if kind == "edge":
@@ -58,7 +58,7 @@ def _paper(fmt: Ovp) -> Cases:
 
 
 def _rescaling() -> Iterator[Cases]:
-    """The three roundings of D-olive-42, and the bias behind them."""
+    """The three roundings of D-olive-42, and the bias after them."""
     sums = [BIG + 1, BIG + 3, -BIG - 1, 2 * BIG + 2, 2 * BIG + 6, TOP, -TOP - 1, TOP - 63, TOP - 64, -TOP + 63, 1, 0]
     rows: list[Row] = [((acc, -acc - 1), 0.5, (two(-15), two(-16)), (NONE, NONE), 0.125) for acc in sums]
     why = "2**24 + 1 and other sums that float32 does not hold, ties to either side; the ends of 32 bits"
@@ -96,7 +96,7 @@ def _rescaling() -> Iterator[Cases]:
 
 
 def _middles() -> Iterator[Cases]:
-    """Outputs so near the middle between two fp16 words that each rounding in float32 decides the word."""
+    """Outputs so near the midpoint of two fp16 words that each rounding in float32 decides the word."""
     drawn = words("olive_requant/middles", 0, 5 * 48).reshape(-1, 5)
     short, long = (
         (drawn[:, 0] >> np.uint64(41)).astype(np.int64) | 1,
@@ -107,7 +107,7 @@ def _middles() -> Iterator[Cases]:
     middle = 2049 + 2 * (drawn[:, 3:] >> np.uint64(54)).astype(np.float64)  # 2049 to 4095
     exact = {"acc": acc, "scale_a": scale_a, "scale_w": middle / (np.abs(acc) * scale_a[:, None])}
     same = {"bias": np.full(acc.shape, NONE), "scale_next": np.full(len(acc), 64.0)}
-    why = "outputs about the middle between two fp16 words, sums of 23 and of 30 bits"
+    why = "outputs near the midpoint of two fp16 words, sums of 23 and of 30 bits"
     yield _patterns("edge", why, exact | same, "D-olive-42")
     bias = 1000.0 + (drawn[:, 2:4] >> np.uint64(55)).astype(np.float64)
     sums = 16 + (drawn[:, :2] >> np.uint64(52)).astype(np.int64)
@@ -120,7 +120,7 @@ def _middles() -> Iterator[Cases]:
         "scale_next": np.full(len(sums), 64.0),
     }
     yield _patterns(
-        "edge", "rescaled sums whose rounding to float32 decides the word behind the bias", rows, "D-olive-55"
+        "edge", "rescaled sums whose rounding to float32 decides the word after the bias", rows, "D-olive-55"
     )
 
 
@@ -133,10 +133,10 @@ def _rounding() -> Iterator[Cases]:
         ((2 * n + 1, -2 * n - 1), two(-12), (two(-13), two(-12)), (NONE, NONE), two(-13)) for n in (1023, 1024, 511)
     ]
     yield _cases(
-        "edge", "halfway between fp16 words, beside it, subnormal and at the smallest normal", rows, "D-arith-2"
+        "edge", "halfway between fp16 words, next to it, subnormal and at the smallest normal", rows, "D-arith-2"
     )
     rows = [((acc, -acc), step, (1.0, 1.0), (NONE, NONE), 32.0) for acc, step in _beside(2049) + _beside(2051)]
-    yield _cases("edge", "products that float32 rounds onto the middle between two fp16 words", rows, "D-olive-42")
+    yield _cases("edge", "products that float32 rounds onto the midpoint of two fp16 words", rows, "D-olive-42")
     edge = [65519, 65520, 65535, 65536, 100_000, TOP]
     rows = [((n, -n), 1.0, (1.0, 0.5), (NONE, NONE), 64.0) for n in edge]
     rows += [((3, -n), 1.0, (1.0, 1.0), (NONE, NONE), 1.0) for n in edge]
@@ -153,9 +153,9 @@ def _rounding() -> Iterator[Cases]:
 
 
 def _beside(middle: int) -> list[tuple[int, float]]:
-    """Sums and scales whose exact product is not `middle`, but rounds to it in float32; it lies on the side of even.
+    """Sums and scales whose exact product, on the side of the even neighbour, rounds to `middle` in float32.
 
-    So a device that rounds the product once goes to the neighbour that two roundings leave.
+    A device that rounds the product once goes to another neighbour than one that rounds twice.
     """
     acc = np.arange(3001, 9001, 2)
     scale = (np.float32(middle) / acc.astype(np.float32)).astype(np.float32)
@@ -166,7 +166,7 @@ def _beside(middle: int) -> list[tuple[int, float]]:
 
 
 def _encoding(fmt: Ovp) -> Iterator[Cases]:
-    """Everything at which the encoder's answer changes."""
+    """Every value at which the output of the encoder changes."""
     exact = encoder_cases.exact_points(fmt)
     signed = np.stack([exact, -exact], axis=-1).reshape(-1)
     yield _quotients("every value, midpoint, threshold and end, of either sign, at the left", signed, 1.0)
@@ -201,7 +201,7 @@ def _apart(fmt: Ovp) -> Cases:
 
 
 def _quotients(why: str, targets: np.ndarray, other: float, right: bool = False) -> Cases:
-    """Rows whose value in grid units is a target, beside one near `other`."""
+    """Rows whose value in grid units is a target; the other element is near `other`."""
     words, scales = _reached(targets)
     beside = integers.from_float(np.rint(other * np.abs(scales) * 256))
     acc = np.stack([beside, words * 256] if right else [words * 256, beside], axis=-1)
@@ -230,7 +230,7 @@ def _reached(targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
-    """Sums and scales as a model has them; then sums and words of all magnitudes."""
+    """Sums and scales like those of a model; then sums and words of all magnitudes."""
     rows = 48
     drawn = words("olive_requant/random", seed, 8 * rows).reshape(-1, 8)
     bell = prng.bell(drawn).astype(np.float64) / (1 << 17)  # within -1 to 1, standard deviation 0.29

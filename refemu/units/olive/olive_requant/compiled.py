@@ -1,4 +1,4 @@
-"""Compiled twin of olive_requant: a loop up to the quotients, then the twin of ovp_encoder. [olive §4.1]"""
+"""Compiled form of olive_requant: a loop up to the quotients, then compiled ovp_encoder. [olive §4.1]"""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The output stage: two neighbouring 32-bit sums to fp16 words, and to the pair of codes that the next layer reads.
+"""The output stage: from two neighbouring 32-bit sums to fp16 words, and to a pair of codes for the next layer.
 
 Paper: [olive §3.4, §4.1, §4.3], which ends at the 32-bit sums. Composed of ovp_encoder.
 """
@@ -24,23 +24,23 @@ __all__ = ["NO_BIAS", "UNIT", "OliveRequant", "State", "run"]
 
 
 NO_BIAS = 0x8000  #: fp16 word of -0, which changes no sum, not even a zero of either sign
-BIASES = "biases of both outputs; 0x8000, which is -0, for none"  #: what the port of that name takes
+BIASES = "biases of both outputs; 0x8000, which is -0, for none"  #: meaning of port `bias`
 LEAST, MOST = 0x0080_0000, 0x7F7F_FFFF  #: float32 patterns: the smallest normal value, the largest finite value
 ONE = 0x3F80_0000  #: float32 pattern of 1, a scale before the first event
-INFINITE16 = 0x7C00  #: fp16 word: from here on infinity and NaN
+INFINITE16 = 0x7C00  #: first fp16 magnitude that is infinity or NaN
 LANES = 2  #: outputs of a pair
 REALS = ("acc_f32", "rescale", "scaled", "biased")  #: registers that hold a float32 of each lane
 
 
 class Lane(NamedTuple):
-    """Values of one lane on their way, float32."""
+    """Intermediate values of one lane, float32."""
 
     acc_f32: float
     rescale: float
     scaled: float
     biased: float
     y: int  #: fp16 word
-    quotient: float  #: beyond float32 infinite
+    quotient: float  #: infinite beyond float32
 
 
 class OliveRequant(Combinational):
@@ -101,7 +101,7 @@ class OliveRequant(Combinational):
     def requant(
         self, acc: tuple[int, ...], scale_a: int, scale_w: tuple[int, ...], bias: tuple[int, ...], scale_next: int
     ) -> Changes:
-        """Two neighbouring sums are rescaled, get their bias, become fp16, and are encoded for the next layer."""
+        """Rescale two neighbouring sums, add the bias, round to fp16, and encode them for the next layer."""
         a, following = value32(scale_a), value32(scale_next)
         lanes = [
             self._lane(each, a, value32(w), value16(b), following)
@@ -121,7 +121,7 @@ class OliveRequant(Combinational):
         }
 
     def _lane(self, acc: int, scale_a: float, scale_w: float, bias: float, scale_next: float) -> Lane:
-        """One output: convert, rescale, add the bias, round, divide."""
+        """Convert, rescale, add the bias, round and divide one output."""
         acc_f32 = self.converted(acc)
         rescale = f32(scale_a * scale_w)
         scaled = self.rescaled(acc_f32, scale_a, scale_w)
@@ -131,17 +131,17 @@ class OliveRequant(Combinational):
 
     @decides("D-olive-42")
     def converted(self, acc: int) -> float:
-        """The sum as float32, the first of three roundings."""
+        """Round the sum to float32, the first of three roundings."""
         return f32(acc)
 
     @decides("D-olive-42", "D-olive-55")
     def rescaled(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
-        """A sum by the product of both scales, the second and the third rounding."""
+        """Multiply a sum by the product of both scales, the second and the third rounding."""
         return f32(acc_f32 * f32(scale_a * scale_w))
 
     @decides("D-olive-42", "D-olive-55")
     def biased(self, scaled: float, bias: float) -> float:
-        """The bias is added in float32; -0 changes nothing."""
+        """Add the bias in float32; -0 changes nothing."""
         return f32(scaled + bias)
 
     @decides("D-arith-2", "D-olive-52")
@@ -151,17 +151,17 @@ class OliveRequant(Combinational):
 
     @decides("D-olive-25", "D-olive-52", "D-olive-54")
     def quotient(self, y: int, biased: float, scale_next: float) -> float:
-        """The fp16 word, not the float32 before it, by the next layer's scale."""
+        """Divide the fp16 word, not the float32 before it, by the next layer's scale."""
         return div32(value16(y), scale_next)
 
     @decides("D-olive-53")
     def limited(self, quotient: float) -> float:
-        """The nearest finite float32, which is all that the encoder reads."""
+        """The nearest finite float32: the encoder reads finite values only."""
         return math.copysign(value32(MOST), quotient) if math.isinf(quotient) else quotient
 
     @decides("D-olive-56")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse scales whose product leaves float32, and biases that are not finite."""
+        """Reject scales whose product is not a finite float32, and biases that are not finite."""
         _, scale_a, scale_w, bias, _ = inputs
         a, w = scale_a.view(np.float32), scale_w.view(np.float32)
         with np.errstate(over="ignore", under="ignore"):

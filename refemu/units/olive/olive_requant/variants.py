@@ -1,4 +1,4 @@
-"""Other answers to the decisions of olive_requant, and of the encoder inside it."""
+"""Variants of the decisions of olive_requant, and of the encoder inside it."""
 
 import math
 
@@ -13,11 +13,11 @@ from refemu.units.olive.ovp_encoder import OvpEncoder
 from refemu.units.olive.ovp_encoder import variants as ovp_encoder
 from refemu.units.variant import Variant
 
-FRACTION = 24  #: bits of a float32 with its hidden one
+FRACTION = 24  #: significant bits of a float32, the hidden one included
 
 
 class SumTruncated(OliveRequant):
-    """A sum that float32 does not hold is cut off."""
+    """A sum that float32 does not hold is truncated."""
 
     def converted(self, acc: int) -> float:
         drop = max(abs(acc).bit_length() - FRACTION, 0)
@@ -25,7 +25,7 @@ class SumTruncated(OliveRequant):
 
 
 class WholeSum(OliveRequant):
-    """The sum enters the multiplier with all of its 32 bits."""
+    """The sum enters the multiplier with all 32 bits."""
 
     def converted(self, acc: int) -> float:
         return float(acc)
@@ -67,7 +67,7 @@ class BiasSwallowsSign(OliveRequant):
 
 
 def _rounds(mode: Fp16Mode) -> type[OliveRequant]:
-    """A stage whose words are rounded by another mode."""
+    """A stage that rounds its words in another mode."""
 
     class Other(OliveRequant):
         def word(self, biased: float) -> int:
@@ -77,7 +77,7 @@ def _rounds(mode: Fp16Mode) -> type[OliveRequant]:
 
 
 class HalfAway(OliveRequant):
-    """Of two nearest fp16 values the larger in magnitude."""
+    """The larger magnitude of two equally near fp16 values."""
 
     def word(self, biased: float) -> int:
         word = super().word(biased)
@@ -104,7 +104,7 @@ class QuotientZero(OliveRequant):
 
 
 class TimesReciprocal(OliveRequant):
-    """Times the reciprocal of the next scale, both rounded to float32."""
+    """Multiplies by the reciprocal of the next scale; both are rounded to float32."""
 
     def quotient(self, y: int, biased: float, scale_next: float) -> float:
         return f32(value16(y) * div32(1.0, scale_next))
@@ -127,7 +127,7 @@ def _with(kind: type[OvpEncoder]) -> type[OliveRequant]:
 
 
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-olive-42", "a sum that float32 does not hold is cut off", unit_class=SumTruncated),
+    Variant("D-olive-42", "a sum that float32 does not hold is truncated", unit_class=SumTruncated),
     Variant("D-olive-42", "the sum is not rounded to float32", unit_class=WholeSum),
     Variant("D-olive-42", "the sum times one scale, then times the other", unit_class=ScaleByScale),
     Variant("D-olive-42", "one rounding to fp16, from the exact product and the bias", unit_class=Direct),
@@ -139,7 +139,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-55", "the bias is added to the fp16 word", unit_class=BiasBehind),
     Variant("D-olive-55", "no bias is +0", unit_class=BiasSwallowsSign),
     Variant("D-olive-25", "outputs are multiplied by the reciprocal of the scale", unit_class=TimesReciprocal),
-    Variant("D-arith-2", "outputs are cut off to fp16", unit_class=_rounds(Fp16Mode(rounding="truncate"))),
+    Variant("D-arith-2", "outputs are truncated to fp16", unit_class=_rounds(Fp16Mode(rounding="truncate"))),
     Variant("D-arith-2", "outputs round half away from 0", unit_class=HalfAway),
     Variant("D-arith-2", "subnormal outputs become 0", unit_class=_rounds(Fp16Mode(subnormals="flush"))),
     *(each for each in ovp_encoder.VARIANTS if each.unit_class is None),
@@ -151,5 +151,5 @@ VARIANTS: tuple[Variant, ...] = (
 )
 UNOBSERVABLE = {
     **ovp_encoder.UNOBSERVABLE,
-    "D-olive-56": "Scales and biases without an answer are refused at the port, so no row of a stimulus carries them.",
+    "D-olive-56": "The port rejects scales and biases that have no result, so no row of a stimulus has them.",
 }

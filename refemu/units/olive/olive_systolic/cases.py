@@ -1,6 +1,6 @@
 """Golden cases of olive_systolic. An outlier of [olive §4.2] in every row; the ends of 32 bits; random matrices.
 
-Stimuli only: every answer comes from olive_systolic.py.
+Stimuli only: expected outputs come from olive_systolic.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         a, b = (np.full((2, count), top) for count in lanes)
         b[1] += 0x80 if wide else 8
-        why = "the largest outliers everywhere, of either sign: in 8 bits over the end of 32 bits"
+        why = "the largest outliers everywhere, of either sign: 8-bit sums exceed 32 bits"
         yield Cases(kind, why, _inputs(a, b, *biases), "D-olive-33")
         far = 15 if wide else 12
         yield Cases(

@@ -1,4 +1,4 @@
-"""Compiled twin of olive_systolic: sums over K in order, no cycle simulated. [olive §4.3]
+"""Compiled form of olive_systolic: sums over K in order, no cycle simulated. [olive §4.3]
 
 The cycle counters are closed forms (D-olive-39).
 """

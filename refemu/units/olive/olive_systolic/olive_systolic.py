@@ -3,7 +3,7 @@
 Paper: [olive §4.3, Fig. 8, Tbl. 11]. A row of A enters each array row at the west border, a column of B each array
 column at the north border, K in order. Composed of ovp_decoder. An element of the grid adds the exact product of two
 exponent-integer pairs to its accumulator and reduces the sum to 32 bits as olive_mac does. With 8-bit types an element
-of the grid stands for four 4-bit elements; their partial products and the extra adder are modelled in olive_pe8 alone.
+of the grid represents four 4-bit elements; olive_pe8 alone models their partial products and the extra adder.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ __all__ = ["UNIT", "OliveSystolic", "Operand", "Pe", "State", "run"]
 
 
 class Operand(NamedTuple):
-    """Exponent-integer pair on its way between elements, with a valid bit."""
+    """Exponent-integer pair in transit between elements, with a valid bit."""
 
     valid: int  #: 1 if there is an element
     exponent: int  #: shift of the integer
@@ -38,7 +38,7 @@ class Pe(NamedTuple):
     a: Operand  #: as its east neighbour reads it
     b: Operand  #: as its south neighbour reads it
     acc: int  #: accumulator, 32 signed bits
-    overflow: int  #: some step of this accumulator left 32 bits
+    overflow: int  #: a step of this accumulator exceeded 32 bits
 
 
 class Border(NamedTuple):
@@ -57,7 +57,7 @@ IDLE = Pe(NOTHING, NOTHING, 0, 0)
 class OliveSystolic(Combinational):
     """Output-stationary array: an operation is D = A x B of declared size, one event a cycle.
 
-    `a_pairs` holds the rows of A one after the other, `b_pairs` the columns of B; an int where there is one pair.
+    `a_pairs` holds the rows of A one after the other, `b_pairs` the columns of B; each is an int if it has one pair.
     """
 
     name = "olive_systolic"
@@ -69,25 +69,25 @@ class OliveSystolic(Combinational):
         "decodes": "pairs decoded at both borders",
         "macs": "products added to an accumulator",
         "idle": 'cycles of "compute" in which an element had no product to add, summed over the elements',
-        "overflows": "products that made an accumulator leave 32 bits",
+        "overflows": "products that made an accumulator exceed 32 bits",
     }
     registers: ClassVar[dict[str, str]] = {
         "cycle": "number of the last cycle in its operation, from 0",
         "pes": "registers of the elements, row by row: operand for the east and for the south neighbour (each a valid "
-        "bit, exponent, integer), accumulator, and 1 if it ever left 32 bits",
+        "bit, exponent, integer), accumulator, and 1 if it ever exceeded 32 bits",
         "west": "right element of the last pair, which the decoder of each array row holds for the next cycle: valid "
         "bit, exponent, integer",
         "north": "right element of the last pair, which the decoder of each array column holds for the next cycle: "
         "valid bit, exponent, integer",
     }
     rows: int = 64  #: rows of 4-bit elements; 8-bit types use quads of them, half as many either way
-    cols: int = 64  #: columns of them
+    cols: int = 64  #: columns of 4-bit elements
     m: int = 64  #: rows of A
     n: int = 64  #: columns of B
     k: int = 64  #: columns of A and rows of B; even
     a: OperandType = "int4"  #: type of A
-    b: OperandType = "int4"  #: type of B, as wide
-    overflow: OverflowMode = "wrap"  #: rule for an accumulator that leaves 32 bits (D-olive-33)
+    b: OperandType = "int4"  #: type of B, of the same width
+    overflow: OverflowMode = "wrap"  #: rule for an accumulator that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
         require_types(self.name, OPERANDS, WIDE, a=self.a, b=self.b)
@@ -110,14 +110,14 @@ class OliveSystolic(Combinational):
             ),
             outputs=(
                 Port("d", ACC_BITS, m * n, signed=True, meaning="D, row-major"),
-                Port("overflow", 1, m * n, meaning="some step of the element left 32 signed bits"),
-                Port("illegal", 1, meaning="some pair is illegal; it contributes 0"),
+                Port("overflow", 1, m * n, meaning="a step of the element exceeded 32 signed bits"),
+                Port("illegal", 1, meaning="a pair is illegal; it contributes 0"),
             ),
         )
 
     @constant
     def quad(self) -> int:
-        """4-bit elements that one of 8 bits takes either way."""
+        """4-bit elements per 8-bit element, in either direction."""
         return 2 if self.a in WIDE else 1
 
     @constant
@@ -127,7 +127,7 @@ class OliveSystolic(Combinational):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Nothing is on its way between elements."""
+        """Clear what is in transit between elements."""
         rows, cols = self.grid
         return {"pes": (IDLE,) * (rows * cols), "west": (NOTHING,) * rows, "north": (NOTHING,) * cols}
 
@@ -163,20 +163,20 @@ class OliveSystolic(Combinational):
 
     @property
     def busy(self) -> bool:
-        """Whether cycles of the operation are left."""
+        """Whether cycles of the operation remain."""
         return self.state.index >= 0 and self.state.cycle < self.tiles[0] * self.tiles[1] * self.tile_cycles - 1
 
     def follows(self) -> str:
         return "compute" if self._place(self.state.cycle + 1)[0] < self.compute_time else "drain"
 
     def _place(self, cycle: int) -> tuple[int, int, int]:
-        """Number of a cycle in its tile; first row and column of the tile."""
+        """The number of a cycle in its tile; first row and column of the tile."""
         tile, t = divmod(cycle, self.tile_cycles)
         down, across = divmod(tile, self.tiles[1])
         return t, down * self.grid[0], across * self.grid[1]
 
     def compute(self, *inputs: int | Lanes) -> Changes:
-        """Operands move one element east and south, pairs enter at both borders, and products are added.
+        """Move operands one element east and south, let pairs enter at both borders, and add products.
 
         Every element reads its neighbours' registers of the last cycle, or its border, and writes its own.
         """
@@ -214,7 +214,7 @@ class OliveSystolic(Combinational):
         }
 
     def _multiplied(self, pe: Pe, a: Operand, b: Operand) -> tuple[Pe, int]:
-        """An element with the operands of a cycle, and 1 if its accumulator left 32 bits in it."""
+        """An element with the operands of a cycle, and 1 if its accumulator exceeded 32 bits in this cycle."""
         if not (a.valid and b.valid):
             return Pe(a, b, pe.acc, pe.overflow), 0
         acc, over = reduce(pe.acc + (a.integer * b.integer << (a.exponent + b.exponent)), self.overflow)
@@ -233,7 +233,7 @@ class OliveSystolic(Combinational):
         return Border(first, second, 1, decoded["illegal"])
 
     def drain(self) -> Changes:
-        """Accumulators move one row south, the bottom row leaves, zeros enter at the top."""
+        """Move accumulators one row south; the bottom row leaves, zeros enter at the top."""
         before, (rows, cols) = self.state, self.grid
         t, top, left = self._place(before.cycle + 1)
         row = top + rows - 1 - (t - self.compute_time)
@@ -263,8 +263,8 @@ UNIT: AnyUnit = Unit(
     cases=cases.cases,
     mark=cases.mark,
     flags={
-        "OVERFLOW": Flag(0, "some element left 32 bits: wrapped or saturated by configuration (D-olive-33)"),
-        "ILLEGAL": Flag(1, "some pair is an identifier beside magnitude 0; it contributes 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, "an element exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
+        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
     },
 )
 State: type[DeclaredState] = OliveSystolic.State

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of olive_systolic, and of the decoders on its borders."""
+"""Variants of the decisions of olive_systolic, and of the decoders on its borders."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Golden cases of olive_systolic_clocked: products with skew and drain, switches of width, stalls, ends of 32 bits.
 
-Stimuli only: every answer comes from the unit.
+Stimuli only: expected outputs come from the unit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from refemu.units.unit import Cases, Config, Kind
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
 NAME = "olive_systolic_clocked"
 BIASES = {"int4": 2, "flint4": 3, "int8": 4}  #: [olive §3.3]
-TOP = (0x87, 0x8040)  #: an outlier beside its victim, large, by width
+TOP = (0x87, 0x8040)  #: a large outlier next to its victim, by width
 ONES = (0x11, 0x0101)
 
 
@@ -25,7 +25,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "[olive §4.2, §4.3] an outlier at the head of every row of A, B counts: skew, compute, drain"
         yield _cases(kind, why, _product(config, 3, _heads))
         yield _cases(kind, "[olive §4.5] the same with 8-bit operands on quads", _product(config, 3, _heads, wide=1))
-        why = "[olive §3.1] an identifier beside magnitude 0 at the west border, which no encoder writes"
+        why = "[olive §3.1] an identifier next to magnitude 0 at the west border, which no encoder writes"
         yield _cases(kind, why, _illegal(config, "west"), decision="D-olive-18")
     if kind == "edge":
         yield from _edge(config)
@@ -34,7 +34,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _schedule() -> Any:
-    """How the unit's products are fed; it imports this module, so this one imports it late."""
+    """The schedule that feeds products; imported late, since the unit imports this module."""
     from refemu.units.olive.olive_systolic_clocked import schedule
 
     return schedule
@@ -51,15 +51,15 @@ def _edge(config: Config) -> Iterator[Cases]:
     yield _cases("edge", "a change of width while operands are under way", _interrupted(config), decision="D-olive-49")
     yield _cases("edge", "a pair on every line in every edge", _crowded(config), decision="D-olive-48")
     yield _cases(
-        "edge", "a drain in the middle, with pairs on the lines, then further", _cut(config), decision="D-olive-50"
+        "edge", "a drain in the middle, with pairs on the lines, then the rest", _cut(config), decision="D-olive-50"
     )
     yield _cases("edge", "stalls: two edges between pairs", _stalled(config))
-    why = "the largest outliers of either sign over the end of 32 bits, then small sums in the same elements"
+    why = "the largest outliers of either sign exceed 32 bits, then small sums in the same elements"
     for sign in (0, 1):
         yield _cases(
             "edge", why, _schedule().joined(_ends(config, sign), _sized(config, rows, cols, 1)), decision="D-olive-33"
         )
-    yield _cases("edge", "8-bit outliers over the end of 32 bits", _ends(config, 0, 1), _ends(config, 1, 1))
+    yield _cases("edge", "8-bit outliers that exceed 32 bits", _ends(config, 0, 1), _ends(config, 1, 1))
     yield _cases("edge", "an illegal pair at the north border", _illegal(config, "north"), decision="D-olive-18")
     for side in ("west", "north"):
         yield _cases("edge", f"outliers as second elements at the {side} border, by ones", _second(config, side))
@@ -130,7 +130,7 @@ def _switched(config: Config) -> Edges:
 
 
 def _interrupted(config: Config) -> Edges:
-    """Both ways, in the middle of the compute edges; the rest of each product meets empty elements."""
+    """Changes of width both ways, amid the compute edges; the rest of each product meets empty elements."""
     narrow, wide = _product(config, 3), _product(config, 3, wide=1)
     parts = [
         {name: array[first:last] for name, array in edges.items()}
@@ -173,7 +173,7 @@ def _ends(config: Config, sign: int, wide: int = 0) -> Edges:
     rows, cols, half = config["rows"], config["cols"], 3
     a, b = (np.full((lines >> wide, half), TOP[wide]) for lines in (rows, cols))
     b += sign << (7 if wide else 3)
-    b[1 - sign :: 2] = ONES[wide]  # columns beside each other differ in their flags
+    b[1 - sign :: 2] = ONES[wide]  # neighbouring columns differ in their flags
     return _schedule().joined(_schedule().idle(1, rows, cols, wide), _schedule().tile(a, b, (12, 12), rows, cols, wide))
 
 
@@ -199,7 +199,7 @@ def _integers(config: Config, side: str) -> Edges:
 
 
 def _biased(config: Config) -> Edges:
-    """Outliers everywhere; whose exponents differ from edge to edge by the biases alone."""
+    """Outliers everywhere, whose exponents differ from edge to edge by the biases alone."""
     rows, cols = config["rows"], config["cols"]
     edges = _schedule().tile(np.full((rows, 3), 0x83), np.full((cols, 3), 0x85), (0, 0), rows, cols)
     count = len(edges["bias_a"])
@@ -208,7 +208,7 @@ def _biased(config: Config) -> Edges:
 
 
 def _illegal(config: Config, side: str) -> Edges:
-    """The first pair of the first line is an identifier beside magnitude 0, in 4 and in 8 bits."""
+    """The first pair of the first line is an identifier next to magnitude 0, in 4 and in 8 bits."""
     parts = []
     for wide in (0, 1):
         edges = _product(config, 2, wide=wide)

@@ -1,4 +1,4 @@
-"""Compiled twin of olive_systolic_clocked: pairs decoded beforehand in both widths, then edge by edge. [olive §4.3]"""
+"""Compiled form of olive_systolic_clocked: pairs decoded in advance in both widths, then edge by edge. [olive §4.3]"""
 
 from collections.abc import Sequence
 
@@ -117,7 +117,7 @@ def _edges(  # type: ignore[no-untyped-def]
         operands[edge], accs[edge], overflows[edge] = 0, 0, 0
         for i in range(down):
             for j in range(across):
-                at = (i * cols + j) << mode  # of the 4-bit element at the top left
+                at = (i * cols + j) << mode  # the 4-bit element at the top left
                 operands[edge, 0, at], operands[edge, 3, at] = a_valid[i, j], b_valid[i, j]
                 operands[edge, 1, at], operands[edge, 4, at] = a_exp[i, j], b_exp[i, j]
                 operands[edge, 2, at], operands[edge, 5, at] = a_int[i, j], b_int[i, j]
@@ -127,7 +127,7 @@ def _edges(  # type: ignore[no-untyped-def]
 
 @helper
 def _border(words, valid, mode, used, held, enters):  # type: ignore[no-untyped-def]
-    """What enters from a border, and what it holds then. Returns twice the pairs decoded, plus 1 if one is illegal."""
+    """Advance a border: what enters, and what it holds next. Return 2 * decoded pairs + 1 if one is illegal."""
     decodes, bad = np.int64(0), np.int64(0)
     for line in range(held.shape[1]):
         takes = np.int64(line < used) & valid[line] & (1 - held[0, line])

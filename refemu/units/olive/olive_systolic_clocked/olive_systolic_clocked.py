@@ -1,8 +1,8 @@
-"""The output-stationary systolic array with a clock: an edge is a cycle of every decoder and element.
+"""The output-stationary systolic array, cycle-accurate: an edge is a cycle of every decoder and element.
 
 Paper: [olive §4.3, §4.5, Fig. 8]. Composed of ovp_decoder, one for each border line, and of the elements: olive_mac
-for 4-bit operands, four of them together olive_pe8 for 8-bit ones. One array does both, by the port `wide`. Whoever
-feeds it makes the skew: line i gets its pairs i edges later than line 0 (D-olive-39).
+for 4-bit operands, olive_pe8 in place of four of them for 8-bit ones. Port `wide` selects the width. The source of the
+pairs makes the skew: line i gets its pairs i edges later than line 0 (D-olive-39).
 """
 
 from collections.abc import Sequence
@@ -49,14 +49,14 @@ class OliveSystolicClocked(Sequential):
         "decoder_idle": 'edges of "compute" in which a border line decoded no pair, summed over the lines',
         "macs": "products added to an accumulator",
         "idle": 'edges of "compute" in which an element had no product to add, summed over the elements',
-        "overflows": "products that made an accumulator leave 32 bits",
+        "overflows": "products that made an accumulator exceed 32 bits",
     }
     rows: int = 8  #: rows of 4-bit elements, even, 2 to 64; 8-bit elements are half as many either way
-    cols: int = 8  #: columns of them
+    cols: int = 8  #: columns of 4-bit elements, as for rows
     a: Narrow = "int4"  #: type of 4-bit operands of A
     b: Narrow = "int4"  #: type of 4-bit operands of B
     eight: Wide = "int8"  #: type of 8-bit operands (D-olive-14)
-    overflow: OverflowMode = "wrap"  #: rule for an accumulator that leaves 32 bits (D-olive-33)
+    overflow: OverflowMode = "wrap"  #: rule for an accumulator that exceeds 32 bits (D-olive-33)
     split: Split = "twos_complement"  #: halves of an 8-bit integer (D-olive-36)
 
     def check(self) -> None:
@@ -74,7 +74,7 @@ class OliveSystolicClocked(Sequential):
             port
             for side, lines, line, matrix in borders
             for port in (
-                Port(side, 16, lines, meaning=f"a pair of {matrix} for each {line}; of 4-bit codes in the low half"),
+                Port(side, 16, lines, meaning=f"a pair of {matrix} for each {line}; 4-bit codes in the low half"),
                 Port(f"{side}_valid", 1, lines, meaning="the line has a pair"),
             )
         ]
@@ -88,29 +88,29 @@ class OliveSystolicClocked(Sequential):
             ),
             outputs=(
                 Port("south", ACC_BITS, cols, signed=True, meaning="at a drain, the accumulators of the bottom row"),
-                Port("south_overflow", 1, cols, meaning="some product of them left 32 signed bits"),
-                Port("illegal", 1, meaning="some pair since reset is illegal; it contributes 0"),
+                Port("south_overflow", 1, cols, meaning="a product of the accumulator exceeded 32 signed bits"),
+                Port("illegal", 1, meaning="a pair since reset is illegal; it contributes 0"),
             ),
             state=(
-                Port("mode", 1, meaning="operands under way have 8 bits"),
+                Port("mode", 1, meaning="operands in transit have 8 bits"),
                 *(port for side, lines, *_ in borders for port in _ports(f"{side}_held", lines, "held by the line")),
                 *_ports("a", elements, "that the east neighbour reads"),
                 *_ports("b", elements, "that the south neighbour reads"),
                 Port("partial", 10, elements, signed=True, meaning="products of halves, four for each 8-bit element"),
                 Port("acc", ACC_BITS, elements, signed=True, meaning="accumulators"),
-                Port("acc_overflow", 1, elements, meaning="some product of the accumulator left 32 signed bits"),
+                Port("acc_overflow", 1, elements, meaning="a product of the accumulator exceeded 32 signed bits"),
             ),
         )
 
     @constant
     def decoders(self) -> tuple[list[tuple[OvpDecoder, OvpDecoder]], ...]:
-        """Of the lines at the west and at the north border, for 4-bit and for 8-bit pairs."""
+        """Decoders of the west and of the north border, for 4-bit and for 8-bit pairs."""
         sides: tuple[tuple[Narrow, int], ...] = ((self.a, self.rows), (self.b, self.cols))
         return tuple([self._decoders(narrow) for _ in range(lines)] for narrow, lines in sides)
 
     @decides("D-olive-18", "D-olive-20")
     def _decoders(self, narrow: Narrow) -> tuple[OvpDecoder, OvpDecoder]:
-        """Of one line."""
+        """Decoder of one line."""
         return OvpDecoder(*OPERANDS[narrow]), OvpDecoder(*OPERANDS[self.eight])
 
     @constant
@@ -125,15 +125,15 @@ class OliveSystolicClocked(Sequential):
 
     @constant
     def _in_step(self) -> DeclaredState | None:
-        """The State that the accumulators of the elements belong to."""
+        """The State whose accumulators the elements have now."""
         return None
 
     def grid(self, mode: int) -> tuple[int, int]:
-        """Rows and columns of elements as wide as operands of 4 bits (mode 0) or 8 (mode 1)."""
+        """Rows and columns of elements for operands of 4 bits (mode 0) or 8 bits (mode 1)."""
         return self.rows >> mode, self.cols >> mode
 
     def _places(self, mode: int) -> list[int]:
-        """Lane of each element, row by row; of an 8-bit one that of its top left 4-bit element."""
+        """Lane of each element, row by row; for an 8-bit element the lane of its top left 4-bit element."""
         rows, cols = self.grid(mode)
         return [(i * self.cols + j) << mode for i in range(rows) for j in range(cols)]
 
@@ -156,7 +156,7 @@ class OliveSystolicClocked(Sequential):
 
     @decides("D-olive-49")
     def _emptied(self, mode: int) -> DeclaredState:
-        """Operands of another width: everything under way is dropped, accumulators are 0."""
+        """Change the operand width: drop everything in transit, clear accumulators."""
         return self.changed(**{port.name: port.filled(0) for port in self.ports.state} | {"mode": mode})
 
     def opens(self, wide: int, drain: int, *others: int | Lanes) -> str:
@@ -173,7 +173,7 @@ class OliveSystolicClocked(Sequential):
         bias_a: int,
         bias_b: int,
     ) -> Changes:
-        """Operands move one element east and south, pairs enter at the west and north borders, products are added.
+        """Move operands one element east and south, let pairs enter at the west and north borders, add products.
 
         Every element reads its neighbours' registers of the last edge, or its border line.
         """
@@ -220,7 +220,7 @@ class OliveSystolicClocked(Sequential):
 
     @decides("D-olive-39", "D-olive-48")
     def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
-        """What the lines at the west (0) or north (1) do in an edge; of 8-bit pairs the first half is in use."""
+        """What the lines at the west (0) or north (1) do in an edge; 8-bit pairs use the first half of them."""
         mode, lines = self.state.mode, list[Line]()
         for at, decoders in enumerate(self.decoders[side]):
             if at < self.grid(mode)[side] and valid[at] and not held[at].valid:
@@ -231,7 +231,7 @@ class OliveSystolicClocked(Sequential):
 
     @decides("D-olive-38")
     def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
-        """Both elements of a pair: the left one enters at once, the right one in the next edge."""
+        """Both elements of a pair: the left one enters now, the right one in the next edge."""
         done = decoder._open(word & ((1 << 2 * decoder.width) - 1), bias)
         first, second = (Operand(1, e, i) for e, i in zip(done.exponent, done.base_int, strict=True))
         return Line(first, second, 1, done.illegal)
@@ -251,7 +251,7 @@ class OliveSystolicClocked(Sequential):
         }
 
     def drain(self, wide: int, *others: int | Lanes) -> Changes:
-        """Accumulators move one row south, the bottom row leaves, zeros enter at the top."""
+        """Move accumulators one row south; the bottom row leaves, zeros enter at the top."""
         before, elements = self.state, self.rows * self.cols
         acc, flags = [0] * elements, [0] * elements
         for at in self._places(wide):
@@ -305,8 +305,8 @@ UNIT: AnyUnit = Unit(
     mark=cases.mark,
     closes=cases.closes,
     flags={
-        "OVERFLOW": Flag(0, "some accumulator at the south left 32 bits: wrapped or saturated (D-olive-33)"),
-        "ILLEGAL": Flag(1, "some pair since reset is an identifier beside magnitude 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, "an accumulator at the south exceeded 32 bits: wrapped or saturated (D-olive-33)"),
+        "ILLEGAL": Flag(1, "a pair since reset is an identifier next to magnitude 0 (D-olive-18)"),
     },
 )
 State: type[DeclaredState] = OliveSystolicClocked.State

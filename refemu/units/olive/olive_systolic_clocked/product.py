@@ -1,4 +1,4 @@
-"""Whole products on the clocked array: every edge of every tile, by the readable unit or by its kernel.
+"""Whole products on the clocked array: every edge of every tile, by the readable unit or its compiled form.
 
 Paper: [olive §4.3, Fig. 8]. Tiles do not overlap (D-olive-39).
 """
@@ -19,11 +19,11 @@ from refemu.units.ports import Port
 
 @dataclass(frozen=True, eq=False)
 class Product(stepping.Result):
-    """D = A x B, and what the array did for it."""
+    """D = A x B, and counters of the array."""
 
     d: np.ndarray  #: int32 (m, n)
-    overflow: np.ndarray  #: bool (m, n): some product of the element left 32 bits
-    illegal: bool  #: some pair is illegal
+    overflow: np.ndarray  #: bool (m, n): a product of the element exceeded 32 bits
+    illegal: bool  #: a pair is illegal
     cycles: int  #: edges
     compute_cycles: int  #: edges in which elements may multiply
     drain_cycles: int  #: edges in which accumulators move south
@@ -31,7 +31,7 @@ class Product(stepping.Result):
     decoder_idle: int  #: decoder-edges of compute without a pair
     macs: int  #: products added
     idle: int  #: element-edges of compute without a product
-    overflows: int  #: products that made an accumulator leave 32 bits
+    overflows: int  #: products that made an accumulator exceed 32 bits
 
 
 def multiply(
@@ -67,9 +67,9 @@ def multiply(
     eight : {"int8", "int8_repo"}
         Type of 8-bit operands.
     overflow : {"wrap", "saturate"}
-        Rule for an accumulator that leaves 32 bits.
+        Rule for an accumulator that exceeds 32 bits.
     jit : bool
-        Compiled, or by stepping the unit; the same result.
+        Whether to use the compiled form; stepping the unit gives the same result.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def multiply(
     Raises
     ------
     Refused
-        The matrices do not fit each other, or a value is out of range.
+        The matrices do not match, or a value is out of range.
 
     References
     ----------

@@ -25,13 +25,13 @@ def tile(
     Parameters
     ----------
     a_pairs, b_pairs : ndarray of int (m, K / 2), (n, K / 2)
-        Pairs of some rows of A and columns of B, no more than the grid has.
+        Pairs of rows of A and columns of B, at most as many as the grid has.
     biases : (int, int)
         Outlier biases of A and B.
     rows, cols : int
         4-bit elements of the array.
     wide : int
-        1 for 8-bit operands, whose grid is half as large either way.
+        1 for 8-bit operands, whose grid has half as many rows and columns.
 
     Returns
     -------

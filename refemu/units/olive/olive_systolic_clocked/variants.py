@@ -1,4 +1,4 @@
-"""Other answers to the decisions of olive_systolic_clocked, and of the decoders and elements inside it."""
+"""Variants of the decisions of olive_systolic_clocked, and of the decoders and elements inside it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,14 +42,14 @@ class Overrun(OliveSystolicClocked):
 
 
 class KeepsOperands(OliveSystolicClocked):
-    """A drain leaves operands and held elements where they are."""
+    """A drain does not move operands and held elements."""
 
     def _dropped(self) -> Changes:
         return {}
 
 
 class KeepsAccumulators(OliveSystolicClocked):
-    """A change of width drops operands; accumulators go on."""
+    """A change of width drops operands; accumulators keep their sums."""
 
     def _emptied(self, mode: int) -> DeclaredState:
         before, places = self.state, set(self._places(1))
@@ -81,13 +81,13 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-38", "the right element of a pair enters first", unit_class=RightFirst),
     Variant("D-olive-39", "decoders have a register: elements enter an edge later", unit_class=RegisteredDecoder),
     Variant("D-olive-48", "a pair that comes while its line holds an element takes its place", unit_class=Overrun),
-    Variant("D-olive-49", "a change of width leaves the accumulators as they are", unit_class=KeepsAccumulators),
-    Variant("D-olive-50", "a drain leaves operands where they are", unit_class=KeepsOperands),
+    Variant("D-olive-49", "a change of width does not clear the accumulators", unit_class=KeepsAccumulators),
+    Variant("D-olive-50", "a drain does not clear operands", unit_class=KeepsOperands),
     Variant("D-olive-51", "the south border always shows the bottom row", unit_class=ShowsBottom),
     *(
         Variant(decision, says, unit_class=_with(kind))
         for decision, says, kind in DECODERS
-        if kind is not ovp_decoder.LeftHigh  # RightFirst, in other words
+        if kind is not ovp_decoder.LeftHigh  # the same device as RightFirst
     ),
 )
 UNOBSERVABLE = {

@@ -18,13 +18,13 @@ from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, RunFunction, U
 __all__ = ["FORMATS", "UNIT", "OutlierDecoder", "State", "run"]
 
 
-FORMATS = ((2, 1), (4, 3), (2, 5))  #: (exp_bits, man_bits); E2M5 is that of the published code (D-olive-14)
+FORMATS = ((2, 1), (4, 3), (2, 5))  #: (exp_bits, man_bits); the published code has E2M5 (D-olive-14)
 
 
 def decode(code: int, bias: int, exp_bits: int, man_bits: int, exponent_bits: int) -> tuple[int, int]:
     """Exponent = bias + e, integer = (1m)2 or 0 for magnitude code 0, then the sign. [olive §4.2]
 
-    The exponent is taken modulo 2**exponent_bits (D-olive-20). That of magnitude code 0 is the bias (D-olive-19).
+    The exponent is modulo 2**exponent_bits (D-olive-20). Magnitude code 0 has the bias as its exponent (D-olive-19).
     """
     sign = code >> (exp_bits + man_bits)
     exponent_field = (code >> man_bits) & ((1 << exp_bits) - 1)
@@ -69,14 +69,14 @@ class OutlierDecoder(Combinational):
 
     @decides("D-olive-19", "D-olive-20")
     def decode(self, code: int, bias: int) -> Changes:
-        """An abfloat code and a bias become an exponent and an integer."""
+        """Decode an abfloat code with a bias to an exponent and an integer."""
         exponent, base_int = decode(code, bias, self.exp_bits, self.man_bits, self.shift_bits)
         return {"exponent": exponent, "base_int": base_int, "decodes": 1}
 
 
 @decides("D-olive-20")
 def width_of_exponent(exp_bits: int, man_bits: int) -> int:
-    """4 for 4-bit codes, as [olive §4.2] appends 0000; 5 for 8-bit codes, which 15 + 15 fits."""
+    """4 for 4-bit codes, as [olive §4.2] appends 0000; 5 for 8-bit codes, enough for 15 + 15."""
     return 4 if exp_bits + man_bits == 3 else 5
 
 
@@ -89,13 +89,13 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         codes, biases = np.array([0, 1 << (width - 1)]).repeat(15), np.tile(np.arange(1, 16), 2)
         yield Cases(
             kind,
-            "magnitude code 0 with either sign: integer 0, exponent as its equation has it",
+            "magnitude code 0 with either sign: integer 0, exponent by its equation",
             {"code": codes, "bias": biases},
             "D-olive-19",
         )
         if 15 + (1 << config["exp_bits"]) - 1 >= 1 << UNIT.ports(config).outputs[0].bits:
             largest = [(1 << width) - 1, (1 << (width - 1)) - 1]
-            yield Cases(kind, "bias + e leaves the exponent port", columns(code=largest, bias=15), "D-olive-20")
+            yield Cases(kind, "bias + e exceeds the exponent port", columns(code=largest, bias=15), "D-olive-20")
     if kind == "random":
         inputs = random_inputs("outlier_decoder", UNIT.ports(config).inputs, (64,), seed)
         yield Cases(kind, "uniform codes and biases", inputs)
@@ -107,8 +107,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 def _paper_cases(man_bits: int) -> Iterator[Cases]:
     if man_bits == 1:
         yield Cases("paper", "[olive §4.2] bias 2, 0101: <4,3> = 48", columns(code=[0b0101], bias=2))
-        yield Cases("paper", "[olive §3.3] bias 2 beside int4: 12 to 96", columns(code=range(1, 8), bias=2))
-        yield Cases("paper", "[olive §3.3] bias 3 beside flint4: 24 to 192", columns(code=range(1, 8), bias=3))
+        yield Cases("paper", "[olive §3.3] bias 2 with int4: 12 to 96", columns(code=range(1, 8), bias=2))
+        yield Cases("paper", "[olive §3.3] bias 3 with flint4: 24 to 192", columns(code=range(1, 8), bias=3))
     elif man_bits == 3:
         yield Cases(
             "paper",
@@ -139,7 +139,7 @@ UNIT: AnyUnit = Unit(
     mark=mark,
     flags={
         "RESERVED": Flag(0, "magnitude code 0: the encoder never makes it; integer 0, exponent = bias (D-olive-19)"),
-        "WRAPPED": Flag(1, "bias + exponent field leaves the exponent port: modulo 2**exponent_bits (D-olive-20)"),
+        "WRAPPED": Flag(1, "bias + exponent field exceeds the exponent port: modulo 2**exponent_bits (D-olive-20)"),
         "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags"),
     },
 )

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of outlier_decoder."""
+"""Variants of the decisions of outlier_decoder."""
 
 from refemu.arith.checks import Refused
 from refemu.units.config import Config

@@ -1,6 +1,6 @@
 """Golden cases of ovp_decoder. Worked examples from [olive §3.1, Fig. 1b, §4.2]; the rest by sweep and seed.
 
-Stimuli only: every answer comes from ovp_decoder.py.
+Stimuli only: expected outputs come from ovp_decoder.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,14 +16,14 @@ from refemu.units.unit import Cases, Config, Kind
 #: normal type -> (pairs, bias, why)
 PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {
     "int4": (
-        ((0x85,), 2, "[olive §4.2] bias 2, 0101: <4,3> = 48, beside its victim"),
+        ((0x85,), 2, "[olive §4.2] bias 2, 0101: <4,3> = 48, next to its victim"),
         ((0xD5,), 2, "(5, -3): two normal values, exponent 0000 appended [olive §4.2]"),
         ((0x82, 0xF8, 0x84), 2, "[olive Fig. 1b] 17.6, -98 and 30.7 as outliers 16, -96 and 32"),
         ((0x58,), 2, "(0, 48): the outlier at the right"),
         ((0x18, 0x89), 2, "(0, 12) and (-12, 0): the smallest outlier, either side"),
     ),
     "flint4": (
-        ((0x81,), 3, "[olive §3.3] (24, 0): the smallest outlier beside flint4"),
+        ((0x81,), 3, "[olive §3.3] (24, 0): the smallest outlier with flint4"),
         ((0x40,), 3, "(0, 16): the largest normal value"),
         ((0x21, 0x63, 0x57, 0x84, 0x86), 3, "[olive Tbl. 3] flint4 1 2 3 4 6 8, then outliers 64 and 128"),
     ),
@@ -61,7 +61,7 @@ def _edge(config: Config, width: int) -> Iterator[Cases]:
         yield Cases("edge", why, columns(pair=outliers.repeat(some.size), bias=np.tile(some, outliers.size)))
     else:
         raised = outliers[outliers & 0x66 != 0]  # some bit of the exponent field is set
-        why = "bias + exponent field reaches or leaves the end of the 4-bit exponent port"
+        why = "bias + exponent field reaches or exceeds the end of the 4-bit exponent port"
         yield Cases(
             "edge", why, columns(pair=np.tile(raised, 3), bias=np.repeat([15, 14, 13], raised.size)), "D-olive-20"
         )
@@ -69,7 +69,7 @@ def _edge(config: Config, width: int) -> Iterator[Cases]:
     why = "identifier, its neighbours and the ends of the range on either side"
     yield Cases("edge", why, columns(pair=np.tile(corners, 6), bias=np.repeat([2, 3, 12, 13, 15, 0], corners.size)))
     illegal = np.array([identifier, identifier << width, identifier << width | identifier])
-    why = "an identifier beside a code of magnitude 0, at every bias"
+    why = "an identifier next to a code of magnitude 0, at every bias"
     yield Cases("edge", why, columns(pair=np.tile(illegal, 16), bias=np.repeat(np.roll(bias, -1), 3)), "D-olive-18")
 
 
@@ -85,11 +85,11 @@ def _random(ports: tuple[Port, ...], width: int, seed: Seeds) -> Iterator[Cases]
     yield Cases("random", "uniform pairs and biases", drawn)
     pair, identifier, mask = drawn["pair"], 1 << (width - 1), (1 << width) - 1
     sided = np.where(drawn["bias"] & 1, pair & mask | identifier << width, pair & ~mask | identifier)
-    yield Cases("random", "uniform codes beside an identifier", columns(pair=sided, bias=drawn["bias"]))
+    yield Cases("random", "uniform codes next to an identifier", columns(pair=sided, bias=drawn["bias"]))
 
 
 def _exhaustive(config: Config, width: int) -> Cases:
-    # Starts at an outlier pair, 48 at bias 2 or 2**15 at bias 4: row 0 then says more than zeros do.
+    # Starts at an outlier pair, 48 at bias 2 or 2**15 at bias 4, since a row 0 of zeros would show nothing.
     if width == 8:
         bias = 2 if config["outlier"] == (2, 5) else 4
         pairs = np.roll(np.arange(1 << 16), -0x8040)

@@ -40,7 +40,7 @@ class OvpDecoder(Combinational):
     outlier: Outlier = (2, 1)  #: exp_bits and man_bits of the abfloat, one of `OUTLIERS[normal]`
 
     def check(self) -> None:
-        require_choice(self.outlier, OUTLIERS[self.normal], self.name, f"outlier beside {self.normal}")
+        require_choice(self.outlier, OUTLIERS[self.normal], self.name, f"outlier with {self.normal}")
 
     @constant
     def width(self) -> int:
@@ -68,13 +68,13 @@ class OvpDecoder(Combinational):
             outputs=(
                 Port("exponent", self.exponent_bits, 2, meaning="shift of each integer"),
                 Port("base_int", self.width, 2, signed=True, meaning="integer of each element"),
-                Port("illegal", 1, meaning="an identifier beside magnitude 0: no pair that an encoder makes"),
+                Port("illegal", 1, meaning="an identifier next to magnitude 0, which no encoder makes"),
             ),
         )
 
     @decides("D-olive-1")
     def decode(self, pair: int, bias: int) -> Changes:
-        """Both codes of a pair become exponents and integers."""
+        """Decode both codes of a pair to exponents and integers."""
         left, right = pair & ((1 << self.width) - 1), pair >> self.width  # D-olive-1
         lanes = self.lane(left, right, bias), self.lane(right, left, bias)
         illegal = self.is_illegal(left, right)
@@ -100,7 +100,7 @@ class OvpDecoder(Combinational):
 
     @decides("D-olive-19")
     def holds_outlier(self, code: int, partner: int) -> bool:
-        """Whether the outlier decoder answers for `code`: its partner is the identifier, and it is not."""
+        """Whether `code` goes to the outlier decoder: its partner is the identifier, and it is not."""
         return partner == self.identifier != code
 
     @decides("D-olive-18")
@@ -112,7 +112,7 @@ class OvpDecoder(Combinational):
         """Pairs and biases as arrays of one shape; rejects bytes where a pair is a word of 16 bits."""
         if self.width == 8 and getattr(pair, "dtype", None) == np.uint8:
             raise RefusedType(
-                f"{self.name}.pair: 16-bit words are needed for {self.normal}, got dtype uint8; view bytes as '<u2'"
+                f"{self.name}.pair: must be 16-bit words for {self.normal}, got dtype uint8; view bytes as '<u2'"
             )
         return super().validated(pair, bias)
 
@@ -130,9 +130,9 @@ UNIT: AnyUnit = Unit(
     cases=cases.cases,
     mark=cases.mark,
     flags={
-        "ILLEGAL": Flag(0, "an identifier beside a code of magnitude 0, made by no encoder (D-olive-18)"),
-        "VICTIM": Flag(1, "one lane is a victim: value 0 is the paper's, exponent 0 a decision (D-olive-19)"),
-        "WRAPPED": Flag(2, "bias + exponent field of an outlier leaves its port: modulo 2**bits (D-olive-20)"),
+        "ILLEGAL": Flag(0, "an identifier next to a code of magnitude 0, which no encoder makes (D-olive-18)"),
+        "VICTIM": Flag(1, "one lane is a victim: value 0 is from the paper, exponent 0 from D-olive-19"),
+        "WRAPPED": Flag(2, "bias + exponent field of an outlier exceeds its port: modulo 2**bits (D-olive-20)"),
         "UNSPECIFIED": Flag(3, "the paper leaves an output of this row open; see the other flags"),
     },
 )

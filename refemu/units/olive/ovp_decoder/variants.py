@@ -1,4 +1,4 @@
-"""Other answers to the decisions of ovp_decoder."""
+"""Variants of the decisions of ovp_decoder."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class TwoIdentifiers(OvpDecoder):
 
 
 class ZeroIsNormal(OvpDecoder):
-    """Beside an identifier the reserved code is the normal value 0, with exponent 0."""
+    """Next to an identifier the reserved code is the normal value 0, with exponent 0."""
 
     def holds_outlier(self, code: int, partner: int) -> bool:
         return super().holds_outlier(code, partner) and code != 0
@@ -64,7 +64,7 @@ class Saturating(OvpDecoder):
 
 
 class OtherFlint(OvpDecoder):
-    """Gives 4, 6 and 8 of flint4 as <1, 2>, <1, 3> and <3, 1>."""
+    """Decodes 4, 6 and 8 of flint4 to <1, 2>, <1, 3> and <3, 1>."""
 
     def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
         exponent, integer = super().lane(code, partner, bias)
@@ -86,7 +86,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
     Variant("D-olive-16", "4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>", unit_class=OtherFlint),
     Variant("D-olive-18", "an illegal pair is not flagged", unit_class=NeverIllegal),
-    Variant("D-olive-18", "two identifiers are flagged, one beside magnitude 0 is not", unit_class=TwoIdentifiers),
+    Variant("D-olive-18", "two identifiers are flagged, one next to magnitude 0 is not", unit_class=TwoIdentifiers),
     Variant("D-olive-19", "the reserved code has exponent 0", unit_class=ZeroIsNormal),
     Variant("D-olive-19", "a victim has the bias as its exponent", unit_class=VictimBias),
     Variant("D-olive-20", "an exponent beyond the port saturates", unit_class=Saturating),

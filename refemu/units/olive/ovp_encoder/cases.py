@@ -1,6 +1,6 @@
 """Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end.
 
-Stimuli only: every answer comes from ovp_encoder.py.
+Stimuli only: expected outputs come from ovp_encoder.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
         ([(5, -3)], "two normal values"),
     ),
     "flint4": (
-        ([(24, 3)], "[olive §3.3] the smallest outlier beside flint4"),
-        ([(-0.3, 16)], "[olive Tbl. 3] the largest normal value, beside one that rounds to 0 without a sign"),
+        ([(24, 3)], "[olive §3.3] the smallest outlier with flint4"),
+        ([(-0.3, 16)], "[olive Tbl. 3] the largest normal value, next to one that rounds to 0 without a sign"),
     ),
     "int8": (
         ([(1 << 15, 1), (1, -(1 << 15))], "[olive §4.5] 2**15, the clip, at either side"),
@@ -35,7 +35,7 @@ PAPER: dict[str, tuple[tuple[Sequence[tuple[float, float]], str], ...]] = {
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     named = formats.find(config["fmt"]) if isinstance(config["fmt"], str) else config["fmt"]
-    fmt = cast(Ovp, named)  # the unit takes no other
+    fmt = cast(Ovp, named)  # the only kind that the unit takes
     if kind == "paper" and not fmt.far:  # the examples are those of the paper's formats
         for values, why in PAPER[fmt.normal.name]:
             yield _cases(kind, why, values)
@@ -47,14 +47,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         points = np.concatenate([-exact_points(fmt)[:0:-1], exact_points(fmt)])
         yield _cases(
             kind,
-            "every value, midpoint, threshold and end beside every other, of either sign",
+            "every value, midpoint, threshold and end next to every other, of either sign",
             np.stack([points.repeat(len(points)), np.tile(points, len(points))], axis=-1),
         )
 
 
 def _edge(fmt: Ovp) -> Iterator[Cases]:
     values = boundaries(fmt)
-    why = "every value, midpoint, threshold and end, and its float32 neighbours, beside a normal value"
+    why = "every value, midpoint, threshold and end, and its float32 neighbours, next to a normal value"
     yield _cases("edge", why, [(value, 1) for value in values])
     some = values if fmt.width == 4 or fmt.outlier is None or fmt.outlier.exp_bits == 4 else values[1::3]
     yield _cases("edge", "the same at the right", [(-1, value) for value in some])
@@ -69,14 +69,14 @@ def _edge(fmt: Ovp) -> Iterator[Cases]:
 
 
 def boundaries(fmt: Ovp) -> list[np.float32]:
-    """Everything at which an answer changes, each with both neighbours and either sign, ascending by magnitude."""
+    """Every value at which the output changes, with both neighbours and either sign, ascending by magnitude."""
     exact = exact_points(fmt)
     near = [np.nextafter(exact, np.float32(end)) for end in (-np.inf, np.inf)]
     return [sign * value for value in np.unique(np.concatenate([exact, *near])) for sign in (1, -1)]
 
 
 def exact_points(fmt: Ovp) -> np.ndarray:
-    """Magnitudes at which an answer changes: values, midpoints, threshold and ends; float32, ascending from 0."""
+    """Magnitudes at which the output changes: values, midpoints, threshold and ends; float32, ascending from 0."""
     points = [*_points(fmt.normal, fmt.normal.largest), fmt.normal.largest]
     if fmt.outlier:
         points += [*_points(fmt.outlier, fmt.outlier.largest), fmt.outlier.smallest, fmt.outlier.largest, fmt.boundary]

@@ -23,7 +23,7 @@ from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
 
 
-NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs: N-N, O-V, V-O
+NORMAL, LEFT, RIGHT = 0, 1, 2  #: kinds of pairs, N normal, O outlier, V victim: N-N, O-V, V-O
 INFINITY = 0x7F800000  #: magnitude bits of the float32 infinity; above it NaN
 FLINT4 = ((0, 0b000), (1, 0b001), (2, 0b010), (3, 0b011), (4, 0b110), (6, 0b111), (8, 0b101), (16, 0b100))
 
@@ -44,7 +44,7 @@ def pair_format(fmt: OvpName | Ovp) -> Ovp:
     Raises
     ------
     Refused
-        The format is unknown, no pair format of 4 or 8 bits, or its outliers have no mantissa.
+        The format is unknown, not a pair format of 4 or 8 bits, or its outliers have no mantissa.
 
     References
     ----------
@@ -67,18 +67,18 @@ class OvpEncoder(Combinational):
         "pairs": "pairs encoded",
         "left_outliers": "pairs whose left element is stored as an outlier",
         "right_outliers": "pairs whose right element is stored as an outlier",
-        "pruned_outliers": "outliers that are lost because their neighbour is an outlier too, and is stored",
-        "victims": "normal values that are lost because their neighbour is an outlier, values of 0 included",
-        "saturated_pairs": "pairs with `saturated` set: their outlier is above the largest one that has a code",
-        "raised_pairs": "pairs with `raised` set: their outlier is below the smallest one that has a code",
-        "clamped_normals": "stored normal values whose magnitude was above the largest one that has a code",
+        "pruned_outliers": "outliers lost because their neighbour is an outlier too, and is stored",
+        "victims": "normal values lost because their neighbour is an outlier, values of 0 included",
+        "saturated_pairs": "pairs with `saturated` set: their outlier is above the largest that has a code",
+        "raised_pairs": "pairs with `raised` set: their outlier is below the smallest that has a code",
+        "clamped_normals": "stored normal values whose magnitude was above the largest that has a code",
     }
     #: a ready pair format by name, or one of 4- or 8-bit codes whose outliers have a mantissa
     fmt: OvpName | Ovp = "OVP_INT4"
 
     @constant
     def format(self) -> Ovp:
-        """The format itself; another than `pair_format` takes is refused."""
+        """The pair format; raises if `pair_format` does not take it."""
         return pair_format(self.fmt)
 
     @constant
@@ -95,7 +95,7 @@ class OvpEncoder(Combinational):
         )
 
     def encode(self, value: tuple[int, int]) -> Changes:
-        """Two values become a pair of codes."""
+        """Encode two values to a pair of codes."""
         first, second = value32(value[0]), value32(value[1])
         outliers = self.is_outlier(first), self.is_outlier(second)
         kind = self.kind_of(first, second, outliers)
@@ -141,7 +141,7 @@ class OvpEncoder(Combinational):
 
     @decides("D-olive-7", "D-olive-9", "D-olive-17")
     def normal_code(self, v: float) -> int:
-        """The nearest normal value, clamped to the largest; zero has no sign."""
+        """The nearest normal value, clamped to the largest; 0 has no sign."""
         if self.format.far is not None and abs(v) > self.format.far:
             return 0
         size = min(abs(v), float(self.format.normal.largest))
@@ -176,22 +176,22 @@ class OvpEncoder(Combinational):
 
     @decides("D-olive-47")
     def _require(self, *inputs: np.ndarray) -> None:
-        """Refuse NaN and infinity."""
+        """Reject NaN and infinity."""
         (values,) = inputs
         bad = values & np.uint32(0x7FFFFFFF) >= INFINITY
         if bad.any():
             index = first_index(bad)
-            raise Refused(f"{self.name}: value {values[index]:#010x}{at(index)} must be a finite float32")
+            raise Refused(f"{self.name}: value must be a finite float32, got {values[index]:#010x}{at(index)}")
 
 
 @decides("D-olive-7", "D-olive-8")
 def tie_goes_up(odd: bool, negative: bool, rounding: Ties) -> bool:
-    """Whether a magnitude midway between two is rounded to the larger."""
+    """Whether a magnitude midway between two codes rounds to the larger."""
     return {"half_even": odd, "half_away": True, "half_up": not negative, "half_down": negative}[rounding]
 
 
 def rounded(size: float, negative: bool, rounding: Ties) -> int:
-    """The integer nearest to `size` >= 0, the magnitude of a value that is negative or not."""
+    """The integer nearest to `size` >= 0, the magnitude of a value that may be negative."""
     whole = int(size)
     rest = size - whole  # exact: both are multiples of the float's last place
     return whole + int(rest > 0.5 or (rest == 0.5 and tie_goes_up(whole % 2 == 1, negative, rounding)))

@@ -1,4 +1,4 @@
-"""Other answers to the decisions of ovp_encoder, each a changed pair format."""
+"""Variants of the decisions of ovp_encoder, each a changed pair format."""
 
 import dataclasses
 import math
@@ -49,7 +49,7 @@ class RoundedFirst(OvpEncoder):
 
 
 class LeftOnTie(OvpEncoder):
-    """Of two outliers of one magnitude the left one stays."""
+    """The left one of two outliers of equal magnitude is stored."""
 
     def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
         if all(outliers) and abs(first) == abs(second) and self.format.winner != "left":
@@ -58,7 +58,7 @@ class LeftOnTie(OvpEncoder):
 
 
 class OutlierTies(OvpEncoder):
-    """Outliers round ties away from 0, whatever normal values do."""
+    """Outliers round ties away from 0, independently of normal values."""
 
     def outlier_code(self, v: float) -> int:
         with _other_ties(self):
@@ -66,7 +66,7 @@ class OutlierTies(OvpEncoder):
 
 
 class NormalTies(OvpEncoder):
-    """Normal values round ties away from 0, whatever outliers do."""
+    """Normal values round ties away from 0, independently of outliers."""
 
     def normal_code(self, v: float) -> int:
         with _other_ties(self):
@@ -117,7 +117,7 @@ class WrappedOutlier(OvpEncoder):
 
 
 class NoCarry(OvpEncoder):
-    """A mantissa that rounds up to the next power of two wraps to 0 and leaves the exponent."""
+    """A mantissa that rounds up to the next power of two wraps to 0 without changing the exponent."""
 
     def outlier_code(self, v: float) -> int:
         code, outlier = super().outlier_code(v), self._outlier
@@ -138,9 +138,9 @@ class SignOfZero(OvpEncoder):
 VARIANTS: tuple[Variant, ...] = (
     _format("D-olive-1", "the left element is in the high half", "left", lambda fmt: "high"),
     _format("D-olive-3", "the threshold is the largest normal value", "threshold", lambda fmt: fmt.normal.largest),
-    _format("D-olive-4", "a value at the threshold is the other kind", "closed", lambda fmt: not fmt.closed),
-    _format("D-olive-5", "of two outliers the left one wins", "winner", lambda fmt: "left"),
-    _format("D-olive-5", "of two outliers the larger wins", "winner", lambda fmt: "larger"),
+    _format("D-olive-4", "a value at the threshold is of the other kind", "closed", lambda fmt: not fmt.closed),
+    _format("D-olive-5", "the left one of two outliers is stored", "winner", lambda fmt: "left"),
+    _format("D-olive-5", "the larger of two outliers is stored", "winner", lambda fmt: "larger"),
     *(_format("D-olive-7", f"ties round {rule}", "rounding", partial(_always, rule)) for rule in TIES),
     _format("D-olive-12", "no clip at 2**15", "outlier", lambda fmt: dataclasses.replace(fmt.outlier, limit=None)),
     _format(
@@ -152,7 +152,7 @@ VARIANTS: tuple[Variant, ...] = (
     _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
     _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
     Variant("D-olive-2", "a negative value is never an outlier", unit_class=SignedThreshold),
-    Variant("D-olive-5", "of two outliers of one magnitude the left one stays", unit_class=LeftOnTie),
+    Variant("D-olive-5", "the left one of two outliers of equal magnitude is stored", unit_class=LeftOnTie),
     Variant("D-olive-6", "two outliers are compared after rounding", unit_class=RoundedFirst),
     Variant("D-olive-7", "ties of normal values round away from 0", unit_class=NormalTies),
     Variant("D-olive-8", "ties of outliers round away from 0", unit_class=OutlierTies),
@@ -162,4 +162,4 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-15", "a mantissa that rounds up does not carry", unit_class=NoCarry),
     Variant("D-olive-17", "a negative value that rounds to 0 keeps its sign", unit_class=SignOfZero),
 )
-UNOBSERVABLE = {"D-olive-47": "NaN and infinity are refused at the port, so no row of a stimulus carries them."}
+UNOBSERVABLE = {"D-olive-47": "The port rejects NaN and infinity, so no row of a stimulus has them."}

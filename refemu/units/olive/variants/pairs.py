@@ -1,4 +1,4 @@
-"""Decoders that a unit's decoders can be exchanged for, and parts that the dot product units share."""
+"""Variants of a unit's decoders, and parts that the dot product units share."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from refemu.units.variant import Variant
 DECODERS: tuple[tuple[str, str, type[OvpDecoder]], ...] = (
     ("D-olive-1", "left elements are in the high halves of B", ovp_decoder.LeftHigh),
     ("D-olive-18", "an illegal pair is not flagged", ovp_decoder.NeverIllegal),
-    ("D-olive-18", "two identifiers are flagged, one beside magnitude 0 is not", ovp_decoder.TwoIdentifiers),
+    ("D-olive-18", "two identifiers are flagged, one next to magnitude 0 is not", ovp_decoder.TwoIdentifiers),
     ("D-olive-20", "an outlier's exponent beyond its port saturates", ovp_decoder.Saturating),
 )
 
@@ -22,13 +22,13 @@ def other_outliers(config: Config) -> Config:
 
 
 def _other(value: Any) -> Any:
-    """The other operand type, where the value of a parameter is one of 8 bits."""
+    """The other operand type, if the value of a parameter is an 8-bit type."""
     if not isinstance(value, str) or ("i8" not in value and "int8" not in value):
         return value
     return value.removesuffix("_repo") if value.endswith("_repo") else f"{value}_repo"
 
 
-#: of every unit whose decoders are of the operands' types
+#: for every unit whose decoders have the types of the operands
 OTHER_OUTLIERS = Variant("D-olive-14", "8-bit outliers have the other format, E2M5 for E4M3", other_outliers)
 
 

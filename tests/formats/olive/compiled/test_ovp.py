@@ -124,7 +124,7 @@ def test_every_word_decodes_with_and_without_a_table(fmt: Ovp, by_arithmetic: bo
 
 
 @pytest.mark.parametrize(("fmt", "_"), INT4_KINDS)
-def test_every_illegal_word_is_refused_wherever_it_stands(fmt: Ovp, _: bool) -> None:
+def test_every_illegal_word_is_rejected_anywhere(fmt: Ovp, _: bool) -> None:
     legal = fmt.legal_pairs()
     for word in np.setdiff1d(np.arange(256), legal):
         for place in (0, 70, 2999):
@@ -180,7 +180,7 @@ def test_illegal_pairs_are_zero_on_request() -> None:
         pytest.param([0], np.uint8, Refused, "uint8 does not hold every value, the largest is 96", id="dtype"),
     ],
 )
-def test_refuses(words: Any, dtype: Any, error: type, message: str) -> None:
+def test_ovp_rejects_invalid_inputs(words: Any, dtype: Any, error: type, message: str) -> None:
     with pytest.raises(error, match=message):
         ovp.decode_pairs(OVP_INT4, words, dtype)
 

@@ -88,7 +88,7 @@ def test_only_special_formats_pay_for_special_steps() -> None:
 
 @pytest.mark.parametrize("threshold", [9.5, 9.1, float(np.float32(9.1)), 1e-50, 3.5e38])
 @pytest.mark.parametrize("closed", [False, True])
-def test_the_boundary_is_the_largest_float32_that_is_no_outlier(threshold: float, closed: bool) -> None:
+def test_boundary_is_largest_float32_of_normal_values(threshold: float, closed: bool) -> None:
     """D-olive-3, D-olive-4."""
     plan = ovp.plan(Ovp(INT4, AbFloat(2, 1, 2), threshold=threshold, closed=closed))
     assert plan
@@ -139,7 +139,7 @@ def test_likely_candidates_surround_the_least_error(least: int, first: int) -> N
 
 
 def test_what_looks_likely_at_first_need_not_win() -> None:
-    """The rows above tell a bound that is too low: the winner stands outside the candidates that are finished first."""
+    """The rows above detect a bound that is too low: the winner is outside the candidates that finish first."""
     outside = 0
     for beginning in (0.05, 20):
         rows = misleading(4 * ovp.PIECE, beginning)

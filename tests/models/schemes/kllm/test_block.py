@@ -144,7 +144,7 @@ def test_products_and_logits_beyond_fp16_are_rejected() -> None:
         parts.activation(0, x, x, Watch())
     held, large = parts.cache(0), np.full((1, 2, 4), 60000, np.float32)
     held.append(large, large)
-    with np.errstate(over="ignore"), pytest.raises(Refused, match=r"functional: x must hold neither NaN nor \+Inf"):
+    with np.errstate(over="ignore"), pytest.raises(Refused, match=r"functional: x must not be NaN or \+Inf"):
         parts.attention(0, np.full((1, 4, 4), 60000, np.float32), held, Watch())
 
 

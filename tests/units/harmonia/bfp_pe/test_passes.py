@@ -1,4 +1,4 @@
-"""The PE that takes passes beside the one that takes groups: the same sums, made in the first slot."""
+"""The PE that takes passes compared with the one that takes groups: the same sums, made in the first slot."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_a_pass_and_its_groups_one_by_one(mode: int, groups: int) -> None:
         assert getattr(together.state, name) == getattr(apart.state, name), name
 
 
-def test_the_next_pass_comes_while_one_is_under_way() -> None:
+def test_next_pass_comes_while_one_is_under_way() -> None:
     """D-harmonia-41."""
     file, work = drawn(M8M8, 2, 3)
     other, _ = drawn(M8M8, 2, 4)

@@ -7,7 +7,7 @@ from refemu.units.harmonia.bfp_pe import M8M4, M8M8, M8W4
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Slot, edges, entries, idle, slots_of, tiles
 
 
-def test_groups_come_as_soon_as_the_one_before_has_its_slots() -> None:
+def test_groups_come_as_soon_as_one_before_has_its_slots() -> None:
     """D-harmonia-42: [harmonia §IV-C] one cycle a group, two in M8M8."""
     mode = np.array([M8M8, M8M4, M8W4, M8M8])
 
@@ -32,7 +32,7 @@ def test_tiles(overlap: bool, starts: list[int]) -> None:
     assert [tile[1:] for tile in places] == [(0, 0, 8, 16), (0, 16, 8, 4), (8, 0, 1, 16), (8, 16, 1, 4)]
 
 
-def test_weights_of_a_column_come_later_by_its_number() -> None:
+def test_weights_of_column_come_later_by_its_number() -> None:
     rng = np.random.default_rng(0)
     fields = {"mode": np.array([M8W4, M8W4]), "a_exp": rng.integers(0, 31, (2, 2))}
     fields |= {name: rng.integers(0, 2, (2, 64)) for name in ("a_sign", "a_mag")}

@@ -1,4 +1,4 @@
-"""Wrong arrays, each convicted by a golden case."""
+"""Faulty arrays, each detected by a golden case."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ class SingleBuffered(BfpPeArrayClocked):
 
 
 class NoClear(BfpPeArrayClocked):
-    """Accumulators go on from one output to the next."""
+    """Accumulators continue from one output to the next."""
 
     def _begin(self, pe: BfpPe, entry: Entry, weights: Weights) -> None:
         super()._begin(pe, entry._replace(clear=0), weights)
@@ -168,11 +168,11 @@ def test_the_right_array_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "name"), WRONG)
-def test_a_wrong_array_is_convicted(wrong: type[BfpPeArrayClocked], name: str) -> None:
+def test_faulty_array_is_detected(wrong: type[BfpPeArrayClocked], name: str) -> None:
     assert detecting.by(detecting.drawn(name), wrong)
 
 
-def test_a_file_that_is_not_swapped_shows_where_both_are_in_use() -> None:
+def test_file_that_is_not_swapped_shows_where_both_are_in_use() -> None:
     """D-harmonia-41: elsewhere the file that is filled still holds the group at its second slot."""
     detected = detecting.by(detecting.drawn("bfp_pe_array_clocked-overlap"), SingleBuffered)
 

@@ -7,7 +7,7 @@ from refemu.units.harmonia.bit_allocator import UNIT
 PAPER = UNIT.configs["paper"]
 
 
-def test_prompts_end_beside_every_boundary() -> None:
+def test_prompts_end_next_to_every_boundary() -> None:
     """D-harmonia-18."""
     block, *_ = UNIT.cases(PAPER, "edge", 0)
 

@@ -5,7 +5,7 @@ import numpy as np
 from refemu.units.harmonia.fp2half import UNIT
 
 
-def test_edges_meet_the_overflow_and_half_of_the_smallest_value() -> None:
+def test_edges_meet_overflow_and_half_of_smallest_value() -> None:
     """D-harmonia-13: 65519.996, 65520; 2^-25 and the value above it, either sign."""
     words = {int(word) for block in UNIT.cases(UNIT.configs["paper"], "edge", 0) for word in block.inputs["x"].ravel()}
 

@@ -1,4 +1,4 @@
-"""The cases of clustering meet the values that tell one reading from another."""
+"""The cases of clustering include the values that distinguish one reading from another."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_every_flag_is_raised_where_it_can_be(name: str) -> None:
     assert (met["OVERFLOW"] > 0) == (name == "paper")
 
 
-def test_the_presets_give_other_answers_to_the_same_stimuli() -> None:
+def test_presets_give_other_answers_to_same_stimuli() -> None:
     """D-kllm-8: in the edge cases, not by chance in the random ones."""
     differing = 0
     for block in UNIT.cases(UNIT.configs["paper"], "edge", 0):

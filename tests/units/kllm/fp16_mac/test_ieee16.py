@@ -30,7 +30,7 @@ def test_operations_are_the_oracles(a: int, b: int, c: int, direction: str, tini
 
 @settings(max_examples=400, deadline=None)
 @given(a=WORD, b=WORD, c=WORD)
-def test_to_nearest_even_it_is_the_arithmetic_of_the_package(a: int, b: int, c: int) -> None:
+def test_to_nearest_even_it_is_arithmetic_of_package(a: int, b: int, c: int) -> None:
     values = [arrays.values(word) for word in (a, b, c)]
     for got, want in (
         (ieee16.multiply(a, b, "half_even"), arrays.mul16(*values[:2])),
@@ -53,7 +53,7 @@ def test_overflow_by_direction(sign: int) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_sum_that_cancels_is_minus_zero_towards_minus_infinity_only(direction: str) -> None:
+def test_sum_that_cancels_is_minus_zero_towards_minus_infinity_only(direction: str) -> None:
     minus = 0x8000 if direction == "floor" else 0
     assert ieee16.add(0x3C00, 0xBC00, direction) == (minus, 0)  # type: ignore[arg-type]
     assert ieee16.fused(0x3C00, 0x3C00, 0xBC00, direction) == (minus, 0)  # type: ignore[arg-type]
@@ -102,6 +102,6 @@ def test_products_of_every_word(direction: str) -> None:
             assert ieee16.multiply(a | 0x8000, b, direction) == ieee.mul(a | 0x8000, b, direction)  # type: ignore[arg-type]
 
 
-def test_a_value_of_a_word_is_an_integer_times_2_to_the_minus_24() -> None:
+def test_value_of_word_is_integer_times_2_to_minus_24() -> None:
     for word in (*range(0, 0x7C00, 7), *range(0x8000, 0xFC00, 11)):
         assert math.ldexp(ieee16.scaled(word), -24) == fp16.to_float(word)

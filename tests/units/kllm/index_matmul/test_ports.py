@@ -1,4 +1,4 @@
-"""Bias and norm at the ports of index_matmul: against the oracle, against whole tensors, and what is refused."""
+"""Bias and norm at the ports of index_matmul: compared with the oracle and with whole tensors, and errors."""
 
 from dataclasses import replace
 from typing import Any
@@ -73,7 +73,7 @@ def test_a_bias_at_the_ports_is_added_last(name: str, integer: bool) -> None:
 
 
 @pytest.mark.parametrize("norm", ["rms", "layer"])
-def test_wires_of_index_norm_give_the_bits_of_whole_tensors(norm: Any) -> None:
+def test_wires_of_index_norm_give_bits_of_whole_tensors(norm: Any) -> None:
     """[kllm §III-C2, Fig. 4] what index_norm answers at its ports, laid on those of index_matmul."""
     layer = norm == "layer"
     a, b = tensor((3, 20), 2, 1, 2), tensor((20, 4), 3, 2, axis=0)
@@ -102,7 +102,7 @@ def test_wires_of_index_norm_give_the_bits_of_whole_tensors(norm: Any) -> None:
 @pytest.mark.parametrize("norm", ["rms", "layer"])
 @pytest.mark.parametrize("name", ["paper", "fma", "fp32", "exact"])
 def test_a_matmul_reads_what_the_norm_divided(name: str, norm: Any) -> None:
-    """[kllm §III-C2, Fig. 4] the same bits as its own division, and other bits where a wire carries another word."""
+    """[kllm §III-C2, Fig. 4] the same bits as its own division, and different bits if a wire carries another word."""
     arith = ARITHS[name][0]
     a, b = tensor((3, 40), 4, 5, 3), tensor((40, 5), 4, 6, axis=0)
     sums = row_sums(b, arith) if norm == "layer" else None
@@ -119,8 +119,8 @@ def test_a_matmul_reads_what_the_norm_divided(name: str, norm: Any) -> None:
                 assert not run(a, b, preset=arith, norm=other).equals(run(a, b, preset=arith, norm=wired))
 
 
-def test_a_bias_far_above_the_sum_is_decided_exactly() -> None:
-    """1 + 2^-11, a tie, and what lies 60 bits below it tips it: bounds in float64 do not see it beside the bias."""
+def test_bias_far_above_sum_is_decided_exactly() -> None:
+    """1 + 2^-11, a tie, decided by a term 60 bits below it, which float64 bounds lose next to the bias."""
     inputs: dict[str, Any] = {
         "a_index": [0, 1, 1],
         "a_mask": [1, 0, 0],
@@ -165,7 +165,7 @@ FINITE: dict[str, Any] = {
         ({"bias": 0xFC00}, "the bias is -inf$"),
     ],
 )
-def test_exact_sums_refuse_infinity_where_it_is_read(words: dict[str, Any], message: str) -> None:
+def test_exact_sums_reject_infinity_where_it_is_read(words: dict[str, Any], message: str) -> None:
     """An outlier that no mask takes, or a centroid times its scale that nothing reads, may be infinite."""
     device = IndexMatmul(**EXACT)
     before = device.state
@@ -186,13 +186,13 @@ def test_exact_sums_refuse_infinity_where_it_is_read(words: dict[str, Any], mess
         ({"norm": "batch"}, "norm must be one of 'none', 'rms', 'layer', got 'batch'"),
     ],
 )
-def test_refuses_norms_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+def test_index_matmul_rejects_norms_that_do_not_fit(options: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=f"index_matmul: {message}"):
         IndexMatmul(8, 2, 2, **options)
 
 
 def test_ports_of_the_options() -> None:
-    """Addends in their order behind the operands; behind a norm no outliers of B."""
+    """Addends in their order after the operands; after a norm no outliers of B."""
     plain = [port.name for port in UNIT.ports(UNIT.configs["w4a4"]).inputs]
     layer = [port.name for port in UNIT.ports(UNIT.configs["layer"]).inputs]
 
@@ -203,7 +203,7 @@ def test_ports_of_the_options() -> None:
 @pytest.mark.parametrize(
     "says", ["the bias joins the sparse part", "the bias is added before the shift", "the MACs of the merge round once"]
 )
-def test_the_order_of_the_merge_is_convicted(says: str) -> None:
+def test_order_of_merge_is_detected(says: str) -> None:
     """D-kllm-40: a bias or a shift that is added elsewhere; D-kllm-3: the MACs of the merge round twice."""
     (other,) = (each for each in UNIT.variants if each.says == says)
     found = detecting.by(detecting.drawn("index_matmul-layer"), other)
@@ -212,7 +212,7 @@ def test_the_order_of_the_merge_is_convicted(says: str) -> None:
 
 
 @pytest.mark.parametrize("port", ["bias", "shift", "row_sum", "a_scale", "b_codebook"])
-def test_an_input_that_is_dropped_is_convicted(port: str) -> None:
+def test_input_that_is_dropped_is_detected(port: str) -> None:
     answers = detecting.drawn("index_matmul-layer")
     found = detecting.misread(answers, lambda inputs: {**inputs, port: np.zeros_like(inputs[port])})
 

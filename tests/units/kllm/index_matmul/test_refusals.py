@@ -1,4 +1,4 @@
-"""What the index MatMul refuses, and how it says so."""
+"""Errors of the index MatMul, and their messages."""
 
 from typing import Any
 
@@ -34,13 +34,13 @@ BAD = [
     pytest.param(
         {"b": tensor((3, 20), 4, 2, 2), "norm": Norm(np.ones(2))},
         Refused,
-        "outliers in B do not go together with a norm",
+        "a norm excludes outliers in B",
         id="outliers in B under a norm",
     ),
     pytest.param(
         {"b": tensor((3, 20), 4, 2, zero_point=True), "norm": Norm(np.ones(2))},
         Refused,
-        "zero points in B do not go together with a norm",
+        "a norm excludes zero points in B",
         id="zero points under a norm",
     ),
     pytest.param({"norm": Norm(np.ones(3))}, Refused, "a norm needs 2 divisors, got 3", id="divisors"),
@@ -49,10 +49,15 @@ BAD = [
     pytest.param({"bias": np.zeros(2, np.float16)}, RefusedType, r"bias must be float16 of shape \(3,\)", id="length"),
     pytest.param({"seen": [1, 4]}, Refused, r"seen must be in \[0, 3\], got 4", id="seen"),
     pytest.param({"seen": [1.0, 1.0]}, RefusedType, "seen must be 2 integers", id="seen floats"),
-    pytest.param({"a": np.zeros((2, 20))}, RefusedType, "a KMeansTensor is needed, got ndarray", id="array"),
+    pytest.param({"a": np.zeros((2, 20))}, RefusedType, "must be a KMeansTensor, got ndarray", id="array"),
     pytest.param({"a": scores(), "b": tensor((20, 3), 4, 1, zero_point=True)}, Refused, "without zero", id="zeros"),
-    pytest.param({"a": scores(), "b": V, "norm": Norm(np.ones(2))}, Refused, "scores do not go", id="scores"),
-    pytest.param({"a": scores(), "b": V, "products": Codebook(8, np.zeros(256))}, Refused, "no product", id="no"),
+    pytest.param({"a": scores(), "b": V, "norm": Norm(np.ones(2))}, Refused, "a norm excludes scores", id="scores"),
+    pytest.param(
+        {"a": scores(), "b": V, "products": Codebook(8, np.zeros(256))},
+        Refused,
+        "products must be None for scores",
+        id="no",
+    ),
     pytest.param({"a": scores(scale=np.ones(2, np.float32)), "b": V}, Refused, 'float32 scales .*"exact"', id="wide"),
     pytest.param({"a": scores(fold=False), "b": V}, Refused, "need one scale for the other operand, got", id="D-14"),
     pytest.param({"preset": "papers"}, Refused, "unknown preset of KLLM 'papers'; did you mean 'paper'", id="preset"),
@@ -61,7 +66,9 @@ BAD = [
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("arguments", "error", "message"), BAD)
-def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_index_matmul_rejects_invalid_inputs(
+    run: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         run(**good() | arguments)
 
@@ -69,9 +76,14 @@ def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], me
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        pytest.param(lambda: Norm(np.array([1.0, 0.0])), Refused, r"norm divisor 0.0 at index \(1,\)", id="rms 0"),
         pytest.param(
-            lambda: Norm(np.ones(2), np.ones(2)), Refused, "mean and row_sum of a norm go together", id="mean"
+            lambda: Norm(np.array([1.0, 0.0])),
+            Refused,
+            r"norm divisor must be positive and finite, got 0.0 at index \(1,\)",
+            id="rms 0",
+        ),
+        pytest.param(
+            lambda: Norm(np.ones(2), np.ones(2)), Refused, "mean and row_sum of a norm must both be given", id="mean"
         ),
         pytest.param(lambda: scores(q=np.ones((2, 20), np.int64)), RefusedType, "scores need q uint8", id="q"),
         pytest.param(lambda: scores(scale=np.ones(3, np.float16)), Refused, ".*a scale per row", id="scales"),
@@ -79,6 +91,6 @@ def test_refuses(run: Any, arguments: dict[str, Any], error: type[Exception], me
         pytest.param(lambda: IndexMatmul(0), Refused, "k must be in", id="k"),
     ],
 )
-def test_parts_refuse(make: Any, error: type[Exception], message: str) -> None:
+def test_parts_reject_invalid_arguments(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"index_matmul: {message}"):
         make()

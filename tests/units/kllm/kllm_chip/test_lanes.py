@@ -23,7 +23,7 @@ OPTIONS = [("column", "tree"), ("column", "serial"), ("counter", "tree")]
 
 
 def multiply(monkeypatch: pytest.MonkeyPatch, array: type[LaneArray], chip: ChipSizes, *pair: KMeansTensor) -> Product:
-    """A product on lanes of another kind, which may not go on for ever."""
+    """A product on lanes of another kind, which must end."""
 
     class Bounded(array):  # type: ignore[misc, valid-type]
         """At most a thousand edges."""
@@ -68,7 +68,7 @@ def test_the_right_lanes_are_the_oracles(monkeypatch: pytest.MonkeyPatch) -> Non
             assert equal(multiply(monkeypatch, LaneArray, chip, *pair), expected(chip, *pair))
 
 
-def test_all_lanes_begin_a_tile_in_the_same_edge() -> None:
+def test_all_lanes_begin_tile_in_same_edge() -> None:
     """D-kllm-48: a lane that has counted fewer columns waits for the others."""
     task = require_problem(*uneven(), "paper", None, None, None, None)
     array, waited = LaneArray(sizes(), 2, 2), 0
@@ -110,7 +110,7 @@ class Late(LaneArray):
 
 
 class Eager(LaneArray):
-    """Lane 0 is told to begin as soon as it is full."""
+    """Lane 0 begins as soon as it is full."""
 
     def _begins(self, lane: int, go: bool) -> bool:
         return lane == 0 or super()._begins(lane, go)
@@ -197,7 +197,7 @@ def test_a_histogram_that_is_not_merged_is_seen(monkeypatch: pytest.MonkeyPatch)
         assert not equal(kllm_chip.matmul(*PAIR, chip=chip), expected(chip, *PAIR))
 
 
-def test_lanes_that_begin_apart_give_the_same_bits_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_that_begin_apart_give_same_bits_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """D-kllm-48: entries are broadcast, so tiles take the edges of the lane with most outliers."""
     together = kllm_chip.matmul(*uneven(), chip=sizes())
     alone = multiply(monkeypatch, Apart, sizes(), *uneven())

@@ -61,8 +61,8 @@ def test_rows_follow_each_other() -> None:
 @pytest.mark.parametrize("softmax", ["fp16", "softmax32"])
 @pytest.mark.parametrize("function", ["exp", "sqrt", "recip", "softmax"])
 @pytest.mark.parametrize("seen", [None, (8, 3), (0, 7)])
-def test_a_function_takes_the_columns_that_a_row_sees(run: Any, softmax: Any, function: Any, seen: Any) -> None:
-    """D-kllm-62: behind the last edge of the product, row after row."""
+def test_function_takes_columns_that_row_sees(run: Any, softmax: Any, function: Any, seen: Any) -> None:
+    """D-kllm-62: after the last edge of the product, row after row."""
     arith = KllmArith(softmax=softmax)
     plain = run(*PAIR, chip=sizes(), seen=seen, preset=arith)
     result = run(*PAIR, chip=sizes(), seen=seen, preset=arith, function=function)
@@ -104,7 +104,7 @@ def test_outputs_that_no_function_takes_are_named(run: Any) -> None:
     y = run(a, beyond, chip=sizes()).y
     assert not np.isfinite(y[:, 5]).all() and np.isfinite(np.delete(y, 5, axis=1)).all()
     place = next((row, 5) for row in range(2) if y[row, 5] == np.inf or np.isnan(y[row, 5]))
-    with pytest.raises(Refused, match=rf"functional: x must hold .*, got .* at index \({place[0]}, 5\)"):
+    with pytest.raises(Refused, match=rf"functional: x must not be .*, got .* at index \({place[0]}, 5\)"):
         run(a, beyond, chip=sizes(), function="softmax")
     assert np.isfinite(run(a, beyond, chip=sizes(), seen=(5, 4), function="softmax").z).all()
     with pytest.raises(Refused, match="kllm_chip: function must be one of 'none', 'exp'"):

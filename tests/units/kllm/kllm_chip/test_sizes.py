@@ -51,9 +51,9 @@ def test_buffers_hold_the_smaller_number_of_rows() -> None:
 
     assert chip.rows_at_once(4096, 512, 4, 256) == 16 and chip.rows_at_once(64, 4096, 4, 256) == 16
     assert chip.rows_at_once(32768, 1, 8, 16) == 1 == chip.rows_at_once(32768, 1, 8, 1024)
-    with pytest.raises(Refused, match="ChipSizes: buffer codebook must hold 16400 bits, it has 16384"):
+    with pytest.raises(Refused, match="ChipSizes: buffer codebook must hold 16400 bits, got 16384"):
         chip.rows_at_once(1, 1, 4, 1025)
-    with pytest.raises(Refused, match="ChipSizes: buffer index must hold 262152 bits, it has 262144"):
+    with pytest.raises(Refused, match="ChipSizes: buffer index must hold 262152 bits, got 262144"):
         chip.rows_at_once(32769, 1, 8, 16)
 
 
@@ -72,11 +72,11 @@ def test_buffers_hold_the_smaller_number_of_rows() -> None:
         {"buffers": {"weight": 1}},
     ],
 )
-def test_refuses_impossible_chips(wrong: dict[str, Any]) -> None:
+def test_sizes_rejects_impossible_chips(wrong: dict[str, Any]) -> None:
     with pytest.raises(Refused, match=f"ChipSizes: {next(iter(wrong))} must be"):
         ChipSizes(**wrong)
 
 
-def test_refuses_lanes_whose_sizes_do_not_fit() -> None:
+def test_sizes_rejects_lanes_whose_sizes_do_not_fit() -> None:
     with pytest.raises(Refused, match="pe_lane: "):
         ChipSizes(concat=100).lane(4, 4)

@@ -1,4 +1,4 @@
-"""Registers of the chip's Functional Unit: ports of a configuration, events behind the last edge, wrong devices."""
+"""Registers of the chip's Functional Unit: ports of a configuration, events after the last edge, faulty devices."""
 
 from dataclasses import replace
 from functools import cache
@@ -52,7 +52,7 @@ def test_only_a_function_has_ports() -> None:
     }
 
 
-def test_the_functional_unit_begins_behind_the_last_edge() -> None:
+def test_functional_unit_begins_after_last_edge() -> None:
     """D-kllm-62: three passes of eight outputs a cycle, when all outputs of the token are in the Out Buffer."""
     device = KllmChip(**SOFTMAX)
     before, *states = stepped(device, logits(0x3C00, 0x4000, 0xFC00))[-10:]
@@ -71,7 +71,7 @@ def test_the_functional_unit_begins_behind_the_last_edge() -> None:
 
 
 @pytest.mark.parametrize("function", ["exp", "sqrt", "recip", "softmax"])
-def test_a_token_goes_on_in_the_middle_of_its_function(function: Op) -> None:
+def test_token_resumes_in_middle_of_its_function(function: Op) -> None:
     """In another chip, which is in the middle of one too; then the next token starts from cleared registers."""
     config = {**SOFTMAX, "function": function}
     device, other = KllmChip(**config), KllmChip(**config)
@@ -128,26 +128,26 @@ def test_one_column_is_a_row_of_one(function: str, jit: bool) -> None:
 
 @pytest.mark.parametrize("jit", [False, True], ids=["unit", "compiled"])
 def test_outputs_that_the_functional_unit_does_not_take(jit: bool) -> None:
-    """D-kllm-63: -Inf is a masked logit; +Inf, NaN and a row of -Inf are refused with their place."""
+    """D-kllm-63: -Inf is a masked logit; +Inf, NaN and a row of -Inf are rejected with their index."""
     for word, shown, place in ((0x7BFF, "inf", 3), (0x7E00, "nan", 0)):
         beyond = cases._outputs(SOFTMAX, np.array([[0, 0, 0, *[0x4000] * 17]]))
         beyond["products"][:, 1::4] = word
-        message = rf"functional: x must hold neither NaN nor \+Inf, got {shown} at index \({place},\)"
+        message = rf"functional: x must not be NaN or \+Inf, got {shown} at index \({place},\)"
         with pytest.raises(Refused, match=message):
             UNIT.evaluate(SOFTMAX, beyond, jit=jit)
-    with pytest.raises(Refused, match="functional: a row of softmax without a finite value"):
+    with pytest.raises(Refused, match="functional: a row of softmax must have a finite value, got -Inf only"):
         UNIT.evaluate(SOFTMAX, cases._outputs(SOFTMAX, np.array([logits(0xFC00)])), jit=jit)
 
 
-def test_a_refused_function_changes_nothing() -> None:
-    """D-kllm-63: the chip stands behind the last edge, and another State gets it out of there."""
+def test_rejected_function_changes_nothing() -> None:
+    """D-kllm-63: the chip stays after the last edge until another State is restored."""
     device = KllmChip(**SOFTMAX)
     clean = device.snapshot()
-    with pytest.raises(Refused, match="functional: a row of softmax without a finite value"):
+    with pytest.raises(Refused, match="functional: a row of softmax must have a finite value, got -Inf only"):
         stepped(device, logits(0xFC00))
     stands = device.snapshot()
     assert stands.event == "edge" and device.busy
-    with pytest.raises(Refused, match="functional: a row of softmax without a finite value"):
+    with pytest.raises(Refused, match="functional: a row of softmax must have a finite value, got -Inf only"):
         device.step()
     assert device.snapshot() == stands
     device.restore(clean)
@@ -155,12 +155,12 @@ def test_a_refused_function_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("function", "log"), ("softmax", "fp32")])
-def test_unknown_functions_are_refused(name: str, value: Any) -> None:
+def test_unknown_functions_are_rejected(name: str, value: Any) -> None:
     with pytest.raises(Refused, match=f"kllm_chip: {name} must be one of"):
         KllmChip(**{name: value})
 
 
-# Wrong devices.
+# Faulty devices.
 
 
 class Unapplied(KllmChip):
@@ -205,7 +205,7 @@ class Undistant(Quiet):
 
 
 class Uncleared(Functional):
-    """The sum goes on from row to row."""
+    """The sum continues from row to row."""
 
     def _open(self, *inputs: Any) -> DeclaredState:
         kept = self.state.total
@@ -214,7 +214,7 @@ class Uncleared(Functional):
 
 
 class UnclearedTop(Quiet):
-    """The maximum goes on from row to row."""
+    """The maximum continues from row to row."""
 
     def _open(self, *inputs: Any) -> DeclaredState:
         kept = self.state.top
@@ -257,11 +257,11 @@ def test_the_right_functional_unit_passes() -> None:
 @pytest.mark.parametrize(
     "wrong", [Unapplied, Unpaid, Early, *map(with_functional, (Undistant, Uncleared, UnclearedTop, SevenOfEight))]
 )
-def test_a_wrong_function_is_convicted(wrong: type[KllmChip]) -> None:
+def test_faulty_function_is_detected(wrong: type[KllmChip]) -> None:
     assert detecting.by(rows(), wrong)
 
 
 @pytest.mark.parametrize("decision", ["D-kllm-20", "D-kllm-62"])
-def test_rows_tell_every_other_answer(decision: str) -> None:
+def test_rows_detect_every_variant(decision: str) -> None:
     others = [each for each in UNIT.variants if each.decision == decision]
     assert others and all(detecting.by(rows(), each) for each in others)

@@ -92,7 +92,7 @@ def test_outputs_are_the_inputs_above() -> None:
         assert [value.word for value in unit.inputs[0]] == [value.word for value in unit.inputs[1]]
 
 
-def test_restored_anywhere_it_goes_on() -> None:
+def test_array_resumes_from_any_state() -> None:
     states = list(OrizuruArray(40, 2).steps(ties(40)))
     for at in range(0, len(states), 5):
         device = OrizuruArray(40)
@@ -100,10 +100,10 @@ def test_restored_anywhere_it_goes_on() -> None:
         assert [device.step() for _ in states[at + 1 :]] == states[at + 1 :]
 
 
-def test_refuses() -> None:
+def test_array_rejects_invalid_inputs() -> None:
     array = OrizuruArray(2)
     before = array.snapshot()
-    with pytest.raises(Refused, match=r"orizuru: x must hold no NaN, got one at index \(0,\)"):
+    with pytest.raises(Refused, match=r"orizuru: x must not be NaN, got NaN at index \(0,\)"):
         array.load(np.array([np.nan, 1], np.float16))
     assert array.snapshot() == before
 

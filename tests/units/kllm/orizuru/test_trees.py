@@ -85,7 +85,7 @@ def test_drawing_of_padding_and_of_wide_trees() -> None:
     assert len(wide.draw(state).split("\n")) == 12
 
 
-def test_refuses() -> None:
+def test_trees_rejects_invalid_inputs() -> None:
     with pytest.raises(Refused, match=r"node must be in \[1, 7\], got 8"):
         unit_of_node(8, 8)
     with pytest.raises(Refused, match="n must be in"):

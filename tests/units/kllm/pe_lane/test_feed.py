@@ -46,7 +46,7 @@ def test_counters_with_columns_of_their_own_take_both_at_once() -> None:
     assert (first.tile_end, second.tile_end) == (0, 1) and first.turns == second.turns == 2
 
 
-def test_a_tile_that_goes_on_has_no_end() -> None:
+def test_continued_tile_has_no_end() -> None:
     b = np.zeros((1, 3), np.int64)
     (slab,) = slabs(PeLane(**SIZES), np.zeros(3, np.int64), b, b, closing=False)
     assert (slab.last, slab.tile_end) == (1, 0)

@@ -38,7 +38,7 @@ def test_every_choice_is_met(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["paper", "wide"])
-def test_heads_of_the_paper_make_every_choice_in_turn(name: str) -> None:
+def test_heads_of_paper_make_every_choice_in_turn(name: str) -> None:
     """As the case says."""
     (block,) = UNIT.cases(UNIT.configs[name], "paper", 0)
 

@@ -25,7 +25,7 @@ def test_edges_reach_one_token_and_full_tables(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNIT.configs)
 def test_outputs_are_finite_and_probabilities_sum_to_one(name: str) -> None:
-    """But for the rows whose values lie at the ends of fp16: their outputs may be infinite."""
+    """Except in rows with values at the ends of fp16, whose outputs may be infinite."""
     config = UNIT.configs[name]
     for kind in ("paper", "edge"):
         for block in UNIT.cases(config, kind, 0):

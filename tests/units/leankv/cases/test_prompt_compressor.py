@@ -16,7 +16,7 @@ def test_every_class_is_met(name: str) -> None:
     assert seen == {PRUNED, HIGH, WINDOW} | ({LOW} if config["rule"] != "static" else set())
 
 
-def test_a_prompt_that_keeps_its_window_only_is_met() -> None:
+def test_prompt_that_keeps_its_window_only_is_met() -> None:
     config = UNIT.configs["paper"]
     results = [UNIT.evaluate(config, block.inputs) for block in UNIT.cases(config, "edge", 0)]
 

@@ -1,4 +1,4 @@
-"""Keys and values out of the image of a page: what its records hold, dequantized, wherever they lie. [leankv §6.2]"""
+"""Keys and values from the image of a page: dequantized records at any position. [leankv §6.2]"""
 
 import numpy as np
 import pytest

@@ -46,7 +46,7 @@ SIZES: dict[str, Any] = {
 
 
 class Oracle:
-    """The oracle's manager behind the same calls."""
+    """The oracle's manager with the same calls."""
 
     def __init__(self) -> None:
         self.manager = memory.Manager(60, 2, 2, 2, 4, 12, slots=3)
@@ -57,7 +57,7 @@ class Oracle:
 
 
 def history(manager: page_manager.PageManager, operations: int, seed: int, watch: Oracle | None = None) -> int:
-    """`operations` calls chosen by random words, those that are refused too; returns how many were not refused."""
+    """Make `operations` calls chosen by random words, also invalid ones; return the number of valid calls."""
     done = 0
     for count, word in enumerate(prng.words(seed, 0, operations).tolist()):
         done += one_call(manager, word, watch)

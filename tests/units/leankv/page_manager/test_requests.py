@@ -46,6 +46,6 @@ def test_ratios_have_one_denominator() -> None:
     assert found.token_ratio == (1440, 2560) and found.page_ratio == (6144, 2560)
 
 
-def test_unknown_sequences_are_refused() -> None:
+def test_unknown_sequences_are_rejected() -> None:
     with pytest.raises(Refused, match="sequence 3 is unknown"):
         Requests(Shape()).require_known([3])

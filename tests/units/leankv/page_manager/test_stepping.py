@@ -13,7 +13,7 @@ PAPER = UNIT.configs["paper"]
 
 
 def figure() -> dict[str, np.ndarray]:
-    """The calls of Fig. 5 and a step behind them."""
+    """The calls of Fig. 5, then a step."""
     (block,) = UNIT.cases(PAPER, "paper", 0)
     return {name: array[0] for name, array in block.inputs.items()}
 
@@ -31,7 +31,7 @@ def test_a_call_is_plan_levels_pointers_and_table() -> None:
     ]
 
 
-def test_levels_are_those_of_the_network_and_end_with_the_prefix() -> None:
+def test_levels_are_those_of_network_and_end_with_prefix() -> None:
     for state in UNIT.trace(PAPER, figure()):
         if state.event in ("take", "give"):
             counts, prefix = state.counts, state.prefix
@@ -47,7 +47,7 @@ def test_only_the_last_event_has_all_registers() -> None:
     assert [state.used[:4:2] for state in states[3:]] == [(4, 0), (4, 0), (4, 4), (4, 4), (4, 4)]
 
 
-def test_a_refused_call_has_no_event() -> None:
+def test_rejected_call_has_no_event() -> None:
     device = PageManager(**PAPER)
     none = {"sequences": (0, 0), "prompts": (0, 0), "high": (0,) * 4, "low": (0,) * 4}
     before = device.snapshot()
@@ -55,15 +55,19 @@ def test_a_refused_call_has_no_event() -> None:
         device.step(op=3, members=1, **none)
     assert device.snapshot() == before and not device.busy
     device.step(op=0, members=1, **{**none, "prompts": (2, 0)})
-    with pytest.raises(Refused, match="step takes no inputs now: plan came last"):
+    with pytest.raises(Refused, match="step takes no inputs after event plan"):
         device.step(op=3, members=1, **none)
 
 
-def test_pages_out_of_range_or_freed_twice_are_refused_with_nothing_changed() -> None:
+def test_pages_out_of_range_or_freed_twice_are_rejected_with_nothing_changed() -> None:
     device = PageManager(**PAPER)
     device.prompt_allocate({1: 4})
     before = device.snapshot()
-    for ids, message in (([32], "page 32 is none of 32"), ([0, 0], "page 0 is free already"), ([9], "page 9 is free")):
+    for ids, message in (
+        ([32], r"page must be in \[0, 32\), got 32"),
+        ([0, 0], "page 0 is already free"),
+        ([9], "page 9"),
+    ):
         with pytest.raises(Refused, match=message):
             device.list.recycle(ids)
         assert device.snapshot() == before

@@ -1,4 +1,4 @@
-"""Parameters of paged attention: orders, places of accumulators, sizes of partitions, refusals."""
+"""Parameters of paged attention: orders, places of accumulators, sizes of partitions, errors."""
 
 from typing import Any
 
@@ -97,7 +97,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("change", "error", "message"), BAD)
-def test_refused_parameters(change: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_rejected_parameters(change: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Arithmetic(**change)
 

@@ -122,7 +122,7 @@ def test_codes_of_a_load_are_contiguous(page: UnifiedPage, element: Any) -> None
     assert gaps(page, page.tokens, "token_major", element) + gaps(page, page.tokens, "feature_major", element) > 0
 
 
-def test_codes_take_the_least_sectors_where_the_layouts_count_packs() -> None:
+def test_codes_take_least_sectors_where_layouts_count_packs() -> None:
     """[leankv §6.2] contiguous for keys and values of all ready pairs; both naive orders take more."""
     for each in PAGES:
         page = each.values[0]
@@ -148,7 +148,7 @@ def test_codes_do_not_where_the_layouts_count_features() -> None:
 
 
 def test_positions_and_metadata_of_groups_do_not_either() -> None:
-    """Positions follow the scores without an alignment; metadata of two groups stand between those of another token."""
+    """Positions follow the scores without an alignment; metadata of two groups are between those of another token."""
     made, groups = traffic(UnifiedPage(64, "K8V4")), traffic(UnifiedPage(64, "K8V4_G12"))
 
     assert (made["pos"].sectors, made["pos"].least) == (9, 7)
@@ -171,7 +171,7 @@ HEADS = [
 @pytest.mark.parametrize(("pages", "counts"), HEADS)
 @pytest.mark.parametrize("include_self", [False, True])
 def test_counters_are_the_oracles(run: Any, pages: Any, counts: tuple[int, int], include_self: bool) -> None:
-    """Sectors of all loads of a head, page by page where it lies; D-leankv-58."""
+    """Sectors of all loads of a head, page by page at its address; D-leankv-58."""
     head = Head(pages, counts, heads=1, seed=3, spare=0)
     config = {name: getattr(pages.high, name) for name in CONSTANTS}
     made = run(**head.ports(), **parameters(head, Arithmetic(include_self=include_self)), **config)
@@ -209,6 +209,6 @@ def test_loads_of_a_head_name_warp_and_page() -> None:
         ({"tokens": 1, "element": "byte"}, "element must be one of 'pack', 'feature'"),
     ],
 )
-def test_refusals(change: dict[str, Any], message: str) -> None:
+def test_loads_rejects_invalid_inputs(change: dict[str, Any], message: str) -> None:
     with pytest.raises(Refused, match=f"page_loads: {message}"):
         list(page_loads(layouts().high, **change))

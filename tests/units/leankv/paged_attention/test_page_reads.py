@@ -38,7 +38,7 @@ def tokens(images: np.ndarray, cells: np.ndarray, lengths: np.ndarray) -> list[t
 
 
 @modules
-def test_every_head_has_its_tokens_in_order_and_zeros_behind(module: Any) -> None:
+def test_heads_have_ordered_tokens_and_zero_padding(module: Any) -> None:
     images, cells, lengths = pool()
 
     score, position = module.get_scores(PAGES, images, cells, lengths)

@@ -13,7 +13,7 @@ PAGES = Pages(UnifiedPage(64, K8V4, 384), UnifiedPage(64, K4V2, 384))  # two and
 CUT = Arithmetic(partition_tokens=1)  # eight tokens
 
 
-def test_pages_come_high_first_and_low_from_the_right() -> None:
+def test_pages_come_high_first_and_low_from_right() -> None:
     assert phases.chunks(PAGES, PAPER, 6, 3, 5) == [
         [Page(0, 0, 0, 2, 0), Page(0, 1, 1, 1, 2), Page(1, 0, 5, 4, 3), Page(1, 1, 4, 1, 7)]
     ]

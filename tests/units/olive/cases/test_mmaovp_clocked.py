@@ -8,7 +8,7 @@ from refemu.units.olive.mmaovp_clocked import UNIT
 CONFIG = UNIT.configs["i4_i4"]
 
 
-def test_one_tile_is_whole_and_another_begins_behind_it() -> None:
+def test_complete_tile_is_followed_by_another() -> None:
     _, block, cut = UNIT.cases(CONFIG, "edge", 0)
     result = UNIT.evaluate(CONFIG, block.inputs)
 
@@ -18,7 +18,7 @@ def test_one_tile_is_whole_and_another_begins_behind_it() -> None:
     assert UNIT.evaluate(CONFIG, cut.inputs).busy[:-1, -1].all() and not cut.inputs["start"][-1].any()
 
 
-def test_the_second_of_two_tiles_has_one_illegal_pair() -> None:
+def test_second_of_two_tiles_has_one_illegal_pair() -> None:
     both, *_ = UNIT.cases(CONFIG, "edge", 0)
     result = UNIT.evaluate(CONFIG, both.inputs)
 

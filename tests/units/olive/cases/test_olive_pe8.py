@@ -14,8 +14,8 @@ def test_exhaustive_is_every_pair_of_int8_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_edges_meet_both_ends_and_the_limit_of_outliers(name: str) -> None:
-    """D-olive-33, and -15 << e beside every corner: high nibble -1, low nibble 1."""
+def test_edges_meet_both_ends_and_limit_of_outliers(name: str) -> None:
+    """D-olive-33, and -15 << e with every corner: high nibble -1, low nibble 1."""
     results = [UNIT.evaluate(UNIT.configs[name], block.inputs) for block in UNIT.cases(UNIT.configs[name], "edge", 0)]
     seen = {int(acc) for result in results for acc in result.acc.ravel()}
 

@@ -18,7 +18,7 @@ def results(name: str) -> list[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("name", UNIT.configs)
 def test_edges_reach_every_code_of_either_lane(name: str) -> None:
-    """Every outlier beside an identifier at the left, and at the right where there are few; every normal code."""
+    """Every outlier next to an identifier at the left, and at the right if there are few; every normal code."""
     fmt: Any = formats.find(UNIT.configs[name]["fmt"])
     codes = fmt.split(np.concatenate([result.pair for _, result in results(name)]))
     legal = {int(code) for code in fmt.outlier.codes() if abs(int(fmt.outlier.decode(code))) <= fmt.outlier.largest}
@@ -57,7 +57,7 @@ def test_targets_are_reached_as_quotients() -> None:
 
 
 @pytest.mark.parametrize("middle", [2049, 2051])
-def test_products_beside_a_middle_round_onto_it(middle: int) -> None:
+def test_products_next_to_middle_round_onto_it(middle: int) -> None:
     found = cases._beside(middle)
 
     assert len(found) == 4

@@ -26,7 +26,7 @@ def test_an_entry_holds_both_values_of_a_pair(kind: str) -> None:
 
 
 @pytest.mark.parametrize("bias", [0, 4, 11, 15])
-def test_an_element_of_8_bits_is_looked_up_beside_an_identifier_or_not(bias: int) -> None:
+def test_element_of_8_bits_depends_on_identifier(bias: int) -> None:
     words = np.arange(1 << 16).astype(np.uint16)
     want = ovp_decoder.UNIT.run_compiled(words, bias, normal="int8", outlier=(4, 3))
     row = olive_pairs_compiled.table("int8")[bias]

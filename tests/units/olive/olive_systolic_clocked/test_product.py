@@ -67,6 +67,6 @@ def test_the_papers_array_at_a_models_size() -> None:
         (np.full((2, 3), 256), np.zeros((2, 3), np.int64), "outside"),
     ],
 )
-def test_refuses(a: np.ndarray, b: np.ndarray, message: str) -> None:
+def test_olive_systolic_clocked_rejects_invalid_inputs(a: np.ndarray, b: np.ndarray, message: str) -> None:
     with pytest.raises(Refused, match=message):
         multiply(a, b, (2, 2))

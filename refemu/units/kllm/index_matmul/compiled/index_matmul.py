@@ -1,4 +1,4 @@
-"""Compiled twin of index_matmul over whole matrices; ports.py has the one between the ports. [kllm §III-B, §III-D]
+"""Compiled form of index_matmul over whole matrices; ports.py has the one between the ports. [kllm §III-B, §III-D]
 
 Counts are integers, so positions are counted group by group, first those where A has index 0, then 1, and so on; when a
 group is counted, its entries of the codebook are due in the sequential sum. Kernels: `kernels`.
@@ -30,21 +30,21 @@ from refemu.units.kllm.kernels.index_matmul import kmeans_dense, kmeans_merge, k
 from refemu.units.kllm.weighted_sum import compiled as weighted_sum_compiled
 from refemu.units.kllm.weighted_sum.weighted_sum import units_of
 
-BATCH = 4096  #: columns of rows whose counts are kept at once
-LEAST = 8  #: rows of A that a thread has at least
-SLACK = 1 / (1 << 50)  #: relative error of a float64 sum, per operation, with room to spare
+BATCH = 4096  #: columns of rows whose counts are in memory at once
+LEAST = 8  #: least number of rows of A for a thread
+SLACK = 1 / (1 << 50)  #: upper bound of the relative error of a float64 operation
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """The right operand laid out once, for many calls."""
 
-    tensor: KMeansTensor  #: what it was made from
-    integer: bool  #: for Scores: vectors lie across the sum
+    tensor: KMeansTensor  #: the tensor it was made from
+    integer: bool  #: for Scores: vectors run across the sum
     vectors: Vectors
     index: np.ndarray  #: (K + 1, N) uint8, zeros last
     starts: np.ndarray  #: (K + 1,) int64: outliers of position k
-    places: np.ndarray  #: int64: their columns, ascending
+    places: np.ndarray  #: int64: columns of the outliers, ascending
     values: np.ndarray  #: float32
 
     @property
@@ -58,7 +58,7 @@ class Prepared:
 
 
 def prepare(b: KMeansTensor, *, integer: bool = False) -> Prepared:
-    """Lay out `b` for many calls of `matmul`; integer: beside Scores."""
+    """Lay out `b` for many calls of `matmul`; integer: for Scores."""
     return _lay_out(columns_under(b, dequantized_fast) if integer else vectors_of(b, dequantized_fast), b, integer)
 
 
@@ -73,7 +73,7 @@ def _lay_out(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> Prepared:
 def _outliers(vectors: Vectors, tensor: KMeansTensor, integer: bool) -> tuple[np.ndarray, ...]:
     """Positions, columns and values (float32) of B's outliers, by ascending position, then column."""
     values = fp16.to_f32(fp16.values(tensor.outlier))  # vector by vector
-    if integer:  # vectors lie across the sum
+    if integer:  # vectors run across the sum
         return *np.nonzero(vectors.mask.T), values
     places, rows = np.nonzero(vectors.mask)
     order = np.argsort(rows, kind="stable")
@@ -103,7 +103,7 @@ def outputs(
     norm: Norm | None = None,
     seen: ArrayLike | None = None,
 ) -> np.ndarray:
-    """The field y of what `matmul` returns, alone: nothing is counted."""
+    """The field y of what `matmul` returns, without counters."""
     task, right = _problem(a, b, preset, None, bias, norm, seen)
     return fp16_compiled.to_f16(_values(task, right, _limits(task))).reshape(task.shape)
 
@@ -127,7 +127,7 @@ def _problem(
 
 
 def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
-    """Counts of the joint indices of every output, int32 (M, 2**(nA + nB), N), what counters hold after a column."""
+    """Counts of the joint indices of every output, int32 (M, 2**(nA + nB), N), as in the counters after a column."""
     right = b if isinstance(b, Prepared) else prepare(b)
     task = require_problem(a, right.tensor, "paper", None, None, None, None, right.vectors)
     limits = _limits(task)
@@ -205,7 +205,7 @@ def _counters(task: Problem, b: Prepared, limits: np.ndarray, overflows: int) ->
 
 
 def totals(integer: bool, outputs: int, positions: int, left_out: int, entries: int, overflows: int) -> dict[str, int]:
-    """The unit's counters after so many outputs, over so many positions, of which some were left out of the counts."""
+    """The unit's counters after some outputs over some positions, some of them excluded from the counts."""
     counted = 0 if integer else positions, positions - left_out, entries * outputs, entries * outputs
     values = *counted, left_out, left_out, outputs, outputs, positions, overflows
     return dict(zip(UNIT.counters, values, strict=True))
@@ -221,7 +221,7 @@ def _is_plain(task: Problem) -> bool:
 
 
 def _most(task: Problem) -> int:
-    """No count is larger."""
+    """Upper bound of a count."""
     return task.a.index.shape[1] * (integers.peak(task.a.index) if task.integer else 1)
 
 
@@ -236,7 +236,7 @@ def _dense(
     units: np.ndarray | None = None,
     first: int = 0,
 ) -> None:
-    """The kernel on the rows of A from `first` on that `limits` are given for; fills what it gets."""
+    """Run the kernel on the rows of A from `first` on, one for each of `limits`; fills its arguments."""
     index, mask = (plain(side[first : first + len(limits)]) for side in (task.a.index, task.a.mask))
     acc, most = task.arith.acc, _most(task)
     bounded = acc == "fp16" and peak(task.table) * most < fp16.OVERFLOW
@@ -295,7 +295,7 @@ def _weighted(counts: np.ndarray, table: np.ndarray, arith: KllmArith) -> np.nda
 
 
 def _corrected(task: Problem, part: np.ndarray, counts: np.ndarray, rows: slice) -> np.ndarray:
-    """With the terms of zero points."""
+    """Add the terms of zero points."""
     sum_a, sum_b = (
         _weighted(by, table, task.arith)
         for by, table in zip(marginals(counts, task.b_bits), task.centroids, strict=True)
@@ -307,7 +307,7 @@ def _corrected(task: Problem, part: np.ndarray, counts: np.ndarray, rows: slice)
 
 
 def _operands(task: Problem, b: Prepared, centroids: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Operands of the kernels of the sparse path; centroids: of B, divided."""
+    """Operands of the kernels of the sparse path; centroids: those of B, divided."""
     mask = plain(task.a.mask).view(np.uint8)
     scale = task.b.scale.astype(np.float32)
     return (mask, plain(task.a.value), b.index, scale, plain(centroids), b.starts, b.places, b.values)
@@ -316,7 +316,7 @@ def _operands(task: Problem, b: Prepared, centroids: np.ndarray) -> tuple[np.nda
 def _sparse(
     task: Problem, operands: tuple[np.ndarray, ...], limits: np.ndarray, rows: slice, columns: int
 ) -> np.ndarray:
-    """Sums over what is left out of the counts, float32 (M, N), of some rows, all of them where B has zero points."""
+    """Sums over the excluded positions, float32 (M, N), of some rows, or of all if B has zero points."""
     out = np.zeros((limits.shape[0], columns), np.float32)
     if task.b.zero is not None:
         device = IndexMatmul(1, 1, 1, False, task.arith)
@@ -326,7 +326,7 @@ def _sparse(
         return out
     mask, value, index, scale, centroids, *outliers = operands
     if not (operands[-1].size or mask[rows].any()):
-        return out  # nor is a kernel compiled
+        return out  # compiles no kernel
     table = centroids[rows] if centroids.shape[0] > 1 else centroids
     kmeans_sparse(
         mask[rows], value[rows], index, scale, table, *outliers, limits, kernels.ACCUMULATORS[task.arith.acc], out
@@ -335,7 +335,7 @@ def _sparse(
 
 
 def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
-    """Bounds of the exact value in float64; where both round to one fp16 value that is it, else the unit decides."""
+    """Bound the exact value in float64; if both bounds round to one fp16 value, take it, else run the unit."""
     shape = limits.shape[0], b.index.shape[1]
     if task.zeros:
         return _by_unit(task, limits, np.ones(shape, np.bool_), np.zeros(shape, np.float32))
@@ -361,10 +361,10 @@ def _exact(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
 def between(
     dense: np.ndarray, sparse: np.ndarray, size: np.ndarray, finished: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Y, fp16 values as float32, and where it is in doubt, of sums in float64, of which the dense ones are rounded.
+    """Y, fp16 values as float32, and where it is in doubt, from float64 sums; the dense ones are rounded.
 
-    size: sums of magnitudes of the sparse terms, times their number. finished: what is left to do but the last
-    rounding; never falls as the sum rises.
+    size: sums of magnitudes of the sparse terms, times their number. finished: the remaining
+    steps except the last rounding, monotonic in the sum.
     """
     value, error = dense + sparse, (np.abs(dense) + size) * SLACK
     low, high = (fp16_compiled.round16_of_f64(finished(end)) for end in (value - error, value + error))
@@ -372,7 +372,7 @@ def between(
 
 
 def biased(sparse: np.ndarray, size: np.ndarray, bias: np.ndarray | None, terms: int) -> tuple[np.ndarray, np.ndarray]:
-    """`sparse` and `size` of `between` from sums in float64 of so many terms, with a bias as one more term.
+    """`sparse` and `size` of `between` from float64 sums of some terms, with a bias as one more term.
 
     A bias far above the sum hides it in float64; in the size it widens the bounds. size: sums of magnitudes.
     """
@@ -390,7 +390,7 @@ def _wide_sums(entries: list[int], counts: np.ndarray) -> np.ndarray:
 
 
 def _finished(task: Problem, v: np.ndarray) -> np.ndarray:
-    """`finish_exact` up to the last rounding, on float64: never falls as v rises."""
+    """`finish_exact` up to the last rounding, in float64: monotonic in v."""
     if task.norm is None:
         return v  # with the bias
     mean, divisor = (
@@ -402,7 +402,7 @@ def _finished(task: Problem, v: np.ndarray) -> np.ndarray:
 
 
 def _by_unit(task: Problem, limits: np.ndarray, doubtful: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """`y` with the doubtful outputs computed by the unit."""
+    """`y` with doubtful outputs replaced by those of the unit."""
     bits = task.table.size.bit_length() - 1
     k, a_bits = task.a.index.shape[1], 8 if task.integer else bits - task.b_bits
     device = IndexMatmul(max(k, 1), a_bits, task.b_bits, task.integer, task.arith)

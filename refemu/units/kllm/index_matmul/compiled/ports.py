@@ -1,8 +1,8 @@
-"""Compiled twin of index_matmul between the ports, over thousands of outputs at once. [kllm §III-B, §III-D]
+"""Compiled form of index_matmul between the ports, over thousands of outputs at once. [kllm §III-B, §III-D]
 
-Every output brings operands and codebooks of its own, so thousands are computed together: counts by the twin of
-index_counter, weighted sums by that of weighted_sum, positions left out as sums over all positions of which the others
-are -0 times +0, which changes no sum.
+Every output has its own operands and codebooks, so thousands are computed together: counts by compiled index_counter,
+weighted sums by compiled weighted_sum, excluded positions by sums over all positions, where the others are -0 times
++0, which changes no sum.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ FRACTION = 24  #: fp16 values are multiples of 2**-24
 
 @compiled_run(UNIT)
 def run(device: IndexMatmul, inputs: Arrays, outputs: Arrays) -> list[int]:
-    """Every output by itself, a batch after the other."""
+    """Compute the outputs batch by batch."""
     words = {port.name: array for port, array in zip(device.ports.inputs, inputs, strict=True)}
     y, overflow = outputs
     left_out = 0
@@ -61,7 +61,7 @@ def _counts(device: IndexMatmul, columns: Column) -> np.ndarray:
 
 
 def _left_out(columns: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Both operands where they are not counted, elsewhere -0 and +0."""
+    """Both operands at excluded positions, elsewhere -0 and +0."""
     return (
         np.where(columns.left_out, columns.a_value, np.float32(-0.0)),
         np.where(columns.left_out, columns.b_value, np.float32(0)),
@@ -69,7 +69,7 @@ def _left_out(columns: Column) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _exact(device: IndexMatmul, columns: Column, counts: np.ndarray) -> np.ndarray:
-    """Y by bounds in float64 where the table's entries and the sums leave them tight, else by the unit."""
+    """Y by bounds in float64 where table entries and sums keep them tight, else by the unit."""
     largest = integers.peak(counts) * counts.shape[1] * int(fp16.MAX) << FRACTION
     y, doubtful = np.zeros(len(counts), np.float32), np.ones(len(counts), np.bool_)
     if largest < 1 << 63 and fp16_compiled.holds_fp16(columns.table):

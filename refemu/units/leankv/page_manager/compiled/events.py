@@ -1,10 +1,10 @@
-"""The four calls of page_manager, compiled: for its twin, and for all events of many managers.
+"""The four calls of page_manager, compiled: for models, and for all events of many managers.
 
-Paper: [leankv §5.3]. A kernel that would have to refuse a call changes nothing and says so;
-why it is refused, the readable manager knows.
+Paper: [leankv §5.3]. A kernel that gets an invalid call changes nothing and returns -1 or False;
+the readable manager gives the reason.
 
-Everywhere: pool = cells (E, L), used (E, 2), tokens (E, 2), ring (pages,), ends (2,): pages that left and came, ever;
-entries (K,) numbers of entries. Written: counts and prefix, pages and where the regions of the ring end, (K,), or (2K,)
+Everywhere: pool = cells (E, L), used (E, 2), tokens (E, 2), ring (pages,), ends (2,): pages that left and came;
+entries (K,) numbers of entries. Written: counts and prefix, pages and ends of the regions of the ring, (K,), or (2K,)
 with high before low; ids (pages,).
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 from refemu.arith.jit import helper, kernel
 from refemu.units.leankv.page_table.compiled import append, clear, split
 
-# Entries of `sizes`: tokens of a high and of a low page (0: none), pages more for a prompt, whether pages wait for a
+# Entries of `sizes`: tokens of a high and of a low page (0: none), extra pages for a prompt, whether pages wait for a
 # token, whether cells are scrubbed.
 Z_HIGH, Z_LOW, Z_RESERVE, Z_LAZY, Z_SCRUB = range(5)
 
 
 @kernel
 def prompt_allocate(pool, sizes, entries, lengths, counts, prefix, ids):  # type: ignore[no-untyped-def]
-    """Pages for prompts of `lengths` (K,) tokens. Returns how many; -1 where the call is not admitted."""
+    """Allocate pages for prompts of `lengths` (K,) tokens. Returns their number; -1 for an invalid call."""
     cells, used, tokens, ring, ends = pool
     total, fits = np.int64(0), True
     for i in range(entries.size):
@@ -43,10 +43,10 @@ def prompt_allocate(pool, sizes, entries, lengths, counts, prefix, ids):  # type
 def prompt_release(  # type: ignore[no-untyped-def]
     pool, sizes, entries, lengths, high, low, counts, prefix, lacking, after, ids
 ):
-    """Prompts of `lengths` (K,) tokens keep `high` and `low`; lacking, after <- counts and prefix of pages that came.
+    """Reduce prompts of `lengths` (K,) tokens to `high` and `low`; lacking, after <- counts and prefix of new pages.
 
-    Returns how many pages went, which stand in `ids` first, how many came, and tokens pruned; -1 pages where the call
-    is not admitted.
+    Returns the number of recycled pages, which are first in `ids`, of new pages, and of pruned tokens; -1 pages for an
+    invalid call.
     """
     cells, used, tokens, ring, ends = pool
     went, came, pruned, fits = np.int64(0), np.int64(0), np.int64(0), True
@@ -76,9 +76,9 @@ def prompt_release(  # type: ignore[no-untyped-def]
 
 @kernel
 def step_allocate(pool, sizes, entries, high, low, counts, prefix, ids):  # type: ignore[no-untyped-def]
-    """Sections grow by `high` and `low` (K,). Returns how many pages came, the most of an entry, and tokens pruned.
+    """Grow sections by `high` and `low` (K,). Returns the number of new pages, the most of an entry, and pruned tokens.
 
-    -1 pages where the call is not admitted.
+    -1 pages for an invalid call.
     """
     cells, used, tokens, ring, ends = pool
     total, most, pruned, fits = np.int64(0), np.int64(0), np.int64(entries.size), True
@@ -109,7 +109,7 @@ def step_allocate(pool, sizes, entries, high, low, counts, prefix, ids):  # type
 
 @kernel
 def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untyped-def]
-    """All pages of the entries go back. Returns how many."""
+    """Recycle all pages of the entries. Returns their number."""
     cells, used, tokens, ring, ends = pool
     total = np.int64(0)
     for i in range(entries.size):
@@ -123,7 +123,7 @@ def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untype
 
 @helper
 def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
-    """Pages from the ring for regions of `counts`."""
+    """Take pages from the ring for regions of `counts`."""
     base, last = ends[0] % ring.size, ends[0]
     for i in range(counts.size):
         for _ in range(counts[i]):
@@ -135,7 +135,7 @@ def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
 
 @helper
 def _give(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
-    """Pages to the ring, of regions of `counts`."""
+    """Return pages of regions of `counts` to the ring."""
     base, last = ends[1] % ring.size, ends[1]
     for i in range(counts.size):
         for _ in range(counts[i]):

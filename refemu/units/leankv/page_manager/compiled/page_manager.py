@@ -1,6 +1,6 @@
-"""Twins of page_manager: the manager over arrays, for models, and `run`, all events of many managers in a kernel.
+"""Compiled forms of page_manager: the manager over arrays, for models, and `run`, for all events of many managers.
 
-Paper: [leankv §5.3]. Both leave the calls to the kernels of events.py.
+Paper: [leankv §5.3]. The kernels of events.py do the calls of both.
 """
 
 import copy
@@ -23,7 +23,7 @@ from refemu.units.leankv.prefix_sum.compiled import network
 
 
 class PageManager(page_manager.PageManager):
-    """As `page_manager.PageManager`; the fields of what its calls return are arrays."""
+    """As `page_manager.PageManager`, with arrays in the results of its calls."""
 
     def _empty(self) -> None:
         shape = self.shape
@@ -132,11 +132,11 @@ class PageManager(page_manager.PageManager):
         return self._cells, self._used, self._tokens, self._ring, self._ends
 
     def _room(self) -> np.ndarray:
-        """For the ids that a call moves."""
+        """Array for the ids that a call moves."""
         return np.empty(self.shape.pages, np.int64)
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
-        """The pages of a prefix sum, which is counted."""
+        """The pages of a prefix sum; counts its levels and additions."""
         levels, adds = network(counts.size)
         self.totals["levels"] += levels
         self.totals["adds"] += adds
@@ -178,7 +178,7 @@ def _sizes(shape: Shape) -> np.ndarray:
 
 @compiled_run(UNIT)
 def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All events of all managers in one kernel, which refuses without saying why: the readable manager does."""
+    """Run all events of all managers in one kernel; for an invalid call the readable manager raises."""
     shape, (devices, times) = device.shape, inputs[0].shape
     widths = (), (), (shape.slots,), (shape.slots,), (shape.entries,), (shape.entries,)
     calls = [
@@ -202,7 +202,7 @@ def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Se
 
 
 def _pools(shape: Shape, devices: int, times: int) -> tuple[np.ndarray, ...]:
-    """Registers of managers at so many times, (devices, times) beside their shapes, as after a reset."""
+    """Registers of managers at some times, (devices, times, ...), as after a reset."""
     entries, lead = shape.entries, (devices, times)
     return (
         np.full((*lead, entries, shape.length), -1, np.int32),

@@ -9,7 +9,7 @@ from refemu.arith.jit import helper, kernel
 from refemu.units.leankv.page_manager.compiled.events import finish, prompt_allocate, prompt_release, step_allocate
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
 
-H_NAME, H_PROMPT, H_RUNNING = range(3)  # of a row of `held`, one for each slot: name (-1: free), tokens, compressed
+H_NAME, H_PROMPT, H_RUNNING = range(3)  # entries of a row of `held`, one a slot: name (-1: free), tokens, compressed
 ALLOCATED, RECYCLED, LEVELS, ADDS, SHORTFALL, STEP_PAGES, PRUNED = range(7)  # of `totals`, in the order of the counters
 
 
@@ -17,12 +17,12 @@ ALLOCATED, RECYCLED, LEVELS, ADDS, SHORTFALL, STEP_PAGES, PRUNED = range(7)  # o
 def walk(  # type: ignore[no-untyped-def]
     op, members, names, prompts, high, low, sizes, sums, moved, registers, requests, totals
 ):
-    """Whether every event is admitted; inputs as the ports have them, (devices, events) beside the lanes.
+    """Run all events and return whether each is admitted; inputs by port, (devices, events, lanes).
 
     sizes: as in events.py. sums: (elements, 2) levels and additions of a prefix sum. moved: counts,
-    prefix, ids, lacking, (devices, events) beside the lanes, zeros and -1 for ids. registers: a pool before the first
-    event and after every one, (devices, 1 + events) beside its shape. requests: `held`; slots in the order in which
-    they are free; how many left that order and came; room for a prefix. totals: counters.
+    prefix, ids, lacking, (devices, events, lanes), zeros and -1 for ids. registers: a pool before the first event and
+    after every one, (devices, 1 + events, ...). requests: `held`; slots in the order in which they are free; numbers
+    of slots that left this order and came; work space for a prefix. totals: counters.
     """
     counts, prefix, ids, lacking = moved
     cells, used, tokens, ring, ends = registers
@@ -60,7 +60,7 @@ def walk(  # type: ignore[no-untyped-def]
                 ring[device, event + 1],
                 ends[device, event + 1],
             )
-            elements = size * (1 + kind // 2)  # high and low pages apart in a step and a finish
+            elements = size * (1 + kind // 2)  # high and low pages separate in a step and a finish
             called, long, out = entries[:size], lengths[:size], ids[device, event]
             pages, places = counts[device, event, :elements], prefix[device, event, :elements]
             more_high, more_low = high[device, event, :size], low[device, event, :size]
@@ -100,7 +100,7 @@ def walk(  # type: ignore[no-untyped-def]
 
 @helper
 def _named(kind, names, prompts, count, held, free, queue, entries, lengths, heads):  # type: ignore[no-untyped-def]
-    """entries, lengths <- of all heads of the `count` sequences, which a call moves on; whether they may be called."""
+    """entries, lengths <- those of all heads of `count` sequences; change their phase; return whether all are valid."""
     fine = kind != PROMPT or count <= queue[1] - queue[0]
     for i in range(count):
         slot = np.int64(-1)
@@ -130,6 +130,6 @@ def _named(kind, names, prompts, count, held, free, queue, entries, lengths, hea
 
 @helper
 def _carry(register, after):  # type: ignore[no-untyped-def]
-    """What a register holds stays."""
+    """Copy a register to the next event."""
     for i in range(register.size):
         after[i] = register[i]

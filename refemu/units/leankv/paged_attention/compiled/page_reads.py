@@ -1,4 +1,4 @@
-"""Compiled twins of paged_attention/stored.py, over all heads at once. [leankv §5.2]"""
+"""Compiled forms of paged_attention/stored.py, over all heads at once. [leankv §5.2]"""
 
 from functools import lru_cache
 
@@ -42,7 +42,7 @@ def sections_of(pages: Pages) -> np.ndarray:
 
 @kernel
 def gather(images, cells, lengths, sections, score, position):  # type: ignore[no-untyped-def]
-    """score, position (U, slots) <- those of the tokens (U, 2) in the pages of entries (U, L), zeros behind them."""
+    """score, position (U, slots) <- those of the tokens (U, 2) in the pages of entries (U, L), zero-padded."""
     for u in range(cells.shape[0]):
         at = np.int64(0)
         for s in range(2):

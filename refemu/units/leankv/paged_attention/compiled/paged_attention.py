@@ -1,8 +1,8 @@
-"""Compiled twins of paged_attention: `run` on ports, and `attend` over all heads of a layer and all requests at once.
+"""Compiled forms of paged_attention: `run` on ports, and `attend` over all heads of a layer and all requests at once.
 
 Paper: [leankv §6.2]. Kernels: kernels/attention.py and kernels/scores.py. Pages are decoded one by one
-into a small buffer, tokens of a key and features of a value side by side; chunks are combined by the readable form, all
-heads of as many chunks at once.
+into a small buffer, with tokens of a key and features of a value contiguous; the readable form
+combines chunks, all heads with equally many chunks at once.
 """
 
 import math
@@ -25,7 +25,7 @@ from refemu.units.leankv.paged_attention.ports import COUNTERS, SECTORS, SEGMENT
 from refemu.units.leankv.significance import Gqa
 
 COLUMNS = 13  #: of `layout` in kernels/attention.py
-GRAIN = 2048  #: tokens and query heads that a thread has at least to attend to
+GRAIN = 2048  #: least number of tokens times query heads of a thread
 
 
 @lru_cache(maxsize=32)
@@ -80,7 +80,7 @@ def _tasks(pages: Pages, arithmetic: Arithmetic, lengths: np.ndarray) -> np.ndar
     used, total = -(-lengths // per_page), lengths[:, 0] + lengths[:, 1]
     per_chunk = size // per_page
     whole, zero = total <= (size or total), np.zeros_like(total)
-    if whole.all():  # what a model asks in every layer of every step
+    if whole.all():  # the case of models in every layer of every step
         return np.stack([np.arange(len(total)), zero, zero, used[:, 0], used[:, 1], zero, total], axis=1)
     chunks = np.where(whole[:, None], np.array([1, 0]), -(-used // np.maximum(per_chunk, 1)))
     unit, number = _runs(chunks[:, 0] + chunks[:, 1])
@@ -125,7 +125,7 @@ def step(
     newest: Any,
     arithmetic: Arithmetic = PAPER,
 ) -> np.ndarray:
-    """As `paged_attention.step`; the pages come from the memory manager and are not checked again."""
+    """As `paged_attention.step`, without checks of the pages, which come from the memory manager."""
     finite(q)
     out, p = attend_unchecked(pages, q, images, cells, lengths, arithmetic)
     add_scores(pages, images, cells, lengths, p, newest, arithmetic.include_self, arithmetic.gqa)
@@ -135,18 +135,18 @@ def step(
 def attend_unchecked(
     pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, arithmetic: Arithmetic
 ) -> tuple[np.ndarray, np.ndarray]:
-    """out (..., G, F) float32 of fp16 values, and p, of what `require` admits, with the queries as float32."""
+    """out (..., G, F) float32 of fp16 values, and p, for arguments that `require` admits, with queries as float32."""
     done = stages(pages, q, images, cells, lengths, arithmetic, False)
     return done.out, done.p
 
 
 @dataclass(frozen=True)
 class Stages:
-    """What `stages` computes; U heads, C chunks of all heads one after the other."""
+    """Results of `stages`; U heads, C chunks of all heads one after the other."""
 
     out: np.ndarray  #: (..., G, F) float32 of fp16 values
     p: np.ndarray  #: (..., G, tokens)
-    chances: np.ndarray  #: (U, G, tokens): p before chunks are combined; empty like what follows unless it is asked for
+    chances: np.ndarray  #: (U, G, tokens): p before chunks are combined; this and the rest are empty unless requested
     logits: np.ndarray  #: (U, G, tokens)
     acc: np.ndarray  #: (C, G, accumulators, F)
     tops: np.ndarray  #: (C, G) integer keys
@@ -166,7 +166,7 @@ def stages(
 ) -> Stages:
     """As `attend_unchecked`; every: logits, accumulators and probabilities of chunks too.
 
-    The process's threads share out the heads.
+    Threads share the heads.
     """
     ready()
     out, p = empty(q, lengths)
@@ -221,7 +221,7 @@ def _combined(
 
 
 def _maxima(tops: np.ndarray) -> np.ndarray:
-    """float32 values of integer keys that have their order."""
+    """float32 values of integer keys with the same order."""
     return np.where(tops < 0, tops ^ np.int32(0x7FFF_FFFF), tops).astype(np.int32).view(np.float32)
 
 
@@ -269,7 +269,7 @@ def add_scores(
 
 @compiled_run(UNIT)
 def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
-    """All heads together, each with pages of its own."""
+    """Run all heads together, each with its own pages."""
     pages, arithmetic = device.layouts, device.arithmetic
     queries, pool, entries, lengths = device.operands(*inputs[:5])
     done = stages(pages, to_f32(queries), pool, entries, lengths, arithmetic, bool(device.ports.state))
@@ -289,7 +289,7 @@ def run(device: PagedAttention, inputs: Arrays, outputs: Arrays) -> Sequence[int
 
 
 def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np.ndarray]:
-    """Patterns of the registers after the last chunk, row by row; of chunks that a row has not they are 0."""
+    """Patterns of the registers after the last chunk, row by row; 0 for chunks that a row does not have."""
     rows, lanes = len(done.logits), {port.name: port.count for port in device.stage_ports}
     chunks = np.bincount(done.unit, minlength=rows)
     last, number = np.cumsum(chunks) - 1, np.arange(len(done.unit)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
@@ -305,14 +305,14 @@ def _registers(device: PagedAttention, done: Stages, slots: int) -> dict[str, np
 
 
 def _padded(p: np.ndarray, slots: int) -> np.ndarray:
-    """Patterns of values of tokens (..., G, tokens), with zeros behind them to the lanes of a port."""
+    """Patterns of values of tokens (..., G, tokens), zero-padded to the lanes of a port."""
     padded = np.zeros((*p.shape[:-1], slots), np.float32)
     padded[..., : p.shape[-1]] = p
     return padded.view(np.uint32)
 
 
 def _scores(pages: Pages, pool: np.ndarray, cells: np.ndarray, lengths: np.ndarray, lanes: int) -> np.ndarray:
-    """Patterns of the scores of stored tokens, zeros behind them: (rows, lanes)."""
+    """Patterns of the scores of stored tokens, zero-padded: (rows, lanes)."""
     scores = np.zeros((len(lengths), lanes), np.uint32)
     for section, page in enumerate(pages.sections):
         row, index = _runs(lengths[:, section])
@@ -350,7 +350,7 @@ def _operations(device: PagedAttention, lengths: np.ndarray) -> dict[str, int]:
 
 
 def _sectors(device: PagedAttention, entries: np.ndarray, lengths: np.ndarray) -> dict[str, int]:
-    """Sectors that the warps' loads touch; a row's pages are numbered from 0."""
+    """Sectors that the warps' loads touch; pages of a row are numbered from 0."""
     pages, counts = device.layouts, np.zeros(len(SECTORS), np.int64)
     groups = np.array(
         [(page.key_packs, page.value_packs, page.k_group, page.k_vec, page.v_group) for page in pages.sections],

@@ -53,8 +53,8 @@ def test_many_integer_outputs_are_those_of_the_unit(name: str) -> None:
     assert same(config, inputs(config)) and same(config, inputs(config, wild=True))
 
 
-def test_a_table_is_wide_for_the_outputs_that_have_one() -> None:
-    """One float32 entry among those of fp16: the outputs beside it are as they were."""
+def test_table_is_wide_for_outputs_that_have_one() -> None:
+    """One float32 entry among those of fp16: the other outputs are unchanged."""
     config = configured(ARITHS["wide table"][0])
     given = inputs(config)
     given["products"] = given["products"].view(np.float32).astype(np.float16).astype(np.float32).view(np.uint32)
@@ -66,7 +66,7 @@ def test_a_table_is_wide_for_the_outputs_that_have_one() -> None:
 
 
 @pytest.mark.parametrize(("name", "y"), [("paper", 0), ("fma", 0x8000), ("fp32", 0x8000), ("exact", 0x8000)])
-def test_positions_that_are_counted_keep_the_sign_of_a_zero(name: str, y: int) -> None:
+def test_positions_that_are_counted_keep_sign_of_zero(name: str, y: int) -> None:
     """What is left out is -2**-48, and what is counted -2**-35: fused steps leave -0 of both, and of their sum."""
     config = configured(ARITHS[name][0], k=3, a_bits=1, b_bits=1)
     given: dict[str, Any] = {
@@ -86,7 +86,7 @@ def test_positions_that_are_counted_keep_the_sign_of_a_zero(name: str, y: int) -
     assert index_matmul_ports_compiled.run(**given, **config).y.tolist() == y and same(config, given)
 
 
-def test_values_between_two_fp16_values_are_decided_by_the_unit() -> None:
+def test_values_between_two_fp16_values_are_decided_by_unit() -> None:
     """Exactly midway, and 2**-20 above and below, over an even and an odd value: one rounding, ties to even."""
     config = configured(KllmArith.preset("exact"), k=3, a_bits=1, b_bits=1)
     given: dict[str, Any] = {
@@ -107,7 +107,7 @@ def test_values_between_two_fp16_values_are_decided_by_the_unit() -> None:
     assert result.y.tolist() == [[0x3C00, 0x3C01, 0x3C00], [0x3C02, 0x3C02, 0x3C01]] and same(config, given)
 
 
-def test_exact_sums_that_may_leave_64_bits_are_decided_by_the_unit() -> None:
+def test_exact_sums_that_may_leave_64_bits_are_decided_by_unit() -> None:
     """More than 2**15 positions of one index, and entries of the largest fp16 value."""
     k = (1 << 15) + 64
     config = Config(k=k, a_bits=4, b_bits=4, integer=False, preset=KllmArith(acc="exact", order=Exact()))

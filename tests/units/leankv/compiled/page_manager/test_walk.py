@@ -1,4 +1,4 @@
-"""`run` of the page manager's twin: histories of many shapes as the readable unit has them, and the same refusals."""
+"""`run` of the page manager's twin: histories of many shapes, equal to the readable unit's, and errors."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ FIRST = [(PROMPT, [1, 2], [12, 4], [], []), (RELEASE, [1], [], [11, 12], [1, 0])
     ],
 )
 def test_histories_are_those_of_the_unit(sizes: dict[str, Any]) -> None:
-    """Two devices of three, so that leading axes are kept; every output, register and counter."""
+    """Two devices of three, so that leading axes are preserved; every output, register and counter."""
     config = SIZES | sizes
     drawn = random_inputs("walk", page_manager.UNIT.ports(config).inputs, (2, 3, 40), 5)
     assert page_manager.UNIT.legal is not None
@@ -52,18 +52,33 @@ def test_histories_are_those_of_the_unit(sizes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("event", "error", "message"),
     [
-        pytest.param((PROMPT, [9, 8], [12, 12], [], []), OutOfPages, "24 pages needed, 15 free", id="pages"),
+        pytest.param(
+            (PROMPT, [9, 8], [12, 12], [], []),
+            OutOfPages,
+            "pages must be at most 15, the free ones, got 24",
+            id="pages",
+        ),
         pytest.param((PROMPT, [1], [2], [], []), Refused, "sequence 1 is admitted already", id="twice"),
         pytest.param((PROMPT, [9, 9], [2, 2], [], []), Refused, r"sequences must differ, got \[9, 9\]", id="one name"),
         pytest.param((PROMPT, [9], [0], [], []), Refused, "sequence 9 must have 1 to 12 tokens, got 0", id="empty"),
-        pytest.param((PROMPT, [7, 8, 9], [1, 1, 1], [], []), Refused, "3 slots needed, 2 free", id="slots"),
+        pytest.param(
+            (PROMPT, [7, 8, 9], [1, 1, 1], [], []),
+            Refused,
+            "sequences must be at most 2, the free slots, got 3",
+            id="slots",
+        ),
         pytest.param((RELEASE, [9], [], [1, 1], [0, 0]), Refused, "sequence 9 is unknown", id="unknown"),
         pytest.param((RELEASE, [1], [], [1, 1], [0, 0]), Refused, "1 is compressed already", id="released twice"),
         pytest.param(
             (RELEASE, [2], [], [4, 3], [0, 2]), Refused, "keeps 3 and 2 of 4 tokens", id="more than the prompt"
         ),
         pytest.param((STEP, [2], [], [1, 1], [0, 0]), Refused, "sequence 2 is not compressed yet", id="step too early"),
-        pytest.param((STEP, [1], [], [0, 0], [0, 2]), Refused, "grows by 0 and 2 tokens", id="two tokens"),
+        pytest.param(
+            (STEP, [1], [], [0, 0], [0, 2]),
+            Refused,
+            "must grow by at most one token in a step, got 0 and 2",
+            id="two tokens",
+        ),
         pytest.param((STEP, [1, 1], [], [0, 0, 0, 0], [0] * 4), Refused, "sequence 1 is named twice", id="named twice"),
         pytest.param(
             (STEP, [1], [], [1, 0], [0, 0]), TableOverflow, "head 0 of layer 0 needs 8 cells of 7", id="table"
@@ -72,7 +87,7 @@ def test_histories_are_those_of_the_unit(sizes: dict[str, Any]) -> None:
         pytest.param((FINISH, [2, 2], [], [], []), Refused, "sequence 2 is named twice", id="finish twice"),
     ],
 )
-def test_refused_events(event: Any, error: type[Exception], message: str) -> None:
+def test_rejected_events(event: Any, error: type[Exception], message: str) -> None:
     page_manager_compiled.run(**columns(FIRST), **SIZES)
     with pytest.raises(error, match=message):
         page_manager_compiled.run(**columns([*FIRST, event]), **SIZES)
@@ -109,19 +124,19 @@ def test_refused_events(event: Any, error: type[Exception], message: str) -> Non
             {"pages": 2},
             [(PROMPT, [1], [2], [], []), (RELEASE, [1], [], [1, 1], [1, 1])],
             OutOfPages,
-            "2 pages needed, 0 free",
+            "pages must be at most 0, the free ones, got 2",
             id="lacking page",
         ),
         pytest.param(
             {"pages": 2},
             [(PROMPT, [1], [2], [], []), (RELEASE, [1], [], [2, 2], [0, 0]), (STEP, [1], [], [1, 1], [0, 0])],
             OutOfPages,
-            "2 pages needed, 0 free",
+            "pages must be at most 0, the free ones, got 2",
             id="step",
         ),
     ],
 )
-def test_refused_histories(sizes: dict[str, Any], events: Any, error: type[Exception], message: str) -> None:
+def test_rejected_histories(sizes: dict[str, Any], events: Any, error: type[Exception], message: str) -> None:
     """All events but the last are admitted."""
     page_manager_compiled.run(**columns(events[:-1] or [(STEP, [], [], [], [])], SIZES | sizes), **{**SIZES, **sizes})
     with pytest.raises(error, match=message):
