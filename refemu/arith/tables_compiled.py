@@ -1,4 +1,4 @@
-"""Compiled form of `tables`: same names, same arguments, same words. Kernels: `float_jit`."""
+"""Compiled form of `tables`: same names, same arguments, same words. Kernels: `kernels`."""
 
 import numpy as np
 from numpy.typing import ArrayLike

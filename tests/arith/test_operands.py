@@ -1,4 +1,4 @@
-"""The checks that sums share; test_dot.py also tries their errors through `dot` and `dot_jit`."""
+"""The checks that sums share; test_dot.py also tries their errors through `dot` and `dot_compiled`."""
 
 import numpy as np
 import pytest

@@ -60,7 +60,7 @@ PIECES = {
         ({"ports": "    ports=None,"}, "clipper: ports must be callable, got None"),
         ({"cases": "    cases=3,"}, "clipper: cases must be callable, got 3"),
         (
-            {"end": 'twin="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'},
+            {"end": 'compiled_run="none", flags={"A": Flag(0, "a"), "B": Flag(0, "b")},'},
             "flags must have different bits below 8",
         ),
     ],
