@@ -1,4 +1,4 @@
-"""`refemu grade`: the wrong devices that a stimulus convicts, and those that it lets pass."""
+"""`refemu grade`: inject faults, and report which ones a stimulus detects or misses."""
 
 import argparse
 from time import perf_counter
@@ -7,24 +7,25 @@ from typing import Any
 from refemu.arith.checks import Refused
 from refemu.cli.output import print_json, print_table
 
-SHOWN = 20  #: survivors of a class in the table; --json has all
+WORDS = {"hole": "missed", "undecided": "equivalent", "raised": "untested"}  #: printed results of faults
+SHOWN = 20  #: faults of a class that the table lists; --json has all
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the grade; returns 0 where every class reaches its gate, with --strict where nothing is left, else 1."""
+    """Print the coverage; return 0 if each class reaches its gate, with --strict if no fault is left, else 1."""
     from refemu import golden
     from refemu.golden.grade import answers, entry
     from refemu.golden.report import coverage, grades
 
     classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
     if arguments.all and "model" not in (classes or ()):
-        raise Refused("grade: --all goes with --class model, the other classes are tried whole")
+        raise Refused("grade: --all needs --class model; all faults of the other classes are always tried")
     how = {"missing": arguments.write_missing, "every": arguments.all}
     start = perf_counter()
     if arguments.unit:
         result = entry.grade_stimulus(arguments.stimulus, arguments.unit, arguments.config, classes, **how)
     elif arguments.config:
-        raise Refused("grade: --config goes with --unit; a set names its own configuration")
+        raise Refused("grade: --config needs --unit; a set names its own configuration")
     else:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     completed = {} if arguments.unit else coverage.completions(answers.of_set(golden.load(arguments.stimulus)))
@@ -41,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.write_missing and not arguments.json:
         name = result.set if not arguments.unit else _set_name(arguments.unit, arguments.config)
         print(
-            f"{arguments.write_missing}/{name}: convicts every hole"
+            f"{arguments.write_missing}/{name}: detects every missed fault"
             if missed
-            else "there is no hole; nothing was written"
+            else "no fault is missed; nothing was written"
         )
     undecided = any(counts.undecided for counts in result.classes.values())
     return int(not result.passes or (arguments.strict and (undecided or missed)))
@@ -61,35 +62,36 @@ def _print(result: Any) -> None:
         (klass, counts.faults, counts.detected, counts.missed, counts.undecided, counts.raised, _percent(counts.grade))
         for klass, counts in result.classes.items()
     ]
-    numbers = ("faults", "detected", "missed", "undecided", "raised", "grade")
+    numbers = ("faults", "detected", "missed", "equivalent", "untested", "coverage")
     title = f"{result.set}: {result.rows} rows"
     print_table(title, ("class", *numbers), rows, numbers)
     seen = ("bits", "0", "1", "rising", "falling")
-    print_table("bits that are seen", ("output or register", *seen), _toggles(result.toggle, seen), seen)
+    print_table("bits that toggle", ("output or register", *seen), _toggles(result.toggle, seen), seen)
     _counted("decisions exercised", "decision", result.decisions)
     _counted("flags", "flag", {name: rows for name, rows in result.flags.items() if "+" not in name})
     _together({name: rows for name, rows in result.flags.items() if "+" in name})
     for klass in result.classes:
         survivors = [survivor for survivor in result.survivors if survivor.klass == klass]
         for survivor in survivors[:SHOWN]:
-            print(f"{survivor.outcome:9}  {klass:9}  {survivor.fault}; {survivor.reason}")
+            word = WORDS.get(survivor.outcome, survivor.outcome)
+            print(f"{word:10}  {klass:9}  {survivor.fault}; {survivor.reason}")
             if survivor.row is not None:
-                print(f"           told by  {'  '.join(_port(name, words) for name, words in survivor.row.items())}")
+                print(f"            shown by {'  '.join(_port(name, words) for name, words in survivor.row.items())}")
         if len(survivors) > SHOWN:
-            print(f"           {klass:9}  and {len(survivors) - SHOWN} more; --json has all")
+            print(f"            {klass:9}  and {len(survivors) - SHOWN} more; --json has all")
 
 
 def _counted(title: str, what: str, rows: Any) -> None:
-    """A table of rows by name, if there is any."""
+    """Print a table of rows by name, if there are any."""
     if rows:
         print_table(title, (what, "rows"), list(rows.items()), ("rows",))
 
 
 def _together(pairs: Any) -> None:
-    """A line on flags that are seen in one row, if there are two flags."""
+    """Print which pairs of flags occur in one row, if there are two flags."""
     never = [name for name, rows in pairs.items() if not rows]
     if pairs:
-        print(f"{len(pairs) - len(never)} of {len(pairs)} pairs of flags are seen in one row")
+        print(f"{len(pairs) - len(never)} of {len(pairs)} pairs of flags occur in one row")
     if never:
         print(f"never together: {', '.join(never[:SHOWN])}{', ...' * (len(never) > SHOWN)}")
     if pairs:

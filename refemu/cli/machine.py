@@ -1,4 +1,4 @@
-"""`refemu machine`: a block of a model at the ports of the paper's machine, beside the scheme."""
+"""`refemu machine`: run a block of a model through the ports of a paper's accelerator, and compare with the scheme."""
 
 import argparse
 from collections import Counter
@@ -15,7 +15,7 @@ KINDS = ("kind", "MACs", "index operations", "comparisons", "conversions", "cycl
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every operation of the block; returns 1 if some element differs from the scheme, else 0."""
+    """Print every operation of the block; return 1 if an element differs from the scheme, else 0."""
     from refemu import models
     from refemu.models import machine
 
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(report: Any) -> None:
-    step = "the token behind a prompt" if report.phase == "decode" else "a prompt"
+    step = "the token after a prompt" if report.phase == "decode" else "a prompt"
     title = (
         f"block {report.layer} of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; "
         f"prepared in {report.prepare_seconds:.1f} s"
@@ -50,7 +50,7 @@ def _show(report: Any) -> None:
     kinds = [_by_kind(kind, cost) for kind, cost in report.costs.items()]
     print_table("by kind of work", KINDS, kinds, KINDS[2:])
     absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
-    print_table("not on the machine", ("operation", "reason"), absent)
+    print_table("not on the accelerator", ("operation", "reason"), absent)
     unchecked = Counter((operation.unit, ", ".join(operation.unchecked)) for operation in report.operations)
     rows = [[unit, number, names] for (unit, names), number in unchecked.items() if names]
     if rows:

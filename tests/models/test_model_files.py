@@ -102,6 +102,6 @@ def test_a_path_that_is_missing_is_no_such_file_and_says_what_may_be_given(name:
 
 def test_a_word_that_is_no_name_may_be_a_path() -> None:
     with pytest.raises(
-        Refused, match=r"unknown model 'gpt2'; did you mean 'tiny-gpt2'\? Or give the path of .*\./gpt2$"
+        Refused, match=r"unknown model 'gpt2'; did you mean 'tiny-gpt2'\? Known: .* Or give the path of .*\./gpt2$"
     ):
         load("gpt2")

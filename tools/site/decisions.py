@@ -1,4 +1,4 @@
-"""Pages of decisions: text, test, where each is taken and set, the other answers and the sets that tell them."""
+"""Pages of decisions: text, test, the code that takes each, and variants with the sets that detect them."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from refemu.cli.explain_names import parameters_of_decision
 from refemu.golden.pages import decisions, places
 from refemu.golden.pages.packaged_text import page
-from tools.site.text import code, link, linked, slug, table
+from tools.site.text import GENERATED, code, link, linked, slug, table
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -26,14 +26,14 @@ def pages() -> dict[str, str]:
         for ids in sections.values()
         for id in ids
     ]
-    listed = table(["id", "decision", "other answers"], rows)
+    listed = table(["id", "decision", "variants"], rows)
     index = f"{linked(head)}\n\n```{{toctree}}\n:maxdepth: 1\n{tree}\n```\n\n{listed}"
     written = {f"decisions/{slug(title)}.md": _page(title, ids) for title, ids in sections.items()}
     return {"decisions/index.md": index, **written}
 
 
 def _page(title: str, ids: list[str]) -> str:
-    return "\n".join([f"# Decisions: {title}\n", *("\n".join(_entry(id)) for id in ids)])
+    return "\n".join([f"# Decisions: {title}\n", *("\n".join(_entry(id)) for id in ids), GENERATED, ""])
 
 
 def _entry(id: str) -> Iterator[str]:
@@ -42,9 +42,9 @@ def _entry(id: str) -> Iterator[str]:
     rows: list[list[object]] = [
         [link(each.unit), each.says.replace("|", "\\|"), code(each.set), each.rows] for each in entry.variants
     ]
-    yield table(["unit", "other answer", "committed set that tells it best", "rows that differ"], rows)
+    yield table(["unit", "variant", "committed set that detects it best", "rows that differ"], rows)
     for unit, reason in entry.unobservable.items():
-        yield f"{link(unit)}: no other answer shows: {linked(reason)}\n"
+        yield f"{link(unit)}: no variant can be observed: {linked(reason)}\n"
     taken = [f"`{place.file}` {code(place.name)}".strip() for place in places.of_decision(id)]
     yield f"- Taken in {'; '.join(taken)}"
     names = parameters_of_decision(id)

@@ -1,10 +1,12 @@
-"""Links of a built site: every one of its own leads to a file and to an anchor in it."""
+"""Checks of a built site: links lead to a file and to an anchor in it, and no page is too large."""
 
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from tools.site.text import GENERATED, TABLES
 
 
 class _Page(HTMLParser):
@@ -16,7 +18,7 @@ class _Page(HTMLParser):
         self.anchors: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect what leads somewhere and what can be led to."""
+        """Collect links and anchors."""
         values = {name: value or "" for name, value in attrs}
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         self.links += [values[name] for name in ("href", "src") if name in values]
@@ -30,7 +32,7 @@ def _read(path: Path) -> _Page:
 
 
 def broken(root: Path, missing: str = "") -> Iterator[str]:
-    """Yield links of the pages below `root` that lead nowhere. missing: links that begin so are not checked."""
+    """Yield broken links of the pages in `root`. missing: links that contain it are not checked."""
     for path in sorted(root.rglob("*.html")):
         if "_static" in path.relative_to(root).parts:
             continue
@@ -46,12 +48,16 @@ def broken(root: Path, missing: str = "") -> Iterator[str]:
 
 
 def _has_anchors(target: Path, fragment: str) -> bool:
-    """Whether a fragment is the name of an anchor: pages of units read theirs by script."""
+    """Whether a fragment names an anchor; pages that step through units read it in a script."""
     return bool(fragment) and target.suffix == ".html" and "_static" not in target.parts
 
 
 def large(root: Path, most: int) -> Iterator[str]:
-    """Yield pages of more than `most` bytes."""
+    """Yield pages of more than `most` bytes that do not say that they are generated."""
     for path in sorted(root.rglob("*.html")):
-        if path.stat().st_size > most:
+        if "_static" in path.relative_to(root).parts:
+            continue
+        if path.stat().st_size > most and not any(
+            f"<p>{line}</p>" in path.read_text("utf-8") for line in (GENERATED, TABLES)
+        ):
             yield f"{path.relative_to(root)}: {path.stat().st_size:,} bytes, of at most {most:,}"

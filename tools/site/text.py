@@ -1,11 +1,14 @@
-"""Markdown of docs/ with links: decisions, other pages and terms that it names become links of the site."""
+"""Markdown with links: names of decisions, pages and terms become links of the site."""
 
 import re
 
 from refemu.golden.pages import decisions, topics
 
+#: last lines of pages that may be large: a program writes all of the page, or its tables
+GENERATED, TABLES = "This page is generated.", "The tables of this page are generated."
 _FENCE = re.compile(r"(^```.*?^```\s*?$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`[^`\n]+`)")
+_SVG = re.compile(r"\n```\{raw\} html\n((?:<\?xml(?:(?!\n```).)*)?<svg(?:(?!\n```).)*)\n```\n", re.DOTALL)
 _ID = re.compile(r"(?<![\w\[#/-])D-[a-z]+-\d+(?![\w\]-])")
 _PAGE = re.compile(r"`?\bdocs/(api|[a-z-]+(?:\.md|/[a-z]+\.md))`?")
 _SEE = re.compile(r"^See: (.+)\.$", re.MULTILINE)
@@ -14,18 +17,18 @@ PLACES = {"decisions.md": "decisions/index.md", "alternatives.md": "decisions/in
 
 
 def linked(text: str) -> str:
-    """Turn names of decisions and of pages into links, outside code, headings and what is a link already."""
+    """Turn names of decisions and pages into links, except in code, headings and links."""
     parts = _FENCE.split(text)
     return "".join(part if number % 2 else _lines(part) for number, part in enumerate(parts))
 
 
 def slug(word: str) -> str:
-    """The anchor of a word: lower case, a dash for what is no letter or digit."""
+    """The anchor of a word: lower case, with dashes for other characters than letters and digits."""
     return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
 
 
 def link(word: str) -> str:
-    """A link to the place that explains a word which `refemu explain` takes."""
+    """A link to the entry of a word of `refemu explain`."""
     topic = topics.find(word)
     if topic.kind == "decision":
         return f"[{word}](#{slug(word)})"
@@ -37,7 +40,7 @@ def link(word: str) -> str:
 
 
 def glossary(text: str) -> str:
-    """The glossary with an anchor for every term, and links behind `See:`."""
+    """The glossary with an anchor for every term, and links in `See:`."""
     text = re.sub(
         r"^### (.+)$", lambda match: f"({slug(f'term-{match[1]}')})=\n### {match[1]}", text, flags=re.MULTILINE
     )
@@ -62,8 +65,20 @@ def _decision(match: re.Match[str]) -> str:
     return f"[{match[0]}](#{slug(match[0])})" if match[0] in decisions.every() else match[0]
 
 
+def pictures(page: str, name: str) -> dict[str, str]:
+    """The page and its SVG drawings as files; images fit every width."""
+    files: dict[str, str] = {}
+
+    def linked_file(match: re.Match[str]) -> str:
+        file = f"{name}-{len(files) + 1}.svg"
+        files[file] = match[1]
+        return f"\n![Plot]({file.rpartition('/')[2]})\n"
+
+    return {f"{name}.md": _SVG.sub(linked_file, page)} | files
+
+
 def listed(index: str, names: list[str]) -> str:
-    """The first page, with the pages that its lists leave out behind the guides."""
+    """The front page, with pages that are in none of its lists added to the guides."""
     more = "".join(f"{name}\n" for name in sorted(names) if name != "index" and f"\n{name}\n" not in index)
     head, guides, rest = index.partition(":caption: Guides\n")
     there, fence, tail = rest.partition("```")
@@ -71,12 +86,12 @@ def listed(index: str, names: list[str]) -> str:
 
 
 def cell(text: object) -> str:
-    """Text for a cell of a table."""
+    """Format text for a cell of a table."""
     return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"[ \t\n]+", " ", str(text)).strip())
 
 
 def table(columns: list[str], rows: list[list[object]]) -> str:
-    """A table, "" where it has no rows."""
+    """Format a table; "" without rows."""
     if not rows:
         return ""
     lines = [columns, ["---"] * len(columns), *([cell(each) for each in row] for row in rows)]
@@ -84,12 +99,12 @@ def table(columns: list[str], rows: list[list[object]]) -> str:
 
 
 def code(text: object) -> str:
-    """Text as code; nothing where there is none."""
+    """Format text as code; "" without text."""
     return f"`{text}`" if str(text) else ""
 
 
 def prose(text: str) -> str:
-    """Text of a docstring or a comment in Markdown: what would be markup is escaped, decisions become links."""
+    """Convert a docstring or a comment to Markdown: escape markup, link decisions."""
     parts = _CODE.split(text)
     return linked("".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts)))
 

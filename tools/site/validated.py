@@ -1,4 +1,4 @@
-"""The page on what is validated by what: tests beside programs of other people, and units that have none."""
+"""The page on validation: tests against programs of other people, and units without such tests."""
 
 import ast
 import re
@@ -12,23 +12,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 HEAD = """# What is validated by what
 
-Every unit exists three times: readable, compiled, and as an oracle in the tests that shares no code with either. All
-agree in every bit, but all three read the same paper: a misreading could be in all of them.
-This page lists what else there is.
+Every unit has three implementations: a readable one, a compiled one, and an oracle in the tests that shares no code
+with either. They agree in every bit. But all three follow the same paper, so a misreading could be in all of them.
+This page lists further evidence.
 
-## Beside programs of other people
+## Compared with programs of other people
 
 These tests compare with outputs of other programs (`make conformance`;
-[how to make them](claims.md#reference-data-of-other-programs)).
+[how to generate the outputs](claims.md#reference-data-of-other-programs)).
 
 """
 
 OPEN = """
 ## Not validated from outside
 
-No other program is known that computes these units: there is no hardware of these papers to measure, and the
-authors published code for OliVe's format and for LeanKV's kernels only. They stand on the paper, on {count} documented
-decisions with their other answers, and on the agreement of three implementations.
+No other program is known that computes these units. There is no hardware of these papers to measure, and the
+authors published code only for OliVe's format and for LeanKV's kernels. These units rest on the paper, on {count}
+documented decisions with their variants, and on the agreement of three implementations.
 
 """
 

@@ -134,7 +134,10 @@ def _require_names(arrays: Collection[str], golden: Golden, thing: str, needed: 
         raise Refused(f"{thing}: holds no out.* array: nothing was compared")
     missing = [name for name in needed if name not in arrays]
     if missing:  # an answer without a port would pass however wrong that port is
-        raise Refused(f"{thing}: lacks {', '.join(missing)}; an answer holds every out.* array of {golden.name}")
+        there = ",".join(name.removeprefix("out.") for name in arrays if name.startswith("out."))
+        raise Refused(
+            f"{thing}: has no {', '.join(missing)}; to compare only the outputs that it has, give --ports {there}"
+        )
 
 
 def _require_shape(shape: Sequence[int], entry: Mapping[str, Any], thing: str) -> None:

@@ -39,7 +39,7 @@ def lines(difference: Difference, full: bool = False) -> list[str]:
     rows = difference.rows - difference.rows_waived
     end = masks.remark(difference.any_nan)
     end += waivers.remark(difference.waived, difference.rows, rows, difference.bits_masked)
-    lacking = [f"not compared, the answer lacks them: {', '.join(difference.not_compared)}"]
+    lacking = [f"not compared: {', '.join(difference.not_compared)}"]
     start = lacking if difference.not_compared else []
     if first is None:
         equal = f"{difference.set}: {rows} rows equal in {', '.join(difference.compared)}{end}"

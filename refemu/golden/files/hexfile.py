@@ -126,7 +126,9 @@ def read(
                 f"got {bytes(matrix[rows]).decode('ascii', 'backslashreplace')}"
             )
     elif len(matrix) != rows:
-        raise Refused(f"{thing}: {len(matrix)} words, {rows} and one sentinel are needed: short or wrong file")
+        raise Refused(
+            f"{thing}: {rows} words and an end word of ones are needed, got {len(matrix)}; is the file complete?"
+        )
     unknown = np.isin(matrix[:rows], np.frombuffer(b"xXzZ", np.uint8))
     known = np.where(unknown, ord("0"), matrix[:rows])
     values = _value(known)

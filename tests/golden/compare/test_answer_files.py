@@ -76,7 +76,12 @@ def test_gold_mem_is_an_answer(golden: sets.Golden, made: Path) -> None:
             id="foreign",
         ),
         pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "holds no out", id="nothing"),
-        pytest.param({"out__odd": None}, Refused, "lacks out.odd; an answer holds every out", id="a port is missing"),
+        pytest.param(
+            {"out__odd": None},
+            Refused,
+            "has no out.odd; to compare only the outputs that it has, give --ports ",
+            id="a port is missing",
+        ),
         pytest.param(
             {"out__odd": np.zeros(27, np.uint8)}, Refused, r"out.odd: shape must be \(28,\), got \(27,\)", id="rows"
         ),
@@ -100,7 +105,7 @@ def test_refuses_arrays(change: Any, error: type[Exception], message: str, golde
         pytest.param("dut.npz", b"00\n", "not a readable .npz", id="text called npz"),
         pytest.param("dut.npy", b"\x93NUMPY\x01\x00", "is one .npy; save the arrays by name", id="npy"),
         pytest.param("dut.txt", b"00\n11\n", "line 1 has 2 digits, a word has 7", id="text"),
-        pytest.param("dut.txt", b"", "0 words, 28 and one sentinel", id="empty"),
+        pytest.param("dut.txt", b"", "28 words and an end word of ones are needed, got 0", id="empty"),
     ],
 )
 def test_refuses_files(name: str, data: bytes, message: str, golden: sets.Golden, tmp_path: Path) -> None:

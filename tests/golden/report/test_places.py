@@ -26,7 +26,7 @@ def test_everything_below_a_folder(run: Path) -> None:
 
 def test_a_folder_without_a_set_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text("PASS")
-    with pytest.raises(Refused, match="golden set is a directory"):
+    with pytest.raises(Refused, match="golden set is a folder"):
         places.find(tmp_path, "campaign.json")
 
 

@@ -314,7 +314,7 @@ def test_an_export_into_its_own_folder_keeps_what_the_user_changed(
     before = contents(exported)
 
     assert main(["export", "rtl", "outlier_decoder", "-o", str(exported)]) == 0
-    assert f"otherwise: {make}; move" in capsys.readouterr().out
+    assert f"not overwritten: {make}; this version" in capsys.readouterr().out
     fresh = {exported / "test_outlier_decoder.py"}
     assert {path: data for path, data in contents(exported).items() if path not in fresh} == before
     assert fresh <= set(contents(exported))

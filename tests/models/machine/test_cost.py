@@ -108,7 +108,7 @@ def test_costs_add_up() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"scheme": "fp16"}, "scheme fp16 has no machine"),
+        ({"scheme": "fp16"}, "scheme fp16 has no accelerator"),
         ({"tokens": 0}, "tokens must be"),
         ({"model": "tiny-encoder"}, "is an encoder"),
     ],
@@ -119,5 +119,5 @@ def test_refuses(words: dict[str, object], message: str) -> None:
 
 
 def test_run_refuses_costs_of_a_scheme_without_a_machine() -> None:
-    with pytest.raises(Refused, match="scheme fp16 has no machine"):
+    with pytest.raises(Refused, match="scheme fp16 has no accelerator"):
         models.run("tiny", [1, 2], "fp16", costs=True)

@@ -64,7 +64,7 @@ def test_a_step_of_a_scheme_with_two_phases_begins_with_its_prompt() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param({"scheme": "fp16"}, "scheme fp16 has no machine; those of olive-4", id="scheme"),
+        pytest.param({"scheme": "fp16"}, "scheme fp16 has no accelerator; schemes with one: olive-4", id="scheme"),
         pytest.param({"layer": 99}, "layer must be", id="layer"),
         pytest.param({"tokens": 0}, "tokens must be", id="tokens"),
         pytest.param({"tokens": 1 << 20}, "tokens must be", id="context"),

@@ -71,7 +71,7 @@ def test_it_is_a_part_of_a_mix_and_not_its_attention() -> None:
     try:
         same, other = (logits(f"shifted:weight={weight}+harmonia-kv8") for weight in (0, 1))
         assert same == logits("fp16+harmonia-kv8") != other
-        with pytest.raises(Refused, match="the last part computes the attention"):
+        with pytest.raises(Refused, match="has no attention part; got part 2"):
             logits("fp16+shifted")
     finally:
         from refemu.models.schemes.scheme_text import PLUGGED

@@ -27,9 +27,8 @@ def _computes(scheme: Any, half: Half, place: str) -> None:
     """The scheme has that half."""
     if half in scheme.halves:
         return
-    role = "the last part computes the attention" if half == "attention" else "parts before the last are linear"
     reason = scheme.other_half or f"{type(scheme).__name__} has no {half} part"
-    raise Refused(f"mix: {role}, and {reason}, got {place}")
+    raise Refused(f"mix: {reason}; got {place}")
 
 
 def _layers(parts: Sequence[Any], places: Sequence[str]) -> None:
