@@ -1,10 +1,10 @@
 """refemu: a bit-exact reference emulator of number formats and hardware units for LLM inference.
 
-Layers, each importing only those to its left: `arith`, `formats`, `units`, `models`, `golden`, `cli`. `draw` stands
-beside `models`. Each is imported when it is first used: `refemu.formats.INT4` needs `import refemu` alone.
+Layers, each importing only those to its left: `arith`, `formats`, `units`, `models`, `golden`, `cli`. `draw` is
+on the level of `models`. Each is imported at its first use: after `import refemu`, `refemu.formats.INT4` works.
 """
 
-TYPE_CHECKING = False  # as typing has it, whose import takes longer than all else here
+TYPE_CHECKING = False  # as in typing, whose import takes longer than the rest of this module
 if TYPE_CHECKING:
     from types import ModuleType
 

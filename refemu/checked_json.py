@@ -1,7 +1,7 @@
-"""JSON files that refemu writes for itself and reads back: what is damaged or changed counts as absent.
+"""JSON files that refemu writes and reads back; a damaged or changed file counts as missing.
 
-A file is an object with the sha256 of the rest of it. Whoever reads one gets what was written, or nothing: whether the
-file is cut, edited, nested without end, larger than such a file can be, or no file at all.
+A file is an object with the sha256 of its other fields. Reading returns exactly the object that was written, or None if
+the file is truncated, edited, nested too deeply, too large, or not a file.
 """
 
 import hashlib
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 SEAL = "seal"
-LONGEST = 1 << 24  #: bytes; the largest, a study's measurements of every layer, takes a hundredth
+LONGEST = 1 << 24  #: bytes; the largest file, a study of every layer, has a hundredth of them
 
 
 def dump(document: Mapping[str, Any]) -> bytes:
-    """The sealed text of an object. ValueError: it contains NaN or infinity, which JSON has no numbers for."""
+    """Format an object with its seal. ValueError: it contains NaN or infinity, which JSON cannot represent."""
     return f"{_text({**document, SEAL: _seal(document)})}\n".encode()
 
 
 def load(path: Path) -> dict[str, Any] | None:
-    """The object that `dump` made; None where the file is anything else."""
+    """Read an object that `dump` formatted; None if the file has anything else."""
     try:
-        if not path.is_file() or path.stat().st_size > LONGEST:  # opening a pipe would wait for its writer
+        if not path.is_file() or path.stat().st_size > LONGEST:  # opening a pipe waits for its writer
             return None
         document = json.loads(path.read_bytes())
         return document if document.pop(SEAL) == _seal(document) else None

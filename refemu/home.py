@@ -1,4 +1,4 @@
-"""The folder for fetched and compiled files, and the owners that it may have."""
+"""The cache folder of downloaded and compiled files, and checks of its owner."""
 
 import contextlib
 import os
@@ -9,17 +9,17 @@ _OTHERS_WRITE = 0o022
 
 
 def user_path(text: str | Path) -> Path:
-    """`text` as a path, `~` and `~name` in front replaced by home folders. Refused: a name of no user here."""
+    """Parse a path; a leading `~` or `~name` becomes a home folder. Refused: an unknown user."""
     try:
         return Path(text).expanduser()
     except RuntimeError as error:
-        from refemu.arith.checks import Refused  # here: it brings NumPy
+        from refemu.arith.checks import Refused  # here, since it imports NumPy
 
         raise Refused(f"{text}: {error}") from None
 
 
 def cache_folder() -> Path:
-    """$REFEMU_HOME, or the user's cache folder for refemu."""
+    """$REFEMU_HOME, or refemu in the user's cache folder."""
     home = os.environ.get("REFEMU_HOME")
     if home:
         return user_path(home).absolute()
@@ -29,16 +29,16 @@ def cache_folder() -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Make `folder`, and those above it that are missing, for this user alone (mode 0700)."""
+    """Create a folder and its missing parents for this user only (mode 0700)."""
     for part in (*reversed(folder.parents), folder):
         if not part.is_dir():
             part.mkdir(0o700, exist_ok=True)
 
 
 def exposed(root: Path, folder: Path) -> str:
-    """Say what others own or can write: `root`, a folder between, `folder` or anything in it. "" if nothing.
+    """Find what others own or can write: `root`, `folder`, a folder between, or anything in `folder`; "" if nothing.
 
-    Links inside count as exposed. On systems without user ids nothing does: they govern access in another way.
+    Links inside count as exposed. On systems without user ids nothing does; they control access in another way.
     """
     if not hasattr(os, "geteuid"):
         return ""

@@ -1,7 +1,7 @@
 """Lock files, by the library filelock: `flock` on POSIX systems, `LockFileEx` on Windows.
 
-The operating system drops a lock with the process that holds it, however that ends. The holder removes its file; a file
-that a killed process left is locked by nobody, and the next holder takes it over.
+The operating system drops a lock when its process ends in any way. The holder removes its file; the file of a killed
+process is unlocked, and the next holder reuses it.
 """
 
 import contextlib
@@ -11,15 +11,15 @@ from pathlib import Path
 from types import TracebackType
 
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-_POLL = 0.005  # seconds between two looks at a lock that is waited for
+_POLL = 0.005  # seconds between two attempts to take a lock
 
 
 class NoLocks(OSError):
-    """The file system, or the system, knows no locks."""
+    """The file system or the operating system has no locks."""
 
 
 class Lock:
-    """A lock that this process holds until `release`, or until the end of its `with`."""
+    """A lock of this process, until `release` or the end of its `with`."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -35,24 +35,24 @@ class Lock:
 
     def release(self) -> None:
         """Remove the file and drop the lock."""
-        if os.name == "nt":  # an open file cannot be removed there, and another holder's is open
+        if os.name == "nt":  # Windows cannot remove an open file, and the next holder has it open
             os.close(self._descriptor)
             with contextlib.suppress(OSError):
                 self.path.unlink()
             return
         try:
-            self.path.unlink(missing_ok=True)  # while it is locked: once it is free it may be another's
+            self.path.unlink(missing_ok=True)  # while locked; an unlocked file may already belong to the next holder
         finally:
             os.close(self._descriptor)
 
 
 def take(path: Path) -> Lock | None:
-    """Lock the file, made if it is not there; None while another holds it. OSError: it cannot be made; NoLocks."""
+    """Create and lock a file; None if it is locked already. OSError: the file cannot be created; NoLocks."""
     return _lock(path, wait=False)
 
 
 def wait(path: Path) -> Lock:
-    """Lock the file as `take` does, once nobody else holds it."""
+    """Lock a file like `take`, but wait until it is free."""
     while True:
         lock = _lock(path, wait=True)
         if lock is not None:
@@ -60,7 +60,7 @@ def wait(path: Path) -> Lock:
 
 
 def _lock(path: Path, wait: bool) -> Lock | None:
-    """None also where the file was removed, by its last holder, between its opening and its locking here."""
+    """Lock a file; None if it is locked, or its last holder removed it before the lock was taken."""
     descriptor = _opened(path)
     try:
         if _locked(descriptor, path, wait) and _is_at(descriptor, path):
@@ -76,13 +76,13 @@ def _opened(path: Path) -> int:
     try:
         return os.open(path, _FLAGS, 0o666)
     except PermissionError:
-        with contextlib.suppress(OSError):  # of another user of a shared folder: to lock it, reading is enough
+        with contextlib.suppress(OSError):  # a file of another user in a shared folder; reading is enough to lock it
             return os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         raise
 
 
 def _locked(descriptor: int, path: Path, wait: bool) -> bool:
-    import filelock  # here: it takes 30 ms, and most commands lock nothing
+    import filelock  # here, since it takes 30 ms and most commands lock nothing
 
     try:
         return filelock.lock_descriptor(descriptor, blocking=wait, poll_interval=_POLL)

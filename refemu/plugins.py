@@ -1,9 +1,8 @@
-"""Plug-ins: what other distributions bring by entry points, and what is registered by call.
+"""Plug-ins: units, formats, schemes, models and fault libraries from entry points or from calls of `register`.
 
-A distribution names its units, formats, schemes, models and fault libraries in its metadata, in the groups
-`refemu.units`, `refemu.formats`, `refemu.schemes`, `refemu.models` and `refemu.faults`. The metadata of an environment
-are read once, when a name is none of refemu's own or a list is wanted; a module is imported when something of it is
-used.
+A distribution lists them in its metadata, in the groups `refemu.units`, `refemu.formats`, `refemu.schemes`,
+`refemu.models` and `refemu.faults`. refemu reads the metadata of the environment once, for a list or for a name that is
+not its own; it imports a module when a plug-in of it is used.
 """
 
 import functools
@@ -24,36 +23,36 @@ from refemu.arith.checks import Refused, RefusedType, lookup
 T = TypeVar("T")
 Kind: TypeAlias = Literal["unit", "format", "scheme", "model", "fault"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-SLOW_S = 1.0  #: seconds after which a plug-in that is being loaded is named
+SLOW_S = 1.0  #: seconds of loading after which a plug-in is named
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Distribution that something comes from."""
+    """The distribution of a plug-in."""
 
-    distribution: str = ""  #: normalised name, "refemu-mx"; "" of what no distribution names: refemu's, or by call
+    distribution: str = ""  #: normalised name, "refemu-mx"; "" for refemu itself, and for things registered by call
     version: str = ""  #: of the distribution
 
 
 @dataclass(frozen=True)
 class Plug:
-    """Entry point of a distribution in one of the groups."""
+    """An entry point of a distribution in one of the groups."""
 
     kind: Kind
-    name: str  #: of what it brings
+    name: str  #: of the unit, format, ...
     origin: Origin
-    module: str  #: that it is found in
+    module: str  #: that defines it
     point: EntryPoint
 
     @property
     def key(self) -> str:
-        """The name that finds it whatever else is installed: "refemu-mx/mx_encoder"."""
+        """The unambiguous name: "refemu-mx/mx_encoder"."""
         return f"{self.origin.distribution}/{self.name}"
 
 
 @dataclass(frozen=True)
 class Broken:
-    """Entry point that could not be loaded, or that is refused."""
+    """An entry point that cannot be loaded, or that breaks a rule."""
 
     kind: Kind
     key: str  #: "refemu-mx/mx_encoder"
@@ -66,14 +65,14 @@ class Unloadable(Refused):
 
 
 class PluginWarning(UserWarning):
-    """A plug-in that fails to load, where the rest goes on without it."""
+    """A plug-in that fails to load, while the others still work."""
 
 
 @functools.cache
 def plugs(kind: Kind) -> tuple[Plug, ...]:
-    """The entry points of one kind, in the order of their keys.
+    """The entry points of one kind, sorted by key.
 
-    Several of one key, as of a distribution that is installed twice on a path, count once: the first is imported.
+    Of several entry points with one key, as of a distribution that is installed twice, the first one counts.
     """
     by_key: dict[str, Plug] = {}
     for point in _metadata()[0].select(group=f"refemu.{kind}s"):
@@ -86,10 +85,10 @@ def plugs(kind: Kind) -> tuple[Plug, ...]:
 
 @functools.cache
 def _metadata() -> tuple[Any, tuple[Distribution, ...]]:
-    """The entry points of the environment, and the distributions whose list of them cannot be read."""
+    """The entry points of the environment, and the distributions whose entry points cannot be read."""
     try:
         return entry_points(), ()
-    except Exception:  # of a malformed list of any distribution
+    except Exception:  # the list of some distribution is malformed
         every = list(distributions())
         listed = [each for each in every if _lists(each)]
         torn = tuple(each for each in every if each not in listed)
@@ -97,7 +96,7 @@ def _metadata() -> tuple[Any, tuple[Distribution, ...]]:
 
 
 def _lists(distribution: Distribution) -> bool:
-    """Whether a distribution's list of entry points can be read."""
+    """Whether the entry points of a distribution can be read."""
     try:
         return distribution.entry_points is not None
     except Exception:
@@ -105,13 +104,13 @@ def _lists(distribution: Distribution) -> bool:
 
 
 def anything(*kinds: Kind) -> bool:
-    """Whether a distribution brings something of these kinds, or it was registered by call; nothing is loaded."""
+    """Whether there is a plug-in of these kinds, installed or registered by call; loads nothing."""
     called = any(registry.called() for registry in _registries if registry.kind in kinds)
     return called or any(plugs(kind) or any(_torn(kind)) for kind in kinds)
 
 
 def _torn(kind: Kind) -> Iterator[Broken]:
-    """Distributions that bring things of a kind in a list that cannot be read."""
+    """Yield distributions with plug-ins of a kind whose entry points cannot be read."""
     for each in _metadata()[1]:
         origin = _origin(each)
         if origin is not None and _mentions(each, f"refemu.{kind}s"):
@@ -120,7 +119,7 @@ def _torn(kind: Kind) -> Iterator[Broken]:
 
 
 def _mentions(distribution: Distribution, group: str) -> bool:
-    """Whether a list of entry points that cannot be read names a group, or is no text at all."""
+    """Whether an unreadable list of entry points mentions a group, or is not text."""
     try:
         return group in (distribution.read_text("entry_points.txt") or "")
     except ValueError:
@@ -128,24 +127,24 @@ def _mentions(distribution: Distribution, group: str) -> bool:
 
 
 def _origin(distribution: Distribution | None) -> Origin | None:
-    """Where an entry point comes from; None of a distribution without a name, as a removal that was cut off leaves."""
+    """The origin of an entry point; None for a distribution without a name, as after an interrupted removal."""
     if distribution is None:
         return Origin()
     try:
         name, version = distribution.name, distribution.version
-    except Exception:  # there are no metadata, or not as they should be
+    except Exception:  # metadata are missing or malformed
         return None
     return Origin(_normalised(name), version) if name else None
 
 
 def _normalised(distribution: str) -> str:
-    """A distribution's name as an index writes it: "Refemu_MX" is "refemu-mx"."""
+    """Normalise the name of a distribution: "Refemu_MX" is "refemu-mx"."""
     return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 @functools.cache
 def packages() -> dict[str, tuple[Path, ...]]:
-    """Folders of the packages in which each distribution has its plug-ins; nothing is loaded."""
+    """Folders of the packages with the plug-ins of each distribution; loads nothing."""
     tops: dict[str, set[str]] = {}
     for kind in KINDS:
         for plug in plugs(kind):
@@ -158,13 +157,13 @@ def packages() -> dict[str, tuple[Path, ...]]:
 
 
 def origin_of(kind: Kind, module: str) -> Origin:
-    """The distribution that brings things of one kind from the package of a module; Origin() if none does."""
+    """The distribution with plug-ins of one kind in the package of a module; Origin() if there is none."""
     top = module.partition(".")[0]
     return next((plug.origin for plug in plugs(kind) if plug.module.partition(".")[0] == top), Origin())
 
 
 def _key(name: str) -> str:
-    """A name, its distribution as an index writes it."""
+    """A name with its distribution normalised."""
     distribution, slash, bare = name.rpartition("/")
     return f"{_normalised(distribution)}/{bare}" if slash else name
 
@@ -173,14 +172,14 @@ _registries: list["Registry[Any]"] = []
 
 
 class Registry(Generic[T]):
-    """Things of one kind that are not refemu's own, by name."""
+    """Plug-ins of one kind by name."""
 
     def __init__(
         self, kind: Kind, known: Callable[[], Collection[str]], validate: Callable[[Any, str, Origin], T]
     ) -> None:
-        """Make a registry.
+        """Create a registry.
 
-        known: names of refemu itself. admit(thing, name, origin): the thing; Refused: it breaks a rule.
+        known: names of refemu itself. admit(thing, name, origin): checks a plug-in and returns it.
         """
         self.kind: Kind = kind
         self._known, self._validate = known, validate
@@ -189,35 +188,35 @@ class Registry(Generic[T]):
         _registries.append(self)
 
     def register(self, thing: Any, name: str) -> T:
-        """Add a thing by call: it takes the place of an earlier one of that name. Refused: a name of refemu's own."""
+        """Add a plug-in by call, in place of an earlier one of that name. Refused: a name of refemu itself."""
         if name in self._known():
-            raise Refused(f"{self.kind} {name}: refemu has one of that name; give yours another name")
+            raise Refused(f"{self.kind} {name}: refemu has a {self.kind} of this name; choose another name")
         self._called[name] = self._validate(thing, name, Origin())
         return self._called[name]
 
     def forget(self, name: str) -> None:
-        """Take back `register`; nothing happens where the name is not registered."""
+        """Undo `register`; ignore a name that is not registered."""
         self._called.pop(name, None)
 
     def reload(self) -> None:
-        """Load entry points anew at their next use."""
+        """Load each entry point again at its next use."""
         self._loaded.clear()
 
     def called(self) -> tuple[str, ...]:
-        """Names of what was registered by call."""
+        """Names of plug-ins registered by call."""
         return tuple(self._called)
 
     def holds(self, thing: object) -> bool:
-        """Whether this very thing is registered, or was loaded from an entry point."""
+        """Whether this object is registered or was loaded from an entry point."""
         return any(thing is each for each in (*self._called.values(), *self._loaded.values()))
 
     def knows(self, name: str) -> bool:
-        """Whether a name is registered or an entry point's; nothing is loaded."""
+        """Whether a name is registered or is the name of an entry point; loads nothing."""
         name = _key(name)
         return name in self._called or any(name in (plug.name, plug.key) for plug in plugs(self.kind))
 
     def find(self, name: str) -> T:
-        """Load what a name stands for. Refused: nothing, or several distributions have it; Unloadable: it fails."""
+        """Load a plug-in by name. Refused: the name is unknown or ambiguous; Unloadable: loading fails."""
         if name in self._called:
             return self._called[name]
         name = _key(name)
@@ -225,34 +224,35 @@ class Registry(Generic[T]):
         same = [plug for plug in there.values() if plug.name == name]
         if len(same) > 1:
             keys = ", ".join(plug.key for plug in same)
-            raise Refused(f"{self.kind} {name!r}: several distributions have one: {keys}; give one of these")
+            raise Refused(f"{self.kind} {name!r}: several distributions have it; give one of {keys}")
         if same:
             return self.load(same[0])
         if name in there:
             return self.load(there[name])
         distribution, slash, _ = name.partition("/")
         if slash:
-            return lookup(self.kind, name, self._of_distribution(distribution, name))  # type: ignore[return-value]  # it refuses
-        return lookup(self.kind, name, dict.fromkeys([*self._known(), *self.names()]))  # type: ignore[return-value]
+            return lookup(self.kind, name, self._of_distribution(distribution, name))  # type: ignore[return-value]  # raises
+        known = dict.fromkeys([*self._known(), *self.names()])
+        return lookup(self.kind, name, known, f"refemu list {self.kind}s")  # type: ignore[return-value]
 
     def _of_distribution(self, distribution: str, name: str) -> dict[str, None]:
-        """Keys of what an installed distribution brings. Refused: it is none that could bring `name`."""
+        """Keys of the plug-ins of a distribution. Refused: it is not installed or has none of this kind."""
         keys = [plug.key for plug in plugs(self.kind) if plug.origin.distribution == distribution]
         if distribution == "refemu":
             raise Refused(
-                f"unknown {self.kind} {name!r}: refemu's own go by their name alone, {name.partition('/')[2]}"
+                f"unknown {self.kind} {name!r}: a {self.kind} of refemu has no '/'; write {name.partition('/')[2]}"
             )
         if not distribution:
-            raise Refused(f"unknown {self.kind} {name!r}: a distribution must stand before '/', got nothing")
+            raise Refused(f"unknown {self.kind} {name!r}: a distribution is needed before '/', got nothing")
         if not keys:
             raise Refused(
-                f"unknown {self.kind} {name!r}: it is of distribution {distribution}, which is not installed here or "
-                f"brings no {self.kind}; refemu list {self.kind}s shows what is here"
+                f"unknown {self.kind} {name!r}: no distribution {distribution} with a {self.kind} is installed; "
+                f"`refemu list {self.kind}s` lists all"
             )
         return dict.fromkeys(keys)
 
     def names(self) -> tuple[str, ...]:
-        """The shortest name that finds each thing, those of entry points first; nothing is loaded."""
+        """The shortest unambiguous name of each plug-in, entry points first; loads nothing."""
         every = [plug.name for plug in plugs(self.kind)]
         taken = {*self._known(), *self._called}
         short = [
@@ -261,7 +261,7 @@ class Registry(Generic[T]):
         return (*short, *self._called)
 
     def working(self) -> tuple[dict[str, T], tuple[Broken, ...]]:
-        """Load everything: what works by name, and what does not."""
+        """Load all plug-ins; return those that work by name, and those that do not."""
         things: dict[str, T] = {}
         broken = []
         for name in self.names():
@@ -273,17 +273,17 @@ class Registry(Generic[T]):
         return things, (*broken, *_torn(self.kind))
 
     def load(self, plug: Plug) -> T:
-        """Load what an entry point stands for, once. Unloadable: it fails, or is refused."""
+        """Load an entry point once. Unloadable: loading fails, or the plug-in breaks a rule."""
         if plug.key not in self._loaded:
             about = f"plug-in {plug.origin.distribution} {plug.origin.version}: {self.kind} {plug.name}"
             try:
                 with _announced(about):
                     self._loaded[plug.key] = self._validate(plug.point.load(), plug.name, plug.origin)
             except (Refused, RefusedType) as error:
-                raise Unloadable(f"{about} is refused: {error}") from error
+                raise Unloadable(f"{about} is invalid: {error}") from error
             except KeyboardInterrupt:
                 raise
-            except BaseException as error:  # whatever the code of others raises at its import
+            except BaseException as error:  # code of others may raise anything when it is imported
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{last.filename}:{last.lineno}"
                 raise Unloadable(
@@ -294,7 +294,7 @@ class Registry(Generic[T]):
 
 @contextmanager
 def _announced(about: str) -> Iterator[None]:
-    """Say on standard error what is being loaded once that takes SLOW_S: code of others may never come back."""
+    """Print what is being loaded if it takes longer than SLOW_S, since code of others may never return."""
     timer = threading.Timer(SLOW_S, lambda: sys.stderr and sys.stderr.write(f"refemu: {about}: is still loading\n"))
     timer.daemon = True
     timer.start()
@@ -306,7 +306,7 @@ def _announced(about: str) -> Iterator[None]:
 
 
 def _message(error: BaseException) -> str:
-    """What an exception says, which may itself fail."""
+    """The message of an exception; formatting it may fail."""
     try:
         return str(error)
     except Exception:
@@ -314,7 +314,7 @@ def _message(error: BaseException) -> str:
 
 
 def refresh() -> None:
-    """Read the metadata of the environment again at the next use: something was installed since."""
+    """Read the metadata of the environment again at the next use, after an installation."""
     _metadata.cache_clear()
     plugs.cache_clear()
     packages.cache_clear()

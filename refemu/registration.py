@@ -5,10 +5,10 @@ import sys
 
 
 def register() -> None:
-    """Give the types of `refemu.formats` their strategies once formats and hypothesis are both loaded, else nothing.
+    """Register strategies for the types of `refemu.formats` once formats and hypothesis are both loaded.
 
-    Called by hypothesis (entry point `refemu.testing:register`) and by `refemu.formats` when they are imported. Every
-    project of an environment pays for the former, so nothing is loaded for it.
+    hypothesis (entry point `refemu.testing:register`) and `refemu.formats` call this when they are imported. The former
+    happens in every project of an environment, so this function loads nothing for it.
     """
     if "refemu.formats" in sys.modules and "hypothesis.strategies" in sys.modules:
         importlib.import_module("refemu.testing.types")

@@ -1,8 +1,8 @@
-"""Files that appear whole; temporary folders, locked while their process lives and swept once it is gone.
+"""Atomic writes of files; temporary folders, locked while their process runs and swept after it was killed.
 
-The process that makes such a folder holds a lock on a file beside it, from before the folder is there until after it is
-gone. The system drops the lock with the process, so a sweep tells what a killed run left from what a running one still
-writes. The file stands beside the folder because its content is renamed away, which Windows refuses for an open file.
+Next to such a folder is a file, which the process locks before it creates the folder and unlocks after the folder is
+gone. The system drops the lock with the process, so a sweep distinguishes the folders of killed and running processes.
+The file is not inside the folder, because its content is renamed away, which Windows forbids for open files.
 """
 
 import contextlib
@@ -16,19 +16,18 @@ from pathlib import Path
 
 from refemu import locks
 
-DISCARDED = "discarded"  #: name, inside its temporary folder, of what `discard` deletes
-LOCK = ".lock"  #: ends the name of the file beside a temporary folder
-_OPEN = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")  #: folders of what processes have open
-ALONE = ".refemu.lock"  #: name of the file inside a folder that `alone` locks
+DISCARDED = "discarded"  #: name, in its temporary folder, of a folder that `discard` deletes
+LOCK = ".lock"  #: suffix of the lock file of a temporary folder
+_OPEN = re.compile(r"/proc/\d+(/task/\d+)?/fd|/dev/fd")  #: folders of open files of processes
+ALONE = ".refemu.lock"  #: name of the file in a folder that `alone` locks
 
 
 def write_file(path: Path, data: bytes, shared: bool = False) -> None:
-    """Write a file under a temporary name beside it that is then renamed: whole, or what was there before.
+    """Write a file atomically: write a temporary file in the same folder, then rename it.
 
-    A link stays, and what it leads to is written. A pipe, a device and a file that a process has open (/dev/stdout)
-    stay too, and are written to behind what is there. shared: others may write it at the same time, so the temporary
-    name is one of its own; else it is always the same, and what a killed run left is replaced. OSError: what the file
-    system refuses.
+    A link is followed and preserved. Data for a pipe, a device or an open file of a process (/dev/stdout) is appended.
+    shared: other processes may write the file at the same time, so the temporary name is unique; otherwise it is always
+    the same, which replaces the file of a killed run. OSError: the file system rejects a step.
     """
     if _is_stream(path):
         with path.open("ab") as stream:
@@ -48,7 +47,7 @@ def write_file(path: Path, data: bytes, shared: bool = False) -> None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether a path is a pipe or a device, or leads to what a process has open."""
+    """Whether a path is a pipe or a device, or leads to an open file of a process."""
     if path.exists() and not path.is_file():
         return True
     while path.is_symlink():
@@ -60,10 +59,10 @@ def _is_stream(path: Path) -> bool:
 
 @contextlib.contextmanager
 def folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Make a locked folder in `parent`, its name new and starting with `prefix`; delete it at the end if it is there.
+    """Create a locked folder in `parent` with a unique name after `prefix`; delete it at the end.
 
-    Its content may be renamed away, and so may the folder itself. Where the file system knows no locks, no sweep takes
-    anything either. OSError: what the file system refuses.
+    Its content may be renamed away, and so may the folder itself. If the file system has no locks, `sweep` removes
+    nothing. OSError: the file system rejects a step.
     """
     with ExitStack() as stack:
         place = _made(parent, prefix, stack)
@@ -72,7 +71,7 @@ def folder(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def _made(parent: Path, prefix: str, stack: ExitStack) -> Path:
-    """A new folder, its lock in `stack`; once more if a sweep took the file before it was locked."""
+    """Create a folder and put its lock into `stack`; try again if a sweep removed the file before it was locked."""
     while True:
         place = parent / f"{prefix}{secrets.token_hex(8)}"
         lock: AbstractContextManager[object] | None
@@ -87,20 +86,20 @@ def _made(parent: Path, prefix: str, stack: ExitStack) -> Path:
 
 
 def discard(place: Path, prefix: str) -> None:
-    """Delete the folder `place`: gone from its name at once, and swept later if the deletion is cut off.
+    """Delete the folder `place`: rename it first, so that `sweep` can finish an interrupted deletion.
 
-    prefix: of its temporary name beside it, as `sweep` knows it.
+    prefix: of the temporary name, as for `sweep`.
     """
     with folder(place.parent, prefix) as doomed:
         place.rename(doomed / DISCARDED)
 
 
 def sweep(parent: Path, names: re.Pattern[str], ours: Callable[[Path], bool] = lambda place: True) -> None:
-    """Delete what killed runs left in `parent`: lock files, and folders of such `names` that are `ours` by content."""
+    """Delete lock files of killed runs in `parent`, and folders with such `names` whose content is `ours`."""
     try:
         left = {place.name.removesuffix(LOCK) for place in parent.iterdir()}
     except OSError:
-        return  # no such folder, so nothing was left in it
+        return  # no such folder
     for name in sorted(name for name in left if names.fullmatch(name)):
         with contextlib.suppress(OSError):
             _sweep_one(parent / name, ours)
@@ -121,7 +120,7 @@ def _sweep_one(place: Path, ours: Callable[[Path], bool]) -> None:
 
 
 def _sweep_lock(file: Path) -> None:
-    """Remove a lock file that nobody holds; it is empty, or it is none of ours."""
+    """Remove a lock file that is unlocked; only empty files are lock files of refemu."""
     if not file.is_symlink() and file.is_file() and file.stat().st_size == 0:
         lock = locks.take(file)
         if lock is not None:
@@ -134,9 +133,9 @@ def _beside(place: Path) -> Path:
 
 @contextlib.contextmanager
 def alone(place: Path) -> Iterator[None]:
-    """Keep other processes that ask for the same out of the folder `place`; waits for its turn. It may not be nested.
+    """Lock the folder `place` against other processes that call this; wait for the lock. Must not be nested.
 
-    Where the file system knows no locks, nobody is kept out. OSError: no file can be made in `place`.
+    If the file system has no locks, nothing is locked. OSError: no file can be created in `place`.
     """
     with ExitStack() as stack:
         with contextlib.suppress(locks.NoLocks):

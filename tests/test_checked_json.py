@@ -11,7 +11,7 @@ from refemu import checked_json
 WRITTEN = checked_json.dump({"depends": {"model": "tiny"}, "value": [6.07, None, "a"]})
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_written_document_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(WRITTEN)
 
     assert checked_json.load(tmp_path / "a.json") == {"depends": {"model": "tiny"}, "value": [6.07, None, "a"]}
@@ -30,13 +30,13 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     ],
     ids=range(14),
 )
-def test_what_is_damaged_is_absent(content: bytes, tmp_path: Path) -> None:
+def test_damaged_document_is_missing(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(content)
 
     assert checked_json.load(tmp_path / "a.json") is None
 
 
-def test_anything_but_plain_file_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_special_file_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "a.json").write_bytes(WRITTEN)
@@ -46,6 +46,6 @@ def test_anything_but_plain_file_is_absent(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_numbers_that_json_lacks_are_not_written(number: float) -> None:
+def test_nan_and_infinity_are_rejected(number: float) -> None:
     with pytest.raises(ValueError, match="JSON"):
         checked_json.dump({"value": number})

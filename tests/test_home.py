@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "a"
 
 
-def test_missing_folders_become_private_others_are_unchanged(tmp_path: Path) -> None:
+def test_only_missing_folders_become_private(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     make_private(tmp_path / "a" / "b")
     make_private(tmp_path / "a" / "b")
@@ -41,7 +41,7 @@ def test_missing_folders_become_private_others_are_unchanged(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("path", ["", "b", "b/c", "b/c/d", "b/c/file", "b/c/d/file"])
 @pytest.mark.parametrize("mode", [0o720, 0o702])
-def test_names_what_others_can_write(tree: Path, path: str, mode: int) -> None:
+def test_world_writable_file_is_named(tree: Path, path: str, mode: int) -> None:
     tree.parent.chmod(0o777)  # above the root it does not count
     assert exposed(tree, tree / "b/c") == ""
     (tree / path).chmod(mode)
@@ -49,7 +49,7 @@ def test_names_what_others_can_write(tree: Path, path: str, mode: int) -> None:
     assert exposed(tree, tree / "b/c") == f"{tree / path} (owner {os.geteuid()}, mode {mode:04o})"
 
 
-def test_names_what_others_own(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_other_owner_is_named(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Path.lstat
 
     def lstat(self: Path) -> os.stat_result:
@@ -60,7 +60,7 @@ def test_names_what_others_own(tree: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert exposed(tree, tree / "b/c") == f"{tree / 'b/c/file'} (owner 12345, mode 0600)"
 
 
-def test_names_a_link_inside_and_follows_the_root(tree: Path, tmp_path: Path) -> None:
+def test_link_inside_is_named_and_root_followed(tree: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tree)
     assert exposed(tmp_path / "link", tmp_path / "link/b/c") == ""
     (tree / "b/c/d/link").symlink_to(tree)
@@ -68,7 +68,7 @@ def test_names_a_link_inside_and_follows_the_root(tree: Path, tmp_path: Path) ->
     assert exposed(tree, tree / "b/c").startswith(f"{tree / 'b/c/d/link'} (owner ")
 
 
-def test_a_file_that_vanishes_is_passed_over(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vanished_file_is_ignored(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lstat(self: Path) -> os.stat_result:
         raise FileNotFoundError(self)
 
@@ -76,7 +76,7 @@ def test_a_file_that_vanishes_is_passed_over(tree: Path, monkeypatch: pytest.Mon
     assert exposed(tree, tree / "b/c") == ""
 
 
-def test_a_system_without_owners_exposes_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_without_owners_exposes_nothing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.chmod(0o777)
     monkeypatch.delattr(os, "geteuid")
 

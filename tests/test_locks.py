@@ -39,7 +39,7 @@ print(found)
 """
 
 
-def test_lock_of_killed_process_is_taken_over(tmp_path: Path) -> None:
+def test_lock_of_killed_process_is_free(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout and process.stdout.readline() == "True\n"
@@ -53,7 +53,7 @@ def test_lock_of_killed_process_is_taken_over(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_many_that_wait_are_never_two_at_once(tmp_path: Path) -> None:
+def test_waiting_processes_lock_one_at_a_time(tmp_path: Path) -> None:
     """Each removes the file that the others wait at, so they must notice that it is another one by now."""
     inside, most, turns = 0, 0, 0
 
@@ -75,8 +75,8 @@ def test_many_that_wait_are_never_two_at_once(tmp_path: Path) -> None:
     assert (most, turns) == (1, 30) and not (tmp_path / "lock").exists()
 
 
-def test_file_of_another_user_is_locked_for_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If several share a folder; for a file that cannot be made at all the system's error is shown."""
+def test_read_only_file_of_other_user_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users may share a folder; a file that cannot be created is an OSError."""
     path, opened = tmp_path / "lock", os.open
 
     def of_another(place: Path, flags: int, *mode: int) -> int:
@@ -93,8 +93,8 @@ def test_file_of_another_user_is_locked_for_reading(tmp_path: Path, monkeypatch:
     lock.release()
 
 
-def test_a_file_that_was_replaced_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between opening and locking, its last holder removed it and another one created it."""
+def test_replaced_file_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between opening and locking, the last holder removes the file and another process creates it again."""
     real = filelock.lock_descriptor
 
     def late(descriptor: int, *, blocking: bool, poll_interval: float) -> bool:
@@ -106,14 +106,14 @@ def test_a_file_that_was_replaced_is_not_locked(tmp_path: Path, monkeypatch: pyt
     assert locks.take(tmp_path / "lock") is None
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         locks.take(tmp_path / "lock")
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_locks_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*arguments: object, **options: object) -> bool:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -123,7 +123,7 @@ def test_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_open_file_is_closed_before_its_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_closes_file_before_removal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Windows, where somebody who opened the file meanwhile keeps it."""
     lock = locks.take(tmp_path / "lock")
     assert lock is not None

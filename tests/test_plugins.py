@@ -1,4 +1,4 @@
-"""Units of other distributions: found by name, named in errors, rejected in conflicts."""
+"""Units of other distributions: found by name, named in errors, rejected if ambiguous."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def acme(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def test_unit_is_found_by_name_and_distribution(acme: Path) -> None:
+def test_unit_is_found_by_short_and_full_name(acme: Path) -> None:
     unit = units.find("clipper")
 
     assert unit is units.find("acme-clip/clipper") is units.choose("clipper:b6")[0]
@@ -37,7 +37,7 @@ def test_unit_is_found_by_name_and_distribution(acme: Path) -> None:
     assert "clipper" in units.plugged() and "clipper" not in units.names()
 
 
-def test_everything_that_takes_a_name_takes_it(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_takes_a_plug_in(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "vec"
     written = golden.generate(out, units=["clipper:b4"], hex=True, bin=True)
     loaded = golden.load(out / "acme-clip.clipper-b4")
@@ -67,13 +67,13 @@ def test_everything_that_takes_a_name_takes_it(acme: Path, tmp_path: Path, capsy
     assert (tmp_path / "campaign" / "acme-clip.clipper-b6").is_dir()
 
 
-def test_a_set_says_what_to_install(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_distribution_is_named(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden.generate(tmp_path / "vec", units=["clipper:b4"])
     code = "import sys; from refemu.cli import main; sys.exit(main(sys.argv[1:]))"
     for command in (["check", "vec"], ["grade", "vec/acme-clip.clipper-b4"], ["step", "acme-clip/clipper"]):
         ran = subprocess.run([sys.executable, "-c", code, *command], cwd=tmp_path, capture_output=True, text=True)
         assert ran.returncode == 2
-        assert "distribution acme-clip, which is not installed" in ran.stderr
+        assert "no distribution acme-clip with a unit is installed" in ran.stderr
 
 
 def test_error_in_plug_in_names_its_line(acme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +85,7 @@ def test_error_in_plug_in_names_its_line(acme: Path, tmp_path: Path, capsys: pyt
     assert f"error inside plug-in acme-clip: {acme / 'acme_clip.py'}:{line}" in capsys.readouterr().err
 
 
-def test_later_version_with_equal_bits_checks_as_recorded(tmp_path: Path) -> None:
+def test_new_version_with_equal_bits_checks_equal(tmp_path: Path) -> None:
     for version in ("1.2", "1.3"):
         write(tmp_path / version, "acme-clip", {"units clipper": "acme_clip:UNIT"}, {"acme_clip.py": CLIPPER}, version)
     with installed(tmp_path / "1.2"):
@@ -97,7 +97,7 @@ def test_later_version_with_equal_bits_checks_as_recorded(tmp_path: Path) -> Non
         assert golden.load(tmp_path / "vec" / "acme-clip.clipper-b4").manifest["distribution_version"] == "1.2"
 
 
-def test_broken_ones_are_named_and_take_nothing_down(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_plug_ins_are_named_others_work(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(
         acme,
         "torn",
@@ -124,7 +124,7 @@ def test_broken_ones_are_named_and_take_nothing_down(acme: Path, capsys: pytest.
     assert "clipper" in printed.out and printed.err.count("plug-in torn 1.2") == 3
 
 
-def test_module_that_ends_process_ends_only_itself(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plug_in_that_exits_does_not_end_refemu(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(acme, "rude", {"units rude": "rude:UNIT"}, {"rude.py": "import sys\nsys.exit(5)\n"})
     plugins.refresh()
     assert main(["list", "units"]) == 0
@@ -155,7 +155,7 @@ def test_slow_plug_in_is_named(acme: Path, capsys: pytest.CaptureFixture[str], m
     ],
     ids=["panic", "cancelled", "skipped", "exit of a generator", "no message"],
 )
-def test_whatever_a_plug_in_raises_ends_only_itself(
+def test_any_exception_of_plug_in_is_caught(
     source: str, shown: str, acme: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 1 would mean that something differs."""
@@ -168,7 +168,9 @@ def test_whatever_a_plug_in_raises_ends_only_itself(
 
 
 @pytest.mark.parametrize(("group", "named"), [("refemu.units", 1), ("console_scripts", 0)])
-def test_unreadable_list_hides_no_other(group: str, named: int, acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_entry_points_do_not_affect_others(
+    group: str, named: int, acme: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of any distribution; it is named where it would bring something to refemu."""
     write(acme, "torn", {"units torn": "torn:UNIT"}, {"torn.py": ""})
     (points,) = acme.glob("torn-*.dist-info/entry_points.txt")
@@ -183,9 +185,7 @@ def test_unreadable_list_hides_no_other(group: str, named: int, acme: Path, caps
 
 
 @pytest.mark.parametrize("damage", ["no metadata", "no text"])
-def test_distribution_that_was_half_removed_takes_nothing_down(
-    damage: str, acme: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_half_removed_distribution_is_ignored(damage: str, acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(acme, "torn", {"units torn": "torn:UNIT"}, {"torn.py": ""})
     (folder,) = acme.glob("torn-*.dist-info")
     if damage == "no metadata":
@@ -200,7 +200,7 @@ def test_distribution_that_was_half_removed_takes_nothing_down(
     assert ("entry_points.txt cannot be read" in printed.err) == (damage == "no text")
 
 
-def test_a_plug_in_may_warn(acme: Path, tmp_path: Path) -> None:
+def test_warning_of_plug_in_is_printed(acme: Path, tmp_path: Path) -> None:
     """As any module: on the command line with its place."""
     write(acme, "loud", {"units loud": "loud:UNIT"}, {"loud.py": f"import warnings\nwarnings.warn('careful')\n{LOUD}"})
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(acme), str(Path(__file__).parents[1])])}
@@ -211,8 +211,8 @@ def test_a_plug_in_may_warn(acme: Path, tmp_path: Path) -> None:
     assert "loud.py:2: UserWarning: careful" in ran.stderr
 
 
-def test_grading_continues_without_a_failing_library(acme: Path, tmp_path: Path) -> None:
-    """It is named: what it would have detected is unknown."""
+def test_grade_ignores_broken_fault_library(acme: Path, tmp_path: Path) -> None:
+    """The library is named, since its faults are unknown."""
     write(acme, "torn", {"faults concat": "torn:LIBRARY"}, {"torn.py": "raise RuntimeError('no licence')\n"})
     command = [sys.executable, "-m", "refemu", "explain", "concat"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(acme), str(Path(__file__).parents[1])])}
@@ -230,22 +230,22 @@ def test_grading_continues_without_a_failing_library(acme: Path, tmp_path: Path)
     [
         ("acme-clip/concat", r"unknown unit 'acme-clip/concat'.* 'acme-clip/clipper'"),
         ("acme-clip/cliper", "unknown unit 'acme-clip/cliper'; did you mean 'acme-clip/clipper'"),
-        ("refemu/orizuru", "refemu's own go by their name alone, orizuru"),
-        ("/clipper", "a distribution must stand before '/', got nothing"),
-        ("acme/clipper", "distribution acme, which is not installed"),
+        ("refemu/orizuru", "a unit of refemu has no '/'; write orizuru"),
+        ("/clipper", "a distribution is needed before '/', got nothing"),
+        ("acme/clipper", "no distribution acme with a unit is installed"),
     ],
 )
-def test_distribution_and_name_that_do_not_go_together(name: str, message: str, acme: Path) -> None:
+def test_unknown_full_names_are_rejected(name: str, message: str, acme: Path) -> None:
     with pytest.raises(Refused, match=message):
         units.find(name)
 
 
 @pytest.mark.parametrize("name", ["acme_clip/clipper", "Acme-Clip/clipper", "acme.clip/clipper"])
-def test_a_distribution_is_known_in_every_spelling(name: str, acme: Path) -> None:
+def test_names_of_distributions_are_normalised(name: str, acme: Path) -> None:
     assert units.find(name) is units.find("acme-clip/clipper")
 
 
-def test_names_that_clash_need_their_distribution(acme: Path) -> None:
+def test_ambiguous_names_need_their_distribution(acme: Path) -> None:
     write(
         acme,
         "other",
@@ -253,7 +253,7 @@ def test_names_that_clash_need_their_distribution(acme: Path) -> None:
         {"other_clip.py": CLIPPER, "other_concat.py": CLIPPER.replace("clipper", "concat")},
     )
     plugins.refresh()
-    with pytest.raises(Refused, match="several distributions have one: acme-clip/clipper, other/clipper"):
+    with pytest.raises(Refused, match="several distributions have it; give one of acme-clip/clipper, other/clipper"):
         units.find("clipper")
 
     assert units.find("other/clipper").origin.distribution == "other"
@@ -261,14 +261,14 @@ def test_names_that_clash_need_their_distribution(acme: Path) -> None:
     assert {"acme-clip/clipper", "other/clipper", "other/concat"} <= set(units.plugged())
 
 
-def test_entry_point_has_name_of_its_unit(acme: Path) -> None:
+def test_entry_point_must_have_name_of_unit(acme: Path) -> None:
     write(acme, "misnamed", {"units trimmer": "acme_clip:UNIT"}, {})
     plugins.refresh()
     with pytest.raises(Refused, match="entry point must have the unit's name, clipper"):
         units.find("trimmer")
 
 
-def test_unit_object_is_accepted_wherever_a_name_is(tmp_path: Path) -> None:
+def test_unit_object_replaces_a_name(tmp_path: Path) -> None:
     sys.modules["notebook"] = type(sys)("notebook")
     exec(CLIPPER.replace('"clipper"', '"trimmer"'), vars(sys.modules["notebook"]))
     unit = vars(sys.modules["notebook"])["UNIT"]
@@ -288,7 +288,7 @@ def test_unit_object_is_accepted_wherever_a_name_is(tmp_path: Path) -> None:
         del sys.modules["notebook"]
 
 
-def test_own_units_as_objects_give_equal_bytes(tmp_path: Path) -> None:
+def test_unit_object_of_refemu_gives_equal_bytes(tmp_path: Path) -> None:
     golden.generate(tmp_path / "a", units=[units.find("concat")], kinds=["paper", "edge"])
     golden.generate(tmp_path / "b", units=["concat"], kinds=["paper", "edge"])
     texts = [(tmp_path / each / "concat-a4" / "manifest.json").read_bytes() for each in "ab"]
@@ -297,7 +297,7 @@ def test_own_units_as_objects_give_equal_bytes(tmp_path: Path) -> None:
     assert manifests.parse(texts[0], "concat")["unit"] == "concat"
 
 
-def test_own_names_read_no_other_distribution(acme: Path) -> None:
+def test_own_name_reads_no_metadata(acme: Path) -> None:
     code = "from refemu import plugins, units; units.find('concat'); print(plugins.plugs.cache_info().misses)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
@@ -357,9 +357,7 @@ def whole(tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def test_decisions_of_plug_in_are_explained_and_listed(
-    whole: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_decisions_of_plug_in_are_explained(whole: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden.generate(tmp_path / "vec", units=["clipper:b4"])
     told = {}
     for words in (
@@ -397,7 +395,7 @@ def test_decisions_of_plug_in_are_explained_and_listed(
     assert "unknown decision 'D-acme-7'; did you mean 'D-acme-1'" in capsys.readouterr().err
 
 
-def test_pages_of_plug_ins_set_have_its_decisions(whole: None, tmp_path: Path) -> None:
+def test_pages_of_plug_in_sets_have_decisions(whole: None, tmp_path: Path) -> None:
     golden.generate(tmp_path / "vec", units=["clipper:b4"])
     path = tmp_path / "vec" / "acme-clip.clipper-b4"
     difference = golden.diff(path, wrapping(path, tmp_path / "wrong.npz"), explain=True)

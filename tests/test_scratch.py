@@ -31,20 +31,20 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_it_is_gone_at_end_and_after_error(tmp_path: Path) -> None:
+def test_folder_is_deleted_at_end_and_after_error(tmp_path: Path) -> None:
     with pytest.raises(KeyError), scratch.folder(tmp_path, ".x-") as place:
         (place / "file").touch()
         raise KeyError
     assert names(tmp_path) == []
 
 
-def test_what_was_renamed_stays(tmp_path: Path) -> None:
+def test_renamed_content_is_preserved(tmp_path: Path) -> None:
     with scratch.folder(tmp_path, ".x-") as place:
         place.rename(tmp_path / "done")
     assert names(tmp_path) == ["done"]
 
 
-def test_sweep_spares_living_and_clears_killed_processes(tmp_path: Path) -> None:
+def test_sweep_deletes_only_folders_of_killed_processes(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         left = process.stdout.readline().strip()
@@ -58,7 +58,7 @@ def test_sweep_spares_living_and_clears_killed_processes(tmp_path: Path) -> None
     assert names(tmp_path) == []
 
 
-def test_sweep_leaves_foreign_names_files_and_links(tmp_path: Path) -> None:
+def test_sweep_preserves_everything_else(tmp_path: Path) -> None:
     (tmp_path / ".x-file").touch()
     (tmp_path / ".y-left").mkdir()
     (tmp_path / "mine").mkdir()
@@ -71,7 +71,7 @@ def test_sweep_leaves_foreign_names_files_and_links(tmp_path: Path) -> None:
     scratch.sweep(tmp_path / "absent", LEFT)
 
 
-def test_lock_file_swept_before_locking_is_recreated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_swept_lock_file_is_recreated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, made = os.open, []
 
     def late(path: object, *arguments: int, **options: int | None) -> int:
@@ -88,7 +88,7 @@ def test_lock_file_swept_before_locking_is_recreated(tmp_path: Path, monkeypatch
     assert names(tmp_path) == []
 
 
-def test_sweep_deletes_free_empty_lock_files_only(tmp_path: Path) -> None:
+def test_sweep_deletes_only_unlocked_empty_lock_files(tmp_path: Path) -> None:
     for name in (".x-left.lock", ".refemu.lock", ".y-left.lock", ".x-.lock"):
         (tmp_path / name).touch()
     (tmp_path / ".x-mine.lock").write_text("mine")
@@ -100,7 +100,7 @@ def test_sweep_deletes_free_empty_lock_files_only(tmp_path: Path) -> None:
     assert names(tmp_path) == [".x-.lock", ".x-mine.lock", ".y-left.lock"]
 
 
-def test_without_locks_nothing_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_locks_disable_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*arguments: object, **options: object) -> bool:
         raise OSError(errno.ENOSYS, "Function not implemented")
 
@@ -119,7 +119,7 @@ def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_discard_takes_the_name_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discard_frees_the_name_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "file").touch()
     monkeypatch.setattr(scratch.shutil, "rmtree", lambda *arguments, **options: None)  # as after a kill
@@ -148,7 +148,7 @@ def test_alone_waits_for_its_turn(tmp_path: Path) -> None:
     assert order == ["first", "other"] and names(tmp_path) == []
 
 
-def test_writers_of_a_shared_file_do_not_meet(tmp_path: Path) -> None:
+def test_writers_of_shared_file_do_not_collide(tmp_path: Path) -> None:
     """Each has a temporary name of its own, in threads too."""
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(scratch.write_file, tmp_path / "file", bytes([n]) * 999, True) for n in range(200)]:
@@ -158,7 +158,7 @@ def test_writers_of_a_shared_file_do_not_meet(tmp_path: Path) -> None:
     assert names(tmp_path) == ["file"]
 
 
-def test_what_killed_run_left_of_file_is_replaced(tmp_path: Path) -> None:
+def test_temporary_file_of_killed_run_is_replaced(tmp_path: Path) -> None:
     (tmp_path / ".file.new").write_bytes(b"half")
     scratch.write_file(tmp_path / "file", b"whole")
 
@@ -167,7 +167,7 @@ def test_what_killed_run_left_of_file_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no such file here")
-def test_open_file_is_appended_to(tmp_path: Path) -> None:
+def test_open_file_of_process_is_appended_to(tmp_path: Path) -> None:
     code = (
         "import pathlib, sys; from refemu import scratch; print('before', flush=True)\n"
         "scratch.write_file(pathlib.Path('/dev/stdout'), b'file\\n'); print('behind')"
@@ -182,7 +182,7 @@ def test_open_file_is_appended_to(tmp_path: Path) -> None:
     assert kept.read_text() == "old\nbefore\nfile\nbehind\n"
 
 
-def test_target_of_a_link_is_written(tmp_path: Path) -> None:
+def test_link_is_followed_and_preserved(tmp_path: Path) -> None:
     """Also where it leads to nothing yet."""
     (tmp_path / "there").mkdir()
     kept, new = tmp_path / "there" / "kept", tmp_path / "there" / "new"
@@ -198,7 +198,7 @@ def test_target_of_a_link_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
-def test_a_pipe_stays_and_its_reader_gets_all(tmp_path: Path) -> None:
+def test_pipe_is_preserved_and_gets_all_data(tmp_path: Path) -> None:
     pipe, data = tmp_path / "pipe", bytes(200_000)
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
@@ -210,7 +210,7 @@ def test_a_pipe_stays_and_its_reader_gets_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
-def test_device_that_is_full_says_so_and_stays(tmp_path: Path) -> None:
+def test_full_device_is_an_error(tmp_path: Path) -> None:
     """Through a link, so that a rename could not hurt the machine."""
     (tmp_path / "full").symlink_to("/dev/full")
     with pytest.raises(OSError, match="No space left on device"):

@@ -64,7 +64,7 @@ STAGES = (
     Stage("rtl", "make rtl RTL='--bugs 1'", 400, needs=ENVIRONMENT),
     Stage("conformance", "make conformance", 240, needs=ENVIRONMENT),
     Stage("plugins", "make plugins", 240, needs=ENVIRONMENT),
-    Stage("docs", "make docs", 110, needs=ENVIRONMENT),
+    Stage("docs", "make docs", 180, needs=ENVIRONMENT),
     Stage("arm64", "make arm64", 170, needs=ENVIRONMENT),
     Stage("pythons", "make test-pythons PYTHONS=--digests", 110, needs=ENVIRONMENT),
     Stage("lint", "make lint", 75, needs=ENVIRONMENT),

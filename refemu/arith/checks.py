@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 
 T = TypeVar("T")
-FEW = 12  #: most names that a message lists after the nearest one
+FEW = 12  #: names that a message lists; of a longer table it gives the nearest ones
 
 
 class Refused(ValueError):
@@ -110,12 +110,27 @@ def require_choice(value: T, choices: Iterable[T], thing: str, name: str) -> T:
     return known[known.index(value)]
 
 
-def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
-    """`table[name]`; rejects an unknown name with the nearest match, and with the known names if few."""
+def lookup(kind: str, name: str, table: Mapping[str, T], listing: str = "") -> T:
+    """`table[name]`. Refused: an unknown name; the message has the nearest names, and all names if they are few.
+
+    listing: the command that lists them.
+    """
     if name in table:
         return table[name]
-    near = difflib.get_close_matches(name, table, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    if near and len(table) > FEW:
-        raise Refused(f"unknown {kind} {name!r}{hint}")
+    if not isinstance(name, str):
+        raise RefusedType(f"{kind}: must be a name, got {name!r}")
+    near = nearest(name, table)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
+    if len(table) > FEW and (near or listing):
+        more = "" if near else f" `{listing}` lists all {len(table)}"
+        raise Refused(f"unknown {kind} {name!r}{hint}{more}")
     raise Refused(f"unknown {kind} {name!r}{hint} Known: {', '.join(sorted(table)) or 'none'}")
+
+
+def nearest(word: str, names: Iterable[str]) -> list[str]:
+    """Up to three names: those most like a word, equally like it, and those that contain it."""
+    names = sorted(names)
+    close = difflib.get_close_matches(word, names)
+    like = [difflib.SequenceMatcher(None, each, word).ratio() for each in close]
+    equal = sorted(each for each, ratio in zip(close, like, strict=True) if ratio == like[0])
+    return list(dict.fromkeys([*equal, *(each for each in names if len(word) > 2 and word in each)]))[:3]

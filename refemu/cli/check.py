@@ -1,4 +1,4 @@
-"""`refemu check`: regenerate every set below a folder and compare all files byte for byte."""
+"""`refemu check`: regenerate the sets in a folder and compare every byte, or check answers on standard input."""
 
 import argparse
 import contextlib
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from refemu.golden import Checked, Report
     from refemu.golden.compare.pipe import Outcome
 
-UNUSABLE = 2  #: exit code of a folder of which a set could not be checked
+UNUSABLE = 2  #: exit code if a set could not be checked
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line per set and every finding; returns 0 if all bytes are equal, 2 if a set was refused, else 1."""
+    """Print a line for each set and every finding; return 0 if all bytes are equal, 2 if a set is invalid, else 1."""
     if arguments.stdin:
         return _stream(arguments)
     from refemu import golden
     from refemu.arith.checks import Refused
 
     if arguments.explain:
-        raise Refused("check: --explain goes with --stdin; for a set's answers there is `refemu diff --explain`")
+        raise Refused("check: --explain needs --stdin; use `refemu diff --explain` for the answers to a set")
     if arguments.any_nan:
-        raise Refused("check: --any-nan goes with --stdin; a regenerated set is compared byte for byte")
+        raise Refused("check: --any-nan needs --stdin; a regenerated set is compared byte for byte")
     if arguments.rows is not None:
-        raise Refused("check: --rows belongs to --stdin: a set says itself how many rows it has")
+        raise Refused("check: --rows needs --stdin; the manifest of a set has its number of rows")
     with progress() as bar:
         report = golden.check(arguments.dir, progress=bar)
     if arguments.json:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(report: "Report", folder: str) -> None:
-    """A line per set, then every finding."""
+    """Print a line for each set, then every finding."""
     rows = [
         [checked.name, checked.rows, checked.files, checked.how, _result(checked), checked.note]
         for checked in report.sets
@@ -60,7 +60,7 @@ def _result(checked: "Checked") -> str:
 
 
 def _stream(arguments: argparse.Namespace) -> int:
-    """Check what a device sends through the pipe."""
+    """Check the answers of a device on standard input; return 0 if they are right, else 1."""
     from refemu import units
     from refemu.arith.checks import Refused
     from refemu.golden.compare import pipe
@@ -70,9 +70,9 @@ def _stream(arguments: argparse.Namespace) -> int:
         raise Refused("check: --stdin needs --unit")
     unit, config = units.choose(arguments.unit, arguments.config)
     if sys.stdin is None:
-        raise Refused("check: standard input is closed: nothing was compared")
-    with contextlib.suppress(OSError):  # a stream without a file
-        os.set_blocking(sys.stdin.buffer.fileno(), True)  # else what is not there yet counts as the end
+        raise Refused("check: standard input is closed; nothing was compared")
+    with contextlib.suppress(OSError):  # a stream without a file descriptor
+        os.set_blocking(sys.stdin.buffer.fileno(), True)  # else a pause of the device would look like the end
     outcome = pipe.check(unit, config, sys.stdin.buffer, arguments.rows, arguments.any_nan, arguments.explain)
     if arguments.json:
         print_json("check", _plain(outcome))
@@ -84,7 +84,7 @@ def _stream(arguments: argparse.Namespace) -> int:
 
 
 def _plain(outcome: "Outcome") -> dict[str, Any]:
-    """The verdict as JSON has it; with --explain as `refemu diff` has explanations."""
+    """The result as JSON; explanations have the form of `refemu diff`."""
     fields = [field.name for field in dataclasses.fields(outcome) if field.name != "explained"]
     document = {"passed": outcome.passed, **{name: getattr(outcome, name) for name in fields}}
     seen = outcome.explained

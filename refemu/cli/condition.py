@@ -1,6 +1,6 @@
 """Conditions of `refemu step --break`: comparisons and integer operators over ports, registers and counters.
 
-They are evaluated here, node by node, and no value grows beyond BITS: a condition ends in a moment, whatever it says.
+This module evaluates the syntax tree itself and limits values to BITS, so every condition ends quickly.
 """
 
 import ast
@@ -14,8 +14,8 @@ from typing import Any
 from refemu.arith.checks import Refused, lookup
 from refemu.arith.reader_errors import reading
 
-BITS = 1 << 12  #: of a value, at most: ports have 64, words of all lanes some hundreds
-LONGEST = 1 << 12  #: characters of a condition
+BITS = 1 << 12  #: largest value; a port has 64 bits, all lanes of a word a few hundred
+LONGEST = 1 << 12  #: most characters of a condition
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -42,13 +42,13 @@ _ALLOWED = (*_OPERATIONS, *_OPERANDS, *_BINARY, *_COMPARE, *_UNARY)
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that was parsed."""
+    """A parsed condition."""
 
     text: str
     tree: ast.Expression
 
     def holds(self, state: Any) -> bool:
-        """Whether it is true of a State. Refused: unknown names, and what cannot be computed."""
+        """Whether a State meets the condition. Refused: an unknown name, or an operation that fails."""
         names = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Name):
@@ -57,23 +57,25 @@ class Condition:
             return bool(_value(self.tree.body, names))
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise Refused(
-                f"step: --break {self.text!r} cannot be computed at event {state.index}: {error}; a lane of "
-                "a port is port[0], port[1], ..."
+                f"step: --break {self.text!r} fails at event {state.index}: {error}; write port[0], port[1], "
+                "... for the lanes of a port"
             ) from None
 
 
 def parse(text: str) -> Condition:
-    """The condition in `text`. Refused: what is no expression, and anything but comparisons and integer operators."""
+    """Parse a condition. Refused: a syntax error, or anything except comparisons and integer operators."""
     if len(text) > LONGEST:
         raise Refused(f"step: --break takes at most {LONGEST} characters, got {len(text)}")
     with reading(f"step: --break {text!r}", "a condition"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Python, about the expression's style
+        warnings.simplefilter("ignore")  # warnings of Python about style
         try:
             tree = ast.parse(text, mode="eval")
         except SyntaxError as error:
-            raise Refused(f"step: --break {text!r} is no condition: {error.msg}") from None
-        except MemoryError:  # what Python's parser raises where its stack is full
-            raise Refused(f"step: --break {text!r} is no condition: nested too deep") from None
+            raise Refused(
+                f"step: --break {text!r}: {error.msg}; compare with ==, !=, <, <=, > or >=, as in 'illegal == 1'"
+            ) from None
+        except MemoryError:  # the stack of Python's parser is full
+            raise Refused(f"step: --break {text!r}: nested too deep") from None
     for node in ast.walk(tree):
         if not isinstance(node, _ALLOWED):
             raise Refused(
@@ -102,7 +104,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _computed(op: ast.operator, left: Any, right: Any) -> Any:
-    """Of two numbers, the operands small enough that the result has at most BITS."""
+    """Apply an operator to two numbers. Raises: a result that might have more than BITS."""
     for operand in (left, right):
         if not isinstance(operand, int | float):
             raise TypeError(f"a number is needed, got {type(operand).__name__}")
@@ -115,7 +117,7 @@ def _computed(op: ast.operator, left: Any, right: Any) -> Any:
 
 
 def _joined(every: bool, values: list[ast.expr], names: Mapping[str, Any]) -> Any:
-    """`and` (every) or `or`, as Python has them: the value that decides."""
+    """Evaluate `and` (every) or `or` as Python does: return the value that decides."""
     value: Any = every
     for node in values:
         value = _value(node, names)
@@ -125,7 +127,7 @@ def _joined(every: bool, values: list[ast.expr], names: Mapping[str, Any]) -> An
 
 
 def _compared(left: Any, ops: list[ast.cmpop], others: list[ast.expr], names: Mapping[str, Any]) -> bool:
-    """A chain of comparisons, up to the first that fails."""
+    """Evaluate a chain of comparisons, up to the first that fails."""
     for op, node in zip(ops, others, strict=True):
         right = _value(node, names)
         if not _COMPARE[type(op)](left, right):

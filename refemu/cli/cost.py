@@ -1,4 +1,4 @@
-"""`refemu cost`: cost of a model's run on the paper's accelerator, by layer and kind of work."""
+"""`refemu cost`: the work of a run on a paper's accelerator, by layer and kind."""
 
 import argparse
 from typing import Any
@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the costs; returns 0."""
+    """Print the costs; return 0."""
     from refemu import models
     from refemu.models import machine
 
@@ -47,10 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(report: Any) -> None:
     step = "the token after a prompt" if report.phase == "decode" else "a prompt"
-    title = (
-        f"cost of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; "
-        "weights, activations, kv: words moved"
-    )
+    title = f"cost of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; words: data moved"
     print_table(title, COLUMNS, [_row(row) for row in report.layers], COLUMNS[3:])
 
 

@@ -1,4 +1,4 @@
-"""`refemu diff`: the first difference between a golden set and a device's answer, decoded."""
+"""`refemu diff`: compare the answers of a device with a golden set, and decode the first difference."""
 
 import argparse
 import dataclasses
@@ -8,7 +8,7 @@ from refemu.cli.output import print_json
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict; returns 0 if every compared bit is equal, else 1."""
+    """Print the result; return 0 if every compared bit is equal, else 1."""
     from refemu import golden
     from refemu.golden.compare import diff_text
 
@@ -35,18 +35,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_missing(arguments: argparse.Namespace, difference: Any) -> None:
-    """A set of rows that tell the best explanations apart, where the set has none."""
+    """Write a set with rows that distinguish the best explanations, if the set has none."""
     from pathlib import Path
 
     from refemu.golden.explain import distinguish
 
     target = distinguish.write(arguments.golden, difference.diagnosis, Path(arguments.write_missing))
     if not arguments.json:
-        print(f"rows that tell the explanations apart: {target or 'none is missing, or none is known'}")
+        print(f"rows that distinguish the explanations: {target or 'the set has them, or none are known'}")
 
 
 def _cases(arguments: argparse.Namespace) -> int:
-    """Two versions of a set, case by case."""
+    """Compare two versions of a set case by case; return 0 if they are equal, else 1."""
     from refemu import golden
     from refemu.arith.checks import Refused
 
@@ -67,7 +67,7 @@ def _cases(arguments: argparse.Namespace) -> int:
     for id, parts in changes.changed.items():
         print(f"changed  {id}  in {', '.join(parts)}")
     print(
-        f"{changes.new}: {changes.equal} cases as before, {len(changes.added)} added, {len(changes.removed)} removed, "
+        f"{changes.new}: {changes.equal} cases unchanged, {len(changes.added)} added, {len(changes.removed)} removed, "
         f"{len(changes.renamed)} renamed, {len(changes.changed)} changed"
     )
     return int(not changes.same)

@@ -1,4 +1,4 @@
-"""`refemu explain`: what is known of a decision, unit, scheme, format, parameter, port, field or term."""
+"""`refemu explain`: the entry of a unit, format, scheme, decision, parameter, port, field or term."""
 
 import argparse
 import dataclasses
@@ -16,7 +16,7 @@ NO_DOCSTRINGS = (
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what is known of a word; returns 0."""
+    """Print the entry of a word; return 0."""
     from refemu import units
     from refemu.golden.pages import topics
 
@@ -29,16 +29,16 @@ def run(arguments: argparse.Namespace) -> int:
     if topic is None or topic.kind == "unit":
         return unit(arguments)
     if arguments.config:
-        raise Refused(f"explain: --config goes with a unit, got {arguments.word!r}; a set names its own configuration")
+        raise Refused(f"explain: --config needs a unit, got {arguments.word!r}; a set names its own configuration")
     if topic.kind == "decision":
         return decision(topic.of, arguments.set, arguments.json)
     if arguments.set:
-        raise Refused(f"explain: --set goes with a unit or a decision, got the {topic.kind} {arguments.word!r}")
+        raise Refused(f"explain: --set needs a unit or a decision, got the {topic.kind} {arguments.word!r}")
     return explain_names.show(topic, arguments.json)
 
 
 def unit(arguments: argparse.Namespace) -> int:
-    """Print a unit's ports, parameters and State, and its decisions with their variants; returns 0."""
+    """Print ports, parameters, State, and decisions with their variants; return 0."""
     from refemu import golden, units
     from refemu.golden.pages import state as pages
 
@@ -62,15 +62,15 @@ def unit(arguments: argparse.Namespace) -> int:
     rows = [_row(each, arguments.set) for each in listed]
     print_table(f"decisions of {chosen.name}-{config}", columns, rows, ["rows"])
     for id, reason in chosen.unobservable.items():
-        print(f"{id}: no variant can be detected: {reason}")
+        print(f"{id}: no variant can be observed: {reason}")
     if listed or chosen.unobservable:
         first = listed[0].decision if listed else next(iter(chosen.unobservable))
-        print(f"why each was decided as it is: refemu explain {first}, and likewise of the others")
+        print(f"reasons: refemu explain {first}, and the others likewise")
     return 0
 
 
 def decision(id: str, path: str | None, as_json: bool) -> int:
-    """Print one decision: its text, its test, its code, its variants and the rows that detect them; returns 0.
+    """Print one decision: text, test, the code that takes it, and variants with the rows that detect them; return 0.
 
     path: of a set, or None.
     """
@@ -98,19 +98,19 @@ def decision(id: str, path: str | None, as_json: bool) -> int:
         print(f"Set by {', '.join(set_by)}")
     print()
     if entry.variants:
-        sets = [] if entry.origin else ["committed set that detects it", "rows"]  # those of a plug-in are not committed
+        sets = [] if entry.origin else ["committed set that detects it", "rows"]  # sets of plug-ins are not committed
         cells = [[each.unit, each.says, each.set, each.rows][: 2 + len(sets)] for each in entry.variants]
         print_table("variants", ["unit", "variant", *sets], cells, ["rows"])
     for name, reason in entry.unobservable.items():
-        print(f"{name}: no variant can be detected: {reason}")
+        print(f"{name}: no variant can be observed: {reason}")
     if path is not None:
         telling = [_telling(each) for each in choices]
-        print_table(f"rows of {path} that detect it", ("variant", "rows"), telling, ["rows"])
+        print_table(f"rows of {path} that detect each variant", ("variant", "rows"), telling, ["rows"])
     return 0
 
 
 def _of_units(entry: Any) -> dict[str, Any]:
-    """Other answers to a plug-in's decision, by the units of its distribution that load."""
+    """Variants of a plug-in's decision, from the units of its distribution that load."""
     from refemu import units
     from refemu.golden.pages.decisions import Other
 

@@ -1,4 +1,4 @@
-"""Answers of `refemu explain` about schemes, formats, parameters, ports, fields and terms."""
+"""Entries of `refemu explain` for schemes, formats, parameters, ports, fields and terms."""
 
 import dataclasses
 import shlex
@@ -10,7 +10,7 @@ from refemu.cli.output import print_json, print_table
 
 
 def show(topic: Any, as_json: bool) -> int:
-    """Print what a topic names, but decisions and units; returns 0. topic: a `topics.Topic`."""
+    """Print the entry of a topic other than a decision or a unit; return 0. topic: a `topics.Topic`."""
     document = _DOCUMENTS[topic.kind](topic)
     if as_json:
         print_json("explain", {"kind": topic.kind, **document})
@@ -20,7 +20,7 @@ def show(topic: Any, as_json: bool) -> int:
 
 
 def parameters(kind: str, name: str) -> list[dict[str, Any]]:
-    """Parameters of a unit, a scheme or a format, as JSON has them."""
+    """Parameters of a unit, a scheme or a format, as JSON."""
     from refemu.golden.pages import parameters as pages
 
     tables = {"unit": pages.of_unit, "scheme": pages.of_scheme, "format": pages.of_format}
@@ -28,7 +28,7 @@ def parameters(kind: str, name: str) -> list[dict[str, Any]]:
 
 
 def parameters_of_decision(id: str) -> list[str]:
-    """Parameters whose meaning names a decision, one of each class: "harmonia-kv8.prefill_window"."""
+    """Parameters whose meaning names a decision, one for each class, such as "harmonia-kv8.prefill_window"."""
     from refemu import formats, units
     from refemu.golden.pages import parameters as pages
     from refemu.models.schemes import SCHEMES
@@ -42,39 +42,39 @@ def parameters_of_decision(id: str) -> list[str]:
 
 
 def ports(unit: Any, config: str) -> list[dict[str, Any]]:
-    """Ports and registers of a unit in one configuration, as JSON has them."""
+    """Ports and registers of a unit in one configuration, as JSON."""
     sides = unit.ports(unit.config(config))
     named = (("input", sides.inputs), ("output", sides.outputs), ("register", sides.state))
     return [_port(direction, port) for direction, side in named for port in side]
 
 
 def print_ports(rows: list[dict[str, Any]]) -> None:
-    """A table of ports."""
+    """Print a table of ports."""
     columns = ["port", "direction", "bits", "lanes", "kind", "values", "meaning"]
     cells = [[row["name"], *(row[name] for name in columns[1:])] for row in rows]
     print_table("ports", columns, cells, ["bits", "lanes"])
 
 
 def print_parameters(rows: list[dict[str, Any]], default: str) -> None:
-    """A table of parameters; nothing where there is none. default: heading of their values."""
+    """Print a table of parameters, if there are any. default: heading of their values."""
     if rows:
-        cells = [[row["name"], row["default"] or "needed", row["values"], row["meaning"]] for row in rows]
+        cells = [[row["name"], row["default"] or "required", row["values"], row["meaning"]] for row in rows]
         print_table("parameters", ["parameter", default, "values", "meaning"], cells)
 
 
 def state(unit: Any, config: str) -> list[dict[str, Any]]:
-    """Fields of a unit's State beside its ports in one configuration, as JSON has them."""
+    """Fields of a State other than ports in one configuration, as JSON."""
     from refemu.golden.pages import state as pages
 
     return [dataclasses.asdict(each) for each in pages.of_config(unit, unit.config(config))]
 
 
 def print_state(rows: list[dict[str, Any]]) -> None:
-    """A table of the fields of a State; a column of totals where one of them is no sum."""
+    """Print a table of the fields of a State, with a column for totals if one is a maximum instead of a sum."""
     largest = any(row["total"] == "largest" for row in rows)
-    columns = ["field", "kind", *(["of several devices"] if largest else []), "meaning"]
+    columns = ["field", "kind", *(["over several devices"] if largest else []), "meaning"]
     cells = [[row["name"], row["kind"], *([row["total"]] if largest else []), row["meaning"]] for row in rows]
-    print_table("state beside the ports", columns, cells)
+    print_table("other fields of the state", columns, cells)
 
 
 def _scheme(topic: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _format(topic: Any) -> dict[str, Any]:
     fields = [part._asdict() for part in formats.structure(fmt)] if topic.of in formats.blocks() else []
     heads = {"name": topic.of, "definition": repr(fmt), "bits": getattr(fmt, "width", None), "fields": fields}
     meaning = next(iter((type(fmt).__doc__ or "").strip().splitlines()), "")
-    if meaning.startswith(f"{type(fmt).__name__}("):  # a signature, which a dataclass has in place of a docstring
+    if meaning.startswith(f"{type(fmt).__name__}("):  # the signature that a dataclass has instead of a docstring
         meaning = ""
     return {**heads, "meaning": meaning, "parameters": parameters("format", topic.of)}
 
@@ -141,9 +141,8 @@ def _print_scheme(document: Mapping[str, Any]) -> None:
     name = document["name"]
     if not document["parameters"]:
         return
-    print(
-        f"one of them: refemu explain {name}.{document['parameters'][0]['name']}; refemu ppl --scheme {name}:NAME=VALUE"
-    )
+    first = document["parameters"][0]["name"]
+    print(f"refemu explain {name}.{first} explains one; refemu ppl --scheme {name}:NAME=VALUE sets it")
 
 
 def _print_format(document: Mapping[str, Any]) -> None:
@@ -153,7 +152,7 @@ def _print_format(document: Mapping[str, Any]) -> None:
         print_table("stored fields", ["field", "bits", "per", "meaning"], rows, ["bits"])
     print_parameters(document["parameters"], "value")
     if not document["fields"]:
-        print(f"its codes: refemu show {document['name']}")
+        print(f"codes: refemu show {document['name']}")
 
 
 def _print_member(document: Mapping[str, Any]) -> None:
@@ -173,12 +172,12 @@ def _print_field(document: Mapping[str, Any]) -> None:
     meaning = row["meaning"].replace('; "', ';\n  "') if row["kind"] == "event" else row["meaning"]
     print(f"{document['name']}  {_KINDS[row['kind']]}: {meaning}")
     if row["total"]:
-        print(f"\na Result of several devices holds the {row['total']} of theirs")
+        print(f"\nover several devices, a Result has the {row['total']}")
 
 
 def _print_parameter(name: str, row: Mapping[str, Any]) -> None:
     print(f"{name}  parameter: {row['meaning']}\n")
-    print(f"values   {row['values']}\ndefault  {row['default'] or 'none: a value is needed'}")
+    print(f"values   {row['values']}\ndefault  {row['default'] or 'none, a value is required'}")
     for config, value in row["ready"].items():
         print(f"in {row['of']}:{config}  {value}")
 

@@ -1,4 +1,4 @@
-"""`refemu export`: sets in the forms of other tools, benches and packages for RTL, a live predictor, a check in C."""
+"""`refemu export`: convert sets; write testbenches, a live predictor and a check in C."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write a set as text, to a file or to standard output, or what goes beside the set of a unit; returns 0."""
+    """Write a set as text, or a testbench and the set of a unit; return 0."""
     if arguments.form in ("rtl", "c"):
         return _beside(arguments)
     if arguments.form == "sv":
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _beside(arguments: argparse.Namespace) -> int:
-    """The golden set is made anew; files beside it that are there already belong to the user and stay."""
+    """Regenerate the golden set; other files that exist belong to the user and are preserved."""
     from refemu import golden, units
     from refemu.golden.c import program
     from refemu.golden.files import store
@@ -46,17 +46,21 @@ def _beside(arguments: argparse.Namespace) -> int:
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
     source, then = (
-        (f"{unit.name}.c", f"compile check_{unit.name}.c as it says") if in_c else (f"{unit.name}.v", "run make")
+        (f"{unit.name}.c", f"compile check_{unit.name}.c as its first lines say")
+        if in_c
+        else (f"{unit.name}.v", "run make")
     )
     print(f"{written[0].path}: {written[0].rows} rows; fill in {out / source} and {then} there")
     if kept:
         names = ", ".join(map(str, kept))
-        print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")
+        print(
+            f"not overwritten: {names}; this version of refemu writes them differently, move them away to get its own"
+        )
     return 0
 
 
 def _of_a_core(arguments: argparse.Namespace, unit: "AnyUnit", config: str) -> tuple[dict[Path, bytes], list[Path]]:
-    """Files of an RTL bench, and how it drives the core; a port map is read now, so that it is refused now."""
+    """Files of an RTL bench that drives the core as the options say; an invalid port map is an error at once."""
     from refemu.golden.rtl import bench, mapping
 
     out, path = Path(arguments.out), ""
@@ -67,7 +71,7 @@ def _of_a_core(arguments: argparse.Namespace, unit: "AnyUnit", config: str) -> t
 
 
 def _sv(arguments: argparse.Namespace) -> int:
-    """Files of the bench are written anew, and a device that is there stays."""
+    """Write the files of the bench; an existing device is preserved."""
     from refemu import golden, units
     from refemu.golden.files import store
     from refemu.golden.rtl import bench, systemverilog
@@ -79,12 +83,12 @@ def _sv(arguments: argparse.Namespace) -> int:
     texts = {out / name: data for name, data in systemverilog.files(loaded).items()}
     stub = out / f"{unit.name}.v"
     store.write_files(texts if stub.exists() else texts | {stub: bench.files(unit, config)[stub.name]})
-    print(f"{written[0].path}: {loaded.rows} rows; make -C {out} -f sv.mk DEVICE=... holds a device against them")
+    print(f"{written[0].path}: {loaded.rows} rows; run make -C {out} -f sv.mk DEVICE=your.v")
     return 0
 
 
 def _shell(arguments: argparse.Namespace) -> int:
-    """What the Makefile of a bench has made for a core with a port map, for registers and for waivers."""
+    """Write what the Makefile of a bench needs for a port map, registers and waivers."""
     from refemu import golden, units
     from refemu.golden.compare import diff_text, waivers
     from refemu.golden.files import store
@@ -98,9 +102,9 @@ def _shell(arguments: argparse.Namespace) -> int:
         known = ", ".join(port.name for port in ports.state) or "none"
         raise Refused(
             f'{unit.name}: REGS needs hierarchical names: give "registers": {{OURS: "path.in.your.core"}} in a port '
-            f"map; registers of the unit: {known}"
+            f"map; the unit has {known}"
         )
-    out, origin = Path(arguments.out), f"Made of {arguments.map}." if arguments.map else ""
+    out, origin = Path(arguments.out), f"Generated from {arguments.map}." if arguments.map else ""
     written = {"shell.v": wrapper.text(unit, set_.config, map_, origin).encode("ascii", "backslashreplace")}
     if arguments.regs:
         written |= bench_files.registers(set_)
@@ -114,7 +118,7 @@ def _shell(arguments: argparse.Namespace) -> int:
 
 
 def _dpi(arguments: argparse.Namespace) -> int:
-    """As for `rtl`: the golden set is made anew, and what the user changed stays."""
+    """Regenerate the golden set; files that the user changed are preserved."""
     from refemu import golden, units
     from refemu.golden.files import store
     from refemu.golden.rtl import dpi
@@ -127,5 +131,7 @@ def _dpi(arguments: argparse.Namespace) -> int:
     print(f"{written[0].path}: {written[0].rows} rows; run make client there, or make verilator DEVICE=your.v")
     if kept:
         names = ", ".join(map(str, kept))
-        print(f"kept, though this refemu writes them otherwise: {names}; move them away for new ones")
+        print(
+            f"not overwritten: {names}; this version of refemu writes them differently, move them away to get its own"
+        )
     return 0

@@ -1,4 +1,4 @@
-"""`refemu generate`: golden vectors of units, with cases of a running model."""
+"""`refemu generate`: write golden sets, campaigns, or a stimulus for a pipe."""
 
 import argparse
 import dataclasses
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from refemu.golden.campaign.plan import Request
 
 CAMPAIGN = ("cases", "layer", "win", "workers", "scheduler")  #: options of a campaign
-_DIGITS = 4  # of the number of a block: before the model says how many it has, no list grows longer
-SETS = ("model", "scheme", "text", "ids", "tokens", "hex", "bin", "json")  #: of what is written as files
+_DIGITS = 4  # of the number of a block, since the model is not loaded yet
+SETS = ("model", "scheme", "text", "ids", "tokens", "hex", "bin", "json")  #: options of sets in files
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the sets and print what was made, or one unit's stimulus to standard output; returns 0."""
+    """Write sets and print a table, or write the stimulus of one unit to standard output; return 0."""
     if arguments.stdout:
         return _stream(arguments)
-    _leave_out(arguments, "config", why="sets are of all configurations of a unit")
+    _leave_out(arguments, "config", why="a set is written for every configuration")
     if any(getattr(arguments, option) is not None for option in CAMPAIGN):
         return _campaign(arguments)
     if arguments.minimal:
@@ -58,10 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
     print_table(f"golden vectors in {arguments.out}", columns, rows, columns[1:])
     for summary in summaries:
         for case in summary.left_out:
-            print(f"left out of {summary.name}, whose parameters they do not fit: {case}")
+            print(f"not in {summary.name}, whose parameters do not fit: {case}")
     for summary in summaries:
         for line in summary.elsewhere:
-            print(f"in no set here: {line}")
+            print(f"not in any set: {line}")
     return 0
 
 
@@ -70,7 +70,15 @@ def _minimal(arguments: argparse.Namespace) -> int:
     from refemu.arith.checks import Refused
 
     _leave_out(
-        arguments, "model", "scheme", "text", "ids", "tokens", "hex", "bin", why="--minimal chooses among drawn cases"
+        arguments,
+        "model",
+        "scheme",
+        "text",
+        "ids",
+        "tokens",
+        "hex",
+        "bin",
+        why="--minimal chooses among paper, edge and random cases",
     )
     if not arguments.unit:
         raise Refused("generate: --minimal needs at least one --unit")
@@ -81,7 +89,7 @@ def _minimal(arguments: argparse.Namespace) -> int:
         return 0
     columns = ["set", "rows", "of"]
     rows = [[each.name, each.rows, each.rows_of_all] for each in written]
-    print_table(f"rows with the grade of all, in {arguments.out}", columns, rows, columns[1:])
+    print_table(f"rows with the coverage of all rows, in {arguments.out}", columns, rows, columns[1:])
     return 0
 
 
@@ -103,7 +111,7 @@ def _stream(arguments: argparse.Namespace) -> int:
 
 
 def _campaign(arguments: argparse.Namespace) -> int:
-    """Cases in shards; a second run of the same command makes what is missing."""
+    """Generate a campaign; a second run of the same command generates the missing shards."""
     from refemu.golden.campaign import plan as campaign
 
     wanted = _model_request(arguments) if arguments.layer is not None else _random_request(arguments)
@@ -120,7 +128,7 @@ def _campaign(arguments: argparse.Namespace) -> int:
         print_json("generate", {"campaign": dataclasses.asdict(outcome)})
         return 0
     print(
-        f"{counted(outcome.shards, 'shard')} in {arguments.out}, {outcome.made} of them made now: {outcome.rows} rows, "
+        f"{counted(outcome.shards, 'shard')} in {arguments.out}, {outcome.made} of them new: {outcome.rows} rows, "
         f"{size(outcome.bytes)}\nsha256 {outcome.sha256}"
     )
     return 0
@@ -132,8 +140,8 @@ def _random_request(arguments: argparse.Namespace) -> "Request":
 
     if not arguments.cases:
         raise Refused(
-            "generate: --workers, --scheduler and --win belong to a campaign: give --cases N, for random "
-            "cases, or --layer L,... and --tokens N, for those of a model"
+            "generate: --workers, --scheduler and --win need a campaign: give --cases N for random cases, or "
+            "--layer L,... and --tokens N for cases of a model"
         )
     _only(arguments, "random", "model", "scheme", "text", "ids", "tokens", "win", "hex", "bin")
     return campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
@@ -145,7 +153,7 @@ def _model_request(arguments: argparse.Namespace) -> "Request":
     from refemu.models import text
 
     if not arguments.tokens:
-        raise Refused("generate: a campaign of a model's cases needs --tokens N")
+        raise Refused("generate: --layer needs --tokens N")
     _only(arguments, "model", "cases", "seed", "hex", "bin")
     return campaign.model_request(
         arguments.tokens,
@@ -160,7 +168,7 @@ def _model_request(arguments: argparse.Namespace) -> "Request":
 
 
 def _ids(arguments: argparse.Namespace) -> list[int] | None:
-    """Token ids of --ids, below the vocabulary of the model; None without it."""
+    """Token ids of --ids; None without it."""
     if arguments.ids is None:
         return None
     from refemu import models
@@ -170,9 +178,9 @@ def _ids(arguments: argparse.Namespace) -> list[int] | None:
 
 
 def _only(arguments: argparse.Namespace, kind: str, *options: str) -> None:
-    """Refuse `options`, and --kinds of anything but `kind`."""
+    """Raise Refused for `options`, and for --kinds other than `kind`."""
     without = ("kinds",) if arguments.kinds not in (None, kind) else ()
-    _leave_out(arguments, *options, *without, why=f"this campaign has {kind} cases only")
+    _leave_out(arguments, *options, *without, why=f"this campaign has only {kind} cases")
 
 
 def _leave_out(arguments: argparse.Namespace, *options: str, why: str) -> None:
@@ -184,7 +192,7 @@ def _leave_out(arguments: argparse.Namespace, *options: str, why: str) -> None:
 
 
 def _layers(text: str) -> list[int] | None:
-    """`0-3,7` as [0, 1, 2, 3, 7]; None for all."""
+    """Parse `0-3,7` to [0, 1, 2, 3, 7]; None for all."""
     from refemu.arith.checks import Refused
 
     if text == "all":

@@ -1,4 +1,4 @@
-"""`refemu grade`: the faults that a stimulus detects, and those that it misses."""
+"""`refemu grade`: inject faults, and report which ones a stimulus detects or misses."""
 
 import argparse
 from time import perf_counter
@@ -7,25 +7,25 @@ from typing import Any
 from refemu.arith.checks import Refused
 from refemu.cli.output import print_json, print_table
 
-SHOWN = 20  #: undetected faults of a class in the table; --json has all
-RESULTS = {"hole": "missed", "undecided": "equivalent", "raised": "untested"}  #: printed results
+WORDS = {"undecided": "equivalent", "raised": "untested"}  #: printed results of faults
+SHOWN = 20  #: faults of a class that the table lists; --json has all
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print coverage; returns 0 if every class meets its threshold, with --strict if no fault is left, else 1."""
+    """Print the coverage; return 0 if each class reaches its gate, with --strict if no fault is left, else 1."""
     from refemu import golden
     from refemu.golden.grade import answers, entry
     from refemu.golden.report import coverage, grades
 
     classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
     if arguments.all and "model" not in (classes or ()):
-        raise Refused("grade: --all goes with --class model, the other classes are tried whole")
+        raise Refused("grade: --all needs --class model; all faults of the other classes are always tried")
     how = {"missing": arguments.write_missing, "every": arguments.all}
     start = perf_counter()
     if arguments.unit:
         result = entry.grade_stimulus(arguments.stimulus, arguments.unit, arguments.config, classes, **how)
     elif arguments.config:
-        raise Refused("grade: --config goes with --unit; a set names its own configuration")
+        raise Refused("grade: --config needs --unit; a set names its own configuration")
     else:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     completed = {} if arguments.unit else coverage.completions(answers.of_set(golden.load(arguments.stimulus)))
@@ -66,18 +66,17 @@ def _print(result: Any) -> None:
     title = f"{result.set}: {result.rows} rows"
     print_table(title, ("class", *numbers), rows, numbers)
     seen = ("bits", "0", "1", "rising", "falling")
-    print_table("toggled bits", ("output or register", *seen), _toggles(result.toggle, seen), seen)
-    _counted("rows that detect a variant of a decision", "decision", result.decisions)
+    print_table("bits that toggle", ("output or register", *seen), _toggles(result.toggle, seen), seen)
+    _counted("decisions exercised", "decision", result.decisions)
     _counted("flags", "flag", {name: rows for name, rows in result.flags.items() if "+" not in name})
     _together({name: rows for name, rows in result.flags.items() if "+" in name})
     for klass in result.classes:
         survivors = [survivor for survivor in result.survivors if survivor.klass == klass]
         for survivor in survivors[:SHOWN]:
-            print(f"{RESULTS[survivor.outcome]:10}  {klass:9}  {survivor.fault}; {survivor.reason}")
+            word = WORDS.get(survivor.outcome, survivor.outcome)
+            print(f"{word:10}  {klass:9}  {survivor.fault}; {survivor.reason}")
             if survivor.row is not None:
-                print(
-                    f"            detected by  {'  '.join(_port(name, words) for name, words in survivor.row.items())}"
-                )
+                print(f"            shown by {'  '.join(_port(name, words) for name, words in survivor.row.items())}")
         if len(survivors) > SHOWN:
             print(f"            {klass:9}  and {len(survivors) - SHOWN} more; --json has all")
 
@@ -89,7 +88,7 @@ def _counted(title: str, what: str, rows: Any) -> None:
 
 
 def _together(pairs: Any) -> None:
-    """Print a line on flags that occur together, if there are two flags."""
+    """Print which pairs of flags occur in one row, if there are two flags."""
     never = [name for name, rows in pairs.items() if not rows]
     if pairs:
         print(f"{len(pairs) - len(never)} of {len(pairs)} pairs of flags occur in one row")

@@ -1,4 +1,4 @@
-"""`refemu list`: formats, units, schemes and models, with paper sections and port widths; decisions if asked."""
+"""`refemu list`: formats, units, schemes and models; decisions only on request."""
 
 import argparse
 import dataclasses
@@ -12,7 +12,7 @@ from refemu.cli.output import print_json, print_table
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one kind, or all four but decisions; returns 0."""
+    """Print one kind, or all except decisions; return 0."""
     kinds = [arguments.what] if arguments.what else ["formats", "units", "schemes", "models"]
     lists = {kind: _LISTS[kind]() for kind in kinds}
     broken = [each for kind in kinds if kind in _BROKEN for each in _BROKEN[kind]()]
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def formats() -> list[dict[str, Any]]:
-    """Every ready constant: name, bits of one element (block formats: of its fields), the expression that makes it."""
+    """Every constant: name, bits of an element or of each field of a block, and its definition."""
     from refemu import formats as layer
     from refemu.formats import presets
 
@@ -51,7 +51,7 @@ def formats() -> list[dict[str, Any]]:
 
 
 def units() -> list[dict[str, Any]]:
-    """Every unit in every ready configuration with its ports."""
+    """Every unit in every configuration, with its ports."""
     if not plugins.anything("unit"):
         return unit_rows.remembered(_own_units)
     from refemu import units as layer
@@ -61,14 +61,14 @@ def units() -> list[dict[str, Any]]:
 
 
 def _own_units() -> list[dict[str, Any]]:
-    """Rows on refemu's own units."""
+    """Rows of refemu's own units."""
     from refemu import units as layer
 
     return [row for name in layer.names() for row in _configurations(name, layer.find(name))]
 
 
 def _configurations(shown: str, unit: Any) -> list[dict[str, Any]]:
-    """One row per ready configuration of a unit. shown: its name."""
+    """A row for each configuration of a unit. shown: its name."""
     return [
         {
             "unit": shown,
@@ -84,14 +84,14 @@ def _configurations(shown: str, unit: Any) -> list[dict[str, Any]]:
 
 
 def schemes() -> list[dict[str, Any]]:
-    """Every scheme with its paper and its parameters and their defaults."""
+    """Every scheme with its paper, its parameters and their defaults."""
     from refemu.models import schemes as layer
 
     return layer.describe()
 
 
 def models() -> list[dict[str, Any]]:
-    """Every model, and whether its weights are here."""
+    """Every model, and whether its weights are on this machine."""
     from refemu.models.fetch import store
 
     others = [_plugged_model(plug) for plug in plugins.plugs("model")]
@@ -99,7 +99,7 @@ def models() -> list[dict[str, Any]]:
 
 
 def decisions() -> list[dict[str, Any]]:
-    """Every decision, of refemu and of plug-ins: id, title, the distribution that it is of, the test that pins it."""
+    """Every decision of refemu and of plug-ins: id, title, distribution and test."""
     from refemu.golden.pages import decisions as pages
 
     entries = [*pages.every().values(), *pages.plugged()]
@@ -107,7 +107,7 @@ def decisions() -> list[dict[str, Any]]:
 
 
 def _plugged_model(plug: plugins.Plug) -> dict[str, Any]:
-    """A row on a model that a distribution brings."""
+    """The row of a model of a plug-in."""
     where = f"{plug.origin.distribution} {plug.origin.version}"
     facts = {"state": "plug-in", "kind": "", "source": where, "licence": "", "bytes": 0, "sha256": "", "path": ""}
     return {"name": plug.name, **facts, "meaning": f"model of {where}"}

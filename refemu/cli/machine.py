@@ -1,4 +1,4 @@
-"""`refemu machine`: a block of a model at the ports of the paper's accelerator, compared with the scheme."""
+"""`refemu machine`: run a block of a model through the ports of a paper's accelerator, and compare with the scheme."""
 
 import argparse
 from collections import Counter

@@ -1,6 +1,6 @@
-"""Entry point and exit codes: 0 equal or done, 1 different, 2 unusable, 3 an error inside refemu, 130 interrupted.
+"""Entry point and exit codes: 0 equal or done, 1 different, 2 invalid input, 3 error inside refemu, 130 interrupted.
 
-An uncaught exception must never look like "different", so everything unforeseen is 3.
+An uncaught exception must never look like "different", so its exit code is 3.
 """
 
 import argparse
@@ -16,17 +16,19 @@ from typing import TextIO
 
 from refemu.cli.arguments import parser
 
-UNCOLLECTED = 50_000  #: objects before a garbage collection: a start makes many, and hardly any garbage
+UNCOLLECTED = 50_000  #: objects before a garbage collection; a start makes many, and little garbage
 EQUAL, DIFFERENT, UNUSABLE, BROKEN, PIPE_CLOSED, INTERRUPTED = 0, 1, 2, 3, 141, 130
 
 
 def console() -> None:
-    """What the command `refemu` calls: compiled kernels are kept in the user's cache (D-arith-13), then `main`."""
+    """Run the command `refemu`: set the cache of compiled kernels (D-arith-13) and the streams, then call `main`."""
     from refemu.cli.output import escape_unprintable, replace_closed
     from refemu.home import cache_folder
 
     gc.set_threshold(UNCOLLECTED, *gc.get_threshold()[1:])
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # never called here; more retry for ever where memory is short
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # refemu never calls BLAS; with more threads it retries forever if memory is short
     replace_closed()
     escape_unprintable()
     warnings.showwarning = _show_warning
@@ -45,34 +47,34 @@ def console() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code. argv: the words after `refemu`, by default those of the process."""
+    """Run one command and return its exit code. argv: the words after `refemu` (default: those of the process)."""
     try:
         code = _run(argv)
-        if sys.stdout is not None:  # None: a process without streams calls this
+        if sys.stdout is not None:  # None in a process without streams
             sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print("refemu: interrupted; nothing half-written was kept", file=sys.stderr)
+        print("refemu: interrupted; unfinished files were removed", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
         return PIPE_CLOSED
-    except MemoryError:  # of which a traceback would need more
+    except MemoryError:  # a traceback would need more memory
         with contextlib.suppress(MemoryError):
-            print("refemu: out of memory; is it limited, as by ulimit -v or for a container?", file=sys.stderr)
+            print("refemu: out of memory; is it limited by ulimit -v or a container?", file=sys.stderr)
         return UNUSABLE
-    except BaseException as error:  # also the panic of a library in Rust, a cancelled task, a test's Skipped
+    except BaseException as error:  # also panics of libraries in Rust, and cancelled tasks
         code = _failed(error)
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except OSError:  # Python would try again at its end, and exit with 120
+        except OSError:  # Python would try again at exit, and exit with 120
             _silence_stdout()
         return code
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    """Parse the words and run the command; the exit code."""
+    """Parse the words and run the command; return its exit code."""
     try:
         top = parser()
         arguments = top.parse_args(argv)
@@ -99,7 +101,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """A plug-in that fails on stderr, as a refusal stands there; any other warning as Python shows it."""
+    """Print the warning of a plug-in in the form of an error, and any other warning as Python does."""
     from refemu.plugins import PluginWarning
 
     ours = issubclass(category, PluginWarning)
@@ -108,11 +110,11 @@ def _show_warning(
 
 
 def _print_json(arguments: argparse.Namespace) -> None:
-    """Heed a --json that stands before the command."""
+    """Apply a --json that precedes the command."""
     if not arguments.prints_json:
         from refemu.arith.checks import Refused
 
-        raise Refused(f"{arguments.module}: prints no JSON, got --json before it; `refemu schema` lists what does")
+        raise Refused(f"{arguments.module}: has no --json; `refemu schema` lists the commands that have it")
     arguments.json = True
 
 
@@ -140,7 +142,7 @@ def _failed(error: BaseException) -> int:
 
 
 def _plugged(error: BaseException) -> str:
-    """The last line of a plug-in that led to an error; "" if none did."""
+    """The last line of a plug-in in a traceback; "" if there is none."""
     from traceback import walk_tb
 
     from refemu import plugins
@@ -155,5 +157,5 @@ def _plugged(error: BaseException) -> str:
 
 
 def _silence_stdout() -> None:
-    """The reader went away: keep the interpreter from complaining when it flushes at exit."""
+    """Prevent a message of Python, which flushes at exit, after the reader of a pipe has ended."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,20 +1,20 @@
-"""`refemu models`: weights and prepared models, their places on this machine, and how to get and drop them."""
+"""`refemu models`: list, download, remove and verify models, and the cache of prepared models."""
 
 import argparse
 from typing import Any
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, lookup
 from refemu.cli.output import print_json, print_table, size
 from refemu.cli.progress import progress
-from refemu.models.fetch import store
+from refemu.models.fetch import catalog, store
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, fetch, remove, check or prune; returns 0, or 1 where `check` meets a damaged file."""
+    """List, fetch, remove, check or prune; return 0, or 1 if `check` finds a damaged file."""
     if arguments.damaged and arguments.action != "prune":
-        raise Refused(f"models {arguments.action}: --damaged belongs to prune")
+        raise Refused(f"models {arguments.action}: --damaged needs prune")
     if arguments.source and arguments.action != "fetch":
-        raise Refused(f"models {arguments.action}: --from belongs to fetch")
+        raise Refused(f"models {arguments.action}: --from needs fetch")
     if arguments.action in ("list", "prepared") and arguments.name:
         raise Refused(f"models {arguments.action}: takes no name, got {arguments.name}")
     actions = {"list": _list, "fetch": _fetch, "remove": _remove, "prepared": _prepared, "check": _check}
@@ -36,7 +36,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 def _remove(arguments: argparse.Namespace) -> int:
     removed = store.remove(_name(arguments))
-    _say(arguments, arguments.name, "removed" if removed else "was not here", None)
+    _say(arguments, arguments.name, "removed" if removed else "is not downloaded", None)
     return 0
 
 
@@ -81,6 +81,8 @@ def _prune(arguments: argparse.Namespace) -> int:
 def _name(arguments: argparse.Namespace) -> str:
     if not arguments.name:
         raise Refused(f"models {arguments.action}: name a model of `refemu models list`")
+    if arguments.name not in catalog.MODELS:
+        lookup("model", arguments.name, {each.name: each for each in catalog.MODELS.values() if each.package})
     return str(arguments.name)
 
 

@@ -1,4 +1,4 @@
-"""`refemu new-unit`: a working package with one unit, to put a block of one's own in its place."""
+"""`refemu new-unit`: write a package with a working unit, to replace with a block of your own."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,7 @@ from refemu.cli.output import print_json
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the package; returns 0."""
+    """Write the package; return 0."""
     from refemu.golden.start import package
 
     name = arguments.name
@@ -16,6 +16,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json("new-unit", {"unit": name, "folder": str(folder), "files": [str(path) for path in written]})
         return 0
-    print(f"{folder}: {len(written)} files; README.md says what each holds")
+    print(f"{folder}: {len(written)} files; README.md describes them")
     print(f"pip install -e '{folder}[test]' && pytest {folder}")
     return 0

@@ -1,4 +1,4 @@
-"""Tables for people, JSON for machines. Tables need no rich: it takes 0.1 s to import."""
+"""Tables for people, JSON for programs. Tables do without rich, which takes 0.1 s to import."""
 
 import errno
 import io
@@ -13,22 +13,22 @@ from itertools import zip_longest
 from typing import Any, TextIO
 
 GAP = 2  #: spaces between the columns of a table
-LEAST = 8  #: a column is not folded below this
-PIPE_WIDTH = 200  #: columns of a table that goes to a file or pipe
-TIED = "\0"  #: a space at which a cell is not folded
+LEAST = 8  #: width below which a column is not wrapped
+PIPE_WIDTH = 200  #: columns of a table in a file or pipe
+TIED = "\0"  #: a space at which a cell is not wrapped
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Text that has its newlines, to standard output; nowhere in a process without one."""
+    """Write lines to standard output, if there is one; they end in newlines."""
     if sys.stdout is not None:
         sys.stdout.writelines(lines)
 
 
 class Closed(io.TextIOBase):
-    """Standard output that the shell closed, as by `>&-`: text for it is an error, not lost without a word."""
+    """Standard output that the shell closed, as by `>&-`; a write is an error instead of being lost."""
 
     def write(self, text: str) -> int:
-        """Fail: there is nowhere to write to."""
+        """Raise an error."""
         raise OSError(errno.EBADF, "closed; redirect it to a file, or to /dev/null", "standard output")
 
 
@@ -36,7 +36,7 @@ class Escaping(io.TextIOWrapper):
     """A stream on which text from files cannot command a terminal: control characters appear as `\\x1b`."""
 
     def write(self, text: str) -> int:
-        """Write with control characters escaped, and bold as it is."""
+        """Write text; escape control characters other than those of bold text."""
         super().write(_CONTROL.sub(_escaped, text))
         return len(text)
 
@@ -52,9 +52,9 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def replace_closed() -> None:
-    """Stand-ins for the streams that the shell closed: text for standard output is refused, messages are lost."""
+    """Replace streams that the shell closed: writing to standard output fails, messages are dropped."""
     sys.stdout = sys.stdout or Closed()
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  # as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  # until the process ends
 
 
 def escape_unprintable() -> None:
@@ -67,20 +67,20 @@ def escape_unprintable() -> None:
 
 
 def unescaped(stream: TextIO) -> TextIO:
-    """The stream below one that escapes, for bars."""
+    """The stream below an Escaping one, for progress bars."""
     return open(stream.fileno(), "w", closefd=False) if isinstance(stream, Escaping) else stream
 
 
 def print_json(form: str, value: Mapping[str, Any]) -> None:
-    """One JSON document on standard output; bytes as lists of integers, fractions as text.
+    """Print a JSON document; bytes become lists of integers, fractions become text.
 
-    form: name of its schema, of `refemu schema`, whose version is written into the document.
+    form: name of its schema in `refemu schema`; the document has its version.
     """
     print(json_text({"schema": f"refemu.{form}/1", **value}))
 
 
 def json_text(document: Mapping[str, Any]) -> str:
-    """A document for programs: ASCII, sorted, null for NaN and infinity, which JSON has no numbers for."""
+    """Format JSON in ASCII, sorted, with null for NaN and infinity."""
     return json.dumps(_with_nulls(document), indent=1, sort_keys=True, default=_plain, allow_nan=False)
 
 
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_title(text: str, width: int) -> None:
-    """A heading of at most `width` columns a line, bold as that of a table."""
+    """Print a heading of at most `width` columns a line, bold like the heading of a table."""
     print("\n".join(_bold().format(line) for line in textwrap.wrap(text, width, break_on_hyphens=False)))
 
 
@@ -107,7 +107,7 @@ def _bold() -> str:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """A table; columns named in `right` are numbers. Bold only on a terminal, and not under NO_COLOR."""
+    """Print a table. right: names of columns of numbers. Headings are bold on a terminal, unless NO_COLOR is set."""
     terminal = is_terminal(sys.stdout)
     bold = _bold()
     width = _columns() if terminal else PIPE_WIDTH
@@ -118,9 +118,9 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
 def table_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str], width: int
 ) -> Iterator[str]:
-    """The header, a rule and the rows, at most `width` wide where folding can do it.
+    """Yield the header, a rule and the rows, wrapped to `width` if possible.
 
-    right: columns of numbers, which stand at the right. These and the first column are never folded.
+    right: columns of numbers, which are aligned on the right. These and the first column are never wrapped.
     """
     fixed = {name for name in columns if name in right or name == columns[0]}
     foldable = [name not in fixed for name in columns]
@@ -138,7 +138,7 @@ def table_lines(
 
 
 def fitted(widths: Sequence[int], foldable: Sequence[bool], width: int) -> list[int]:
-    """`widths` with the widest of the foldable columns narrowed until all fit into `width`, or none can be."""
+    """Narrow the widest foldable columns until all fit into `width`, or no column can be narrowed."""
     fitting, over = list(widths), GAP * (len(widths) - 1) - width
     for size in widths:
         over += size
@@ -164,17 +164,17 @@ def _columns() -> int:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether somebody looks at a stream; nobody where the shell closed it."""
+    """Whether a stream is a terminal; False if the shell closed it."""
     return stream is not None and bool(stream.isatty())
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things for people: 1 shard, 2 shards."""
+    """A count with its noun: 1 shard, 2 shards."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def size(count: int) -> str:
-    """A number of bytes for people: 98.4 MB."""
+    """A number of bytes with its unit: 98.4 MB."""
     value, unit = float(count), "B"
     for larger in ("kB", "MB", "GB"):
         if value < 1000:

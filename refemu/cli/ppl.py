@@ -1,4 +1,4 @@
-"""`refemu ppl`: perplexity, so that a change of a parameter can be judged."""
+"""`refemu ppl`: the perplexity of a text under a scheme."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from refemu.cli.progress import progress
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the perplexity of a text under a scheme, with its spread over the windows; returns 0."""
+    """Print the perplexity with its standard error over windows; return 0."""
     from refemu import models
     from refemu.models import schemes
     from refemu.studies import perplexity, uncertainty
@@ -20,7 +20,9 @@ def run(arguments: argparse.Namespace) -> int:
     calibration = source.calibration_ids(model, arguments)
     if arguments.windows:
         ids = ids[: arguments.windows * arguments.win]
-    perplexity.windows(model.config.context, ids, arguments.win, arguments.prefill)  # refuses before it prepares
+    perplexity.windows(
+        model.config.context, ids, arguments.win, arguments.prefill
+    )  # an error before the work of `prepare`
     with progress() as report:
         prepared = models.prepare(model, arguments.scheme, calibration=calibration, progress=report)
         measured = perplexity.perplexity(prepared, ids, win=arguments.win, prefill=arguments.prefill, progress=report)

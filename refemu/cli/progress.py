@@ -10,12 +10,12 @@ from refemu.cli.output import is_terminal, unescaped
 
 Progress = Callable[[str, int, int], None]  #: progress(what, done, total)
 PERIOD = 10.0  #: seconds between lines
-KNOWN, LEAST = 0.05, 3  #: the part of a task, and the number of its items, from which on a rate means something
+KNOWN, LEAST = 0.05, 3  #: share and number of items of a task after which its rate is shown
 
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A progress callable for the block."""
+    """Yield a progress callable for the block."""
     if sys.stderr is None:
         yield lambda what, done, total: None
     elif is_terminal(sys.stderr):
@@ -26,28 +26,28 @@ def progress() -> Iterator[Progress]:
 
 
 class Lines:
-    """A line for every period that passes: what is under way, its rate, and the time that is left at this rate.
+    """Prints a line in every period: the task, its rate, and the time left at this rate.
 
-    A task that ends within the first period is not mentioned. The first item is left out of the rate, for it may
-    compile kernels; a rate appears when KNOWN of the others are done.
+    A task that ends within the first period is not mentioned. The rate excludes the first item, which may compile
+    kernels; it is shown once KNOWN of the other items are done.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
         self._start = self._last = clock()
-        #: name -> what was done at first, since when the rate counts, what was done then, what was done last
+        #: name -> items done at first, start of the rate, items done then, items done last
         self._tasks: dict[str, tuple[int, float, int, int]] = {}
 
     def __repr__(self) -> str:
         return f"Lines({', '.join(self._tasks)})"
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Take note of a task; print a line if one is due."""
+        """Record the progress of a task; print a line if one is due."""
         now = self._clock()
         first, began, before, latest = self._tasks.get(what, (done, now, done, done))
         if done < latest:
             first = before = done
-        if before == first:  # no item has ended yet, or this is the first one
+        if before == first:  # no item but the first has ended
             began, before = now, done
         self._tasks[what] = (first, began, before, done)
         if now - self._last < PERIOD:
@@ -59,9 +59,9 @@ class Lines:
 
 
 def remaining(seconds: float, done: int, left: int) -> str:
-    """The rate of a task, and how long the rest takes; "" while nothing is done or nothing is left.
+    """Format the rate of a task and the time left; "" if nothing is done or nothing is left.
 
-    seconds: in which as much was done.
+    seconds: time that `done` items took.
     """
     if done <= 0 or left <= 0 or seconds <= 0:
         return ""
@@ -70,7 +70,7 @@ def remaining(seconds: float, done: int, left: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds or minutes for people."""
+    """Format a time in seconds or minutes."""
     return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} minutes"
 
 
@@ -92,17 +92,17 @@ def _bars() -> Iterator[Progress]:
         return bool(task.completed >= max(LEAST, KNOWN * (task.total or 0)) and task.speed)
 
     class Rate(ProgressColumn):
-        """Steps a second."""
+        """Items a second."""
 
         def render(self, task: Any) -> Text:
-            """The rate of a task; nothing before it means something."""
+            """The rate of a task, once it is known."""
             return Text(f"{task.speed:.3g}/s" if is_known(task) else "", style="progress.data.speed")
 
     class Left(TimeRemainingColumn):
-        """What is left at that rate."""
+        """Time left at that rate."""
 
         def render(self, task: Any) -> Text:
-            """The time; nothing before it means something."""
+            """The time left, once the rate is known."""
             return super().render(task) if is_known(task) else Text("")
 
     columns = (

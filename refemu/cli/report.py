@@ -1,4 +1,4 @@
-"""`refemu report RUN_DIR`: sets, answers and logs of a regression, judged, as JSON, JUnit XML and an HTML page."""
+"""`refemu report RUN_DIR`: results of a regression as JSON, JUnit XML and an HTML page."""
 
 import argparse
 from pathlib import Path
@@ -11,7 +11,7 @@ NAMES = {"junit": "report.xml", "json": "report.json", "html": "report.html"}
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the reports and print a table; returns 0 if every set passes, 1 if a device differs, else 2."""
+    """Write the reports and print a table; return 0 if every set passes, 1 if a device differs, else 2."""
     from refemu.golden.files import store
     from refemu.golden.report import document, junit, page, regression
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _places(arguments: argparse.Namespace) -> dict[str, str]:
-    """Files of the forms: those of the options, or by default all three in the folder."""
+    """The file of each form: those of the options, or all three in the folder."""
     named = {form: getattr(arguments, form) for form in NAMES if getattr(arguments, form) is not None}
     return named or {form: str(Path(arguments.folder) / name) for form, name in NAMES.items()}
 

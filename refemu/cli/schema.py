@@ -1,7 +1,7 @@
-"""`refemu schema`: the JSON schemas of what commands print with --json, and of JSON files that refemu writes.
+"""`refemu schema`: JSON schemas of the output of commands and of the JSON files that refemu writes.
 
-A document names its schema: `"schema": "refemu.list/1"` is what `refemu schema list` prints. The number grows when a
-field goes or changes its meaning; a new field comes under the same number, into the schema too.
+A document names its schema: `"schema": "refemu.list/1"` is the schema that `refemu schema list` prints. Removing or
+redefining a field increments the number; adding one does not.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from typing import Any
 from refemu.arith.checks import lookup
 from refemu.cli.output import print_table
 
-#: package that holds schema/NAME-1.json, by NAME: schemas of files; those of commands stand in this package
+#: package with schema/NAME-1.json, by NAME, for schemas of files; schemas of commands are in this package
 FILES = {
     "report": "refemu.golden.report",
     "study": "refemu.studies",
@@ -22,7 +22,7 @@ FILES = {
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the schema of one form as JSON, or a table of all; returns 0."""
+    """Print one schema as JSON, or a table of all; return 0."""
     if arguments.form is None:
         print_table("schemas", ("name", "of"), [(name, schema(name)["title"]) for name in names()])
     else:
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def names() -> list[str]:
-    """Every form that has a schema, sorted."""
+    """Names of all schemas, sorted."""
     commands = [
         entry.name.removesuffix("-1.json") for entry in resources.files("refemu.cli").joinpath("schema").iterdir()
     ]
@@ -41,7 +41,7 @@ def names() -> list[str]:
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """The JSON schema of a form, of `names`."""
+    """Load a schema. name: one of `names`."""
     package = resources.files(FILES.get(name, "refemu.cli"))
     contents: dict[str, Any] = json.loads(package.joinpath(f"schema/{name}-1.json").read_text("ascii"))
     return contents

@@ -1,4 +1,4 @@
-"""`refemu show FORMAT [CODE]`: the code table of a format, or one code field by field; `page PAIR`: its bytes."""
+"""`refemu show FORMAT [CODE]`: decode all codes of a format, or one; `page PAIR`: the byte map of a KV page."""
 
 import argparse
 from typing import Any
@@ -10,11 +10,11 @@ from refemu.arith.reader_errors import integer
 from refemu.cli import explain
 from refemu.cli.output import print_json, print_table
 
-LONGEST = 256  #: rows of a printed table; a longer one is named, and `--json` prints it whole
+LONGEST = 256  #: rows of a printed table; --json prints all
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one code or all of them; returns 0."""
+    """Print one code or all of them; return 0."""
     from refemu import formats
 
     if arguments.format.startswith("D-") and arguments.code is None:
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not hasattr(fmt, "codes") and not hasattr(fmt, "legal_pairs"):
         return _block(arguments, fmt)
     if arguments.code is not None:
-        return _one(arguments, fmt, _number(arguments.code))
+        return _one(arguments, fmt, _code(arguments.code, arguments.format.upper(), _width(fmt)))
     codes = _codes(fmt)
     shown = codes if arguments.json else codes[:LONGEST]
     table = [_row(fmt, int(code)) for code in shown]
@@ -35,17 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     title = f"{arguments.format.upper()}  {fmt!r}"
     print_table(title, ["code", "bits", "meaning"], [list(row.values()) for row in table], ["code"])
     if codes.size > LONGEST:
-        print(f"... {codes.size - LONGEST} more codes; --json prints all of them, and a code as second argument one")
+        print(f"... {codes.size - LONGEST} more codes; --json prints all, CODE as a second argument prints one")
     return 0
 
 
 def _page(arguments: argparse.Namespace) -> int:
-    """The byte map of a page, or what one of its bytes is."""
+    """Print the byte map of a page, or the meaning of one byte; return 0."""
     from refemu.formats import UnifiedPage
     from refemu.formats.leankv import hetero_kv, kv_page_map
 
     if arguments.code is None:
-        raise Refused(f"show page: a precision pair is needed, one of {', '.join(hetero_kv.PAIRS)}")
+        raise Refused(f"show page: give a precision pair: {', '.join(hetero_kv.PAIRS)}")
     page = UnifiedPage(
         arguments.head, hetero_kv.find(arguments.code), arguments.page_bytes, k_group=arguments.k_group or 4
     )
@@ -74,11 +74,11 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _block(arguments: argparse.Namespace, fmt: Any) -> int:
-    """The fields of a block format."""
+    """Print the fields of a block format; return 0."""
     from refemu import formats
 
     if arguments.code is not None:
-        raise Refused(f"show: {arguments.format.upper()} has fields, no table of codes; leave out {arguments.code!r}")
+        raise Refused(f"{arguments.format.upper()}: a block format has no table of codes; leave out {arguments.code!r}")
     parts = formats.structure(fmt)
     if arguments.json:
         print_json("show", {"format": repr(fmt), "fields": [part._asdict() for part in parts]})
@@ -106,12 +106,15 @@ def _one(arguments: argparse.Namespace, fmt: Any, code: int) -> int:
 
 
 def _width(fmt: Any) -> int:
-    """Bits of what `describe` takes: one code, or the pair of a pair format."""
+    """Bits of a code, or of the pair of codes of a pair format."""
     return int(fmt.width) * (2 if hasattr(fmt, "legal_pairs") else 1)
 
 
-def _number(word: str) -> int:
+def _code(word: str, name: str, bits: int) -> int:
     try:
-        return integer(word)
+        code = integer(word)
     except ValueError:
-        raise Refused(f"show: a code is an integer like 0b0101, 0x5 or 5, got {word[:60]!r}") from None
+        raise Refused(f"{name}: a code is an integer like 0b0101, 0x5 or 5, got {word[:60]!r}") from None
+    if not 0 <= code < 1 << bits:
+        raise Refused(f"{name}: a code of {bits} bits is needed, 0x0 to 0x{(1 << bits) - 1:x}, got {word[:60]}")
+    return code

@@ -1,4 +1,4 @@
-"""Input of a command: the text of --text, the token ids of --ids, or the text that refemu ships."""
+"""Input of a command: the text of --text, the token ids of --ids, or the default text."""
 
 import argparse
 from typing import Any
@@ -7,14 +7,14 @@ from refemu.arith.checks import Refused
 
 
 def words(arguments: argparse.Namespace) -> str:
-    """The text of --text, or the shipped one."""
+    """The text of --text, or the default text."""
     from refemu.models import text
 
     return text.read(arguments.text) if arguments.text else text.default()
 
 
 def ids(model: Any, arguments: argparse.Namespace) -> list[int]:
-    """Token ids: those of --ids as they are, or those of the text as the model's tokenizer makes them."""
+    """The token ids of --ids, or of the text."""
     listed = listed_ids(model, arguments)
     if listed is not None:
         return listed
@@ -23,18 +23,18 @@ def ids(model: Any, arguments: argparse.Namespace) -> list[int]:
 
 
 def listed_ids(model: Any, arguments: argparse.Namespace) -> list[int] | None:
-    """Token ids of --ids; None without it. Refused: --text beside it, and ids outside the vocabulary."""
+    """Token ids of --ids; None without it. Refused: --ids with --text, and ids outside the vocabulary."""
     if arguments.ids is None:
         return None
     if getattr(arguments, "text", None):
-        raise Refused("--ids takes the place of a text: leave out --text")
+        raise Refused("--ids replaces the text: leave out --text")
     from refemu.models import token_ids
 
     return token_ids.read(arguments.ids, model.config.vocab)
 
 
 def calibration_ids(model: Any, arguments: argparse.Namespace) -> list[int] | None:
-    """Token ids of --calibration-ids; None without it: schemes that calibrate then read the shipped text."""
+    """Token ids of --calibration-ids; None without it, and schemes then calibrate on the default text."""
     if arguments.calibration_ids is None:
         return None
     from refemu.models import token_ids
@@ -43,5 +43,5 @@ def calibration_ids(model: Any, arguments: argparse.Namespace) -> list[int] | No
 
 
 def named(arguments: argparse.Namespace) -> str:
-    """The file that is read; "" for the shipped text."""
+    """The file that is read; "" for the default text."""
     return str(arguments.ids or getattr(arguments, "text", None) or "")

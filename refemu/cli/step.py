@@ -1,4 +1,4 @@
-"""`refemu step UNIT`: one event at a time, with every port and register."""
+"""`refemu step UNIT`: step through a unit, one event at a time."""
 
 import argparse
 import dataclasses
@@ -12,28 +12,28 @@ import numpy as np
 from refemu.arith.checks import Refused, lookup
 from refemu.arith.reader_errors import integer
 from refemu.cli import condition, step_table
-from refemu.cli.output import print_json, print_title
+from refemu.cli.output import counted, print_json, print_title
 from refemu.golden.view.members import registers_of
 
-PIPE = 100  #: columns where there is no terminal
+PIPE = 100  #: columns without a terminal
 _EVENTS = re.compile(r"([0-9]{0,18}):([0-9]{0,18})")
 _CASE = re.compile(r"[0-9]{1,18}|[a-z]+/[a-z0-9-]+/[0-9]{1,18}")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one row per event, up to and including the one where the condition holds; returns 0."""
+    """Print a row for each event, up to the first one that meets the condition; return 0."""
     from refemu import units
 
     if arguments.html is not None:
         return _page(arguments)
     if arguments.events is not None:
-        raise Refused("step: --events goes with --html")
+        raise Refused("step: --events needs --html")
 
     unit, chosen = units.choose(arguments.unit, arguments.config)
+    stop = None if arguments.stop is None else condition.parse(arguments.stop)
     name, inputs, _ = _inputs(arguments, unit, chosen)
     config = unit.config(name)
     ports = unit.ports(config)
-    stop = None if arguments.stop is None else condition.parse(arguments.stop)
     states, stopped = [], False
     for state in unit.trace(config, inputs):
         states.append(state)
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _page(arguments: argparse.Namespace) -> int:
-    """Write the events as a page, and print what is on it; returns 0."""
+    """Write an HTML page with the events; return 0."""
     from pathlib import Path
 
     from refemu import units
@@ -95,7 +95,7 @@ def _page(arguments: argparse.Namespace) -> int:
 
 
 def _events(text: str) -> tuple[int, int | None]:
-    """First event and the one behind the last, of A:B, A: or :B."""
+    """First event and the one after the last, of A:B, A: or :B."""
     match = _EVENTS.fullmatch(text)
     if not match or not (match[1] or match[2]) or (match[2] and int(match[2]) <= int(match[1] or 0)):
         raise Refused(f"step: --events must be A:B with A below B, got {text[:60]!r}")
@@ -107,18 +107,18 @@ def _columns() -> int:
 
 
 def _drawings(device: Any, states: list[Any], width: int) -> None:
-    """The state after every event as text, for units that draw theirs; only if the text fits into `width`."""
+    """Print a drawing of the state after every event, if the unit has one and it fits into `width`."""
     drawings = [device.draw(state) for state in states] if hasattr(device, "draw") else []
     widest = max((len(line) for drawing in drawings for line in drawing.splitlines()), default=0)
     if widest > width:
-        print(f"\nthe drawings of the events take {widest} columns, here are {width}")
+        print(f"\nthe drawings need {widest} columns, this terminal has {width}")
         return
     for number, (state, drawing) in enumerate(zip(states, drawings, strict=False)):
         print(f"\n#{number} {state.event}\n{drawing}")
 
 
 def _wave(path: str, unit: Any, ports: Any, states: list[Any]) -> None:
-    """The waveform, and beside it the table that turns event numbers into names."""
+    """Write the waveform, and a table of the names of event numbers."""
     from pathlib import Path
 
     from refemu.golden.files import store, vcd
@@ -135,25 +135,25 @@ def _table(unit: Any, name: str, ports: Any, states: list[Any], width: int, full
 
 
 class _About(NamedTuple):
-    """Where inputs come from."""
+    """The source of the inputs."""
 
     text: str
     decision: str = ""
 
 
 def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, dict[str, np.ndarray], _About]:
-    """Configuration, an array per input port from a golden case or --input, and where from. name: without a case."""
+    """Configuration, an array for each input port, and their source. name: configuration unless --case sets it."""
     if arguments.case:
         from refemu import golden
         from refemu.golden.files import case_ids
 
         folder, _, id = arguments.case.rpartition(":")
         if arguments.config or arguments.input or ":" in arguments.unit:
-            raise Refused("step: --case brings configuration and inputs; give it without --config and --input")
+            raise Refused("step: --case sets configuration and inputs; leave out --config and --input")
         if not folder or not _CASE.fullmatch(id):
             raise Refused(
-                "step: --case must be DIR:ID with the id of the case, such as edge/ties/3, or the number of its first "
-                f"row, got {arguments.case[:200]!r}"
+                "step: --case must be DIR:ID, where ID is the id of a case, such as edge/ties/3, or the number of its "
+                f"first row, got {arguments.case[:200]!r}; DIR/cases.txt lists the ids"
             )
         loaded = golden.load(folder)
         row = case_ids.row_of(loaded.manifest, id)
@@ -167,7 +167,7 @@ def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, d
     arrays: dict[str, np.ndarray] = {}
     for port, array in (_assignment(word, ports) for word in arguments.input):
         if port in arrays:
-            raise Refused(f"step: --input {port} is there twice; separate the values of several events by commas")
+            raise Refused(f"step: --input {port} is given twice; separate the values of several events with commas")
         arrays[port] = array
     missing = [port for port in ports if port not in arrays]
     if missing:
@@ -178,16 +178,16 @@ def _inputs(arguments: argparse.Namespace, unit: Any, name: str) -> tuple[str, d
 
 
 def _example(unit: Any, name: str, silent: bool) -> tuple[dict[str, np.ndarray], _About]:
-    """The first case that the paper itself gives, announced unless `silent`: what there is to see without inputs."""
+    """The first example of the paper, for a command line without inputs; print its reason unless `silent`."""
     config = unit.config(name)
     cases = next(iter(unit.stimuli(config, "paper", 0)), None)
     if cases is None:
         ports = ", ".join(port.name for port in unit.ports(config).inputs)
         raise Refused(
-            f"step: {unit.name} [{name}] has no case of its paper: give --case DIR:ID, or --input for the ports {ports}"
+            f"step: {unit.name} [{name}] has no example in its paper; give --case DIR:ID, or --input for {ports}"
         )
     if not silent:
-        text = f"without --case and --input, a case of the paper: {cases.why}"
+        text = f"no --case or --input, so this is an example of the paper: {cases.why}"
         print("\n".join(textwrap.wrap(text, _columns())) + "\n")
     about = _About(f"A case of the paper: {cases.why}.", cases.decision)
     return {port: array[0] if unit.timing == "event" else array[:1] for port, array in cases.inputs.items()}, about
@@ -196,16 +196,17 @@ def _example(unit: Any, name: str, silent: bool) -> tuple[dict[str, np.ndarray],
 def _assignment(word: str, ports: dict[str, Any]) -> tuple[str, np.ndarray]:
     name, equals, text = word.partition("=")
     port = lookup("input port", name, ports)
+    items = text.split(",")
     try:
-        values = [integer(item) for item in text.split(",")]
+        values = [integer(item) for item in items]
     except ValueError:
         raise Refused(f"step: --input {name} takes integers like 5, 0x2f or 0b0101, got {text[:60]!r}") from None
     if not equals or len(values) % port.count:
-        raise Refused(f"step: --input {name} takes {port.count} value(s) per event, got {text!r}")
+        raise Refused(f"step: --input {name} takes {counted(port.count, 'value')} per event, got {text!r}")
     low, high = port.limits
-    for value in values:
+    for item, value in zip(items, values, strict=True):
         if not low <= value <= high:
-            raise Refused(f"step: --input {name} takes values in [{low}, {high}], got {value}")
+            raise Refused(f"step: --input {name} takes values from {low} to {high}, got {item[:60]}")
     array = np.array(values, port.dtype)
     return name, array.reshape(-1, *port.shape)
 

@@ -1,7 +1,7 @@
-"""The events of a unit as text: what changed, under the names of the columns, in lines that fit the terminal.
+"""The events of a unit as a table of changes that fits the terminal.
 
-What no event changes comes first, once. Then one line per event; columns that do not fit beside each other go on in
-another table, which leaves out the events that change nothing in it.
+Values that no event changes come first, once. Then each event has a line. Columns that do not fit next to each other
+continue in another table, which omits events without changes in it.
 """
 
 import itertools
@@ -14,14 +14,14 @@ from refemu.golden.view.members import Member, members
 from refemu.units.ports import Port, Ports
 from refemu.units.value_text import folded, values_of, whole
 
-NARROW = 8  #: characters of a column's name before it goes on in a second line
-MOST_LINES = 2  #: of a value in a list, where lanes may be left out
+NARROW = 8  #: characters of a column's name before it is wrapped
+MOST_LINES = 2  #: lines of a value in a list before lanes are omitted
 LABEL = 7  #: characters of "outputs", the longest name of a group
-SHARE = 3  #: a cell of several lanes takes at most one part in so many of the line
+SHARE = 3  #: a cell of several lanes takes at most this fraction of the line, 1 / SHARE
 
 
 class Column(NamedTuple):
-    """A column of one table: the lines of its name, and the text of every event, "" where nothing changed."""
+    """A column of one table: the lines of its name, and the text of every event, "" if nothing changed."""
 
     head: list[str]
     texts: list[str]
@@ -29,21 +29,21 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Of the widest line."""
+        """Width of the widest line."""
         return max(map(len, self.head + self.texts))
 
     def padded(self, text: str) -> str:
-        """`text` on its side of the column."""
+        """Align a text in the column."""
         return text.rjust(self.width) if self.right else text.ljust(self.width)
 
 
 def lines(
     ports: Ports, states: Sequence[Any], width: int, full: bool = False, registers: Sequence[Port] = ()
 ) -> Iterator[str]:
-    """Text of the events.
+    """Yield the lines of a table.
 
-    ports: of the configuration. states: at least one, of one unit. full: every lane of what changed, a list per event.
-    registers: what the device says of those that are no ports.
+    ports: of the configuration. states: at least one, of one unit. full: a list for each event, with every lane.
+    registers: registers of the device that are not ports.
     """
     every = list(members(ports, states, registers))
     if full or len(states) == 1:
@@ -73,7 +73,7 @@ def _column(field: Member, most: int) -> Column:
 
 
 def _head(name: str, width: int) -> list[str]:
-    """A name in as few lines as are not much wider than the column, broken after underscores."""
+    """Wrap a name after underscores, into few lines that are not much wider than the column."""
     parts, limit = [""], max(NARROW, width)
     for word in name.replace("_", "_ ").split():
         if parts[-1] and len(parts[-1] + word) > limit:
@@ -83,7 +83,7 @@ def _head(name: str, width: int) -> list[str]:
 
 
 def _blocks(columns: Sequence[Column], room: int) -> Iterator[list[Column]]:
-    """Columns that fit beside each other; one at least."""
+    """Yield groups of columns that fit next to each other, at least one in each."""
     block: list[Column] = []
     taken = 0
     for column in columns:
@@ -111,7 +111,7 @@ def _row(columns: Sequence[Column], texts: Sequence[str]) -> str:
 
 
 def _lists(every: Sequence[Member], states: Sequence[Any], width: int, full: bool) -> Iterator[str]:
-    """A list per event of what it changed: all fields at the first."""
+    """Yield a list of the changes of each event; the first event has all fields."""
     for event, state in enumerate(states):
         changed = [field for field in every if not event or field[2][event] != field[2][event - 1]]
         yield f"{event} {state.event}"
@@ -119,7 +119,7 @@ def _lists(every: Sequence[Member], states: Sequence[Any], width: int, full: boo
 
 
 def _listed(every: Sequence[Member], event: int, width: int, full: bool) -> Iterator[str]:
-    """One line per field, or as many as all its lanes need; counters side by side."""
+    """Yield a line for each field, or more for its lanes; counters share a line."""
     names = max([len(port.name) for group, port, _ in every if group != "counts"], default=0)
     label = ""
     for group, port, values in every:

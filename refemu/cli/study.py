@@ -1,4 +1,4 @@
-"""`refemu study`: a paper's own experiments on a model, as tables, JSON, CSV and plots."""
+"""`refemu study`: repeat the experiments of a paper, and write tables, JSON, CSV and plots."""
 
 import argparse
 import importlib
@@ -17,7 +17,7 @@ WIDTH = 200  #: columns of a table in a file
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure one study of a model and show it; returns 0."""
+    """Run one study on a model and print its tables; return 0."""
     if arguments.plot:
         from refemu.studies.output import plot
 
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _require_places(arguments: argparse.Namespace) -> None:
-    """Raise Refused, before anything is measured, for paths that cannot become a folder or a file."""
+    """Raise Refused before any measurement if an output cannot be written."""
     for option, word in (("--csv", arguments.csv), ("-o", arguments.out)):
         if word and not _may_be_folder(Path(word)):
             raise Refused(f"study: {option} must be a writable folder, got {word}")
@@ -53,7 +53,7 @@ def _require_places(arguments: argparse.Namespace) -> None:
 
 
 def _may_be_folder(path: Path) -> bool:
-    """Whether a path is a writable folder, or one can be made there: a file without a name is tried."""
+    """Whether a path is a writable folder or can become one; tries a temporary file."""
     nearest = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=nearest):
@@ -63,7 +63,7 @@ def _may_be_folder(path: Path) -> bool:
 
 
 def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
-    """Tables, figures, setting, and the steps measured and saved."""
+    """Tables, figures, setting, and numbers of steps that were measured and cached."""
     from refemu.models.backend import Jit
     from refemu.studies import steps
     from refemu.studies.results import ResultStore
@@ -85,7 +85,7 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Options of some studies only."""
+    """Options that only some studies have."""
     options: dict[str, Any] = {}
     if "schemes" in arguments:
         options["listed"] = tuple(arguments.schemes or ())
@@ -106,12 +106,12 @@ def _setting(model: Any, arguments: argparse.Namespace) -> Any:
         return Setting(model, tuple(token for ids in texts for token in ids), arguments.win, prefill, texts)
     setting = Setting(model, tuple(source.ids(model, arguments)[:limit]), arguments.win, prefill)
     if limit:
-        _ = setting.windows  # raises if there are none
+        _ = setting.windows  # raises Refused if there is none
     return setting
 
 
 def _texts(model: Any, arguments: argparse.Namespace, limit: int) -> tuple[tuple[int, ...], ...]:
-    """Texts of an encoder: paragraphs of a text, or token ids cut into windows."""
+    """The input of an encoder: paragraphs of a text, or windows of token ids."""
     from refemu.studies import evaluation
 
     listed = source.listed_ids(model, arguments)
@@ -126,7 +126,7 @@ def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figure
     known = list(getattr(experiments, "ENCODER_PARTS", ()) if setting.is_encoder else ()) or list(experiments.PARTS)
     if getattr(arguments, "schemes", None):
         if arguments.only or arguments.figure or arguments.plot:
-            raise Refused("study: --schemes prints its own table; remove --only, --figure and --plot")
+            raise Refused("study: --schemes prints one table: leave out --only, --figure and --plot")
         return [], []
     if not setting.ids:
         known = [part for part in known if part == "weights"]
@@ -138,8 +138,8 @@ def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figure
     if arguments.figure:
         known = [part for part in known if any(part in needs[name] for name in names)]
         if not set(parts) <= set(known):
-            drawn = f"--figure {arguments.figure} is drawn from {', '.join(known)}"
-            raise Refused(f"study: {drawn}, got --only {arguments.only}")
+            drawn = f"--figure {arguments.figure} needs --only {','.join(known)}"
+            raise Refused(f"study: {drawn}, got {arguments.only}")
     parts = parts or known
     names = [name for name in names if set(needs[name]) <= set(parts)]
     if arguments.plot and not names:
@@ -148,17 +148,17 @@ def _parts(setting: Any, arguments: argparse.Namespace, experiments: Any, figure
 
 
 def _chosen(text: str | None, known: list[str], option: str) -> list[str]:
-    """The words of an option, each one of `known`, in the order of `known`."""
+    """The words of an option, in the order of `known`. Refused: a word that is not in it."""
     from refemu.arith.checks import require_choice
 
     asked = [] if text is None else text.split(",")
     for word in asked:
-        require_choice(word, known, "study", option)
+        require_choice(word, known, "study", f"--{option}")
     return [word for word in known if word in asked]
 
 
 def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
-    """The results of the steps, after an estimate of the time; an interrupted study resumes where it was stopped."""
+    """Print an estimate of the time, then run the steps; an interrupted study can be resumed."""
     from refemu.studies import steps
 
     _announce(listed, bench, name)
@@ -166,19 +166,19 @@ def _measured(listed: Sequence[Any], bench: Any, name: str) -> Any:
         with progress() as report:
             return steps.run(listed, bench, report, f"study {name}")
     except KeyboardInterrupt:
-        _notice("results so far are saved; run the same command to resume")
+        _notice("finished measurements are saved; run the same command to resume")
         raise
 
 
 def _announce(listed: Sequence[Any], bench: Any, name: str) -> None:
-    """Print how long it will take, before it starts."""
+    """Print an estimate of the time."""
     from refemu.studies import evaluation, steps
 
     todo, count = steps.missing(listed, bench), len({step.name for step in listed})
-    kept = f"; {count - len(todo)} of {count} results saved by earlier runs" if len(todo) < count else ""
+    kept = f"; {count - len(todo)} of {count} results cached" if len(todo) < count else ""
     about = f"study {name} of {evaluation.label(bench.model)}"
     if not todo:
-        _notice(f"{about}: nothing to measure, {counted(count, 'result')} saved by earlier runs")
+        _notice(f"{about}: nothing to measure, {counted(count, 'result')} cached")
         return
     seconds = steps.seconds(steps.estimate(list(todo.values()), bench.model), bench.model, bench.backend)
     _notice(f"{about}: {counted(len(todo), 'measurement')}, about {duration(seconds)}{kept}")
@@ -189,7 +189,7 @@ def _notice(text: str) -> None:
 
 
 def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
-    """A probe on the embeddings of rated sentences under every scheme [olive Tbl. 6-9]."""
+    """Evaluate a classifier on the embeddings of rated sentences under every scheme [olive Tbl. 6-9]."""
     from refemu.models.backend import Jit
     from refemu.models.fetch import store
     from refemu.studies import accuracy, steps
@@ -207,7 +207,7 @@ def _accuracy(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
 
 
 def _keep(arguments: argparse.Namespace, whole: Mapping[str, Any], tables: Sequence[Any], drawn: Sequence[Any]) -> None:
-    """Write the files of --csv, --plot and -o, each atomically."""
+    """Write the files of --csv, --plot and -o, each one atomically."""
     if arguments.csv:
         _write_csv(Path(arguments.csv), whole, tables)
     if arguments.plot:
@@ -228,7 +228,7 @@ def _keep_all(folder: Path, whole: Mapping[str, Any], tables: Sequence[Any], dra
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        _notice(f"{folder}: no plots, which need matplotlib; run: pip install matplotlib")
+        _notice(f"{folder}: no plots without matplotlib; run: pip install matplotlib")
         return
     from refemu.studies.output import plot
 
@@ -251,8 +251,8 @@ def _write(path: Path, data: bytes) -> None:
 
 
 _MEANING = """\
-probe      percent of the sentences classified as people do. The probe is a ridge regression on the fp32
-           embeddings of twice as many other sentences, applied unchanged to the embeddings of every scheme
-as fp32    percent of the sentences with the same class as from their fp32 embeddings
-error      mean over the sentences of |embedding - fp32 embedding| / |fp32 embedding|, L2 norms
-fp32       plain float32 NumPy; all other rows are refemu's exact arithmetic. Rows without outliers saturate"""
+probe      percent of the sentences that the classifier rates as people do. It is a ridge regression, fitted to the
+           fp32 embeddings of twice as many other sentences and applied to the embeddings of every scheme
+as fp32    percent of the sentences that get the same rating as with fp32 embeddings
+error      mean of |embedding - fp32 embedding| / |fp32 embedding| over the sentences, L2 norms
+fp32       float32 in NumPy; all other rows use refemu's exact arithmetic. Rows without outliers saturate"""

@@ -1,7 +1,7 @@
-"""Rows on refemu's own units, remembered on disk: to make them every unit is imported, which takes most of a start.
+"""Rows of `refemu list units`, cached on disk: computing them imports every unit, which dominates the start time.
 
-They belong to the sources as these are, by path, size and date, like the compiled files that Python keeps. Sources that
-changed within the last moments are read but not remembered: their next change could bear the same date.
+The key is path, size and date of every source file, as for the compiled files of Python. Rows of sources that changed
+a moment ago are not cached, since their next change could have the same date.
 """
 
 import contextlib
@@ -16,17 +16,17 @@ from typing import Any
 from refemu import __version__, checked_json, scratch
 from refemu.home import cache_folder, make_private
 
-FOLDER = "lists"  #: below the cache folder
-LAYERS = ("arith", "cli", "formats", "units")  #: packages that a descriptor, and a row on it, are made of
-MOMENT = 2_000_000_000  #: nanoseconds; no file system's dates are coarser
+FOLDER = "lists"  #: name in the cache folder
+LAYERS = ("arith", "cli", "formats", "units")  #: packages that determine the rows
+MOMENT = 2_000_000_000  #: nanoseconds; dates of file systems are not coarser
 
 Rows = list[dict[str, Any]]
 
 
 def remembered(make: Callable[[], Rows], package: Path | None = None) -> Rows:
-    """The rows that belong to the sources, or those of `make`, which are then remembered.
+    """The cached rows of the current sources, or those of `make`, which are then cached.
 
-    package: refemu's folder. A cache that cannot be read or written costs time only.
+    package: folder of refemu. A cache that cannot be read or written costs only time.
     """
     package = Path(__file__).parents[1] if package is None else package
     sources = sorted(_sources(package))
@@ -42,7 +42,7 @@ def remembered(make: Callable[[], Rows], package: Path | None = None) -> Rows:
 
 
 def _sources(package: Path) -> Iterator[tuple[str, int, int]]:
-    """Path, size and date of change of every source; what an editor leaves, as a link to nowhere, is none."""
+    """Yield path, size and date of every source file; broken links of editors do not count."""
     for layer in LAYERS:
         for folder, _, names in os.walk(package / layer):
             for name in names:
@@ -53,7 +53,7 @@ def _sources(package: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def _recall(memory: Path, state: str) -> Rows | None:
-    """Rows remembered for a state of the sources; None: there are none, or the file is damaged."""
+    """Cached rows of a state of the sources; None if there are none or the file is damaged."""
     known = checked_json.load(memory)
     return known["rows"] if known and known["state"] == state else None
 

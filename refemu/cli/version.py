@@ -1,4 +1,4 @@
-"""`refemu --version`: of refemu; with --json also of everything below it that may matter for a report of an error."""
+"""`refemu --version`: the version of refemu; with --json, also version details for bug reports."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from typing import Any, get_args
 from refemu import __version__
 from refemu.cli.output import print_json
 
-#: distributions that compute, read or write something; null in the document where they are not installed
+#: distributions that compute, read or write data; null in the document if not installed
 LIBRARIES = (
     *("numpy", "numba", "llvmlite", "scipy", "fastjsonschema", "filelock", "platformdirs", "rich"),
     *("gguf", "safetensors", "tokenizers", "matplotlib", "distributed", "argcomplete"),
@@ -18,7 +18,7 @@ LIBRARIES = (
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the version; returns 0."""
+    """Print the version; return 0."""
     if arguments.json:
         print_json("version", document())
     else:
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def document() -> dict[str, Any]:
-    """Versions, plug-ins, and the variables of refemu that are set."""
+    """Versions, plug-ins, and the environment variables of refemu."""
     return {
         "refemu": __version__,
         "python": platform.python_version(),
@@ -47,7 +47,7 @@ def _version(name: str) -> str | None:
 
 
 def _plugins() -> dict[str, str]:
-    """Distributions that bring units, formats, schemes or models."""
+    """Versions of distributions with plug-ins."""
     from refemu import plugins
 
     origins = [plug.origin for kind in get_args(plugins.Kind) for plug in plugins.plugs(kind)]

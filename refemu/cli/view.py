@@ -1,4 +1,4 @@
-"""`refemu view SET --html FILE`: the rows of a set as a page, with a device's answers beside them."""
+"""`refemu view SET --html FILE`: a page with the rows of a set, next to the answers of a device."""
 
 import argparse
 import re
@@ -11,7 +11,7 @@ _ROWS = re.compile(r"([0-9]{0,18}):([0-9]{0,18})")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page; returns 0, or 1 where answers differ."""
+    """Write the page; return 0, or 1 if answers differ."""
     from refemu.golden.files import store
     from refemu.golden.view import set_page
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rows(text: str) -> tuple[int, int | None]:
-    """First row and the one behind the last, of A:B, A: or :B."""
+    """First row and the one after the last, of A:B, A: or :B."""
     match = _ROWS.fullmatch(text)
     if not match or not (match[1] or match[2]):
         raise Refused(f"view: --rows must be A:B, got {text[:60]!r}")

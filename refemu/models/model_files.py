@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, lookup
 from refemu.arith.reader_errors import reading
 from refemu.home import user_path
 from refemu.models import gguf_tokenizer, tokenizer
@@ -23,13 +23,23 @@ def load(name: str | Path) -> Model:
         return _known(catalog.find(str(name)))
     path = user_path(name)
     if path.is_dir():
-        path = path / (WHOLE if (path / WHOLE).is_file() or not (path / shards.INDEX).is_file() else shards.INDEX)
-    if not path.is_file() and not user_path(name).is_dir():
+        path = _weights_of(path)
+    if not path.is_file():
         raise _unknown(str(name), path)
     with reading(str(path), "a model that can be run"):
         return _open(
             path.absolute().parent.name if path.name in (WHOLE, shards.INDEX) else shards.model_name(path), path
         )
+
+
+def _weights_of(folder: Path) -> Path:
+    """The weight file of a folder, or the index of its shards. Refused: an unknown family, or no such file."""
+    for name in (WHOLE, shards.INDEX):
+        if (folder / name).is_file():
+            return folder / name
+    if (folder / "config.json").is_file() and not encoder_checkpoint.is_encoder(folder):
+        hf_decoders.family(folder)
+    raise Refused(f"{folder}: no {WHOLE}; refemu does not read .bin files, save the model as safetensors")
 
 
 def _unknown(name: str, path: Path) -> Refused:
@@ -38,7 +48,7 @@ def _unknown(name: str, path: Path) -> Refused:
     if path != Path(path.name) or path.suffix or name.startswith("."):
         return Refused(f"model {name}: no such file or folder; give a name of `refemu models list`, {kinds}")
     try:
-        catalog.find(name)
+        lookup("model", name, {each.name: each for each in catalog.MODELS.values() if each.kind != "text"})
     except Refused as unknown:
         end = "" if str(unknown).endswith("?") else "."
         return Refused(f"{unknown}{end} Or give the path of {kinds}, such as ./{name}")

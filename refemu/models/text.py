@@ -63,14 +63,14 @@ LONGEST = 1 << 24  #: largest text in bytes; its tokens take 14 times as much me
 def read(path: str | Path) -> str:
     """A user's text file, UTF-8, line ends unchanged; raise Refused if empty or not UTF-8, with the offset."""
     try:
-        with reading(f"text {path}", "a text"):
-            raw = contents(Path(path), LONGEST, f"text {path}")
+        with reading(str(path), "a text"):
+            raw = contents(Path(path), LONGEST, str(path))
     except OSError as error:
-        raise Refused(f"text {path}: {error.strerror or error}") from None
+        raise Refused(f"{path}: {error.strerror or error}") from None
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(f"text {path}: not UTF-8, byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+        raise Refused(f"{path}: not UTF-8, byte 0x{raw[error.start]:02x} at offset {error.start}") from None
     if not text:
-        raise Refused(f"text {path}: the file is empty")
+        raise Refused(f"{path}: the file is empty")
     return text

@@ -1,5 +1,7 @@
 """Refusals: what is checked, in which words, and as which exception."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -90,7 +92,7 @@ def test_lookup_finds_by_name():
         pytest.param(
             "mca", {"mac": 1, "abc": 2}, r"^unknown unit 'mca'; did you mean 'mac'\? Known: abc, mac$", id="near"
         ),
-        pytest.param("n1", {f"n1{i}": i for i in range(13)}, r"^unknown unit 'n1'; did you mean 'n19'\?$", id="many"),
+        pytest.param("n1", {f"n1{i}": i for i in range(13)}, r"; did you mean 'n17' or 'n18' or 'n19'\?$", id="many"),
         pytest.param("zzz", {"mac": 1}, r"^unknown unit 'zzz'\. Known: mac$", id="far"),
         pytest.param("mac", {}, r"^unknown unit 'mac'\. Known: none$", id="empty"),
     ],
@@ -100,7 +102,25 @@ def test_lookup_error_names_nearest_and_known_names(name, table, message):
         checks.lookup("unit", name, table)
 
 
-def test_readable_form_accepting_rejected_arguments_fails() -> None:
+def test_lookup_of_a_number_is_rejected() -> None:
+    name: Any = 64
+    with pytest.raises(checks.RefusedType, match=r"^preset: must be a name, got 64$"):
+        checks.lookup("preset", name, {"paper": 1})
+
+
+def test_lookup_of_many_names_gives_the_command_that_lists_them() -> None:
+    table = dict.fromkeys(map(str, range(13)))
+    with pytest.raises(Refused, match=r"^unknown unit 'x'\. `refemu list units` lists all 13$"):
+        checks.lookup("unit", "x", table, "refemu list units")
+
+
+def test_nearest_names_are_equally_like_or_contain_the_word() -> None:
+    assert checks.nearest("olive-5", ["olive-8", "olive-4", "fp16"]) == ["olive-4", "olive-8"]
+    assert checks.nearest("bits", ["weight_bits", "act_bits", "scale"]) == ["act_bits", "weight_bits"]
+    assert checks.nearest("zzz", ["mac"]) == []
+
+
+def test_a_readable_form_that_takes_what_its_twin_refuses_is_no_silent_fallback() -> None:
     def readable(value: int, *, least: int = 0) -> int:
         checks.require_int(value, least, 8, "readable", "value")
         return value

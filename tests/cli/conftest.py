@@ -1,4 +1,4 @@
-"""Every document that a command prints in these tests is valid under its schema."""
+"""Validate every JSON document that these tests print against its schema."""
 
 import json
 from collections.abc import Mapping

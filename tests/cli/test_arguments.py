@@ -1,11 +1,12 @@
-"""Every command has a module and a help text."""
+"""Commands, options and help texts."""
 
 import argparse
 import importlib
+from pathlib import Path
 
 import pytest
 
-from refemu.cli.arguments import parser
+from refemu.cli.arguments import GROUPS, parser
 from tests.cli.help.parsers import parsers
 
 
@@ -14,7 +15,7 @@ def commands() -> dict[str, argparse.ArgumentParser]:
     return dict(action.choices)
 
 
-def test_the_commands_are_those_of_the_architecture() -> None:
+def test_commands_are_the_known_ones() -> None:
     known = "list show generate check diff explain grade report export serve step view machine cost ppl study models"
 
     assert set(commands()) == {*known.split(), "new-unit", "schema", "completion"}
@@ -30,7 +31,7 @@ def test_command_has_a_module_and_help(name: str) -> None:
 
 @pytest.mark.parametrize("words", [["ppl", "--tok", "64"], ["--vers"], ["list", "--js"]])
 def test_options_are_not_abbreviated(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """An option that comes later may begin with the same letters."""
+    """A new option could begin with the same letters."""
     with pytest.raises(SystemExit):
         parser().parse_args(words)
     assert "unrecognized arguments" in capsys.readouterr().err
@@ -47,7 +48,7 @@ def test_options_are_not_abbreviated(words: list[str], capsys: pytest.CaptureFix
         ("--jsno list", "refemu", "unrecognized arguments: --jsno; did you mean '--json'?"),
     ],
 )
-def test_a_misspelt_option_is_answered_by_its_command_with_the_nearest(
+def test_misspelt_option_suggests_the_nearest_one(
     line: str, command: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stop:
@@ -56,11 +57,33 @@ def test_a_misspelt_option_is_answered_by_its_command_with_the_nearest(
 
     assert stop.value.code == 2
     assert told.startswith(f"usage: {command} ") and told.endswith(
-        f"{command}: error: {message}\nTry: {command} --help\n"
+        f"\n{command.replace(' ', ': ', 1)}: {message}\nTry: {command} --help\n"
     )
 
 
-def test_every_sentence_of_help_begins_and_ends_as_one() -> None:
+def test_help_groups_every_command_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(commands())
+    text = parser().format_help()
+    assert [line[:-1] for line in text.splitlines() if line[:-1] in GROUPS] == list(GROUPS)
+    assert all(text.count(f"\n  {name} ") == 1 for name in commands())
+
+
+def test_page_of_the_command_line_has_the_groups_of_the_help() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text()
+    table = page.split("|---|---|---|\n")[1].split("\n\n")[0].splitlines()
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:3]] for line in table]
+    want = [[title * (name == names[0]), name] for title, names in GROUPS.items() for name in names]
+    assert rows == want
+
+
+def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [(each.prog, line) for each in parsers(parser()) for line in each.format_help().splitlines()]
+    assert [pair for pair in lines if len(pair[1]) >= 80] == []
+
+
+def test_help_texts_are_sentences() -> None:
     shown = [(each.prog, action.help) for each in parsers(parser()) for action in each._actions if action.help]
-    odd = {text for _, text in shown if text[0].islower() or text[-1] not in ".)"} - {"show this help message and exit"}
+    unwritten = {"show this help message and exit", argparse.SUPPRESS}
+    odd = {text for _, text in shown if text[0].islower() or text[-1] not in ".)"} - unwritten
     assert odd == set()

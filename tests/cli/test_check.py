@@ -16,7 +16,7 @@ def made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return tmp_path
 
 
-def test_equal(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unchanged_sets_are_equal(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(made)]) == 0
     assert "equal" in capsys.readouterr().out
     assert main(["check", str(made), "--json"]) == 0
@@ -24,7 +24,7 @@ def test_equal(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["vectors.npz", "manifest.json", "hex/gold.mem"])
-def test_a_flipped_bit_is_different(name: str, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flipped_bit_is_reported(name: str, made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = made / "flint_decoder-flint4" / name
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -34,7 +34,7 @@ def test_a_flipped_bit_is_different(name: str, made: Path, capsys: pytest.Captur
     assert name in capsys.readouterr().out
 
 
-def test_a_set_that_cannot_be_checked_is_told_beside_the_others(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_set_is_reported_with_the_others(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     foreign = made / "other"
     foreign.mkdir()
     (foreign / "manifest.json").write_text("{}")
@@ -50,7 +50,7 @@ def test_a_set_that_cannot_be_checked_is_told_beside_the_others(made: Path, caps
     assert document["equal"] is False
 
 
-def test_nothing_to_check_is_unusable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_sets_exit_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path)]) == 2
     assert main(["check", str(tmp_path / "missing")]) == 2
     assert "missing" in capsys.readouterr().err

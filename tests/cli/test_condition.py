@@ -1,4 +1,4 @@
-"""A condition means what Python makes of it, and ends in a moment whatever it says."""
+"""Conditions have the values of Python, and limits keep every condition fast."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from refemu.cli.condition import BITS, LONGEST, parse
 
 @dataclass(frozen=True)
 class State:
-    """Of a unit with two ports and a register of lanes."""
+    """State of a unit with two ports and a register with lanes."""
 
     event: str = "load"
     index: int = 3
@@ -47,8 +47,8 @@ conditions = st.recursive(
 
 
 @given(text=conditions)
-def test_means_what_python_means(text: str) -> None:
-    """Or is refused where Python raises: a bitwise operator takes no fraction."""
+def test_condition_has_the_value_of_python(text: str) -> None:
+    """Where Python raises, the condition is rejected: bitwise operators take no fractions."""
     state, names = State(), vars(State())
     try:
         expected: Any = bool(eval(text, {"__builtins__": {}}, dict(names)))
@@ -70,13 +70,13 @@ def test_means_what_python_means(text: str) -> None:
         "9" * 2000 + " + 1 > 0",
     ],
 )
-def test_no_value_grows_beyond_its_bits(text: str) -> None:
+def test_condition_limits_bits_of_values(text: str) -> None:
     with pytest.raises(Refused, match=f"a value would have more than {BITS} bits"):
         parse(text).holds(State())
 
 
 @pytest.mark.parametrize("text", [f"1 << {BITS - 1} > 0", "1 >> (1 << 40) == 0", "x * x > x", "0 << 4096 == 0"])
-def test_what_fits_is_computed(text: str) -> None:
+def test_condition_computes_values_within_the_limit(text: str) -> None:
     assert parse(text).holds(State())
 
 
@@ -97,6 +97,6 @@ def test_what_fits_is_computed(text: str) -> None:
         ("indx == 1", "did you mean 'index'"),
     ],
 )
-def test_refuses(text: str, message: str) -> None:
+def test_invalid_condition_is_rejected(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         parse(text).holds(State())

@@ -11,7 +11,7 @@ KEYS = ["comparisons", "conversions", "cycles", "index_operations", "kind", "lay
 
 
 @pytest.mark.long
-def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert main(WORDS) == 0
@@ -27,7 +27,7 @@ def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.long
-def test_a_decode_step_costs_less(capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_step_costs_less_than_prompt(capsys: pytest.CaptureFixture[str]) -> None:
     totals = []
     for phase in ("prompt", "decode"):
         assert main([*WORDS, "--phase", phase, "--json"]) == 0
@@ -35,6 +35,6 @@ def test_a_decode_step_costs_less(capsys: pytest.CaptureFixture[str]) -> None:
     assert totals[0] == 4 * totals[1]
 
 
-def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scheme_without_accelerator_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--scheme", "fp16"]) == 2
     assert "scheme fp16 has no accelerator" in capsys.readouterr().err

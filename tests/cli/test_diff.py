@@ -22,12 +22,12 @@ def answers(golden: Path) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in arrays.files if name.startswith("out.")}
 
 
-def test_equal(golden: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_answers_exit_with_0(golden: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", str(golden), str(golden)]) == 0
     assert "rows equal" in capsys.readouterr().out
 
 
-def test_one_flipped_bit_is_named(golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flipped_bit_is_located(golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arrays = answers(golden)
     arrays["out.base_int"][7, 1] ^= 2
     np.savez(tmp_path / "dut.npz", **arrays)
@@ -43,7 +43,7 @@ def test_one_flipped_bit_is_named(golden: Path, tmp_path: Path, capsys: pytest.C
     assert int(first["got"]["hex"], 16) ^ int(first["want"]["hex"], 16) == 2
 
 
-def test_unreadable_and_empty_answers_are_unusable(
+def test_unreadable_and_empty_answers_exit_with_2(
     golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 nonsense")
@@ -55,7 +55,7 @@ def test_unreadable_and_empty_answers_are_unusable(
 
 
 def test_explanations_in_json(golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The contract that tools outside read."""
+    """Other tools read these fields."""
     arrays = answers(golden)
     arrays["out.exponent"][:, 1] = arrays["out.exponent"][:, 1] + 1 & 15
     np.savez(tmp_path / "dut.npz", **arrays)
@@ -82,7 +82,7 @@ def test_explanations_in_json(golden: Path, tmp_path: Path, capsys: pytest.Captu
     }
 
 
-def test_only_the_lane_concerned_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wide_input_shows_only_the_differing_lane(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refemu.golden.generate(tmp_path, units=["bfp_aligner:paper"], kinds=["paper"])
     arrays = {name: array for name, array in answers(tmp_path / "bfp_aligner-paper").items() if "care" not in name}
     arrays["out.mantissa"][0, 6] ^= 1

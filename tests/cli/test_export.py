@@ -1,4 +1,4 @@
-"""`refemu export` writes what `refemu diff` reads, and benches that leave the user's files alone."""
+"""`refemu export`: forms that `refemu diff` reads, and benches that preserve the user's files."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from refemu import golden
 from refemu.cli import main
 
 
-def test_command_writes_what_diff_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exported_set_is_read_by_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     golden.generate(tmp_path / "vec", units=["outlier_decoder"], kinds=["paper", "edge"])
     name = str(tmp_path / "vec" / "outlier_decoder-e2m1")
     assert main(["export", "csv", name, "-o", str(tmp_path / "a.csv")]) == 0
@@ -22,7 +22,7 @@ def test_command_writes_what_diff_reads(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["diff", name, str(tmp_path / "a.tf")]) == 0
 
 
-def test_benches_beside_the_users_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_preserves_files_of_the_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "rtl", "flint_decoder", "-o", str(tmp_path)]) == 0
     assert "fill in" in capsys.readouterr().out
     (tmp_path / "flint_decoder.v").write_text("mine")
@@ -33,7 +33,7 @@ def test_benches_beside_the_users_device(tmp_path: Path, capsys: pytest.CaptureF
     assert golden.load(tmp_path / "flint_decoder-flint4").manifest["hex"]
 
 
-def test_unknown_names_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "rtl", "flint_decodre", "-o", str(tmp_path)]) == 2
     assert "did you mean 'flint_decoder'" in capsys.readouterr().err
     assert main(["export", "rtl", "flint_decoder", "--config", "x", "-o", str(tmp_path)]) == 2

@@ -1,4 +1,4 @@
-"""`refemu generate` writes sets, says what it made, and leaves nothing half-written."""
+"""`refemu generate`: sets, their table, and no files after an error."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from refemu.cli import main
 
 
-def test_writes_one_set_per_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generate_writes_one_set_per_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "-o", str(tmp_path), "--unit", "flint_decoder", "--hex", "--bin", "--json"]) == 0
     (made,) = json.loads(capsys.readouterr().out)["sets"]
 
@@ -23,7 +23,7 @@ def test_writes_one_set_per_configuration(tmp_path: Path, capsys: pytest.Capture
     }
 
 
-def test_the_table_counts_rows_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_counts_rows_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "-o", str(tmp_path), "--unit", "ovp_decoder", "--kinds", "exhaustive"]) == 0
     text = capsys.readouterr().out
 
@@ -63,7 +63,7 @@ def test_model_cases_of_the_built_in_model(tmp_path: Path, capsys: pytest.Captur
         pytest.param(["--text", "no-such-file.txt"], "no-such-file.txt", id="text"),
     ],
 )
-def test_refuses_and_writes_nothing(
+def test_invalid_options_write_nothing(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["generate", "-o", str(tmp_path / "out"), *words]) == 2
@@ -71,7 +71,7 @@ def test_refuses_and_writes_nothing(
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
-def test_an_empty_scheduler_is_one_that_does_not_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_scheduler_address_is_unreachable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["generate", "-o", str(tmp_path), "--unit", "fdgf", "--cases", "9", "--scheduler", ""]
     assert main(words) == 2
     assert "scheduler" in capsys.readouterr().err
@@ -89,13 +89,13 @@ def test_an_empty_scheduler_is_one_that_does_not_answer(tmp_path: Path, capsys: 
         ["--json"],
     ],
 )
-def test_stimulus_refuses_what_it_would_not_heed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_stdout_rejects_options_of_files(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "--stdout", "--unit", "orizuru", *words]) == 2
     told = capsys.readouterr()
     assert f"--stdout writes the stimulus of one unit: leave out {words[0]}" in told.err and not told.out
 
 
-def test_refuses_a_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_with_other_files_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mine = tmp_path / "flint_decoder-flint4"
     mine.mkdir()
     (mine / "notes.txt").write_text("mine")

@@ -1,4 +1,4 @@
-"""`refemu grade` as a person and as a machine read it."""
+"""`refemu grade`: tables, JSON and exit codes."""
 
 import json
 from pathlib import Path
@@ -13,20 +13,20 @@ from refemu.golden.files import npz
 
 @pytest.fixture
 def flint(tmp_path: Path) -> Path:
-    """A set that convicts everything that can be, and one row of it."""
+    """A set that detects every detectable fault, and one row of it."""
     golden.generate(tmp_path / "sets", units=["flint_decoder"], kinds=["paper", "exhaustive"])
     return tmp_path / "sets" / "flint_decoder-flint4"
 
 
 @pytest.fixture
 def poor(flint: Path, tmp_path: Path) -> Path:
-    """Its first row as a stimulus."""
+    """The first row of the set as a stimulus."""
     arrays = golden.load(flint).arrays
     npz.write(tmp_path / "poor.npz", {name: array[:1] for name, array in arrays.items() if name.startswith("in.")})
     return tmp_path / "poor.npz"
 
 
-def test_a_good_set(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_complete_set_detects_all_faults(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(flint)]) == 0
     out = capsys.readouterr().out
 
@@ -40,10 +40,10 @@ def test_a_good_set(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["use", "2", "2", "0", "0", "0", "100.0", "%"],
         ["decisions", "3", "3", "0", "0", "0", "100.0", "%"],
     ]
-    assert "equivalent  bits       bit 3 of out.exponent is stuck at 0; none of 10043 other rows detects it" in out
+    assert "equivalent  bits       bit 3 of out.exponent is stuck at 0; none of 10043 other rows tells" in out
 
 
-def test_json_is_the_contract(poor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_grade_json_has_the_documented_fields(poor: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", "--unit", "flint_decoder", str(poor), "--json"]) == 1
     grade = json.loads(capsys.readouterr().out)
 
@@ -57,13 +57,13 @@ def test_json_is_the_contract(poor: Path, capsys: pytest.CaptureFixture[str]) ->
     assert row == 1
 
 
-def test_a_poor_stimulus_names_what_is_missing_and_closes_it(
+def test_missed_faults_are_listed_and_can_be_closed(
     poor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["grade", "--unit", "flint_decoder", str(poor), "--class", "bits,order"]
     assert main([*command, "--write-missing", str(tmp_path / "more")]) == 1
     out = capsys.readouterr().out
-    assert "is stuck at 0; " in out and "detected by  in.code 0x" in out and "detects every missed fault" in out
+    assert "is stuck at 0; " in out and "shown by in.code 0x" in out and "detects every missed fault" in out
 
     arrays = {name: npz.read(poor.read_bytes(), "poor")[name] for name in ("in.code",)}
     more = golden.load(tmp_path / "more" / "flint_decoder-flint4").arrays
@@ -73,18 +73,18 @@ def test_a_poor_stimulus_names_what_is_missing_and_closes_it(
     assert not (tmp_path / "again").exists()
 
 
-def test_classes_may_be_repeated(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_class_option_may_be_repeated(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(flint), "--class", "words", "--class", "bits,order", "--json"]) == 0
     assert list(json.loads(capsys.readouterr().out)["classes"]) == ["bits", "order", "words"]
 
 
-def test_decisions_and_flags_are_shown(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decisions_and_flags_are_counted(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(flint), "--class", "decisions"]) == 0
     out = capsys.readouterr().out
     assert "rows that detect a variant of a decision" in out and "D-olive-16    15" in out
 
 
-def test_strict_takes_undecided_faults_for_holes(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strict_fails_on_equivalent_faults(flint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["grade", str(flint), "--class", "bits"]) == 0  # two bits of the exponent are never 1
     assert main(["grade", str(flint), "--class", "bits", "--strict"]) == 1
     assert main(["grade", str(flint), "--class", "order", "--strict"]) == 0
@@ -94,14 +94,14 @@ def test_strict_takes_undecided_faults_for_holes(flint: Path, capsys: pytest.Cap
     ("words", "message"),
     [
         (["--class", "lane"], "unknown fault class 'lane'; did you mean 'lanes'"),
-        (["--all"], "--all goes with --class model"),
-        (["--config", "flint4"], "--config goes with --unit"),
-        (["--unit", "olive_pe8"], "must have all inputs of olive_pe8"),
+        (["--all"], "--all needs --class model"),
+        (["--config", "flint4"], "--config needs --unit"),
+        (["--unit", "olive_pe8"], "inputs of olive_pe8 are missing"),
         (["--unit", "flint_decodr"], "did you mean 'flint_decoder'"),
         (["--unit", "flint_decoder", "--config", "flint"], "did you mean 'flint4'"),
     ],
 )
-def test_what_cannot_be_graded(
+def test_invalid_stimulus_or_option_exits_with_2(
     words: list[str], message: str, flint: Path, poor: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["grade", str(poor if "--unit" in words else flint), *words]) == 2

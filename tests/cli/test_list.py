@@ -1,4 +1,4 @@
-"""`refemu list` shows every kind, and its JSON has what the table has; remembered rows are those of the sources."""
+"""`refemu list`: tables and JSON of every kind, and the cache of the rows of units."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Maker:
-    """Makes rows, and counts how often."""
+    """Computes rows, and counts the calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -57,7 +57,7 @@ class Maker:
         return [{"unit": "one", "in": f"x:{self.calls}"}]
 
 
-def test_rows_are_made_once(package: Path) -> None:
+def test_unit_rows_are_computed_once(package: Path) -> None:
     make = Maker()
 
     assert unit_rows.remembered(make, package) == unit_rows.remembered(make, package) == [{"unit": "one", "in": "x:1"}]
@@ -92,7 +92,7 @@ def _rename(package: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_resize, _redate, _add, _reprint, _rename])
-def test_rows_of_other_sources_are_not_used(package: Path, change: Callable[[Path], None]) -> None:
+def test_unit_rows_of_changed_sources_are_discarded(package: Path, change: Callable[[Path], None]) -> None:
     make = Maker()
     unit_rows.remembered(make, package)
     change(package)
@@ -101,7 +101,7 @@ def test_rows_of_other_sources_are_not_used(package: Path, change: Callable[[Pat
 
 
 @pytest.mark.parametrize("name", ["__version__", "LAYERS"])
-def test_rows_of_another_refemu_are_not_used(package: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_unit_rows_of_another_version_are_discarded(package: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     make = Maker()
     unit_rows.remembered(make, package)
     monkeypatch.setattr(unit_rows, name, {"__version__": "0.0.1", "LAYERS": ("units",)}[name])
@@ -110,7 +110,7 @@ def test_rows_of_another_refemu_are_not_used(package: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff", b"[]", b"0\n[]", b"other"])
-def test_a_damaged_memory_is_replaced(package: Path, damage: bytes) -> None:
+def test_damaged_cache_of_rows_is_replaced(package: Path, damage: bytes) -> None:
     make = Maker()
     unit_rows.remembered(make, package)
     (memory,) = (home.cache_folder() / unit_rows.FOLDER).iterdir()
@@ -121,34 +121,34 @@ def test_a_damaged_memory_is_replaced(package: Path, damage: bytes) -> None:
     assert make.calls == 2
 
 
-def test_what_is_no_file_is_no_source(package: Path) -> None:
+def test_broken_links_are_not_sources(package: Path) -> None:
     (package / "units/.#one.py").symlink_to("nowhere")
     make = Maker()
 
     assert unit_rows.remembered(make, package) == unit_rows.remembered(make, package)
 
 
-def test_a_package_without_files_is_not_remembered(package: Path) -> None:
+def test_package_without_files_is_not_cached(package: Path) -> None:
     make = Maker()
 
     assert unit_rows.remembered(make, package / "archive") != unit_rows.remembered(make, package / "archive")
 
 
-def test_sources_of_this_moment_are_not_remembered(package: Path) -> None:
+def test_sources_changed_just_now_are_not_cached(package: Path) -> None:
     make = Maker()
     os.utime(package / "formats/two.py")
 
     assert unit_rows.remembered(make, package) != unit_rows.remembered(make, package)
 
 
-def test_a_cache_that_cannot_be_written_is_none(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_is_ignored(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "file").write_text("")
     monkeypatch.setenv("REFEMU_HOME", str(package / "file"))
 
     assert unit_rows.remembered(Maker(), package) == [{"unit": "one", "in": "x:1"}]
 
 
-def test_a_second_list_prints_the_same_and_imports_no_unit(tmp_path: Path) -> None:
+def test_second_list_is_equal_without_importing_units(tmp_path: Path) -> None:
     words = (
         "import sys; from refemu.cli import main; code = main(sys.argv[1:]);"
         " print('refemu.units.unit' in sys.modules, file=sys.stderr); sys.exit(code)"
@@ -161,5 +161,5 @@ def test_a_second_list_prints_the_same_and_imports_no_unit(tmp_path: Path) -> No
 
     assert first.stdout == second.stdout
     assert {row["unit"] for row in json.loads(second.stdout)["units"]} >= set(units.names())
-    if not plugins.anything("unit", "fault"):  # else their units are loaded anew
+    if not plugins.anything("unit", "fault"):  # else the units of plug-ins are loaded again
         assert (first.stderr, second.stderr) == ("True\n", "False\n")

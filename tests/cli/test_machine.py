@@ -1,4 +1,4 @@
-"""`refemu machine` prints every operation, the same in JSON, and ends with 1 where an element differs."""
+"""`refemu machine`: table, JSON, and exit code 1 if an element differs."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from tests.models.machine import wrong
 WORDS = ["machine", "--model", "tiny", "--scheme", "olive-4", "--layer", "1", "--tokens", "4"]
 
 
-def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert main(WORDS) == 0
@@ -25,8 +25,8 @@ def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert (report["tokens"], report["phase"], report["layer"]) == (4, "prompt", 1)
 
 
-def test_modes_are_shown_by_kind_of_work(capsys: pytest.CaptureFixture[str]) -> None:
-    """MACs of all three modes of Harmonia's PEs behind both windows, none of them 0."""
+def test_macs_are_listed_by_mode_and_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    """The token after both windows needs all three modes of Harmonia's PEs."""
     assert main(["machine", "--model", "tiny", "--scheme", "harmonia-kv4", "--tokens", "136"]) == 0
     shown = capsys.readouterr().out
 
@@ -35,23 +35,23 @@ def test_modes_are_shown_by_kind_of_work(capsys: pytest.CaptureFixture[str]) -> 
         assert re.search(rf"{mode} [1-9]\d+", shown), mode
 
 
-def test_a_decode_step_has_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_decode_step_has_one_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--phase", "decode", "--json"]) == 0
 
     shapes = [operation["shape"] for operation in json.loads(capsys.readouterr().out)["operations"]]
     assert {shape[0] for shape in shapes} == {1}
 
 
-def test_a_difference_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_differing_element_exits_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wrong.answers(monkeypatch, "ovp_encoder", "pair")
 
     assert main(WORDS) == 1
     assert "4 elements differ from the scheme" in capsys.readouterr().out
 
 
-def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_scheme_without_accelerator_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--scheme", "fp16"]) == 2
-    assert "scheme fp16 has no accelerator; use one of olive-4, olive-8, kllm-a4" in capsys.readouterr().err
+    assert "scheme fp16 has no accelerator; schemes with one: olive-4, olive-8, kllm-a4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_refuses(capsys: pytest.CaptureFixture[str]) -> None:
         (["--tokens", "0"], "got 0"),
     ],
 )
-def test_refuses_a_block_that_is_not_there(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_block_is_rejected(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         code = main([*WORDS, "--scheme", "harmonia-kv4", *words])
     except SystemExit as error:

@@ -1,4 +1,4 @@
-"""Exit codes, misspelt words, closed pipes, and that nothing heavy is imported for help."""
+"""Exit codes, misspelt words, closed streams, and imports."""
 
 import os
 import subprocess
@@ -58,7 +58,7 @@ def test_exit_code_of_every_failure(
         ["generate", "--seed", "one", "-o", "x"],
     ],
 )
-def test_bad_usage_is_unusable(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert "usage: refemu" in capsys.readouterr().err
 
@@ -67,7 +67,17 @@ def test_bad_usage_is_unusable(words: list[str], capsys: pytest.CaptureFixture[s
     ("words", "message"),
     [
         (["generat"], "did you mean 'generate'"),
+        (["list", "unit"], "refemu: list: argument KIND: invalid choice: 'unit' "),
         (["list", "unit"], "did you mean 'units'"),
+        (["explain", "convict"], "explain: no entry 'convict'; did you mean 'convicted'?"),
+        (
+            ["explain", "no_such/thing"],
+            "no distribution no-such with a unit is installed; `refemu list units` lists all",
+        ),
+        (["models", "fetch", "foo"], "unknown model 'foo'. Known: all-minilm-l6-v2, film-reviews, smollm2-135m\n"),
+        (["ppl", "--scheme", "olive-5"], "did you mean 'olive-4' or 'olive-8'?"),
+        (["export", "rtl", "nosuch", "-o", "x"], "unknown unit 'nosuch'. `refemu list units` lists all "),
+        (["diff", "nosuch", "x"], "refemu: nosuch: no such folder"),
         (["show", "FLINT5"], "did you mean 'FLINT4'"),
         (["step", "ovp_decodr", "--input", "pair=1"], "did you mean 'ovp_decoder'"),
         (["models", "fetch", "smollm2"], "did you mean 'smollm2-135m'"),
@@ -75,12 +85,12 @@ def test_bad_usage_is_unusable(words: list[str], capsys: pytest.CaptureFixture[s
         (["ppl", "--scheme", "fp16:ac=fp32"], "did you mean 'acc'"),
     ],
 )
-def test_unknown_names_list_the_nearest(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_names_give_the_next_step(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
 
 
-def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     out, err = capsys.readouterr()
     assert out == "" and "Compare the answers of a device" in err and "examples:" in err
@@ -100,7 +110,7 @@ def test_module_runs_and_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("words", [["show", "INT4"], ["list"]])
-def test_what_is_shown_and_listed_needs_nothing_heavy(words: list[str]) -> None:
+def test_show_and_list_import_nothing_heavy(words: list[str]) -> None:
     code = (
         f"import sys, refemu.cli\nassert refemu.cli.main({words}) == 0\n"
         "print(sorted({'numba', 'rich', 'scipy', 'tokenizers', 'gguf'} & set(sys.modules)))"
@@ -111,7 +121,7 @@ def test_what_is_shown_and_listed_needs_nothing_heavy(words: list[str]) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("words", ["show OVP_INT8 --json", "list"])
-def test_closed_pipe_is_silent_and_is_not_called_different(words: str) -> None:
+def test_closed_pipe_is_silent_with_its_own_code(words: str) -> None:
     command = [sys.executable, "-m", "refemu", *words.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
@@ -139,7 +149,7 @@ def test_output_escapes_what_its_encoding_lacks(encoding: str, words: list[str])
     assert done.stdout.decode(encoding)
 
 
-def test_a_set_in_a_path_that_is_no_utf8_is_checked(tmp_path: Path) -> None:
+def test_set_in_path_without_utf8_is_checked(tmp_path: Path) -> None:
     golden.generate(tmp_path, units=["concat"], configs=["a4"], kinds=["paper"])
     place = os.fsencode(tmp_path) + b"/q\xff"
     os.rename(tmp_path / "concat-a4", place)
@@ -154,19 +164,19 @@ def test_a_set_in_a_path_that_is_no_utf8_is_checked(tmp_path: Path) -> None:
         (["models"], b"~nobody_here/x: Could not determine home directory"),
     ],
 )
-def test_a_home_of_nobody_is_unusable(words: list[str], message: bytes) -> None:
+def test_home_of_unknown_user_exits_with_2(words: list[str], message: bytes) -> None:
     done = run(words, REFEMU_HOME="~nobody_here/x", REFEMU_CACHE="")
 
     assert (done.returncode, message in done.stderr) == (2, True)
 
 
-def test_a_model_in_a_home_of_nobody_is_unusable(capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_in_home_of_unknown_user_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ppl", "--model", "~nobody_here/x"]) == 2
     assert "Could not determine home directory" in capsys.readouterr().err
 
 
 def run(words: Sequence[str | bytes], **environment: str) -> "subprocess.CompletedProcess[bytes]":
-    """The command in a process of its own."""
+    """Run the command in a new process."""
     return subprocess.run(
         [sys.executable, "-m", "refemu", *words], capture_output=True, check=False, env={**os.environ, **environment}
     )
@@ -178,7 +188,7 @@ def run(words: Sequence[str | bytes], **environment: str) -> "subprocess.Complet
         ("generate --stdout --unit concat --kinds paper", ">&-", 2, b"refemu: standard output: closed;"),
         ("models", ">&-", 2, b"refemu: standard output: closed;"),
         ("--help", ">&-", 2, b"refemu: standard output: closed;"),
-        ("serve concat", ">&-", 2, b"refemu: serve: a program starts it"),
+        ("serve concat", ">&-", 2, b"refemu: serve: must be started by"),
         ("check --stdin --unit concat", "<&-", 2, b"refemu: "),
         ("models", "2>&-", 0, b""),
         ("models --bad", "2>&-", 2, b""),
@@ -199,8 +209,8 @@ def test_stream_that_takes_no_text_is_never_success(words: str, streams: str, co
 
 
 @pytest.mark.parametrize(("given", "used"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "3"}, "3")])
-def test_blas_has_one_thread_unless_the_user_says_otherwise(given: dict[str, str], used: str) -> None:
-    """It must be set before NumPy loads the library: with more threads, a process short of memory waits for ever."""
+def test_blas_has_one_thread_by_default(given: dict[str, str], used: str) -> None:
+    """It must be set before NumPy loads the library: with more threads, a process without memory waits forever."""
     code = (
         "import os, sys\nfrom refemu.cli import main as command\nmain = sys.modules[command.__module__]\n"
         "main.main = lambda: print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)\nmain.console()"
@@ -220,14 +230,14 @@ def test_blas_has_one_thread_unless_the_user_says_otherwise(given: dict[str, str
         ["check", ""],
     ],
 )
-def test_an_empty_path_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Else an unset shell variable means the current folder."""
+def test_empty_path_is_rejected(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """An unset variable of the shell must not mean the current folder."""
     assert main(words) == 2
-    assert "must be a path, got an empty word" in capsys.readouterr().err
+    assert "must be a path, got an empty string" in capsys.readouterr().err
 
 
-def test_an_archive_is_refused(tmp_path: Path) -> None:
-    """Stubs, benches and pages are read as files."""
+def test_package_in_archive_is_rejected(tmp_path: Path) -> None:
+    """refemu reads stubs, benches and pages as files."""
     package = Path(refemu.__file__).parent
     with zipfile.ZipFile(tmp_path / "refemu.zip", "w") as archive:
         for path in (*package.glob("*.py"), *package.glob("cli/*.py"), *package.glob("cli/options/*.py")):

@@ -1,4 +1,4 @@
-"""`refemu models` lists, and says what to do for a model that is not here."""
+"""`refemu models`: the list, and errors with the next step."""
 
 from pathlib import Path
 
@@ -28,6 +28,6 @@ def test_list_shows_source_and_licence(capsys: pytest.CaptureFixture[str]) -> No
         pytest.param(["remove", "nothing"], "unknown model", id="remove unknown"),
     ],
 )
-def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_action_or_name_is_rejected(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", *words]) == 2
     assert message in capsys.readouterr().err

@@ -8,12 +8,12 @@ import pytest
 from refemu.cli import main
 
 
-def test_it_says_what_to_do_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_unit_prints_the_next_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new-unit", "my_block", "-o", str(tmp_path / "made")]) == 0
     assert f"pip install -e '{tmp_path / 'made'}[test]' && pytest {tmp_path / 'made'}" in capsys.readouterr().out
 
 
-def test_the_folder_is_named_after_the_distribution(
+def test_default_folder_has_name_of_distribution(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -24,6 +24,6 @@ def test_the_folder_is_named_after_the_distribution(
     assert all(Path(path).is_file() for path in document["files"])
 
 
-def test_names_that_cannot_be_used_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_unit_names_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new-unit", "orizuru"]) == 2
     assert "differ from those of refemu's units, got 'orizuru'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tables, JSON, sizes, and silence in a pipe."""
+"""Tables, JSON, sizes and escapes."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from refemu.cli import output
     ("count", "text"),
     [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (98_362_432, "98.4 MB"), (2_500_000_000, "2.5 GB")],
 )
-def test_size(count: int, text: str) -> None:
+def test_size_has_a_unit(count: int, text: str) -> None:
     assert output.size(count) == text
 
 
@@ -39,7 +39,7 @@ def test_table_in_a_pipe_has_no_colour_and_keeps_brackets(capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(("environment", "bold"), [({}, True), ({"NO_COLOR": "1"}, False)])
-def test_table_on_a_terminal_is_as_wide_as_it(
+def test_table_fits_the_terminal(
     environment: dict[str, str], bold: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "is_terminal", lambda stream: True)
@@ -53,7 +53,7 @@ def test_table_on_a_terminal_is_as_wide_as_it(
 
 
 @pytest.mark.parametrize("text", ["\x1b]0;title\x07", "a\rb", "\x9b5m", "\x00", "\u202eabc"])
-def test_control_characters_of_files_appear_escaped(text: str) -> None:
+def test_control_characters_are_escaped(text: str) -> None:
     code = "import sys; from refemu.cli.output import escape_unprintable as e; e(); print(sys.argv[1] + chr(9) + '.')"
     code = code.replace("sys.argv[1]", repr(text)) + f"; print({text!r}, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -62,5 +62,5 @@ def test_control_characters_of_files_appear_escaped(text: str) -> None:
     assert (done.stdout.decode(), done.stderr.decode()) == (f"{escaped}\t.\n", f"{escaped}\n")
 
 
-def test_bold_of_our_own_stays() -> None:
+def test_bold_is_not_escaped() -> None:
     assert output._CONTROL.sub(output._escaped, "\x1b[1mtitle\x1b[0m\x1b[31m") == "\x1b[1mtitle\x1b[0m\\x1b[31m"

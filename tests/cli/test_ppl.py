@@ -1,4 +1,4 @@
-"""`refemu ppl` prints one number, and the same in JSON."""
+"""`refemu ppl`: table, JSON, token ids and errors."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from tests.models import toy_files
 WORDS = ["ppl", "--model", "tiny", "--tokens", "24", "--win", "12"]
 
 
-def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ppl_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert main(WORDS) == 0
@@ -27,7 +27,7 @@ def test_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["error"] == pytest.approx(row["perplexity"] * math.sqrt(math.fsum((x - mean) ** 2 for x in each) / 2))
 
 
-def test_windows_cut_the_text_and_one_has_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_window_has_no_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ppl", "--model", "tiny", "--win", "12", "--windows", "1", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
 
@@ -41,12 +41,12 @@ def test_windows_cut_the_text_and_one_has_no_error(capsys: pytest.CaptureFixture
         pytest.param(["--model", "tinny"], "did you mean 'tiny'", id="model"),
     ],
 )
-def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_rejected(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, *words]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_text_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_without_utf8_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.txt").write_bytes(b"caf\xe9")
 
     assert main(["ppl", "--model", "tiny", "--text", str(tmp_path / "text.txt")]) == 2
@@ -63,10 +63,8 @@ def bare(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("scheme", ["olive-4", "harmonia-kv4"])
-def test_a_scheme_that_calibrates_runs_without_a_tokenizer(
-    scheme: str, bare: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """On ids that calibrate it; which ones shows."""
+def test_calibrating_scheme_runs_without_tokenizer(scheme: str, bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It calibrates on token ids, and different ids give another perplexity."""
     words = ["ppl", "--model", str(bare / "toy"), "--ids", str(bare / "1.txt"), "--win", "20", "--scheme", scheme]
     assert main(words) == 2
     assert "the folder of the weights has no tokenizer" in (refusal := capsys.readouterr().err)
@@ -79,7 +77,7 @@ def test_a_scheme_that_calibrates_runs_without_a_tokenizer(
     assert found[0] != found[1]
 
 
-def test_calibration_ids_of_machine_and_cost(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machine_and_cost_take_calibration_ids(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--model", str(bare / "toy"), "--ids", str(bare / "1.txt"), "--scheme", "olive-4", "--tokens", "4"]
     for command in ("machine", "cost"):
         assert main([command, *words]) == 2
@@ -88,7 +86,7 @@ def test_calibration_ids_of_machine_and_cost(bare: Path, capsys: pytest.CaptureF
         capsys.readouterr()
 
 
-def test_calibration_ids_outside_the_vocabulary(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_calibration_ids_outside_vocabulary_are_rejected(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (bare / "3.txt").write_text("1 300", "utf-8")
     words = ["ppl", "--model", str(bare / "toy"), "--ids", str(bare / "1.txt"), "--win", "20"]
 

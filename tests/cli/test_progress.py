@@ -9,7 +9,7 @@ from refemu.cli.progress import Lines, duration, progress, remaining
 
 
 class Clock:
-    """A clock that stands until it is set."""
+    """A clock that a test sets."""
 
     now = 0.0
 
@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-def test_a_line_every_ten_seconds_with_rate_and_rest() -> None:
+def test_line_every_period_has_rate_and_rest() -> None:
     clock, stream = Clock(), io.StringIO()
     lines = Lines(stream, clock)
     for second in range(0, 41, 4):
@@ -31,7 +31,7 @@ def test_a_line_every_ten_seconds_with_rate_and_rest() -> None:
     ]
 
 
-def test_a_task_that_begins_again_counts_from_there() -> None:
+def test_restarted_task_restarts_its_rate() -> None:
     clock, stream = Clock(), io.StringIO()
     lines = Lines(stream, clock)
     for second, done in ((0, 0), (5, 90), (6, 10), (7, 11), (16, 20)):
@@ -41,8 +41,8 @@ def test_a_task_that_begins_again_counts_from_there() -> None:
     assert stream.getvalue() == "refemu: 16 s, steps 20 of 100, 1 a second, about 80 s left\n"
 
 
-def test_no_estimate_before_it_means_something() -> None:
-    """The first of 120 items takes 30 s, for it compiles; the others take 3 s each."""
+def test_first_items_have_no_estimate() -> None:
+    """The first of 120 items takes 30 s, for it compiles a kernel; the others take 3 s each."""
     clock, stream = Clock(), io.StringIO()
     lines = Lines(stream, clock)
     for item in range(10):
@@ -56,7 +56,7 @@ def test_no_estimate_before_it_means_something() -> None:
     ]
 
 
-def test_a_short_run_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_run_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress() as report:
         report("weights", 0, 2)
         report("weights", 2, 2)
@@ -64,13 +64,13 @@ def test_a_short_run_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_nobody_looks_where_the_shell_closed_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_standard_error_gets_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.sys, "stderr", None)
     with progress() as report:
         report("weights", 1, 2)
 
 
-def test_a_terminal_has_bars_with_rate_and_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_has_bars_with_rate_and_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(module.sys, "stderr", screen)
@@ -85,9 +85,9 @@ def test_a_terminal_has_bars_with_rate_and_rest(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(("seconds", "done", "left"), [(1.0, 0, 5), (1.0, 5, 0), (0.0, 5, 5)])
-def test_no_rate_without_progress_and_none_at_the_end(seconds: float, done: int, left: int) -> None:
+def test_rate_is_empty_at_start_and_end(seconds: float, done: int, left: int) -> None:
     assert remaining(seconds, done, left) == ""
 
 
-def test_durations() -> None:
+def test_duration_in_seconds_or_minutes() -> None:
     assert [duration(seconds) for seconds in (0.2, 89, 91, 600)] == ["1 s", "89 s", "2 minutes", "10 minutes"]

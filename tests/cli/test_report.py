@@ -1,4 +1,4 @@
-"""`refemu report` writes three files, prints what differs, and ends with the exit code of the regression."""
+"""`refemu report`: files, table and exit codes."""
 
 import json
 from pathlib import Path
@@ -19,16 +19,16 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_three_files_and_a_table(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_writes_three_files_and_prints_table(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run)]) == 0
     out = capsys.readouterr().out
     assert "outlier_decoder-e2m1" in out and out.endswith("1 pass\n")
     assert {path.name for path in run.glob("report.*")} == {"report.xml", "report.json", "report.html"}
-    assert main(["report", str(run), "--grade", "none"]) == 0  # its own files are no answers
+    assert main(["report", str(run), "--grade", "none"]) == 0  # its own files are not answers
     assert json.loads((run / "report.json").read_text())["sets"][0]["coverage"]["grade"] is None
 
 
-def test_a_device_that_differs_is_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_differing_device_exits_with_1(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = run / "outlier_decoder-e2m1.answers.npz"
     with np.load(place) as arrays:
         np.savez(place, **{name: arrays[name] ^ 1 for name in arrays.files})
@@ -39,14 +39,14 @@ def test_a_device_that_differs_is_1(run: Path, capsys: pytest.CaptureFixture[str
     assert "no answer" in capsys.readouterr().out
 
 
-def test_one_form_to_a_place(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_selects_form_and_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run), "--grade", "none", "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["outcome"] == "pass"
     assert main(["report", str(run), "--grade", "none", "--junit", str(run / "a.xml")]) == 0
     assert list(run.glob("report.*")) == [] and (run / "a.xml").read_text().startswith("<?xml")
 
 
-def test_refusals(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_folders_and_files_are_rejected(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run / "none")]) == 2
     assert main(["report", str(run), "--grade", "fats"]) == 2
     assert main(["report", str(run), "--html", str(run)]) == 2

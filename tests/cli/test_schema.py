@@ -1,4 +1,4 @@
-"""Every command with --json has a schema; what it prints is valid, and every form that a schema describes is met."""
+"""Every command with --json has a schema, its output is valid, and every part of a schema has an example."""
 
 import argparse
 import io
@@ -89,7 +89,7 @@ def here(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def variants(form: str) -> list[Any]:
-    """A validator for each form that a schema describes."""
+    """A validator for each alternative of a schema."""
     whole = schema.schema(form)
     parts = whole.get("oneOf", [whole])
     return [fastjsonschema.compile({**part, "definitions": whole.get("definitions", {})}) for part in parts]
@@ -104,7 +104,9 @@ def is_valid(validator: Any, document: Any) -> bool:
 
 
 @pytest.mark.parametrize(("form", "number", "words"), CASES, ids=[words for _, _, words in CASES])
-def test_document(form: str, number: str, words: str, here: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_fits_its_schema(
+    form: str, number: str, words: str, here: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     main([*shlex.split(words), "--json"])
     document = json.loads(capsys.readouterr().out)
     forms = variants(form)
@@ -115,19 +117,19 @@ def test_document(form: str, number: str, words: str, here: None, capsys: pytest
 
 
 @pytest.mark.parametrize("words", ["study olive --model tiny --tokens 0 --only weights", "list models", "--version"])
-def test_json_may_stand_before_the_command(words: str, here: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_option_may_precede_the_command(words: str, here: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", *words.split()]) == 0
     assert json.loads(capsys.readouterr().out)["schema"].startswith("refemu.")
 
 
-def test_every_form_is_met() -> None:
-    """What `report` and a set's manifest hold is validated in their own tests; to fetch needs a network."""
+def test_every_schema_has_an_example() -> None:
+    """Other tests validate `report` and manifests; downloads need a network."""
     met = {(form, int(number)) for form, number, _ in CASES} | {("models", 0), ("report", 0), ("vectors", 0)}
     assert {(form, at) for form in schema.names() for at in range(len(variants(form)))} == met
 
 
 def test_every_command_with_json_has_a_schema() -> None:
-    """And those without take no --json, before or behind."""
+    """Commands without a schema reject --json before and after the command."""
     with_json = {
         each.prog.split()[1] for each in parsers(parser()) if " " in each.prog and "--json" in str(options(each))
     }
@@ -138,7 +140,7 @@ def options(of: argparse.ArgumentParser) -> list[str]:
     return [word for action in of._actions for word in action.option_strings]
 
 
-def test_fetch_and_remove() -> None:
+def test_fetch_and_remove_fit_the_schema() -> None:
     validator = variants("models")[0]
     validator({"schema": "refemu.models/1", "model": "m", "state": "ready", "path": "/a"})
     validator({"schema": "refemu.models/1", "model": "m", "state": "removed", "path": None})
@@ -146,11 +148,11 @@ def test_fetch_and_remove() -> None:
 
 
 @pytest.mark.parametrize("words", ["export csv vec/ovp_decoder-int4", "serve ovp_decoder", "schema list"])
-def test_commands_without_json_refuse_it(words: str, here: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_without_json_reject_the_option(words: str, here: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words.split(), "--json"]) == 2
     assert main(["--json", *words.split()]) == 2
     out, err = capsys.readouterr()
-    assert out == "" and "unrecognized arguments: --json" in err and "prints no JSON, got --json before it" in err
+    assert out == "" and "unrecognized arguments: --json" in err and "has no --json; `refemu schema` lists" in err
 
 
 def test_schema_prints_one_or_lists_all(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`refemu serve` as a process: frames and nothing else on standard output, sentences on standard error."""
+"""`refemu serve` as a process: only frames on standard output, errors on standard error."""
 
 import os
 import subprocess
@@ -25,13 +25,13 @@ def client_of(process: "subprocess.Popen[bytes]") -> Client:
     return Client(process.stdin.fileno(), process.stdout.fileno())
 
 
-def test_a_session() -> None:
+def test_session_answers_requests() -> None:
     with started("olive_mac:overflow=saturate", "--registers") as process:
         client = client_of(process)
         assert client.hello["set"] == "olive_mac-saturate"
         load = (1 | 5 << 1).to_bytes(8, "little")
         answer = int.from_bytes(client.answered(STEP, load), "little")
-        assert answer >> 13 & 0xFFFFFFFF == 5  # behind shift and product
+        assert answer >> 13 & 0xFFFFFFFF == 5  # after shift and product
         client.answered(RESET)
         assert client.answered(STEP, bytes(8)) == bytes(8)
         client.answered(CLOSE)
@@ -48,14 +48,14 @@ def test_a_session() -> None:
         (["ovp_decoder:int4", "--config", "int8"], "one configuration is needed"),
     ],
 )
-def test_what_cannot_be_served_says_so_and_nothing_else(words: list[str], message: str) -> None:
+def test_invalid_unit_prints_only_an_error(words: list[str], message: str) -> None:
     with started(*words) as process:
         out, error = process.communicate(timeout=120)
     assert (process.returncode, out) == (2, b"")
     assert message in error.decode() and error.decode().startswith("refemu: ")
 
 
-def test_a_client_that_goes_away_ends_it_quietly() -> None:
+def test_client_that_ends_stops_server_silently() -> None:
     with started("flint_decoder") as process:
         client_of(process)
         assert process.stdin and process.stderr
@@ -64,7 +64,7 @@ def test_a_client_that_goes_away_ends_it_quietly() -> None:
         assert process.stderr.read() == b""
 
 
-def test_a_client_that_does_not_read_ends_it_quietly() -> None:
+def test_client_that_stops_reading_stops_server_silently() -> None:
     with started("flint_decoder") as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdout.close()
@@ -72,7 +72,7 @@ def test_a_client_that_does_not_read_ends_it_quietly() -> None:
         assert process.stderr.read() == b""
 
 
-def test_a_request_cut_off_is_an_error() -> None:
+def test_truncated_request_is_an_error() -> None:
     with started("flint_decoder") as process:
         client = client_of(process)
         os.write(client.sink, b"\x01\x00\x00")
@@ -83,7 +83,7 @@ def test_a_request_cut_off_is_an_error() -> None:
         assert b"closed in the middle of a request" in process.stderr.read()
 
 
-def test_a_terminal_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_is_rejected(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(os, "isatty", lambda descriptor: descriptor == 0)
 
     assert main(["serve", "flint_decoder"]) == 2

@@ -1,4 +1,4 @@
-"""`refemu show` prints the code table of every format, and one code field by field."""
+"""`refemu show`: code tables, single codes and pages."""
 
 import json
 
@@ -15,19 +15,33 @@ def test_every_format_has_a_table(name: str, capsys: pytest.CaptureFixture[str])
     assert name in capsys.readouterr().out
 
 
-def test_one_code_of_the_papers_example(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["OVP_INT4", "0x885"], "refemu: OVP_INT4: a code of 8 bits is needed, 0x0 to 0xff, got 0x885\n"),
+        (["INT4", "16"], "refemu: INT4: a code of 4 bits is needed, 0x0 to 0xf, got 16\n"),
+    ],
+)
+def test_code_beyond_the_format_is_rejected_as_typed(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", *words]) == 2
+    assert capsys.readouterr().err == message
+
+
+def test_code_of_paper_is_decoded(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "E2M1_BIAS2", "0b0101"]) == 0
     assert "48" in capsys.readouterr().out
 
 
-def test_json_holds_every_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_code(capsys: pytest.CaptureFixture[str]) -> None:
     main(["show", "INT4", "--json"])
 
     assert len(json.loads(capsys.readouterr().out)["codes"]) == 15
 
 
 @pytest.mark.parametrize("code", ["x", "16", "-1"])
-def test_refuses_what_is_no_code(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_that_is_not_a_number_is_rejected(code: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "E2M1_BIAS2", "--", code]) == 2
     assert code in capsys.readouterr().err
 
@@ -52,13 +66,13 @@ def test_page_as_json_and_byte_by_byte(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["K4V1", "--head", "64"], "value packs must be a multiple of Vgroup = 8, got 4"),
-        ([], "a precision pair is needed, one of"),
+        (["K4V1", "--head", "64"], "4 value packs are no multiple of Vgroup 8"),
+        ([], "give a precision pair: "),
         (["K8V5"], "unknown precision pair"),
         (["K8V4", "--byte", "6784"], "byte must be in"),
     ],
 )
-def test_page_refuses(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_page_is_rejected(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "page", *words]) == 2
     assert told in capsys.readouterr().err
 
@@ -76,7 +90,7 @@ def test_block_formats_show_their_fields(name: str, capsys: pytest.CaptureFixtur
 
 
 def test_page_of_keys_of_two_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    """[leankv §6.2] K2V4 at head size 64 has a layout only where two threads share a key."""
+    """[leankv §6.2] K2V4 at head size 64 has a layout only if two threads share a key."""
     assert main(["show", "page", "K2V4", "--head", "64"]) == 2
     assert "Kgroup" in capsys.readouterr().err
     assert main(["show", "page", "K2V4", "--head", "64", "--k-group", "2", "--json"]) == 0

@@ -1,4 +1,4 @@
-"""`--text` and `--ids`: what a command reads."""
+"""`--text` and `--ids`: the input of a command."""
 
 import argparse
 from pathlib import Path
@@ -16,7 +16,7 @@ def words(**given: object) -> argparse.Namespace:
     return argparse.Namespace(**{"text": None, "ids": None, **given})
 
 
-def test_the_shipped_text_a_file_and_ids(tmp_path: Path) -> None:
+def test_input_is_default_text_file_or_ids(tmp_path: Path) -> None:
     model = models.load("tiny")
     (tmp_path / "a.txt").write_text("abc")
     np.save(tmp_path / "ids.npy", np.array([7, 255], np.uint8))
@@ -27,7 +27,7 @@ def test_the_shipped_text_a_file_and_ids(tmp_path: Path) -> None:
     assert source.named(words(ids="x")) == "x" and source.named(words()) == ""
 
 
-def test_text_beside_ids_is_refused() -> None:
+def test_text_with_ids_is_rejected() -> None:
     with pytest.raises(Refused, match="leave out --text"):
         source.ids(models.load("tiny"), words(text="a", ids="b"))
 
@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_takes_ids_and_refuses_bad_ones(
+def test_every_command_rejects_invalid_ids(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("REFEMU_HOME", str(tmp_path / "home"))
@@ -64,7 +64,7 @@ def test_every_command_takes_ids_and_refuses_bad_ones(
         assert message in capsys.readouterr().err
 
 
-def test_ids_change_what_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ids_change_the_measurement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A command that dropped the option would print the same numbers."""
     found = set()
     for step in (3, 5):

@@ -1,4 +1,4 @@
-"""`refemu step` shows the paper's example, stops where told, and refuses what it does not understand."""
+"""`refemu step`: examples, conditions, tables, waveforms and errors."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ from refemu import units
 from refemu.cli import main
 
 
-def test_the_papers_decoder_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_decoder_example_of_paper(capsys: pytest.CaptureFixture[str]) -> None:
     """[olive §4.2]: 0101 with bias 2 is <4, 3> = 48."""
     assert main(["step", "outlier_decoder", "--input", "code=0b0101", "--input", "bias=2", "--json"]) == 0
     state = json.loads(capsys.readouterr().out)["states"][-1]
@@ -20,7 +20,7 @@ def test_the_papers_decoder_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert (state["exponent"], state["base_int"]) == (4, 3)
 
 
-def test_break_stops_at_the_first_event_that_holds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_break_stops_at_first_matching_event(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         main(
             [
@@ -74,31 +74,31 @@ def test_table_names_ports_and_counters(capsys: pytest.CaptureFixture[str]) -> N
         pytest.param(["ovp_decoder", "--case", "x:\u00b2"], "DIR:ID", id="digits of another script"),
         pytest.param(["ovp_decoder", "--case", f"x:{'9' * 5000}"], "DIR:ID", id="very long row"),
         pytest.param(["ovp_decoder", "--input", f"pair=0x{'f' * 5000}"], "takes integers", id="very long number"),
-        pytest.param(["ovp_decoder", "--case", "x:0", "--config", "int8"], "without --config", id="case and config"),
-        pytest.param(["ovp_decoder", "--case", "x:0", "--input", "pair=1"], "without --config", id="case and input"),
-        pytest.param(["ovp_decoder", "--input", "pair=1", "--input", "pair=2"], "is there twice", id="port twice"),
-        pytest.param(["ovp_decoder", "--input", f"pair={1 << 70}"], "takes values in [0, 255]", id="beyond int64"),
+        pytest.param(["ovp_decoder", "--case", "x:0", "--config", "int8"], "leave out --config", id="case and config"),
+        pytest.param(["ovp_decoder", "--case", "x:0", "--input", "pair=1"], "leave out --config", id="case and input"),
+        pytest.param(["ovp_decoder", "--input", "pair=1", "--input", "pair=2"], "is given twice", id="port twice"),
+        pytest.param(["ovp_decoder", "--input", f"pair={1 << 70}"], "takes values from 0 to 255", id="beyond int64"),
+        pytest.param(["ovp_decoder", "--input", "pair=0x185"], "from 0 to 255, got 0x185\n", id="hex beyond the port"),
+        pytest.param(["ovp_decoder", "--break", "illegal = 1"], "as in 'illegal == 1'", id="assignment"),
     ],
 )
-def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_rejected(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", *words]) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("condition", ["exponent > 3", "exponent[9] == 1", "illegal[0]", "pair - 'a'", "1 << -1"])
-def test_a_condition_that_cannot_be_computed_is_bad_usage(condition: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_condition_that_fails_is_rejected(condition: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", "ovp_decoder", "--input", "pair=1", "--input", "bias=0", "--break", condition]) == 2
-    assert "cannot be computed at event 0" in capsys.readouterr().err
+    assert "fails at event 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", units.names())
-def test_without_inputs_every_unit_steps_through_a_case_of_its_paper(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_unit_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", name, "--break", "index == 0"]) == 0
     text = capsys.readouterr().out
 
-    assert " ".join(text[:80].split()).startswith("without --case and --input, a case of the paper:")
+    assert " ".join(text[:80].split()).startswith("no --case or --input, so this is an example of the paper:")
     assert f"\n{name} [" in text
 
 
@@ -122,9 +122,7 @@ def test_without_a_terminal_lines_have_100_columns(
     assert 90 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
 
 
-def test_the_output_in_the_docs_is_the_real_one(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_in_docs_is_true(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/step-through.md").read_text()
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["step", "free_page_list"]) == 0
@@ -132,7 +130,7 @@ def test_the_output_in_the_docs_is_the_real_one(
     assert f"```\nrefemu step free_page_list\n{capsys.readouterr().out}```\n" in page
 
 
-def test_a_combinational_unit_shows_its_intermediate_values(capsys: pytest.CaptureFixture[str]) -> None:
+def test_combinational_unit_shows_intermediate_values(capsys: pytest.CaptureFixture[str]) -> None:
     """[kllm Table I] 2 * -0.375 + 0.5"""
     assert main(["step", "fp16_mac", "--input", "a=0x4000", "--input", "b=0xb600", "--input", "acc=0x3800"]) == 0
 
@@ -148,16 +146,14 @@ def test_a_combinational_unit_shows_its_intermediate_values(capsys: pytest.Captu
     ]
 
 
-def test_drawings_that_are_too_wide_are_left_out(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_wide_drawings_are_omitted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["step", "bfp_pe_array"]) == 0
 
-    assert "the drawings of the events take 171 columns, here are 80" in capsys.readouterr().out
+    assert "the drawings need 171 columns, this terminal has 80" in capsys.readouterr().out
 
 
-def test_waveform_beside_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vcd_is_written_with_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wave = tmp_path / "wave.vcd"
     assert main(["step", "ovp_decoder", "--input", "pair=0x85,1", "--input", "bias=2", "--vcd", str(wave)]) == 0
 
@@ -167,13 +163,13 @@ def test_waveform_beside_the_table(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "exponent" in capsys.readouterr().out
 
 
-def test_waveform_into_no_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vcd_in_missing_folder_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wave = tmp_path / "absent" / "wave.vcd"
     assert main(["step", "ovp_decoder", "--input", "pair=1", "--input", "bias=2", "--vcd", str(wave)]) == 2
     assert f"{wave}: cannot be written: No such file" in capsys.readouterr().err
 
 
-def test_a_unit_that_draws_is_drawn_after_every_event(capsys: pytest.CaptureFixture[str]) -> None:
+def test_drawing_follows_every_event(capsys: pytest.CaptureFixture[str]) -> None:
     """[kllm Fig. 7] both trees of Orizuru, as text."""
     words = "0x4200,0x4700,0x3C00,0x4500,0x4000,0x4600,0x4880,0x4400"
     assert main(["step", "orizuru", "--input", f"x={words}", "--break", "event == 'pop_max'"]) == 0
@@ -192,7 +188,7 @@ def test_a_unit_that_draws_is_drawn_after_every_event(capsys: pytest.CaptureFixt
     assert " P    3     7     1     5     2     6    *[9]   4" in drawings[-1]
 
 
-def test_registers_of_both_trees_go_out_as_lists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_registers_of_both_trees_are_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", "orizuru", "--input", "x=1,2,3,4,5,6,7,8", "--json"]) == 0
     last = json.loads(capsys.readouterr().out)["states"][-1]
 

@@ -1,4 +1,4 @@
-"""Events as text: the names once, what changed, and every lane where it is asked for."""
+"""Tables of events: headers, changes and lanes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +32,7 @@ STATES = [
 ]
 
 
-def test_names_once_and_what_changed() -> None:
+def test_header_is_printed_once_with_changes_only() -> None:
     assert list(lines(PORTS, STATES, 80)) == [
         "the same after every event",
         "inputs   x  0x3c00=1 0x4000=2 0x0000=0 0x0000=0",
@@ -45,7 +45,7 @@ def test_names_once_and_what_changed() -> None:
     ]
 
 
-def test_what_does_not_fit_goes_on_below_without_the_events_that_change_nothing() -> None:
+def test_second_table_omits_events_without_changes() -> None:
     assert list(lines(PORTS, STATES, 23))[3:] == [
         "#  event  op      y",
         "───────────────────",
@@ -63,7 +63,7 @@ def test_what_does_not_fit_goes_on_below_without_the_events_that_change_nothing(
     assert "0  load   7" in narrow and "2  add    8" in narrow and "1  add" not in narrow
 
 
-def test_one_event_is_a_list() -> None:
+def test_single_event_is_a_list() -> None:
     assert list(lines(PORTS, STATES[:1], 40)) == [
         "0 load",
         "inputs   op     0=load",
@@ -75,7 +75,7 @@ def test_one_event_is_a_list() -> None:
     ]
 
 
-def test_full_lists_every_lane_of_what_changed() -> None:
+def test_full_lists_every_lane() -> None:
     wide = Ports(inputs=(), outputs=(Port("op", 1), Port("x", 16, 64)))
     states = [State("go", at, 0, tuple(range(100 + at, 164 + at)), 0, (), 0) for at in range(2)]
     text = list(lines(wide, states, 60, full=True))
@@ -86,13 +86,13 @@ def test_full_lists_every_lane_of_what_changed() -> None:
     assert lanes == [str(lane) for lane in states[1].x]
 
 
-def test_registers_that_are_no_ports_lie_flat() -> None:
+def test_inner_registers_are_flattened() -> None:
     assert flat(5) == 5
     assert [*values_of(flat(((1, b"\x02\x03"), (4,))))] == [1, 2, 3, 4]
     assert [*values_of(flat((STATES[0],)))][1:] == [0, 0, *X, 7, 1, 2, 3, 0]
 
 
-def test_long_names_take_several_lines() -> None:
+def test_long_names_are_wrapped() -> None:
     ports = Ports(inputs=(), outputs=(Port("y", 8, meaning="0 a, 1 b"),))
 
     @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`refemu study`: tables, typed JSON, CSV and plots of one run; real models by default; kept results."""
+"""`refemu study`: tables, JSON, CSV, plots, default models and cached results."""
 
 import csv
 import importlib
@@ -38,7 +38,7 @@ MIX = [
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own for what is kept."""
+    """A cache folder of its own."""
     monkeypatch.setenv("REFEMU_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -56,7 +56,7 @@ def rows(whole: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("words", [OLIVE, KLLM, HARMONIA, LEANKV, MIX], ids=lambda words: words[1])
-def test_tables_and_json_agree_and_name_the_seeded_net(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_and_json_name_the_untrained_model(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     whole = found(words, capsys)
     assert main(words) == 0
     text = capsys.readouterr().out
@@ -75,14 +75,14 @@ def test_tables_and_json_agree_and_name_the_seeded_net(words: list[str], capsys:
     )
 
 
-def test_a_second_run_measures_nothing_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_second_run_prints_cached_results(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = found(OLIVE, capsys), found(OLIVE, capsys)
 
     assert (first["kept"], second["measured"]) == (0, 0) and first["measured"] == second["kept"] > 0
     assert first["tables"] == second["tables"]
 
 
-def test_more_windows_take_up_those_that_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_windows_reuse_cached_windows(capsys: pytest.CaptureFixture[str]) -> None:
     found([*OLIVE, "--only", "losses"], capsys)
     more = found([*OLIVE, "--only", "losses", "--windows", "3"], capsys)
 
@@ -90,16 +90,16 @@ def test_more_windows_take_up_those_that_are_kept(capsys: pytest.CaptureFixture[
     assert {row["windows"] for row in rows(more, "losses")} == {3}
 
 
-def test_the_estimate_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_estimate_is_printed_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*OLIVE, "--only", "weights"]) == 0
     assert "study olive of tiny (untrained random weights): 1 measurement, about " in capsys.readouterr().err
     assert main([*OLIVE, "--only", "weights"]) == 0
-    assert "nothing to measure, 1 result saved by earlier runs" in capsys.readouterr().err
+    assert "nothing to measure, 1 result cached" in capsys.readouterr().err
 
 
 @pytest.mark.model
 @pytest.mark.parametrize("paper", studies.NAMES)
-def test_the_estimate_of_a_default_study_is_near_the_time_that_the_documentation_has(paper: str, smollm2: Any) -> None:
+def test_estimate_is_near_the_documented_time(paper: str, smollm2: Any) -> None:
     arguments = parser().parse_args(["study", paper])
     setting = study._setting(smollm2, arguments)
     experiments = importlib.import_module(f"refemu.studies.{paper}.experiments")
@@ -110,7 +110,7 @@ def test_the_estimate_of_a_default_study_is_near_the_time_that_the_documentation
     assert 2 / 3 < RATE * steps.estimate(list(listed.values()), setting.model) / int(row[1]) < 3 / 2
 
 
-def test_an_interrupted_study_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_study_resumes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from refemu.studies import perplexity
 
     compute, count = perplexity.window_losses, [0]
@@ -138,7 +138,7 @@ def test_csv_has_the_rows_of_the_json(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("option", ["--csv", "-o"])
-def test_every_csv_names_the_model_and_that_nobody_trained_it(option: str, tmp_path: Path) -> None:
+def test_csv_names_the_untrained_model(option: str, tmp_path: Path) -> None:
     assert main([*OLIVE, option, str(tmp_path / "out")]) == 0
     files = sorted((tmp_path / "out").glob("*.csv"))
 
@@ -148,7 +148,7 @@ def test_every_csv_names_the_model_and_that_nobody_trained_it(option: str, tmp_p
             assert {(row["model"], row["seeded"]) for row in csv.DictReader(file)} == {("tiny", "true")}, path
 
 
-def test_a_folder_keeps_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_folder_has_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*OLIVE, "-o", str(tmp_path / "kept")]
     assert main(words) == 0
     whole = json.loads((tmp_path / "kept" / "study.json").read_text())
@@ -167,7 +167,7 @@ def test_a_folder_keeps_everything(tmp_path: Path, capsys: pytest.CaptureFixture
     assert whole["command"] in text and capsys.readouterr().out.splitlines()[0] in text
 
 
-def test_a_plot_of_one_figure_measures_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_measures_only_what_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = found([*OLIVE, "--figure", "fig3", "--plot", str(tmp_path / "a.svg")], capsys)
     assert [figure["name"] for figure in whole["figures"]] == ["fig3"]
     assert [table["name"] for table in whole["tables"]] == ["losses"]
@@ -177,7 +177,7 @@ def test_a_plot_of_one_figure_measures_what_it_needs(tmp_path: Path, capsys: pyt
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
-def test_an_encoder_is_studied_on_paragraphs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_encoder_is_studied_on_paragraphs(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["study", "olive", "--model", "tiny-encoder", "--tokens", "60", "--win", "20"]
     whole = found(words, capsys)
 
@@ -213,24 +213,22 @@ def test_accuracy_is_one_table_with_its_columns_explained(rated: str, capsys: py
     assert "untrained random weights" in whole["tables"][0]["title"] and rated in whole["tables"][0]["title"]
     for row in rows(whole, "accuracy"):
         assert f"{row['accuracy']:.1f}" in table and f"{row['error']:.4f}" in table
-    assert "applied unchanged to the embeddings of every scheme" in table
+    assert "applied to the embeddings of every scheme" in table
     assert found(words, capsys)["measured"] == 0
 
 
-def test_json_may_stand_before_the_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_option_may_precede_the_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "--json", "olive", "--model", "tiny", "--tokens", "0"]) == 0
     assert json.loads(capsys.readouterr().out)["study"] == "olive"
 
 
 @pytest.mark.parametrize("name", ["olive", "kllm", "harmonia", "leankv", "mix", "ppl"])
-def test_the_default_is_a_real_model_or_the_command_that_fetches_it(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_default_model_names_fetch_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ppl"] if name == "ppl" else ["study", name]) == 2
     assert "smollm2-135m are not here; run: refemu models fetch smollm2-135m" in capsys.readouterr().err
 
 
-def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_reviews_name_fetch_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "accuracy", "--model", "tiny-encoder"]) == 2
     assert "is not here; run: refemu models fetch film-reviews" in capsys.readouterr().err
     assert main(["study", "accuracy"]) == 2
@@ -250,7 +248,7 @@ def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFix
         pytest.param([*OLIVE, "--figure", "fig4"], "figure must be", id="figure"),
         pytest.param(
             [*OLIVE, "--only", "inputs,weights", "--figure", "fig3,fig5"],
-            "--figure fig3,fig5 is drawn from weights, losses, got --only inputs,weights",
+            "--figure fig3,fig5 needs --only weights,losses, got inputs,weights",
             id="figure of another part",
         ),
         pytest.param([*OLIVE, "--plot", "a.pdf"], "must end in .svg or .png, got '.pdf'", id="plot"),
@@ -269,14 +267,14 @@ def test_accuracy_without_the_reviews_says_what_to_run(capsys: pytest.CaptureFix
         pytest.param(["study", "accuracy", "--sentences", "0"], "must be at least 1, got 0", id="sentences"),
     ],
 )
-def test_refuses(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_options_are_rejected(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--csv", "-o", "--plot"])
 @pytest.mark.parametrize("below", [False, True], ids=["file", "below a file"])
-def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
+def test_unwritable_output_is_rejected_before_measuring(
     option: str, below: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "mine.svg"
@@ -293,7 +291,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_measured(
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder here in which nothing can be made")
 @pytest.mark.parametrize(("option", "word"), [("--csv", "/proc/x"), ("-o", "/proc/x"), ("--plot", "/proc/a.svg")])
-def test_a_folder_in_which_nothing_can_be_made_is_refused_before_anything_is_measured(
+def test_unwritable_folder_is_rejected_before_measuring(
     option: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*OLIVE, "--only", "weights", "--figure", "fig2", option, word]) == 2
@@ -302,7 +300,7 @@ def test_a_folder_in_which_nothing_can_be_made_is_refused_before_anything_is_mea
     assert out == "" and "measurements" not in err and f"writable folder, got {word}" in err
 
 
-def test_leankv_compares_memory_and_harmonia_pairs_its_windows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_leankv_and_harmonia_have_their_columns(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = rows(found(LEANKV, capsys), "rows")
     assert (first["codes"], first["change"]) == (100, None) and second["codes"] < 100
     assert second["change_error"] >= 0 and second["windows"] == 2
@@ -310,7 +308,7 @@ def test_leankv_compares_memory_and_harmonia_pairs_its_windows(capsys: pytest.Ca
     assert [row["over"] for row in points] == [None, "fp16", "fp16"]
 
 
-def test_mixes_have_bits_of_the_cache_and_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mixes_have_kv_bits_and_are_cached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = found([*MIX, "-o", str(tmp_path / "kept"), "--csv", str(tmp_path / "csv")], capsys)
     listed = rows(whole, "schemes")
 

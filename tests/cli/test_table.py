@@ -1,4 +1,4 @@
-"""Layout of tables: widths, folding, alignment."""
+"""Layout of tables: widths, wrapping, alignment."""
 
 from refemu.cli import output
 
@@ -12,7 +12,7 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
     ]
 
 
-def test_wide_cells_are_folded_between_words_and_long_words_anywhere() -> None:
+def test_wide_cells_are_wrapped() -> None:
     rows = [["a", "some words and incomprehensibilities"]]
     assert list(output.table_lines(["name", "what"], rows, [], 16)) == [
         "name  what",
@@ -24,17 +24,17 @@ def test_wide_cells_are_folded_between_words_and_long_words_anywhere() -> None:
     ]
 
 
-def test_the_widest_column_gives_way_first_and_numbers_and_names_never() -> None:
+def test_widest_text_column_is_narrowed_first() -> None:
     assert output.fitted([30, 20, 40, 5], [False, True, True, False], 90) == [30, 20, 29, 5]
     assert output.fitted([30, 20, 40, 5], [False, True, True, False], 70) == [30, 14, 15, 5]
     assert output.fitted([30, 20, 40, 5], [False, True, True, False], 10) == [30, 8, 8, 5]
 
 
-def test_a_table_without_rows_has_a_header() -> None:
+def test_table_without_rows_has_a_header() -> None:
     assert list(output.table_lines(["name"], [], [], 80)) == ["name", "────"]
 
 
-def test_a_tied_space_is_one_at_which_no_cell_is_folded() -> None:
+def test_tied_space_is_not_wrapped() -> None:
     rows = [["a", f"array 12.5{output.TIED}%"]]
     assert list(output.table_lines(["name", "use"], rows, [], 16))[2:] == ["a     array", "      12.5 %"]
     assert list(output.table_lines(["name", "use"], rows, [], 80))[2:] == ["a     array 12.5 %"]

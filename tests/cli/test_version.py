@@ -1,4 +1,4 @@
-"""The version alone, and all that is below it."""
+"""`refemu --version`, as text and as JSON."""
 
 import json
 import platform
@@ -12,13 +12,15 @@ from refemu.cli.version import LIBRARIES
 
 
 @pytest.mark.parametrize("words", [["--version"], ["-V"], ["-V", "list"]])
-def test_version(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     assert capsys.readouterr().out == f"refemu {refemu.__version__}\n"
 
 
 @pytest.mark.parametrize("words", [["--version", "--json"], ["--json", "-V"]])
-def test_versions(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_has_versions_of_libraries(
+    words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REFEMU_THREADS", "2")
     assert main(words) == 0
     document = json.loads(capsys.readouterr().out)

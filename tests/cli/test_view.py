@@ -1,4 +1,4 @@
-"""`refemu view` and `refemu step --html` write one file, say what is on it, and refuse what they cannot do."""
+"""`refemu view` and `refemu step --html`: the page, its summary and errors."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.golden.view import reader
 SET = str(Path(__file__).resolve().parents[2] / "vectors" / "ovp_decoder-int4")
 
 
-def test_a_page_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_view_writes_page_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "rows.html"
 
     assert main(["view", SET, "--html", str(page), "--rows", "10:20"]) == 0
@@ -19,7 +19,7 @@ def test_a_page_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == f"{page}: rows 10 to 19 of 1032, {len(page.read_bytes()):,} bytes\n"
 
 
-def test_answers_that_differ_exit_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_differing_answers_exit_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "rows.html"
     csv = tmp_path / "dut.csv"
     assert main(["export", "csv", SET, "-o", str(csv)]) == 0
@@ -35,7 +35,7 @@ def test_answers_that_differ_exit_with_1(tmp_path: Path, capsys: pytest.CaptureF
     assert "1 of 1032 rows differ" in capsys.readouterr().out
 
 
-def test_a_page_of_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_step_writes_page_of_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "events.html"
 
     assert main(["step", "orizuru", "--html", str(page), "--events", "3:8", "--json"]) == 0
@@ -46,7 +46,7 @@ def test_a_page_of_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert data["about"].startswith("A case of the paper: ")
 
 
-def test_events_of_a_case_stop_at_a_condition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_of_case_stops_at_condition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "events.html"
     stop = ["--break", "illegal == 1", "--input", "pair=0x85,0x88,0xd5", "--input", "bias=2"]
 
@@ -71,15 +71,15 @@ def test_events_of_a_case_stop_at_a_condition(tmp_path: Path, capsys: pytest.Cap
         ),
         (["step", "orizuru", "--html", "F", "--events", "5:5"], "--events must be A:B with A below B, got '5:5'"),
         (["step", "orizuru", "--html", "F", "--events", "x"], "--events must be A:B with A below B, got 'x'"),
-        (["step", "orizuru", "--events", "0:5"], "--events goes with --html"),
+        (["step", "orizuru", "--events", "0:5"], "--events needs --html"),
         (["step", "orizuru", "--html", "F", "--full"], "leave out --full and --vcd"),
         (["view", SET, "--html", "F", "--rows", "2000:"], "--rows must be in 0:1032, got 2000:"),
         (["view", SET, "--html", "F", "--rows", "-3"], "--rows must be A:B, got '-3'"),
-        (["view", "nowhere", "--html", "F"], "no manifest.json"),
+        (["view", "nowhere", "--html", "F"], "no such folder"),
         (["view", SET, "--html", "F", "--answers", "nowhere.npz"], "no such file"),
     ],
 )
-def test_what_is_refused_writes_nothing(
+def test_invalid_options_write_nothing(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
@@ -90,9 +90,7 @@ def test_what_is_refused_writes_nothing(
 
 
 @pytest.mark.parametrize("words", [["step", "orizuru"], ["view", SET]])
-def test_a_file_that_cannot_be_written_is_left_alone(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unwritable_file_is_unchanged(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--html", str(tmp_path)]) == 2
     assert "must be a file, got a folder; nothing was written" in capsys.readouterr().err
     assert main([*words, "--html", str(tmp_path / "absent" / "page.html")]) == 2

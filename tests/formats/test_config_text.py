@@ -92,8 +92,10 @@ def test_assignments_reject(text: str, message: str) -> None:
         config_text.assignments(text, "thing")
 
 
-def test_objects_reject_unknown_bases_fields_and_values() -> None:
-    with pytest.raises(Refused, match=r"unknown thing: base of OVP_INT5\[\] 'OVP_INT5'; did you mean 'OVP_INT8'"):
+def test_objects_refuse_unknown_bases_and_fields_and_what_their_class_refuses() -> None:
+    with pytest.raises(
+        Refused, match=r"unknown thing: base of OVP_INT5\[\] 'OVP_INT5'; did you mean 'OVP_INT4' or 'OVP_INT8'"
+    ):
         config_text.read("OVP_INT5[]", Ovp, "thing")
     with pytest.raises(Refused, match="unknown thing: field of KllmArith 'ties'; did you mean 'tie'"):
         config_text.read("KllmArith[ties=low]", KllmArith, "thing")

@@ -136,7 +136,7 @@ def test_pipe_command_accepts_any_nan_on_request(
     assert check("--any-nan") == (0, f"PASS 3941{REMARK}y\n")
     assert check("--any-nan", "--config", "fma")[1].splitlines()[0].endswith(f"differ from fp16_mac-fma{REMARK}y")
     assert main(["check", str(SET), "--any-nan"]) == 2
-    assert "--any-nan goes with --stdin" in capsys.readouterr().err
+    assert "--any-nan needs --stdin" in capsys.readouterr().err
 
 
 def test_pipe_is_checked_with_returned_words() -> None:

@@ -58,7 +58,7 @@ def test_by_call() -> None:
             models.load("mine")
     finally:
         plugin_models.REGISTRY.forget("mine")
-    with pytest.raises(Refused, match="model tiny: refemu has one of that name"):
+    with pytest.raises(Refused, match="model tiny: refemu has a model of this name"):
         models.register("tiny", lambda: models.load("tiny"))
     with pytest.raises(RefusedType, match="a function that makes a Model is needed, got str"):
         models.register("mine", "tiny")  # type: ignore[arg-type]

@@ -69,5 +69,5 @@ def test_an_unknown_text_is_rejected() -> None:
 def test_text_beyond_the_limit_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "a.txt").open("wb") as file:
         file.truncate(1 << 32)
-    with pytest.raises(Refused, match=r"text .*a.txt: must have at most 16777216 bytes, got 4294967296; use a part"):
+    with pytest.raises(Refused, match=r"a.txt: must have at most 16777216 bytes, got 4294967296; use a part"):
         text.read(tmp_path / "a.txt")

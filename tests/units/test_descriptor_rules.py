@@ -140,7 +140,7 @@ def test_events_that_frame_cannot_call_are_rejected(members: dict[str, Any], rul
 def test_only_unit_is_registered_and_no_name_of_refemus_own() -> None:
     with pytest.raises(RefusedType, match="unit: must be a Unit, got str"):
         units.register("clipper")  # type: ignore[arg-type]
-    with pytest.raises(Refused, match="unit concat: refemu has one of that name"):
+    with pytest.raises(Refused, match="unit concat: refemu has a unit of this name"):
         units.register(made(name='    name="concat"', class_name='    name = "concat"'))
 
 

@@ -1,1 +1,1 @@
-"""The documentation site: docs/ unchanged, with pages made from descriptors, docstrings and decisions."""
+"""The documentation site: docs/, and pages generated from descriptors, docstrings and decisions."""

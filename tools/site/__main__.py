@@ -1,9 +1,10 @@
 """Build the documentation site.
 
-    python -m tools.site out/docs           # out/docs/html/index.html, readable from the file system
-    python -m tools.site out/docs --quick   # without the steppers
+    python -m tools.site out/docs           # writes out/docs/html/index.html, which needs no server
+    python -m tools.site out/docs --quick   # without the pages that step through units
 
-Warnings of Sphinx, broken links and pages above 1 MB are errors: exit code 1.
+These are errors, with exit code 1: warnings of Sphinx, broken links, pages above 200 kB that are not generated, and
+elements that do not fit a window of 400 or 1,600 pixels.
 """
 
 import contextlib
@@ -17,13 +18,13 @@ from pathlib import Path
 from refemu import units
 from refemu.cli.main import main as refemu
 from tools import api, tutorials
-from tools.site import decisions, formats, links, text
+from tools.site import decisions, excerpts, fit, formats, links, text
 from tools.site import units as unit_pages
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-EVENTS = 20  #: most events of a stepper
-LARGEST = 1_000_000  #: most bytes of a page
+EVENTS = 20  #: of a stepper, at most
+LARGEST = 200_000  #: bytes of a page that is not generated
 
 
 def main() -> int:
@@ -41,19 +42,26 @@ def main() -> int:
         [*command, "-d", str(out / "doctrees"), str(source), str(html)], cwd=ROOT, check=False
     ).returncode:
         return 1
-    wrong = [*links.broken(html, missing="_static/step" if "--quick" in sys.argv else ""), *links.large(html, LARGEST)]
-    print("\n".join(wrong) or f"{html / 'index.html'}: {time.monotonic() - began:.0f} s, every link works")
+    excerpts.write(html)
+    wrong = [
+        *links.broken(html, missing="_static/step" if "--quick" in sys.argv else ""),
+        *links.large(html, LARGEST),
+        *fit.overflows(html),
+    ]
+    print("\n".join(wrong) or f"{html / 'index.html'}: {time.monotonic() - began:.0f} s, links and layout checked")
     return 1 if wrong else 0
 
 
 def assemble(source: Path) -> None:
-    """Write the pages for Sphinx: docs/ with links, and pages made from the package."""
+    """Write the pages that Sphinx reads: docs/ with links, and generated pages."""
     pages = {path.name: text.linked(path.read_text("utf-8")) for path in (ROOT / "docs").glob("*.md")}
     pages = {name: page for name, page in pages.items() if name not in text.PLACES}
     pages["glossary.md"] = text.glossary((ROOT / "docs" / "glossary.md").read_text("utf-8"))
+    pages["measurements.md"] += f"\n{text.GENERATED}\n"  # benchmarks/ writes it
     for name in ("CHANGELOG", "CONTRIBUTING"):
         pages[f"{name.lower()}.md"] = text.linked((ROOT / f"{name}.md").read_text("utf-8"))
-    pages |= {f"tutorials/{name}.md": text.linked(tutorials.page(name)) for name in tutorials.NAMES}
+    for name in tutorials.NAMES:
+        pages |= text.pictures(text.linked(tutorials.page(name)), f"tutorials/{name}")
     pages |= {
         **decisions.pages(),
         **formats.pages(),
@@ -61,6 +69,7 @@ def assemble(source: Path) -> None:
         **reference(),
     }
     pages |= {"conf.py": (HERE / "conf.py").read_text(), "_static/site.css": (HERE / "site.css").read_text()}
+    pages["scorer.js"] = (HERE / "scorer.js").read_text()
     shutil.copytree(ROOT / "docs" / "pictures", source / "pictures")
     for name, page in pages.items():
         path = source / name
@@ -69,9 +78,9 @@ def assemble(source: Path) -> None:
 
 
 def reference() -> dict[str, str]:
-    """The reference of the public packages and of arith's modules; units have theirs on their own pages."""
+    """The reference of the public packages and of the modules of arith; units have theirs on their own pages."""
     names = [name for name in api.packages() if not name.startswith("refemu.units.")]
-    directive = "```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n"
+    directive = "```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n```\n\n" + text.GENERATED + "\n"
     written = {f"api/{name}.md": f"# {name}\n\n{directive.format(name=name)}" for name in names}
     tree = "\n".join(names)
     head = "# Python reference\n\nPublic names; those of units are on [their pages](../units/index.md).\n"
@@ -79,15 +88,15 @@ def reference() -> dict[str, str]:
 
 
 def steppers(folder: Path) -> None:
-    """Write the page of every unit's example with the command itself."""
+    """Write a page that steps through the example of each unit, with `refemu step --html`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in units.names():
         command = ["step", name, "--json", "--html", str(folder / f"{name}.html")]
-        events, told = len(list(_states(name))), io.StringIO()
-        with contextlib.redirect_stdout(told):
+        events, printed = len(list(_states(name))), io.StringIO()
+        with contextlib.redirect_stdout(printed):
             failed = refemu([*command, "--events", f":{min(events, EVENTS)}"])
         if failed:
-            raise SystemExit(f"refemu step {name} --html failed: {told.getvalue()}")
+            raise SystemExit(f"refemu step {name} --html failed: {printed.getvalue()}")
 
 
 def _states(name: str) -> list[object]:

@@ -1,6 +1,7 @@
-"""Settings of Sphinx; warnings are errors (`make docs`)."""
+"""Settings of Sphinx; its warnings are errors (`make docs`)."""
 
 import re
+from pathlib import Path
 
 import refemu
 
@@ -15,15 +16,18 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_use_index = False  # half a megabyte of links; the search finds the same names
+html_domain_indices = False
+html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 templates_path: list[str] = []
 exclude_patterns: list[str] = []
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 default_role = "code"
-autodoc_typehints = "none"  # docstrings have the types
+autodoc_typehints = "none"  # the docstrings have the types
 autodoc_member_order = "bysource"
-autodoc_inherit_docstrings = False  # otherwise constants of type dict would have dict's docstring
-napoleon_use_param = False  # types as text: their words are not names to link
+autodoc_inherit_docstrings = False  # a constant would have the docstring of dict
+napoleon_use_param = False  # types as text: their words are not names to link to
 napoleon_use_keyword = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -33,7 +37,7 @@ _CODE = re.compile(r"(`[^`]*`)")
 
 
 def _escaped(line: str) -> str:
-    """Escape characters that are markup in reStructuredText and literal in refemu's docstrings."""
+    """Escape characters that are markup in reStructuredText but not in docstrings of refemu."""
     parts = _CODE.split(line)
     return "".join(
         part if number % 2 else re.sub(r"([*|\\]|(?<=\w)_(?!\w))", r"\\\1", part) for number, part in enumerate(parts)
@@ -41,7 +45,7 @@ def _escaped(line: str) -> str:
 
 
 def _verbatim(lines: list[str]) -> list[str]:
-    """Keep paragraphs with indented lines as listings."""
+    """Make literal blocks of paragraphs with indented lines; they are listings."""
     text: list[str] = []
     for paragraph in "\n".join(lines).split("\n\n"):
         parts = paragraph.split("\n")
@@ -50,7 +54,7 @@ def _verbatim(lines: list[str]) -> list[str]:
     return text
 
 
-#: of an attribute, before and after napoleon: `ports: of a unit` is a comment there, not a type and its meaning
+#: comment of an attribute, saved from napoleon, which would read `ports: of a unit` as a type and its meaning
 _attribute: list[str] = []
 
 
@@ -65,6 +69,6 @@ def _restored(app, what, name, object, options, lines):
 
 
 def setup(app):
-    """Escape docstrings before their sections are read."""
+    """Escape docstrings before napoleon reads their sections."""
     app.connect("autodoc-process-docstring", _plain, priority=100)
     app.connect("autodoc-process-docstring", _restored, priority=900)

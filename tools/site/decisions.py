@@ -1,4 +1,4 @@
-"""Pages of decisions: text, test, where each is taken and set, the variants and the sets that detect them."""
+"""Pages of decisions: text, test, the code that takes each, and variants with the sets that detect them."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 from refemu.cli.explain_names import parameters_of_decision
 from refemu.golden.pages import decisions, places
 from refemu.golden.pages.packaged_text import page
-from tools.site.text import PAPERS, code, link, linked, slug, table
+from tools.site.text import GENERATED, PAPERS, code, link, linked, slug, table
 
 ROOT = Path(__file__).resolve().parents[2]
 _ENTRY = re.compile(r"^### (D-[a-z]+-\d+) ", re.MULTILINE)
@@ -31,7 +31,10 @@ def pages() -> dict[str, str]:
 
 
 def _page(text: str, ids: list[str]) -> str:
-    return "\n".join([linked(text.split("\n### ")[0]), "", *("\n".join(_entry(id)) for id in ids)])
+    return "
+".join([linked(text.split("
+### ")[0]), "", *("
+".join(_entry(id)) for id in ids), GENERATED, ""])
 
 
 def _entry(id: str) -> Iterator[str]:
@@ -42,7 +45,7 @@ def _entry(id: str) -> Iterator[str]:
     ]
     yield table(["unit", "variant", "committed set that detects it best", "rows that differ"], rows)
     for unit, reason in entry.unobservable.items():
-        yield f"{link(unit)}: no variant can be detected: {linked(reason)}\n"
+        yield f"{link(unit)}: no variant can be observed: {linked(reason)}\n"
     taken = [f"`{place.file}` {code(place.name)}".strip() for place in places.of_decision(id)]
     yield f"- Implemented in {'; '.join(taken)}"
     names = parameters_of_decision(id)

@@ -1,4 +1,4 @@
-"""A page per format and one of all schemes, from their constants, structure and comments."""
+"""A page for each format and each scheme, generated from constants, structure and comments."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,13 +8,13 @@ import numpy as np
 from refemu import draw, formats
 from refemu.golden.pages import parameters
 from refemu.models.schemes import SCHEMES
-from tools.site.text import code, link, prose, slug, table
+from tools.site.text import GENERATED, code, link, prose, slug, table
 
 MOST = 256  #: most codes of a table
 
 
 def pages() -> dict[str, str]:
-    """Pages and drawings by name, with an index; `schemes.md`."""
+    """Pages and drawings of formats and schemes by name, each with an index."""
     ready: dict[str, Any] = {**formats.constants(), **formats.blocks()}
     written: dict[str, str] = {}
     for name, fmt in ready.items():
@@ -22,7 +22,7 @@ def pages() -> dict[str, str]:
     rows: list[list[object]] = [[link(name), type(fmt).__name__, code(repr(fmt))] for name, fmt in ready.items()]
     tree = "\n".join(ready)
     index = f"# Formats\n\n{table(['format', 'kind', 'definition'], rows)}\n```{{toctree}}\n:hidden:\n{tree}\n```\n"
-    return {"formats/index.md": index, "schemes.md": _schemes(), **written}
+    return {"formats/index.md": index, **written, **_schemes()}
 
 
 def page(name: str, fmt: Any) -> dict[str, str]:
@@ -81,15 +81,21 @@ def _parameters(known: dict[str, parameters.Parameter]) -> Iterator[str]:
     yield table(["parameter", "value", "values", "meaning"], rows)
 
 
-def _schemes() -> str:
-    parts = [
-        "# Schemes\n\nA scheme says which format and unit compute each step of a model ([steps](fp16-scheme.md)). ",
-        "The defaults below are those of the scheme; `refemu ppl --scheme NAME:parameter=value` changes them.\n",
+def _schemes() -> dict[str, str]:
+    """The index and the pages of schemes."""
+    written = {f"schemes/{name}.md": "\n".join(_scheme(name)) for name in SCHEMES}
+    rows: list[list[object]] = [
+        [link(name), scheme.paper, ", ".join(scheme.halves)] for name, scheme in SCHEMES.items()
     ]
-    for name in SCHEMES:
-        scheme = SCHEMES[name]
-        parts.append(
-            f"\n({slug(f'scheme-{name}')})=\n## {name}\n\n[{scheme.paper}]; in a mix: {', '.join(scheme.halves)}.\n"
-        )
-        parts.extend(_parameters(parameters.of_scheme(name)))
-    return "\n".join(parts)
+    head = "# Schemes\n\nA scheme says which format and which unit compute each step of a model ([steps](../fp16-scheme.md)).\n"
+    listed = table(["scheme", "paper", "halves that a mix may take"], rows)
+    tree = "\n".join(SCHEMES)
+    return {"schemes/index.md": f"{head}\n{listed}```{{toctree}}\n:hidden:\n{tree}\n```\n", **written}
+
+
+def _scheme(name: str) -> Iterator[str]:
+    scheme = SCHEMES[name]
+    yield f"({slug(f'scheme-{name}')})=\n# {name}\n\n[{scheme.paper}]; in a mix: {', '.join(scheme.halves)}.\n"
+    yield f"`refemu ppl --scheme {name}:parameter=value` changes a parameter.\n"
+    yield from _parameters(parameters.of_scheme(name))
+    yield f"{GENERATED}\n"

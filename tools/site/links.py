@@ -1,10 +1,12 @@
-"""Links of a built site: each internal one leads to a file and an anchor in it."""
+"""Checks of a built site: links lead to a file and to an anchor in it, and no page is too large."""
 
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from tools.site.text import GENERATED
 
 
 class _Page(HTMLParser):
@@ -30,7 +32,7 @@ def _read(path: Path) -> _Page:
 
 
 def broken(root: Path, missing: str = "") -> Iterator[str]:
-    """Yield links of the pages below `root` without a target. missing: links with this prefix are not checked."""
+    """Yield broken links of the pages in `root`. missing: links that contain it are not checked."""
     for path in sorted(root.rglob("*.html")):
         if "_static" in path.relative_to(root).parts:
             continue
@@ -46,12 +48,14 @@ def broken(root: Path, missing: str = "") -> Iterator[str]:
 
 
 def _has_anchors(target: Path, fragment: str) -> bool:
-    """Whether a fragment is the name of an anchor: scripts read those of unit pages."""
+    """Whether a fragment names an anchor; pages that step through units read it in a script."""
     return bool(fragment) and target.suffix == ".html" and "_static" not in target.parts
 
 
 def large(root: Path, most: int) -> Iterator[str]:
-    """Yield pages of more than `most` bytes."""
+    """Yield pages of more than `most` bytes that do not say that they are generated."""
     for path in sorted(root.rglob("*.html")):
-        if path.stat().st_size > most:
-            yield f"{path.relative_to(root)}: {path.stat().st_size:,} bytes, {most:,} at most"
+        if "_static" in path.relative_to(root).parts:
+            continue
+        if path.stat().st_size > most and f"<p>{GENERATED}</p>" not in path.read_text("utf-8"):
+            yield f"{path.relative_to(root)}: {path.stat().st_size:,} bytes, of at most {most:,}"

@@ -1,11 +1,14 @@
-"""Markdown of docs/ with links: decisions, other pages and terms become links of the site."""
+"""Markdown with links: names of decisions, pages and terms become links of the site."""
 
 import re
 
 from refemu.golden.pages import decisions, topics
 
+#: last line of pages that may be large: a program writes them
+GENERATED = "This page is generated."
 _FENCE = re.compile(r"(^```.*?^```\s*?$)", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`[^`\n]+`)")
+_SVG = re.compile(r"\n```\{raw\} html\n((?:<\?xml(?:(?!\n```).)*)?<svg(?:(?!\n```).)*)\n```\n", re.DOTALL)
 _ID = re.compile(r"(?<![\w\[#/-])D-[a-z]+-\d+(?![\w\]-])")
 _PAGE = re.compile(r"`?\bdocs/(api|[a-z0-9-]+(?:\.md|/[a-z]+\.md))`?")
 _LINK = re.compile(r"(?<=\]\()[a-z0-9-]+\.md(?=[)#])")
@@ -26,12 +29,12 @@ def linked(text: str) -> str:
 
 
 def slug(word: str) -> str:
-    """The anchor of a word: lower case, with a dash for anything but letters and digits."""
+    """The anchor of a word: lower case, with dashes for other characters than letters and digits."""
     return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
 
 
 def link(word: str) -> str:
-    """A link to the explanation of a word that `refemu explain` knows."""
+    """A link to the entry of a word of `refemu explain`."""
     topic = topics.find(word)
     if topic.kind == "decision":
         return f"[{word}](#{slug(word)})"
@@ -43,7 +46,7 @@ def link(word: str) -> str:
 
 
 def glossary(text: str) -> str:
-    """The glossary with an anchor for every term, and links after `See:`."""
+    """The glossary with an anchor for every term, and links in `See:`."""
     text = re.sub(
         r"^### (.+)$", lambda match: f"({slug(f'term-{match[1]}')})=\n### {match[1]}", text, flags=re.MULTILINE
     )
@@ -69,13 +72,25 @@ def _decision(match: re.Match[str]) -> str:
     return f"[{match[0]}](#{slug(match[0])})" if match[0] in decisions.every() else match[0]
 
 
+def pictures(page: str, name: str) -> dict[str, str]:
+    """The page and its SVG drawings as files; images fit every width."""
+    files: dict[str, str] = {}
+
+    def linked_file(match: re.Match[str]) -> str:
+        file = f"{name}-{len(files) + 1}.svg"
+        files[file] = match[1]
+        return f"\n![Plot]({file.rpartition('/')[2]})\n"
+
+    return {f"{name}.md": _SVG.sub(linked_file, page)} | files
+
+
 def cell(text: object) -> str:
-    """Text for a cell of a table."""
+    """Format text for a cell of a table."""
     return re.sub(r"(?<!\\)\|", r"\\|", re.sub(r"[ \t\n]+", " ", str(text)).strip())
 
 
 def table(columns: list[str], rows: list[list[object]]) -> str:
-    """A table, or "" without rows."""
+    """Format a table; "" without rows."""
     if not rows:
         return ""
     lines = [columns, ["---"] * len(columns), *([cell(each) for each in row] for row in rows)]
@@ -83,12 +98,12 @@ def table(columns: list[str], rows: list[list[object]]) -> str:
 
 
 def code(text: object) -> str:
-    """Text as code, or ""."""
+    """Format text as code; "" without text."""
     return f"`{text}`" if str(text) else ""
 
 
 def prose(text: str) -> str:
-    """Text of a docstring or comment as Markdown: markup is escaped, decisions become links."""
+    """Convert a docstring or a comment to Markdown: escape markup, link decisions."""
     parts = _CODE.split(text)
     return linked("".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts)))
 

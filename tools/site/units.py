@@ -1,7 +1,4 @@
-"""A page per unit, from its descriptor.
-
-Drawing, worked example, ports, parameters, other state, decisions, Python interface.
-"""
+"""A page for each unit, generated from its descriptor, and a list for each paper."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -13,20 +10,21 @@ from refemu import draw, units
 from refemu.golden.pages import decisions, parameters, state
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Kind
-from tools.site.text import code, link, linked, prose, slug, table
+from tools.site.text import GENERATED, code, link, linked, prose, slug, table
 
-EVENTS = 8  #: events of the worked example
-WIDE = 8  #: most lanes in a cell
-MANY = 8  #: most ports that are columns
+EVENTS = 8  #: of the worked example
+WIDE = 8  #: lanes that a cell shows
+MANY = 8  #: ports that are columns
+TITLES = {"olive": "OliVe", "kllm": "KLLM", "harmonia": "Harmonia", "leankv": "LeanKV"}  #: of papers
 FLOATS = {"f16": (np.uint16, np.float16), "f32": (np.uint32, np.float32)}  #: bit patterns, by a port's kind
 
 
 def pages() -> dict[str, str]:
-    """Pages and drawings by name, with an index by paper."""
+    """Pages and drawings by name; an index, and a list for each paper."""
     written: dict[str, str] = {}
     for name in units.names():
         written |= page(units.find(name))
-    return {"units/index.md": _index(), **written}
+    return {**_lists(), **written}
 
 
 def page(unit: AnyUnit) -> dict[str, str]:
@@ -54,32 +52,32 @@ def _parts(unit: AnyUnit, config: str, why: str, states: list[Any], picture: boo
     if picture:
         yield f"![State of {unit.name} after an event of the example]({unit.name}.svg)\n"
     yield f"## Worked example\n\n{prose(why[:1].upper() + why[1:])}. Configuration `{config}`.\n"
-    yield "An empty cell is unchanged; of wide ports the first lanes are shown.\n"
+    yield "An empty cell means no change. Of a wide port, the first lanes are shown.\n"
     yield _events(unit, config, states[:EVENTS])
     page = f"../_static/step/{unit.name}.html"
-    yield f'<a href="{page}">Step through it</a> on a separate page, with slider and arrow keys.\n'
+    yield f'<a href="{page}">Step through this example</a> with a slider or the arrow keys.\n'
     yield f"```\nrefemu step {unit.name}\nrefemu step {unit.name} --html {unit.name}.html\nrefemu explain {unit.name}"
     yield f"refemu generate -o vec --unit {unit.name}\nrefemu export rtl {unit.name} -o bench\n```\n"
     yield "## Ports\n"
     yield table(["port", "direction", "bits", "lanes", "values", "meaning"], list(_ports(unit)))
     yield from _parameters(unit)
-    yield "## State other than ports\n"
+    yield "## Other fields of the state\n"
     yield table(["field", "kind", "of several devices", "meaning"], list(_state(unit)))
     yield from _decisions(unit)
     module = units.module(unit.name)
     others = [name for name in module.__all__ if not _is_defined_in(module.__name__, getattr(module, name))]
     excluded = ", ".join(["UNIT", "State", *others])
     directive = f".. automodule:: {module.__name__}\n   :members:\n   :exclude-members: {excluded}"
-    yield f"## Python\n\n```{{eval-rst}}\n{directive}\n```\n"
+    yield f"## Python\n\n```{{eval-rst}}\n{directive}\n```\n\n{GENERATED}\n"
 
 
 def _is_defined_in(package: str, member: object) -> bool:
-    """Whether a member's page is that of this package: a class of another unit is on the page of that unit."""
+    """Whether a member belongs on the page of this package; a class of another unit is on the page of that unit."""
     return not isinstance(member, type) or f"{member.__module__}.".startswith(f"{package}.")
 
 
 def _events(unit: AnyUnit, config: str, states: list[Any]) -> str:
-    """A table of the events: ports as rows if there are many. A cell is empty if a port does not change."""
+    """A table of the events, with ports as rows if there are many; a cell is empty if the port does not change."""
     sides = unit.ports(unit.config(config))
     ports = sides.inputs + sides.outputs
     cells = [[_value(port, getattr(state, port.name)) for port in ports] for state in states]
@@ -94,13 +92,13 @@ def _events(unit: AnyUnit, config: str, states: list[Any]) -> str:
 
 
 def _value(port: Port, value: Any) -> str:
-    """The lanes of a value in one line, floats as numbers."""
+    """Format the first lanes of a value, floats as numbers."""
     lanes = np.ravel(np.asarray(value, dtype=object))
     if port.kind in FLOATS:
         words, real = FLOATS[port.kind]
         lanes = lanes.astype(words).view(real)
     text = [f"{lane:g}" if port.kind in FLOATS else str(lane) for lane in lanes[:WIDE].tolist()]
-    return "\u00a0".join([*text, f"… ({lanes.size})"] if lanes.size > WIDE else text)
+    return " ".join([*text, f"… ({lanes.size})"] if lanes.size > WIDE else text)
 
 
 def _ports(unit: AnyUnit) -> Iterator[list[object]]:
@@ -152,22 +150,24 @@ def _decisions(unit: AnyUnit) -> Iterator[str]:
             rows.append([link(entry.id), entry.title, each.says.replace("|", "\\|"), code(each.set), each.rows])
         if not others:
             reason = entry.unobservable.get(unit.name, "")
-            rows.append([link(entry.id), entry.title, linked(reason) or "by parameter", "", ""])
-    yield table(["id", "decision", "variant", "set that detects it best", "rows"], rows)
+            rows.append([link(entry.id), entry.title, linked(reason) or "set by a parameter", "", ""])
+    yield table(["id", "decision", "variant", "set that detects it", "rows"], rows)
 
 
-def _index() -> str:
-    papers: dict[str, list[str]] = {}
-    for name, paper in units.PAPERS.items():
-        papers.setdefault(paper, []).append(name)
-    parts = ["# Units\n\nHardware blocks of the four papers. Each page is made from the unit's descriptor.\n"]
-    for paper, names in papers.items():
-        rows: list[list[object]] = [
-            [f"[{name}](#{slug(f'unit-{name}')})", prose(units.find(name).meaning)] for name in names
-        ]
-        parts.append(f"## {_TITLES.get(paper, paper)}\n\n{table(['unit', 'what it does'], rows)}")
-    tree = "\n".join(units.names())
-    return "\n".join([*parts, f"```{{toctree}}\n:hidden:\n{tree}\n```\n"])
+def _lists() -> dict[str, str]:
+    """The index and the lists of the papers."""
+    papers = {paper: [name for name, of in units.PAPERS.items() if of == paper] for paper in TITLES}
+    written = {f"units/{paper}.md": _list(f"Units of {TITLES[paper]}", names) for paper, names in papers.items()}
+    rows: list[list[object]] = [
+        [f"[{TITLES[paper]}]({paper}.md)", ", ".join(map(link, names))] for paper, names in papers.items()
+    ]
+    head = "# Units\n\nHardware blocks of the four papers.\n"
+    tree = "\n".join(papers)
+    index = f"{head}\n{table(['paper', 'units'], rows)}```{{toctree}}\n:hidden:\n{tree}\n```\n"
+    return {"units/index.md": index, **written}
 
 
-_TITLES = {"olive": "OliVe", "kllm": "KLLM", "harmonia": "Harmonia", "leankv": "LeanKV"}
+def _list(title: str, names: list[str]) -> str:
+    rows: list[list[object]] = [[link(name), prose(units.find(name).meaning)] for name in names]
+    tree = "\n".join(names)
+    return f"# {title}\n\n{table(['unit', 'function'], rows)}```{{toctree}}\n:hidden:\n{tree}\n```\n"

@@ -1,7 +1,7 @@
-"""Completion at the Tab key: names of units, schemes, formats, decisions, models, kinds of cases.
+"""Completion at the Tab key: units, schemes, formats, decisions, models, kinds of cases.
 
-The library argcomplete asks the command itself for them (a variable of its shell function says so), so names of
-plug-ins are among them, and nothing of this is imported for anything else.
+The library argcomplete starts the command with a variable of its own set, so the names include those of plug-ins.
+Nothing else imports this module.
 """
 
 import argparse
@@ -17,13 +17,13 @@ ADVICE = "completion needs the library argcomplete; run: pip install argcomplete
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the commands of a shell; returns 0."""
+    """Print the completion script of a shell; return 0."""
     print(script(arguments.shell))
     return 0
 
 
 def script(shell: str) -> str:
-    """The commands of a shell that make it complete `refemu`. Refused: the library is not installed."""
+    """The completion script of a shell. Refused: the library is not installed."""
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError:
@@ -32,7 +32,7 @@ def script(shell: str) -> str:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell that asks, and end the process; without the library there is no answer."""
+    """Answer the shell and exit; without the library, return."""
     try:
         import argcomplete
     except ImportError:
@@ -42,7 +42,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 
 def attach(parser: argparse.ArgumentParser) -> None:
-    """Tell every option and argument what it takes, by the word that stands for it in the help."""
+    """Give every option and argument its completer, chosen by its word in the help."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():
@@ -52,7 +52,7 @@ def attach(parser: argparse.ArgumentParser) -> None:
 
 
 def _completer(prog: str, action: argparse.Action) -> Callable[..., list[str]] | None:
-    """A function of the word that is typed; None for files and for what has choices."""
+    """The completer of an option; None for files, and for options with choices."""
     names = _OF_ARGUMENT.get((prog, action.dest)) or _OF_METAVAR.get(str(action.metavar))
     if names is None:
         return None
@@ -64,7 +64,7 @@ def _completer(prog: str, action: argparse.Action) -> Callable[..., list[str]] |
 
 
 def _units(prefix: str, _: Any) -> Iterator[str]:
-    """Names of units, and behind a colon ready configurations."""
+    """Names of units; after a colon, their configurations."""
     from refemu import units
 
     name, colon, _config = prefix.partition(":")
@@ -75,7 +75,7 @@ def _units(prefix: str, _: Any) -> Iterator[str]:
 
 
 def _configurations(prefix: str, parsed: Any) -> Iterable[str]:
-    """Ready configurations of the unit that was named."""
+    """Configurations of the unit on the command line."""
     from refemu import units
 
     named = getattr(parsed, "unit", None) or getattr(parsed, "word", None)
@@ -84,7 +84,7 @@ def _configurations(prefix: str, parsed: Any) -> Iterable[str]:
 
 
 def _schemes(prefix: str, _: Any) -> Iterator[str]:
-    """Names of schemes; behind a plus the second half of a mix, behind a colon parameters."""
+    """Names of schemes, also after the plus of a mix; after a colon, parameters."""
     from refemu.models import schemes
 
     before, plus, last = prefix.rpartition("+")
@@ -107,7 +107,7 @@ def _formats(prefix: str, _: Any) -> list[str]:
 
 
 def _words(prefix: str, _: Any) -> list[str]:
-    """Everything that has a name, and behind a dot the parameters and ports of its owner."""
+    """All words of `refemu explain`; after a dot, parameters and ports."""
     from refemu.golden.pages import topics
 
     owner, dot, _member = prefix.partition(".")
@@ -115,7 +115,7 @@ def _words(prefix: str, _: Any) -> list[str]:
 
 
 def _models(prefix: str, _: Any) -> Iterator[str]:
-    """Names of models; files are completed by the shell."""
+    """Names of models; the shell completes files."""
     from refemu.models import plugin_models
     from refemu.models.fetch import catalog
 
@@ -129,7 +129,7 @@ def _schemas(prefix: str, _: Any) -> list[str]:
 
 
 def _listed(names: Callable[[], Iterable[str]]) -> Callable[[str, Any], Iterator[str]]:
-    """Words between commas: the last of them is completed."""
+    """Complete the last of several words with commas between them."""
 
     def listed(prefix: str, _: Any) -> Iterator[str]:
         before, comma, _last = prefix.rpartition(",")
@@ -139,7 +139,7 @@ def _listed(names: Callable[[], Iterable[str]]) -> Callable[[str, Any], Iterator
 
 
 def _study(paper: str, option: str) -> Iterable[str]:
-    """Parts, for "only", or figures of the study of a paper."""
+    """Parts, for "only", or figures of a study."""
     if option == "only":
         parts: Iterable[str] = importlib.import_module(f"refemu.studies.{paper}.experiments").PARTS
         return parts

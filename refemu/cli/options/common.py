@@ -1,4 +1,4 @@
-"""The parser and makers of commands, options that several commands take, and types of arguments."""
+"""The parser, functions that add commands and options, and types of arguments."""
 
 import argparse
 import difflib
@@ -12,25 +12,26 @@ UNIT = "A unit of `refemu list units`: NAME, NAME:CONFIG or NAME:parameter=value
 SCHEME = "A scheme of `refemu list schemes`: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION"
 CONFIG = "Configuration: its name, or parameter=value,... (default: the first)."
 
-REAL = "smollm2-135m"  #: the model whose perplexity is measured by default, once it is fetched
-MODEL = "Built-in or fetched model (`refemu models`), or the path of a .gguf or .safetensors file or a model folder"
-IDS = "File of token ids instead of a text: decimal numbers between white space, or an .npy array of integers."
+REAL = "smollm2-135m"  #: default model of perplexities; must be fetched
+MODEL = "A model of `refemu models`, or the path of a .gguf file, a .safetensors file or a model folder"
+IDS = "Token ids to read instead of a text: decimal numbers between white space, or an .npy array of integers."
 
 
 @cache
 def _width(columns: str | None) -> int:
-    """Columns of help; asked of the terminal once."""
+    """Columns of help, from the terminal or COLUMNS."""
     return shutil.get_terminal_size().columns - 2
 
 
 class Parser(argparse.ArgumentParser):
-    """Suggests the nearest choice or option, takes no abbreviated option, and ends its help with examples."""
+    """A parser that suggests the nearest choice or option, accepts no abbreviations and ends its help with examples."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{**options, "allow_abbrev": False})
+        self._positionals.title = "arguments"
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        return argparse.HelpFormatter(self.prog, width=_width(os.environ.get("COLUMNS")))  # once for each argument
+        return argparse.HelpFormatter(self.prog, width=_width(os.environ.get("COLUMNS")))
 
     def format_help(self) -> str:
         from refemu.cli.help import examples  # here: only help needs them
@@ -38,7 +39,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_help() + examples.text(self.prog)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Unlike argparse's own, fail where the message cannot be written."""
+        """Write a message; unlike argparse, fail if it cannot be written."""
         stream = file or sys.stderr
         if stream is not None:  # None: the process has no such stream
             stream.write(message)
@@ -52,7 +53,7 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse what is left over here, so that the command answers, not `refemu`."""
+        """Report unknown arguments here, so that the message names the command."""
         parsed, left = super().parse_known_args(args, namespace)
         if left:
             near = difflib.get_close_matches(left[0].partition("=")[0], self._option_string_actions, n=1)
@@ -60,14 +61,16 @@ class Parser(argparse.ArgumentParser):
         return parsed, left
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        super().error(f"{message}\nTry: {self.prog} --help")
+        """Print usage and a message as of every other error; exit code 2."""
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{': '.join(self.prog.split(' ', 1))}: {message}\nTry: {self.prog} --help\n")
 
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"  #: where a command is added
 
 
 def new_command(commands: Commands, name: str, help: str, json: bool = True) -> Parser:
-    """A command. json: it takes --json, and `refemu schema` knows what it prints."""
+    """Add a command. json: whether it takes --json."""
     command = commands.add_parser(name, help=help, description=help)
     command.set_defaults(module=name.replace("-", "_"), prints_json=json)
     if json:
@@ -76,7 +79,7 @@ def new_command(commands: Commands, name: str, help: str, json: bool = True) -> 
 
 
 def new_kind(names: Commands, name: str, help: str, json: bool = True) -> Parser:
-    """A kind of a command: a study, a form of export. json: it takes --json."""
+    """Add a kind of a command: a study, a form of export. json: whether it takes --json."""
     command = names.add_parser(name, help=help, description=help)
     if json:
         add_json(command)
@@ -84,7 +87,7 @@ def new_kind(names: Commands, name: str, help: str, json: bool = True) -> Parser
 
 
 def add_json(command: Parser) -> None:
-    """The option as it may stand before a command, behind it, and behind its kind."""
+    """Add --json; it is valid before a command, after it, and after its kind."""
     command.add_argument(
         "--json",
         action="store_true",
@@ -94,67 +97,67 @@ def add_json(command: Parser) -> None:
 
 
 def add_count(command: Parser, name: str, help: str, default: int | None = None, low: int = 1) -> None:
-    """An option that is an integer of at least `low`, 0 or 1."""
+    """Add an option whose value is an integer of at least `low`, 0 or 1."""
     command.add_argument(name, type=positive if low else natural, default=default, metavar="N", help=help)
 
 
 def add_word(command: Parser, name: str, metavar: str, help: str, default: str | None = None) -> None:
-    """An option that is a word."""
+    """Add an option whose value is a word."""
     command.add_argument(name, metavar=metavar, help=help, default=default)
 
 
 def add_model(command: Parser, default: str | None, shown: str = "", more: str = "") -> None:
-    """The model. shown: in the place of the default; more: a sentence behind that."""
+    """Add --model. shown: what help gives as the default; more: a sentence after it."""
     add_word(command, "--model", "MODEL", f"{MODEL} (default: {shown or default}).{more}", default)
 
 
 def add_model_and_text(command: Parser) -> None:
-    """A model, and what it reads."""
+    """Add a model and the text or token ids that it reads."""
     add_model(command, REAL)
-    add_word(command, "--text", "FILE", "UTF-8 text (default: a text that refemu ships).")
+    add_word(command, "--text", "FILE", "UTF-8 text to read (default: a novel that comes with refemu).")
     add_word(command, "--ids", "FILE", IDS)
 
 
 def add_calibration_ids(command: Parser) -> None:
-    """What a scheme that calibrates reads."""
-    help = "File of token ids, as --ids takes, for schemes that calibrate (default: another text that refemu ships)."
+    """Add the token ids on which a scheme calibrates."""
+    help = "Token ids on which the scheme calibrates, in the form of --ids (default: a second text of refemu)."
     add_word(command, "--calibration-ids", "FILE", help)
 
 
 def add_threads(command: Parser) -> None:
-    """How many threads compute."""
-    add_count(command, "--threads", "Threads to use (default: $REFEMU_THREADS, else 1). Results do not depend on it.")
+    """Add --threads."""
+    add_count(command, "--threads", "Number of threads (default: $REFEMU_THREADS, else 1). It changes no result.")
 
 
 def add_waive(command: Parser, what: str) -> None:
-    """What a comparison leaves out. what: the start of a sentence on it."""
+    """Add the waivers of a comparison. what: the start of the help sentence."""
     command.add_argument(
         "--waive",
         action="append",
         default=[],
         metavar="NAME",
-        help=f"{what}: the rows with this flag, the bits that another answer to this decision changes, or the rows of "
-        "this case or block of cases. May be repeated.",
+        help=f"{what} what NAME names: the rows with a flag, the bits that depend on a decision, or the rows of a case "
+        "or group of cases. May be repeated.",
     )
     command.add_argument(
-        "--force", action="store_true", help="Let a flag of --waive leave out more than a tenth of the rows."
+        "--force", action="store_true", help="Allow a flag in --waive to exclude more than a tenth of the rows."
     )
 
 
 def path(word: str) -> str:
-    """A path, which is not empty."""
+    """Check that a path is not empty, and return it."""
     if not word:
-        raise argparse.ArgumentTypeError("must be a path, got an empty word; is a shell variable unset?")
+        raise argparse.ArgumentTypeError("must be a path, got an empty string; is a variable of the shell unset?")
     return word
 
 
 def natural(word: str) -> int:
-    """An integer from 0 on."""
+    """Parse an integer of at least 0."""
     return _integer(word, 0)
 
 
 def positive(word: str) -> int:
-    """An integer from 1 on."""
+    """Parse an integer of at least 1."""
     return _integer(word, 1)
 
 

@@ -19,31 +19,31 @@ def _machine(commands: Commands) -> None:
     command = new_command(
         commands,
         "machine",
-        "Run a block of a model on the machine of a paper: cycles, use, words, and elements unlike the scheme's.",
+        "Run a block of a model on a paper's accelerator: cycles, utilization, data moved, mismatches.",
     )
     _on_machine(command)
-    add_count(command, "--layer", "Block of the model, from 0 (default: 0).", 0, low=0)
+    add_count(command, "--layer", "Transformer block, counted from 0 (default: 0).", 0, low=0)
 
 
 def _cost(commands: Commands) -> None:
     command = new_command(
-        commands, "cost", "Count what a whole run costs on the machine of a paper, by layer and kind of work."
+        commands, "cost", "Count the work of a whole run on a paper's accelerator, by layer and kind."
     )
-    _on_machine(command, ", or a mix, LINEAR+ATTENTION")
+    _on_machine(command, " or a mix, LINEAR+ATTENTION")
 
 
 def _on_machine(command: Parser, more: str = "") -> None:
     add_model(command, "tiny")
-    help = f"A scheme with a machine: NAME, NAME:parameter=value,...{more} (default: olive-4)."
+    help = f"A scheme with an accelerator: NAME, NAME:parameter=value,...{more} (default: olive-4)."
     add_word(command, "--scheme", "SCHEME", help, "olive-4")
     add_word(command, "--ids", "FILE", IDS)
     add_calibration_ids(command)
-    add_count(command, "--tokens", "Tokens of the prompt (default: 16).", 16)
+    add_count(command, "--tokens", "Number of tokens in the prompt (default: 16).", 16)
     command.add_argument(
         "--phase",
         choices=("prompt", "decode"),
         default="prompt",
-        help="Run all tokens of the prompt, or the one behind them (default: prompt).",
+        help="Run the prompt (prefill), or decode the token after it (default: prompt).",
     )
     add_threads(command)
 
@@ -57,7 +57,7 @@ def _ppl(commands: Commands) -> None:
     add_calibration_ids(command)
     add_count(command, "--win", "Split the text into windows of N tokens (default: 512).", 512)
     add_count(
-        command, "--prefill", "First N tokens of each window are the prompt and not scored (default: 0).", 0, low=0
+        command, "--prefill", "Tokens of each window that are the prompt; they are not scored (default: 0).", 0, low=0
     )
     add_count(command, "--windows", "Use only the first N windows of the text.")
     add_count(command, "--tokens", "Use only the first N tokens of the text.")

@@ -134,8 +134,11 @@ def _require_names(arrays: Collection[str], golden: Golden, thing: str, needed: 
     if not any(name.startswith("out.") for name in arrays):
         raise Refused(f"{thing}: has no out.* array, nothing was compared")
     missing = [name for name in needed if name not in arrays]
-    if missing:  # otherwise an answer without a port would pass
-        raise Refused(f"{thing}: lacks {', '.join(missing)}; give every out.* array of {golden.name}, or --ports")
+    if missing:  # an answer without a port would pass however wrong that port is
+        there = ",".join(name.removeprefix("out.") for name in arrays if name.startswith("out."))
+        raise Refused(
+            f"{thing}: has no {', '.join(missing)}; to compare only the outputs that it has, give --ports {there}"
+        )
 
 
 def _require_shape(shape: Sequence[int], entry: Mapping[str, Any], thing: str) -> None:

@@ -115,7 +115,7 @@ def find(path: Path) -> list[Path]:
     if path.name == sets.MANIFEST:
         path = path.parent
     if not path.exists():
-        raise Refused(f"{path}: no such directory")
+        raise Refused(f"{path}: no such folder")
     if not path.is_dir():
         raise Refused(f"{path}: must be a folder of golden sets or a {sets.MANIFEST}, got a file")
     candidates = {file.parent for name in (sets.MANIFEST, sets.VECTORS) for file in path.rglob(name)}
@@ -126,7 +126,7 @@ def find(path: Path) -> list[Path]:
     ]
     if not visible or (visible == [path] and not (path / sets.MANIFEST).is_file()):
         raise Refused(
-            f"{path}: no {sets.MANIFEST} here or below; a golden set is a directory that `refemu generate` wrote"
+            f"{path}: no {sets.MANIFEST} here or below; a golden set is a folder that `refemu generate` writes"
         )
     return sorted(visible)
 

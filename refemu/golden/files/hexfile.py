@@ -127,7 +127,7 @@ def read(
             )
     elif len(matrix) != rows:
         raise Refused(
-            f"{thing}: must have {rows} words and one sentinel, got {len(matrix)} words; the file is truncated or wrong"
+            f"{thing}: {rows} words and an end word of ones are needed, got {len(matrix)}; is the file complete?"
         )
     unknown = np.isin(matrix[:rows], np.frombuffer(b"xXzZ", np.uint8))
     known = np.where(unknown, ord("0"), matrix[:rows])

@@ -142,8 +142,10 @@ def load(path: str | Path) -> Golden:
     """
     folder = Path(path)
     folder = folder.parent if folder.name == MANIFEST else folder
+    if not folder.exists():
+        raise Refused(f"{folder}: no such folder")
     if not (folder / MANIFEST).is_file():
-        raise Refused(f"{folder}: no {MANIFEST}; a golden set is a directory that `refemu generate` wrote")
+        raise Refused(f"{folder}: no {MANIFEST}; a golden set is a folder that `refemu generate` writes")
     with reading(str(folder), "a readable set"):
         manifest = manifests.parse((folder / MANIFEST).read_bytes(), f"{folder / MANIFEST}")
         if not (folder / VECTORS).is_file():

@@ -132,8 +132,8 @@ def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
     if decisions.ID.fullmatch(word):
         return Refused(f"unknown decision {word!r}; {hint}`refemu explain UNIT` lists those of a unit")
     return Refused(
-        f"explain: a decision, unit, scheme, format, parameter, port, field or term is needed, got {word[:60]!r}; "
-        f"{hint}`refemu list` and docs/glossary.md have them"
+        f"explain: no entry {word[:60]!r}; {hint}`refemu list` shows units, formats, schemes and decisions, "
+        "docs/glossary.md the terms"
     )
 
 

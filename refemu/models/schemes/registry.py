@@ -126,7 +126,7 @@ def _there(config: Scheme, function: T | None, field: str) -> T:
         alone = ", ".join(part.text for part in config.parts)
         raise Refused(f"machine: must be one scheme, got the mix {config.text}; use one of its parts: {alone}")
     ready = ", ".join(known for known, scheme in SCHEMES.items() if getattr(kind_of(scheme), field))
-    raise Refused(f"machine: scheme {name(config)} has no accelerator; use one of {ready}")
+    raise Refused(f"machine: scheme {name(config)} has no accelerator; schemes with one: {ready}")
 
 
 def name(scheme: Scheme) -> str:

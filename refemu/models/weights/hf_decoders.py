@@ -72,15 +72,20 @@ class Family(NamedTuple):
 
 
 def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted]:
-    """Sizes and weights of the decoder in `config.json`; raises Refused for an unknown `model_type`."""
+    """Sizes and weights of the decoder that `config.json` tells of; refuses an unknown `model_type`."""
+    chosen = family(folder)
+    with naming(folder / "config.json"):
+        sizes = chosen.config(folder)
+    return sizes, chosen.weights(file, sizes)
+
+
+def family(folder: Path) -> Family:
+    """The family that `config.json` names. Refused: an unknown `model_type`."""
     where = folder / "config.json"
     kind = read_json(where).get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise Refused(f"{where}: model_type must be one of {', '.join(FAMILIES)}, bert, got {kind!r}")
-    family = FAMILIES[kind]
-    with naming(where):
-        sizes = family.config(folder)
-    return sizes, family.weights(file, sizes)
+    return FAMILIES[kind]
 
 
 def llama_config(folder: Path) -> ModelConfig:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 
 def parsers(of: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """A parser and those of its commands."""
+    """Yield a parser and the parsers of its commands."""
     yield of
     for action in of._actions:
         if isinstance(action, argparse._SubParsersAction):

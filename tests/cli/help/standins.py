@@ -1,4 +1,4 @@
-"""The files that examples name, as refemu.cli.help.examples says."""
+"""The files of the examples, as described in refemu.cli.help.examples."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def write(folder: Path) -> None:
 
 
 def _answers(path: Path) -> None:
-    """Three lines of a device that answers zero."""
+    """Write three answers of a device that always answers zero."""
     unit, config = units.choose(f"{UNIT}:int4", None)
     words = b"".join(pipe.stimulus(unit, config, ["paper"], 0)).decode().split()
     path.write_text("".join(f"{word} 00000\n" for word in words[:3]))

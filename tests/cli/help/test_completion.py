@@ -32,7 +32,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The script for bash, and beside it the command that it calls."""
+    """The script for bash, and the command that it calls in the same folder."""
     folder: Path = tmp_path_factory.mktemp("bash")
     (folder / "refemu").write_text(f"#!{sys.executable}\nfrom refemu.cli import console\nconsole()\n")
     (folder / "refemu").chmod(0o755)
@@ -41,7 +41,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tab(line: str, script: Path) -> list[str]:
-    """What bash has for the last word of a line."""
+    """The completions of bash for the last word of a line."""
     variables = {**os.environ, "PATH": f"{script.parent}:{os.environ['PATH']}"}
     text = TAB.format(script=shlex.quote(str(script)), line=shlex.quote(line))
     command = ["bash", "--norc", "--noprofile", "-c", text]
@@ -73,7 +73,7 @@ def tab(line: str, script: Path) -> list[str]:
         ("refemu study kllm --figure table", ["table2", "table4"]),
     ],
 )
-def test_bash(line: str, expected: list[str], script: Path) -> None:
+def test_bash_completes_words(line: str, expected: list[str], script: Path) -> None:
     assert tab(line, script) == expected
 
 
@@ -94,7 +94,7 @@ def test_bash(line: str, expected: list[str], script: Path) -> None:
         ("CLASS,...", "bits,", {"bits,order", "bits,model"}),
     ],
 )
-def test_names(metavar: str, prefix: str, some: set[str]) -> None:
+def test_completer_lists_names(metavar: str, prefix: str, some: set[str]) -> None:
     names = set(completion._OF_METAVAR[metavar](prefix, None))
 
     assert some <= names and all(name.startswith(prefix) or not prefix or metavar == "WORD" for name in names)
@@ -102,7 +102,7 @@ def test_names(metavar: str, prefix: str, some: set[str]) -> None:
 
 
 @pytest.mark.parametrize("paper", NAMES)
-def test_parts_and_figures_of_a_study_are_those_that_its_help_names(paper: str) -> None:
+def test_parts_and_figures_match_help_of_study(paper: str) -> None:
     command = next(each for each in parsers(parser()) if each.prog == f"refemu study {paper}")
     for option in ("only", "figure"):
         listed = next(action.help or "" for action in command._actions if action.dest == option)
@@ -111,14 +111,14 @@ def test_parts_and_figures_of_a_study_are_those_that_its_help_names(paper: str) 
 
 
 @pytest.mark.parametrize("parsed", [{"unit": "orizuru"}, {"unit": ["concat", "orizuru"]}, {"word": "orizuru"}])
-def test_configurations_are_those_of_the_unit_that_was_named(parsed: dict[str, Any]) -> None:
+def test_configurations_belong_to_the_named_unit(parsed: dict[str, Any]) -> None:
     assert "n8" in completion._OF_METAVAR["CONFIG"]("", argparse.Namespace(**parsed))
     assert not completion._OF_METAVAR["CONFIG"]("", argparse.Namespace(word="victim"))
     assert not completion._OF_METAVAR["CONFIG"]("", argparse.Namespace())
 
 
 def test_names_of_plug_ins_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of every kind that a plug-in brings."""
+    """For every kind of plug-in."""
     monkeypatch.setattr("refemu.formats.plugged", lambda: ("LAB4",))
     monkeypatch.setattr("refemu.models.schemes.plugged", lambda: ("lab-4",))
     monkeypatch.setattr("refemu.models.plugin_models.REGISTRY", SimpleNamespace(names=lambda: ("lab-net",)))
@@ -126,8 +126,8 @@ def test_names_of_plug_ins_are_completed(monkeypatch: pytest.MonkeyPatch) -> Non
         assert name in set(completion._OF_METAVAR[metavar]("", None))
 
 
-def test_every_name_of_the_table_is_of_some_argument() -> None:
-    """A metavar that was renamed would silently complete files."""
+def test_every_completer_has_an_argument() -> None:
+    """A renamed metavar would silently complete files."""
     top = parser()
     completion.attach(top)
     words = {str(action.metavar) for each in parsers(top) for action in each._actions if hasattr(action, "completer")}
@@ -138,12 +138,12 @@ def test_every_name_of_the_table_is_of_some_argument() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     assert "refemu" in capsys.readouterr().out
 
 
-def test_without_the_library_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("argcomplete", "argcomplete.shell_integration"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(Refused, match=r"pip install argcomplete"):

@@ -95,7 +95,7 @@ def test_files_of_the_user_are_not_replaced(exported: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert main(["export", "c", "outlier_decoder", "-o", str(exported)]) == 0
     out = capsys.readouterr().out
-    assert f"kept, though this refemu writes them otherwise: {exported / 'golden_set.h'};" in out
+    assert f"not overwritten: {exported / 'golden_set.h'}; this version" in out
     assert (exported / "outlier_decoder.c").read_text() == "mine" and (exported / "outlier_decoder.h").exists()
     assert json.loads((exported / "outlier_decoder-e2m1" / "manifest.json").read_text())["bin"]
     assert main(["export", "c", "outlier_decoder:e4m3", "-o", str(exported)]) == 2

@@ -262,7 +262,7 @@ def test_ctrl_c_ends_campaign_and_workers(moment: str, tmp_path: Path) -> None:
     else:
         await_(lambda: any(out.glob("*/random-*")))
     os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=60)[1] == "refemu: interrupted; nothing half-written was kept\n"
+    assert process.communicate(timeout=60)[1] == "refemu: interrupted; unfinished files were removed\n"
     assert process.returncode == 130
     await_(lambda: not processes_of(process.pid))
     assert list(out.rglob(".*")) == []
@@ -275,7 +275,7 @@ def test_command_runs_a_campaign(tmp_path: Path, capsys: pytest.CaptureFixture[s
     first = capsys.readouterr().out
     assert main(words) == 0
     again = capsys.readouterr().out
-    assert "1 shard in" in first and "0 of them made now" in again
+    assert "1 shard in" in first and "0 of them new" in again
     assert first.splitlines()[-1] == again.splitlines()[-1]
     assert main(["generate", "-o", str(tmp_path / "d"), "--workers", "2"]) == 2
     assert "give --cases N" in capsys.readouterr().err

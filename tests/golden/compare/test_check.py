@@ -263,7 +263,7 @@ def dangling(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        pytest.param(lambda folder: shutil.rmtree(folder), "no such directory", id="no folder"),
+        pytest.param(lambda folder: shutil.rmtree(folder), "no such folder", id="no folder"),
         pytest.param(
             lambda folder: (shutil.rmtree(folder), folder.write_text("a file")),
             "must be a folder of golden sets or a manifest.json, got a file",

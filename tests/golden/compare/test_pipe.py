@@ -127,7 +127,7 @@ def test_nonblocking_input_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(["generate", "--stdout"], "exactly one --unit, got 0", id="no unit"),
         pytest.param(["generate", "--stdout", "--unit", "olive_mac", "--kinds", "model"], "kinds must be", id="model"),
         pytest.param(["check", "--stdin"], "--stdin needs --unit", id="check what"),
-        pytest.param(["check", "--rows", "3", "."], "--rows belongs to --stdin", id="rows of a set"),
+        pytest.param(["check", "--rows", "3", "."], "--rows needs --stdin", id="rows of a set"),
         pytest.param(["check", "--stdin", "--unit", "ovp_decoder", "--rows", "0"], "at least 1", id="no rows"),
         pytest.param(["check"], "one of the arguments DIR --stdin is required", id="check nothing"),
     ],

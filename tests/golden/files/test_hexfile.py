@@ -143,13 +143,9 @@ def test_x_above_the_word_is_harmless() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param(b"", "dut: must have 2 words and one sentinel, got 0 words", id="empty"),
-        pytest.param(
-            b"00304\n",
-            "dut: must have 2 words and one sentinel, got 1 words; the file is truncated or wrong",
-            id="short",
-        ),
-        pytest.param(b"00304\n19f21\n1ffff\n00000\n", "4 words", id="long"),
+        pytest.param(b"", "dut: 2 words and an end word of ones are needed, got 0", id="empty"),
+        pytest.param(b"00304\n", "end word of ones are needed, got 1; is the file complete", id="short"),
+        pytest.param(b"00304\n19f21\n1ffff\n00000\n", "got 4; is", id="long"),
         pytest.param(b"00304\n19f21\n1ff\xff\xfe\n", r"sentinel of 17 ones, got 1ff\\xff\\xfe", id="sentinel, no text"),
         pytest.param(b"00304\n19f21\n1fffe\n", "word 2 must be the sentinel of 17 ones, got 1fffe", id="sentinel"),
         pytest.param(b"00304\n9f21\n", "line 2 must have 5 digits, got 4: 9f21", id="digits"),

@@ -92,7 +92,7 @@ def test_codes_beyond_their_bits_are_rejected(folder: Path) -> None:
     [
         pytest.param(
             lambda folder: (folder / "manifest.json").unlink(),
-            "no manifest.json; a golden set is a directory",
+            "no manifest.json; a golden set is a folder",
             id="no manifest",
         ),
         pytest.param(lambda folder: (folder / "vectors.npz").unlink(), "vectors.npz is missing", id="no vectors"),

@@ -2,16 +2,22 @@
 
 import collections
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from refemu import formats
 from refemu.golden.pages import glossary, topics
 
 ROOT = Path(__file__).parents[3]
-#: words of which a stranger said that no page explains them
+#: words that a reader missed, and words of the output of commands
 ASKED = (
     *("victim", "abfloat", "flint", "tap", "compiled", "oracle", "case", "row", "decision", "preset", "quirk", "group"),
     *("prefill", "window", "perplexity", "pair", "page", "token significance", "care mask", "REFEMU_CACHE"),
+    *("fault", "detected", "missed", "equivalent", "untested", "coverage", "set", "lane", "transaction", "port map"),
+    *("wrapper", "latency", "handshake", "variant", "standard error", "significant", "zero point", "stimulus", "flag"),
+    *("mutant", "waiver", "campaign", "shard", "ILLEGAL", "UNSPECIFIED", "diagnosis", "digest", "device", "testbench"),
 )
 
 
@@ -35,5 +41,22 @@ def test_no_word_has_two_meanings() -> None:
 
 
 @pytest.mark.parametrize("word", ASKED)
-def test_common_words_have_entries(word: str) -> None:
+def test_asked_word_is_a_term(word: str) -> None:
     assert topics.find(word).kind == "term"
+
+
+@pytest.mark.parametrize(("stored", "sign"), [("neg_min", -1), ("min", 1)])
+def test_zero_point_of_leankv_is_as_described(stored: Any, sign: int) -> None:
+    group = formats.Affine(8, 1, stored).encode(np.array([1.0, 2.5, 7.0, 4.0], np.float16))
+    scale, zero = (words.view(np.float16).astype(np.float32) for words in (group.scale, group.zero))
+    assert zero == sign
+    np.testing.assert_array_equal(group.decode(), group.code * scale + sign * zero)
+
+
+def test_zero_point_of_kllm_is_as_described() -> None:
+    book = formats.Codebook(1, np.array([-1, 1], np.float16).view(np.uint16))
+    tensor = formats.KMeans(book, zero_point=True).encode(np.array([1.0, 3.0], np.float16))
+    assert tensor.zero is not None
+    scale, zero = (float(words.view(np.float16)) for words in (tensor.scale, tensor.zero))
+    assert (scale, zero) == (1, -2)
+    assert tensor.decode().tolist() == [(centroid - zero) * scale for centroid in (-1, 1)]

@@ -26,7 +26,7 @@ def test_parts_below_a_folder_are_found(run: Path) -> None:
 
 def test_folder_without_a_set_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text("PASS")
-    with pytest.raises(Refused, match="golden set is a directory"):
+    with pytest.raises(Refused, match="golden set is a folder"):
         places.find(tmp_path, "campaign.json")
 
 

@@ -82,7 +82,7 @@ def test_unreadable_files_are_malformed(run: Path) -> None:
     assert {each.name: each.outcome for each in outcome.sets} == dict.fromkeys(
         ("olive_mac-wrap", "ovp_decoder-int4"), "malformed"
     )
-    assert "lacks out.overflow" in only(outcome, "olive_mac-wrap").answers[0].reason
+    assert "has no out.overflow" in only(outcome, "olive_mac-wrap").answers[0].reason
     assert "vectors.npz" in only(outcome, "ovp_decoder-int4").reason and outcome.code == 2
 
 
@@ -170,5 +170,5 @@ def test_campaign_with_missing_shard_does_not_pass(run: Path) -> None:
 def test_invalid_arguments_are_rejected(run: Path, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="did you mean 'fast'"):
         regression(run, "fats")
-    with pytest.raises(Refused, match="no such directory"):
+    with pytest.raises(Refused, match="no such folder"):
         regression(tmp_path / "none")

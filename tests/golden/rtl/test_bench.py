@@ -310,7 +310,7 @@ def test_second_export_preserves_changes_of_the_user(exported: Path, capsys: pyt
     before = contents(exported)
 
     assert main(["export", "rtl", "outlier_decoder", "-o", str(exported)]) == 0
-    assert f"otherwise: {make}; move" in capsys.readouterr().out
+    assert f"not overwritten: {make}; this version" in capsys.readouterr().out
     fresh = {exported / "test_outlier_decoder.py"}
     assert {path: data for path, data in contents(exported).items() if path not in fresh} == before
     assert fresh <= set(contents(exported))

@@ -209,7 +209,7 @@ def test_export_preserves_edits_and_rejects_others(tmp_path: Path, capsys: pytes
     (tmp_path / "client.c").unlink()
     capsys.readouterr()
     exported(tmp_path, "flint_decoder")
-    assert f"otherwise: {bench_file}; move" in capsys.readouterr().out
+    assert f"not overwritten: {bench_file}; this version" in capsys.readouterr().out
     assert bench_file.read_text().endswith("// mine\n") and (tmp_path / "client.c").exists()
 
     before = contents(tmp_path)

@@ -4,7 +4,6 @@ Without Chromium, chromedriver and selenium (extra `browser`) the tests are skip
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,37 +17,20 @@ from refemu.golden.view import set_page, step_page
 from refemu.units import orizuru
 from tests.draw.shapes import texts
 from tests.golden.view.test_step_page import shown
+from tools.site import fit
 
 pytestmark = pytest.mark.long
 SET = Path(__file__).resolve().parents[3] / "vectors" / "ovp_decoder-int4"
 READY = 20  #: seconds that a page may take on a busy machine
 
 
-def missing() -> str:
-    """Missing programs, or ""."""
-    try:
-        import selenium  # noqa: F401
-    except ImportError:
-        return "selenium: pip install '.[browser]'"
-    lacking = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
-    return f"{' and '.join(lacking)}: make programs" if lacking else ""
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    reason = missing()
+    reason = fit.missing()
     if reason:
         fatal = os.environ.get("CI", "").lower() not in ("", "0", "false")
         (pytest.fail if fatal else pytest.skip)(f"no browser for the pages; lacks {reason}")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    driver = fit.start()
     yield driver
     driver.quit()
 

@@ -64,7 +64,7 @@ def test_step_of_two_phase_scheme_starts_with_prompt() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param({"scheme": "fp16"}, "scheme fp16 has no accelerator; use one of olive-4", id="scheme"),
+        pytest.param({"scheme": "fp16"}, "scheme fp16 has no accelerator; schemes with one: olive-4", id="scheme"),
         pytest.param({"layer": 99}, "layer must be", id="layer"),
         pytest.param({"tokens": 0}, "tokens must be", id="tokens"),
         pytest.param({"tokens": 1 << 20}, "tokens must be", id="context"),

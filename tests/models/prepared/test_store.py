@@ -158,8 +158,8 @@ def test_the_command_lists_checks_and_prunes(kept: store.PreparedModel, capsys: 
         (["prune", "nothing"], "no prepared model of this name"),
         (["prepared", "toy"], "takes no name, got toy"),
         (["list", "toy"], "takes no name, got toy"),
-        (["check", "--damaged"], "--damaged belongs to prune"),
-        (["prune", "--from", "x"], "--from belongs to fetch"),
+        (["check", "--damaged"], "--damaged needs prune"),
+        (["prune", "--from", "x"], "--from needs fetch"),
     ],
 )
 def test_command_rejects_unknown_names(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,7 @@ class LeanKvConfig(Scheme):
     paper: ClassVar[str] = "leankv §4, §5, §6"
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("attention",)
-    other_half: ClassVar[str] = "LeanKV computes no linear layers: put fp16 there"
+    other_half: ClassVar[str] = "LeanKV has no linear layers of its own, so it can only be the last part"
 
     high: PairName = "K8V4"  #: precision of significant tokens and of the window, a name of `hetero_kv.PAIRS`
     low: PairName | None = "K4V2"  #: precision of the others; None: one precision

@@ -27,9 +27,8 @@ def _computes(scheme: Any, half: Half, place: str) -> None:
     """Require that the scheme has that half."""
     if half in scheme.halves:
         return
-    role = "the last part must compute attention" if half == "attention" else "parts before the last must be linear"
     reason = scheme.other_half or f"{type(scheme).__name__} has no {half} part"
-    raise Refused(f"mix: {role}, got {place}; {reason}")
+    raise Refused(f"mix: {reason}; got {place}")
 
 
 def _layers(parts: Sequence[Any], places: Sequence[str]) -> None:

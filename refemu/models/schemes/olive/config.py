@@ -29,7 +29,9 @@ class OliveConfig(Scheme):
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
-    other_half: ClassVar[str] = "OliVe computes no attention (D-olive-32): put fp16 last"
+    other_half: ClassVar[str] = (
+        "OliVe has no attention of its own (D-olive-32), so it cannot be the last part; append +fp16"
+    )
 
     weight_bits: Literal[4, 8] = 4  #: bits of a weight's code
     act_bits: Literal[4, 8] | None = 4  #: bits of an input's code, equal to `weight_bits` (D-olive-41), or None
@@ -106,7 +108,9 @@ class OliveStudyConfig(Scheme):
     encoders: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
-    other_half: ClassVar[str] = "OliVe computes no attention (D-olive-32): put fp16 last"
+    other_half: ClassVar[str] = (
+        "OliVe has no attention of its own (D-olive-32), so it cannot be the last part; append +fp16"
+    )
 
     #: clip outliers, set their neighbours to 0, or set as many normal values to 0 [olive Fig. 3]
     experiment: Experiment = "clip"
