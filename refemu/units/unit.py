@@ -180,7 +180,9 @@ class Unit(Generic[S, R]):
             form.run = derived(self)  # type: ignore[attr-defined]
         elif not home or (not home.startswith("refemu.") and not _exists(home)):
             place = f"module {home}" if home else "a module in no package"
-            raise Refused(f"{self.name}: a compiled form must exist, got none in {place}; write one, or state compiled_run='none'")
+            raise Refused(
+                f"{self.name}: a compiled form must exist, got none in {place}; write one, or state compiled_run='none'"
+            )
         else:
             return importlib.import_module(home)
         return form

@@ -51,7 +51,9 @@ def test_grade_json_has_the_documented_fields(poor: Path, capsys: pytest.Capture
     assert (grade["set"], grade["unit"], grade["config"], grade["rows"]) == ("poor.npz", "flint_decoder", "flint4", 1)
     bits = grade["classes"]["bits"]
     assert set(bits) == {"faults", "detected", "missed", "undecided", "raised"}
-    assert bits["missed"] == len([s for s in grade["survivors"] if s["class"] == "bits" and s["outcome"] == "missed"]) > 0
+    assert (
+        bits["missed"] == len([s for s in grade["survivors"] if s["class"] == "bits" and s["outcome"] == "missed"]) > 0
+    )
     assert all(set(s) == {"class", "id", "fault", "outcome", "row", "reason"} for s in grade["survivors"])
     (row,) = {len(s["row"]["in.code"]) for s in grade["survivors"] if s["outcome"] == "missed"}
     assert row == 1

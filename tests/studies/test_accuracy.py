@@ -142,7 +142,7 @@ def test_film_reviews_are_10605_rated_sentences(reviews: list[Rated]) -> None:
 @pytest.mark.slow
 @pytest.mark.model
 def test_eight_bits_and_outliers_help_on_minilm(minilm: Any, reviews: list[Rated]) -> None:
-    """[olive Tbl. 6-9]: the order of the embeddings' errors, on a few of the sentences of docs/claims-measurements.md."""
+    """[olive Tbl. 6-9]: the order of the embeddings' errors, on a few sentences of docs/claims-measurements.md."""
     test, _ = accuracy.split(reviews, 24)
     exact = accuracy.embeddings(FloatEncoder(minilm), minilm, test)
     names = ("fp16", "olive-8", "olive-4", "int4 without outliers")

@@ -69,7 +69,9 @@ def test_compiled_form_that_differs_fails(notebook: ModuleType) -> None:
     exec(CLIPPER.replace('compiled_run="none"', 'compiled_run="notebook:wrong"'), vars(notebook))
     vars(notebook)["wrong"] = wrong
     notebook.__spec__ = sys.__spec__
-    with pytest.raises(AssertionError, match="compiled_form_equals_unit_on_every_case-b4: every value: the compiled form gives"):
+    with pytest.raises(
+        AssertionError, match="compiled_form_equals_unit_on_every_case-b4: every value: the compiled form gives"
+    ):
         unit_protocol(vars(notebook)["UNIT"])
 
 

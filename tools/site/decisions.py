@@ -31,10 +31,7 @@ def pages() -> dict[str, str]:
 
 
 def _page(text: str, ids: list[str]) -> str:
-    return "
-".join([linked(text.split("
-### ")[0]), "", *("
-".join(_entry(id)) for id in ids), GENERATED, ""])
+    return "\n".join([linked(text.split("\n### ")[0]), "", *("\n".join(_entry(id)) for id in ids), GENERATED, ""])
 
 
 def _entry(id: str) -> Iterator[str]:

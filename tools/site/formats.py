@@ -87,7 +87,9 @@ def _schemes() -> dict[str, str]:
     rows: list[list[object]] = [
         [link(name), scheme.paper, ", ".join(scheme.halves)] for name, scheme in SCHEMES.items()
     ]
-    head = "# Schemes\n\nA scheme says which format and which unit compute each step of a model ([steps](../fp16-scheme.md)).\n"
+    head = (
+        "# Schemes\n\nA scheme says which format and unit compute each step of a model ([steps](../fp16-scheme.md)).\n"
+    )
     listed = table(["scheme", "paper", "halves that a mix may take"], rows)
     tree = "\n".join(SCHEMES)
     return {"schemes/index.md": f"{head}\n{listed}```{{toctree}}\n:hidden:\n{tree}\n```\n", **written}

@@ -1,5 +1,7 @@
-"""Every compiled kernel that rounds to fp16, fuses or sums floats; the twins `fp16_compiled`, `fp32_compiled`, `sums_compiled` and
-`dot_compiled`, and those of units, check and prepare what they are given.
+"""Every compiled kernel that rounds to fp16, fuses or sums floats.
+
+The compiled forms `fp16_compiled`, `fp32_compiled`, `sums_compiled` and `dot_compiled`, and those of units, check and
+prepare the arguments.
 
 Read the readable forms first. Kernels vectorise over outputs, never over the terms of a sum. Every operation is typed,
 so that jitted and interpreted runs agree; unsigned subtractions wrap on purpose. A module a topic; `scalars` is what

@@ -36,7 +36,7 @@ def build(
 
     generator: kind -> function and seed, for the manifest. source: the run that the cases of kind "model" come from.
     version: the last release that changed the set. made_by: version of the distribution of a plug-in's unit, by default
-    the installed one. compiled_from: see `rows.evaluate`. lead: whether a case that detects an absent device comes first;
+    the installed one. compiled_from: see `rows.evaluate`. lead: whether a case that detects a missing device is first;
     otherwise rows are in the order of the cases. Refused: no cases, ports that are keywords or not unique, values that
     do not fit their port, no case that can lead, or a unit outside refemu whose forms differ.
     """

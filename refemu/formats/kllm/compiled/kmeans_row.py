@@ -1,4 +1,4 @@
-"""One vector encoded in one kernel, for decode steps: the parts of `kmeans_compiled.encode`, and the values read as FP16.
+"""Encoding of one vector in one kernel, for decode steps, and its values as FP16.
 
 Paper: [kllm §III-A, §IV-A, §IV-C]. What does not depend on the vector is made once, in an `Encoder`. Nothing that a
 decoder made itself is checked again, but whether it is finite.
