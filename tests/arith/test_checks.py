@@ -120,7 +120,7 @@ def test_nearest_names_are_equally_like_or_contain_the_word() -> None:
     assert checks.nearest("zzz", ["mac"]) == []
 
 
-def test_a_readable_form_that_takes_what_its_twin_refuses_is_no_silent_fallback() -> None:
+def test_rejection_by_the_compiled_form_alone_raises() -> None:
     def readable(value: int, *, least: int = 0) -> int:
         checks.require_int(value, least, 8, "readable", "value")
         return value

@@ -92,7 +92,7 @@ def test_assignments_reject(text: str, message: str) -> None:
         config_text.assignments(text, "thing")
 
 
-def test_objects_refuse_unknown_bases_and_fields_and_what_their_class_refuses() -> None:
+def test_objects_with_unknown_bases_or_fields_are_rejected() -> None:
     with pytest.raises(
         Refused, match=r"unknown thing: base of OVP_INT5\[\] 'OVP_INT5'; did you mean 'OVP_INT4' or 'OVP_INT8'"
     ):

@@ -76,7 +76,7 @@ def _pin(house: House, name: str, entry: str) -> str:
     return f"is pinned by {path}::{test}, which does not exist"
 
 
-@rule("give it a number, claim, place, result, what the result needs (VERDICTS of tools/rules/pages.py), listed tests")
+@rule("give it a number, claim, place, result, what the result needs (OUTCOMES of tools/rules/pages.py), listed tests")
 def claim(house: House) -> Iterator[Place]:
     """Rows of docs/claims-*.md have what their result needs, each claim once, and name tests that exist."""
     index, claims = house.texts.get(CLAIMS, ""), set[str]()

@@ -223,5 +223,5 @@ def _explanations(counted: _Counted, group: Sequence[Scored]) -> Iterator[Explan
 
 
 def _matching(guesses: Sequence[Fault], place: int, guess: Fault) -> Fault | None:
-    """The guess that stands in the place of another in a story that predicts the same."""
+    """The guess at the same place of a story with equal predictions."""
     return guesses[place] if place < len(guesses) else None

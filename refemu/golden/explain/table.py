@@ -17,7 +17,7 @@ from refemu.units.unit import AnyUnit, Config
 ROWS, CELLS, VALUES = 4096, 1 << 19, 1 << 21  #: of a sample, at most: rows, lanes of outputs, values of the stimulus
 SCREEN = 1 << 11  #: values of the stimulus on which a slow device is tried first
 PART = 8  #: share of the cases of a table that such a device is tried on at most: one of so many
-NEIGHBOURS = 3  #: rows of a unit without registers that are kept together, so that late rows can be seen
+NEIGHBOURS = 3  #: consecutive rows of a unit without registers in a sample, to show late rows
 
 
 @dataclass(frozen=True, eq=False)

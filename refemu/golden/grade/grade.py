@@ -8,7 +8,7 @@ from refemu.golden.faults.fault import FaultClass
 
 GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: least coverage of a class, if not 1
 
-Outcome: TypeAlias = Literal["missed", "undecided", "raised"]  #: of a fault that is not convicted
+Outcome: TypeAlias = Literal["missed", "undecided", "raised"]  #: of a fault that is not detected
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class Survivor:
     klass: FaultClass  #: class of the fault
     id: str  #: stable
     fault: str  #: what the device does
-    outcome: Outcome  #: "missed": another legal row tells it; "undecided": none does; "raised": it takes no case
-    row: Mapping[str, Sequence[str]] | None  #: of a hole: words at every input up to the row that tells, in hex
-    reason: str  #: why that verdict
+    outcome: Outcome  #: "missed": another legal row shows it; "undecided": none does; "raised": it rejects all cases
+    row: Mapping[str, Sequence[str]] | None  #: of a missed fault: words at every input up to the row that shows it, in hex
+    reason: str  #: why
 
 
 @dataclass(frozen=True)

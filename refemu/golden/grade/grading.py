@@ -39,7 +39,7 @@ class Grading:
         if every:
             self._library["model"] = partial(model.faults, sample=sys.maxsize)
         self._decisions: dict[str, np.ndarray] = {}  #: bool per row: detects some variant of the decision
-        self.telling: list[np.ndarray] = []  #: for every missed fault, bool per row of the pool
+        self.shown_by: list[np.ndarray] = []  #: for every missed fault, bool per row of the pool
         chosen = [_known(each) for each in classes] if classes else QUICK
         with np.errstate(all="ignore"):  # a faulty device may divide by 0
             graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
@@ -79,13 +79,13 @@ class Grading:
         except (Refused, RefusedType) as error:
             reason = f"all {fault.tried(others)} other rows are invalid for the device: {error}"
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
-        telling = np.flatnonzero(wrong)
-        if not telling.size:
+        shown_by = np.flatnonzero(wrong)
+        if not shown_by.size:
             reason = f"none of {fault.tried(others)} other rows detects it"
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
-        self.telling.append(wrong)
-        reason = f"{telling.size} of {fault.tried(others)} other rows tell"
-        return Survivor(klass, fault.id, fault.says, "missed", others.stimulus(int(telling[0])), reason)
+        self.shown_by.append(wrong)
+        reason = f"{shown_by.size} of {fault.tried(others)} other rows show it"
+        return Survivor(klass, fault.id, fault.says, "missed", others.stimulus(int(shown_by[0])), reason)
 
 
 def _known(name: str) -> FaultClass:

@@ -72,7 +72,7 @@ class Family(NamedTuple):
 
 
 def open_decoder(file: WeightFile, folder: Path) -> tuple[ModelConfig, Converted]:
-    """Sizes and weights of the decoder that `config.json` tells of; refuses an unknown `model_type`."""
+    """Sizes and weights of the decoder that `config.json` describes. Refused: an unknown `model_type`."""
     chosen = family(folder)
     with naming(folder / "config.json"):
         sizes = chosen.config(folder)

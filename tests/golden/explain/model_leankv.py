@@ -24,7 +24,7 @@ def prefix(golden: Golden, top: str = "wrap", base: bool = True, exclusive: bool
 def pages(golden: Golden, behind: bool = False, last: bool = False, first: int = 0, short: bool = False) -> Arrays:
     """A free_page_list.
 
-    behind: list_end is the place after the last id; last: ids that came last leave first; first: id of place 0;
+    `behind`: list_end is the place after the last id; last: ids that came last leave first; first: id of place 0;
     short: the ring is a place shorter when it wraps.
     """
     answers, inputs = outputs(golden), stimulus(golden)

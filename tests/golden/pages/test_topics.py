@@ -55,6 +55,6 @@ def test_a_name_in_units_suggests_them() -> None:
         topics.find("overflow")
 
 
-def test_a_word_like_none_is_refused_without_a_suggestion() -> None:
+def test_word_unlike_any_gets_no_suggestion() -> None:
     with pytest.raises(Refused, match=r"no entry 'zzzzzz'; `refemu list`"):
         topics.find("zzzzzz")

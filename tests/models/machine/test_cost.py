@@ -118,6 +118,6 @@ def test_invalid_requests_are_rejected(words: dict[str, object], message: str) -
         machine.cost(**{"model": "tiny", "scheme": "olive-4", **words})  # type: ignore[arg-type]
 
 
-def test_run_refuses_costs_of_a_scheme_without_a_machine() -> None:
+def test_costs_need_a_scheme_with_accelerator() -> None:
     with pytest.raises(Refused, match="scheme fp16 has no accelerator"):
         models.run("tiny", [1, 2], "fp16", costs=True)

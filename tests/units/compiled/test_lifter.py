@@ -98,7 +98,7 @@ def test_a_part_of_every_tuple_of_a_list_is_a_list() -> None:
     assert rewritten("tuple(one.low for each in parts)[2]").startswith("_list_")
 
 
-def test_a_list_of_tuples_is_refused_where_it_would_be_needed_whole() -> None:
+def test_whole_list_of_tuples_is_rejected() -> None:
     class Whole(Toy):
         """Lists that are compared."""
 

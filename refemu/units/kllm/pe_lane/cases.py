@@ -109,7 +109,7 @@ def _cut(config: Config) -> Cases:
     for wait in waits:
         idle = {name: np.repeat(_quiet(name, array)[:1], wait, axis=0) for name, array in whole.items()}
         parts.append({name: np.concatenate([idle[name], array])[:length] for name, array in whole.items()})
-    return Cases("edge", "cases cut off under way, and others from reset behind them", side_by_side(parts))
+    return Cases("edge", "cases that end early, each followed by one from reset", side_by_side(parts))
 
 
 def _operands(config: Config) -> Iterator[Cases]:

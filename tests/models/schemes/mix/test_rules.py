@@ -52,7 +52,7 @@ def test_takes_what_only_looks_like_that(text: str) -> None:
     assert schemes.text(schemes.parse(text)) == text
 
 
-def test_in_python_a_refusal_names_the_part() -> None:
+def test_error_in_python_names_the_part() -> None:
     with pytest.raises(Refused, match=r"OliVe has no attention of its own .* got part 2, 'olive-4'$"):
         models.compose(linear="fp16", attention="olive-4")
 
