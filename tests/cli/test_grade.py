@@ -40,7 +40,7 @@ def test_complete_set_detects_all_faults(flint: Path, capsys: pytest.CaptureFixt
         ["use", "2", "2", "0", "0", "0", "100.0", "%"],
         ["decisions", "3", "3", "0", "0", "0", "100.0", "%"],
     ]
-    assert "equivalent  bits       bit 3 of out.exponent is stuck at 0; none of 10043 other rows tells" in out
+    assert "equivalent  bits       bit 3 of out.exponent is stuck at 0; none of 10043 other rows detects it" in out
 
 
 def test_grade_json_has_the_documented_fields(poor: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,7 +84,7 @@ class Grading:
             reason = f"none of {fault.tried(others)} other rows detects it"
             return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
         self.shown_by.append(wrong)
-        reason = f"{shown_by.size} of {fault.tried(others)} other rows show it"
+        reason = f"{shown_by.size} of {fault.tried(others)} other rows detect it"
         return Survivor(klass, fault.id, fault.says, "missed", others.stimulus(int(shown_by[0])), reason)
 
 

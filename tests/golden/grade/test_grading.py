@@ -46,8 +46,8 @@ def test_every_result_occurs(meter: Answers, monkeypatch: pytest.MonkeyPatch) ->
     assert (counts.faults, counts.detected, counts.missed, counts.undecided, counts.raised) == (6, 2, 1, 2, 1)
     missed_fault, undecided, raised, elsewhere = result.grade.survivors
     assert missed_fault.outcome == "missed" and missed_fault.row == pool.answers.stimulus(pool.rows - 1)
-    assert missed_fault.reason == f"1 of {pool.rows} other rows tell" and len(result.telling) == 1
-    assert undecided.outcome == "undecided" and undecided.reason == f"none of {pool.rows} other rows tells"
+    assert missed_fault.reason == f"1 of {pool.rows} other rows detect it" and len(result.shown_by) == 1
+    assert undecided.outcome == "undecided" and undecided.reason == f"none of {pool.rows} other rows detects it"
     assert raised.outcome == "raised" and raised.reason == "takes nothing"
     assert elsewhere.outcome == "undecided" and elsewhere.reason.startswith(f"all {pool.rows} other rows are invalid")
     assert not result.grade.passes
