@@ -66,8 +66,8 @@ def _print(result: Any) -> None:
     title = f"{result.set}: {result.rows} rows"
     print_table(title, ("class", *numbers), rows, numbers)
     seen = ("bits", "0", "1", "rising", "falling")
-    print_table("bits that toggle", ("output or register", *seen), _toggles(result.toggle, seen), seen)
-    _counted("decisions exercised", "decision", result.decisions)
+    print_table("toggled bits", ("output or register", *seen), _toggles(result.toggle, seen), seen)
+    _counted("rows that detect a variant of a decision", "decision", result.decisions)
     _counted("flags", "flag", {name: rows for name, rows in result.flags.items() if "+" not in name})
     _together({name: rows for name, rows in result.flags.items() if "+" in name})
     for klass in result.classes:

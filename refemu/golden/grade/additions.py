@@ -20,12 +20,12 @@ def write(grading: Grading, folder: Path) -> Path | None:
 
     Refused: refemu did not write the folder of that name.
     """
-    if not grading.telling:
+    if not grading.shown_by:
         return None
     unit, config = grading.pool.unit, grading.pool.config
     target = folder / parameters.set_name(unit, config)
     store.require_replaceable(target)
-    chosen = cover(_by_case(grading.telling, grading.pool.answers.cases))
+    chosen = cover(_by_case(grading.shown_by, grading.pool.answers.cases))
     cases = list(_cases(grading.pool.answers, chosen, grading.grade.set))
     manifest, arrays = build.build(unit, config, cases, generator={"model": {"function": MISSING, "seed": 0}})
     store.replace(target, sets.render(manifest, arrays))
