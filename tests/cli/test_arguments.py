@@ -69,7 +69,7 @@ def test_help_groups_every_command_once(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_page_of_the_command_line_has_the_groups_of_the_help() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
     table = page.split("|---|---|---|\n")[1].split("\n\n")[0].splitlines()
     rows = [[cell.strip(" `") for cell in line.split("|")[1:3]] for line in table]
     want = [[title * (name == names[0]), name] for title, names in GROUPS.items() for name in names]

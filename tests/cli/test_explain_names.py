@@ -59,7 +59,7 @@ def test_scheme_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_formats_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
     text, _ = explained("OVP_INT4", capsys)
-    assert "one outlier beside the identifier" in text and "refemu show OVP_INT4" in text
+    assert "one outlier next to the identifier" in text and "refemu show OVP_INT4" in text
     text, document = explained("K8V4", capsys)
     assert "fp32, accumulated significance" in text
     assert document["fields"][0]["field"] == "key code"  # type: ignore[index]

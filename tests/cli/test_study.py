@@ -253,7 +253,7 @@ def test_missing_reviews_name_fetch_command(capsys: pytest.CaptureFixture[str]) 
         ),
         pytest.param([*OLIVE, "--plot", "a.pdf"], "must end in .svg or .png, got '.pdf'", id="plot"),
         pytest.param([*OLIVE, "--only", "inputs", "--plot", "a.svg"], "none of the parts", id="no figure"),
-        pytest.param([*KLLM, "--plot", "a.svg"], "remove --only, --figure and --plot", id="schemes"),
+        pytest.param([*KLLM, "--plot", "a.svg"], "leave out --only, --figure and --plot", id="schemes"),
         pytest.param(["study", "kllm", "--model", "tiny-encoder"], "tiny-encoder is an encoder", id="encoder"),
         pytest.param(["study", "mix", "--model", "tiny-encoder"], "tiny-encoder is an encoder", id="mix, encoder"),
         pytest.param([*MIX, "--prefill", "0"], "must be at least 1, got 0", id="mix, no prompt"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from refemu import units
+from refemu.golden.faults.fault import Inputs
 from refemu.golden.files import case_ids
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import device
@@ -61,9 +62,11 @@ def device_of(answers: Answers, wrong: Variant | type[Stepped[Any]] | Answer) ->
     return made
 
 
-def misread(answers: Answers, change: Callable[[device.Inputs], device.Inputs]) -> set[str]:
+def misread(answers: Answers, change: Callable[[Inputs], Inputs]) -> set[str]:
     """Ids of the blocks that detect a device with changed inputs."""
-    return ids(answers, device.wrong(answers, other.right(answers.unit, answers.config), change))
+    return ids(
+        answers, device.wrong(answers, other.right(answers.unit, answers.config), lambda inputs, _: change(inputs))
+    )
 
 
 def right(answers: Answers) -> bool:

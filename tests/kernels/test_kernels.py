@@ -208,7 +208,7 @@ def test_stale_bug_raises_an_error(tmp_path: Path) -> None:
     """A replacement whose text is gone must not count as a detected bug."""
     stale = bugs.Bug("C, called", "bfp_pe", "", "bfp_dot.c", "no such text", "")
 
-    with pytest.raises(ValueError, match="stands there 0 times"):
+    with pytest.raises(ValueError, match="must occur once, got 0 times"):
         bugs.planted(stale, ways.HERE, tmp_path / "kernels")
 
 

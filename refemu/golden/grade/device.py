@@ -48,7 +48,7 @@ def wrong(answers: Answers, device: Device, change: Change | None = None, whole:
 def _parts(
     answers: Answers, device: Device, block: Block, inputs: Inputs, size: int = 0
 ) -> Iterator[tuple[int, int, Block | Refused | RefusedType]]:
-    """Answers, or the error, for parts of a block that grow from `size` cases and are halved if the device rejects some.
+    """Answers or errors of parts of a block that grow from `size` cases, halved if the device rejects some.
 
     size: 0 for one part.
     """

@@ -19,7 +19,9 @@ class Survivor:
     id: str  #: stable
     fault: str  #: what the device does
     outcome: Outcome  #: "missed": another legal row shows it; "undecided": none does; "raised": it rejects all cases
-    row: Mapping[str, Sequence[str]] | None  #: of a missed fault: words at every input up to the row that shows it, in hex
+    row: (
+        Mapping[str, Sequence[str]] | None
+    )  #: of a missed fault: words at every input up to the row that shows it, in hex
     reason: str  #: why
 
 

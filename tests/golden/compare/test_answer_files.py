@@ -75,7 +75,7 @@ def test_answer_may_be_gold_mem(golden: sets.Golden, made: Path) -> None:
             "array in.first is not an output of blender-wrap; known: out.both, out.ratio",
             id="foreign",
         ),
-        pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "holds no out", id="nothing"),
+        pytest.param({"out__both": None, "out__ratio": None, "out__odd": None}, Refused, "has no out", id="nothing"),
         pytest.param(
             {"out__odd": None},
             Refused,
@@ -105,8 +105,8 @@ def test_invalid_arrays_are_rejected(
     [
         pytest.param("dut.npz", b"PK\x03\x04", "not a readable .npz", id="truncated"),
         pytest.param("dut.npz", b"00\n", "not a readable .npz", id="text called npz"),
-        pytest.param("dut.npy", b"\x93NUMPY\x01\x00", "is one .npy; save the arrays by name", id="npy"),
-        pytest.param("dut.txt", b"00\n11\n", "line 1 has 2 digits, a word has 7", id="text"),
+        pytest.param("dut.npy", b"\x93NUMPY\x01\x00", "is a single .npy; save the arrays by name", id="npy"),
+        pytest.param("dut.txt", b"00\n11\n", "line 1 must have 7 digits, got 2", id="text"),
         pytest.param("dut.txt", b"", "28 words and an end word of ones are needed, got 0", id="empty"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from refemu.golden.compare import answer_files
 from refemu.golden.explain import unit_runs
-from refemu.golden.explain.diagnosis import outcome
+from refemu.golden.explain.diagnosis import diagnosis
 from refemu.golden.explain.guess import Story
 from refemu.golden.explain.search import Search
 from refemu.golden.faults import library
@@ -146,7 +146,7 @@ def unnamed(klass: FaultClass, name: str, monkeypatch: pytest.MonkeyPatch) -> li
         arrays = injected(fault, rows, monkeypatch)
         wrong = made.wrong(rows, arrays)
         if wrong.any():
-            stories = outcome(rows, answer_files.Answer(arrays, {}), wrong).stories[:1]
+            stories = diagnosis(rows, answer_files.Answer(arrays, {}), wrong).stories[:1]
             ids = {id for story in stories for part in story for id in (part.id, *part.equivalent)}
             same = any(story[0].rows_explained == np.count_nonzero(wrong) for story in stories)
             missed += [] if fault.name in ids or same else [fault.id]

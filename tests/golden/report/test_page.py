@@ -73,7 +73,7 @@ def test_both_colour_schemes_and_narrow_screens(text: str) -> None:
 
 def test_page_shows_results_and_commands(text: str, outcome: Regression) -> None:
     words = " ".join(Reader(text).words)
-    for part in ("FAIL", "4 sets: 1 pass, 3 fail", "diagnosis: row_shift explains", "44 of 56 rows differ", "138"):
+    for part in ("FAIL", "4 sets: 1 pass, 3 fail", "diagnosis: row_shift explains", "44 of 56 rows differ", "196"):
         assert part in words, part
     for each in outcome.sets:
         for answer in each.answers:

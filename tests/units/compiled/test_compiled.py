@@ -59,9 +59,7 @@ def test_the_module_of_a_compiled_form_has_its_run(name: str) -> None:
 
 
 def test_a_stated_form_that_is_missing_is_not_derived() -> None:
-    with pytest.raises(
-        Refused, match="toy: a compiled twin is needed, or compiled_run='none', got none in module no_such"
-    ):
+    with pytest.raises(Refused, match="toy: a compiled form must exist, got none in module no_such"):
         _ = dataclasses.replace(toy.UNIT, compiled_run="no_such:run").run_compiled
 
 

@@ -109,5 +109,5 @@ def test_whole_list_of_tuples_is_rejected() -> None:
 
     device = Toy()
     device.__class__ = Whole
-    with pytest.raises(Refused, match=r"test_lifted.py:\d+: this use of a list of tuples has no compiled form: parts"):
+    with pytest.raises(Refused, match=r"test_lifter.py:\d+: this use of a list of tuples has no compiled form: parts"):
         Lifted(device, device.ports.outputs + device.ports.state).method("clear", event="clear")

@@ -152,7 +152,7 @@ def test_tokens_are_found_from_both_sides() -> None:
 
     assert [x.tolist() for x in high] == [[4, 5], [1, 1]]
     assert [x.tolist() for x in low] == [[9, 8], [3, 0]]
-    with pytest.raises(Refused, match="token 8 is beyond 4 cells of 2"):
+    with pytest.raises(Refused, match="token must be below 4 cells of 2, got 8"):
         locate(cells, HIGH, np.array([0, 8]), 2)
 
 

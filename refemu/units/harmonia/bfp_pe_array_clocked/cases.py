@@ -129,9 +129,9 @@ def _streams(config: Config) -> Iterator[Cases]:
     yield _cases("edge", why, _fed(config, drawn("mixed", rows, columns, [M8, M4, W4])), decision="D-harmonia-36")
     if columns > 1:
         why = "a tile without the first column: activations pass it"
-        missed = _fed(config, drawn("missed", rows, columns, [M4]))
-        missed["col_valid"][:, 0] = missed["b_valid"][:, 0] = 0
-        yield _cases("edge", why, missed, decision="D-harmonia-44")
+        holes = _fed(config, drawn("holes", rows, columns, [M4]))
+        holes["col_valid"][:, 0] = holes["b_valid"][:, 0] = 0
+        yield _cases("edge", why, holes, decision="D-harmonia-44")
     why = "a tile of one row and one column: activations stop there"
     yield _cases("edge", why, _fed(config, drawn("narrow", 1, 1, [W4])), decision="D-harmonia-44")
     yield _cases("edge", "weights of a column that come an edge late", _late(config), decision="D-harmonia-42")

@@ -184,7 +184,7 @@ def test_progress_covers_weights_and_inputs() -> None:
         pytest.param(
             OliveConfig(eight_bit=("lm_head",)),
             CALIBRATION,
-            "eight_bit names lm_head, which skip=lm_head leaves",
+            "eight_bit names lm_head, which skip=lm_head computes",
             id="head beside the default",
         ),
         pytest.param(OliveConfig(skip=("head",)), CALIBRATION, "unknown linear layer 'head'", id="skip"),

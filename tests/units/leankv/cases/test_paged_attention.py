@@ -65,7 +65,7 @@ def test_crowds_of_whole_pages_share_probabilities_of_ones_in_all_bits(name: str
     """All tokens but one have the same p, whose bits over the rows are all ones; p of that one is another."""
     config = UNIT.configs[name]
     where = {0: "the first", -1: "the last"}[end]
-    blocks = [block for block in UNIT.cases(config, "edge", 0) if f"but {where}" in block.why]
+    blocks = [block for block in UNIT.cases(config, "edge", 0) if f"all keys except {where}" in block.why]
     words = []
     for block in blocks:
         count = int(block.inputs["n_high"][0] + block.inputs["n_low"][0])

@@ -1,4 +1,4 @@
-"""Scores and positions over the pages of table entries: what was written comes back, and the twin agrees."""
+"""Scores and positions over the pages of table entries: what was written comes back, and both forms agree."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ import pytest
 from refemu.arith import prng
 from refemu.formats import K4V2, K8V4, UnifiedPage
 from refemu.units.leankv import page_table
-from refemu.units.leankv.paged_attention import stored
+from refemu.units.leankv.paged_attention import page_reads
 from refemu.units.leankv.paged_attention.arithmetic import Pages
-from refemu.units.leankv.paged_attention.compiled import page_reads as stored_compiled
+from refemu.units.leankv.paged_attention.compiled import page_reads as page_reads_compiled
 
 PAGES = Pages(UnifiedPage(64, K8V4, 640), UnifiedPage(64, K4V2, 640))
 HIGH, LOW = (page.tokens for page in PAGES.sections)
-modules = pytest.mark.parametrize("module", [stored, stored_compiled], ids=["unit", "compiled"])
+modules = pytest.mark.parametrize("module", [page_reads, page_reads_compiled], ids=["unit", "compiled"])
 
 
 def pool() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
