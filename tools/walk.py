@@ -124,7 +124,8 @@ def trace(words: list[str]) -> dict[str, Any]:
     """Run `python -m refemu words` in this process and report it. The command writes to stderr."""
     walk = Walk(importlib.import_module("refemu").__path__[0])
     argv = mock.patch.object(sys, "argv", ["refemu", *words])
-    with argv, contextlib.redirect_stdout(sys.stderr), contextlib.suppress(SystemExit):
+    out = os.fdopen(os.dup(2), "w")  # the command detaches both streams, so they must be two
+    with argv, contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
         threading.setprofile(walk.call)
         sys.setprofile(walk.call)
         runpy.run_module("refemu", run_name="__main__", alter_sys=True)
