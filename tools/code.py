@@ -6,7 +6,9 @@ A page of measured results is stale after a change of code, not of a sentence.
 import ast
 import functools
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 TYPES = (
     "annotation",
@@ -17,6 +19,13 @@ TYPES = (
 def digest(path: Path) -> str:
     """Digest of the code of a file: 64 hex digits, the same in every Python."""
     return _digest(path.read_text())
+
+
+def of_set(manifest: Mapping[str, Any]) -> str:
+    """Digest of the arrays and cases of a set: 64 hex digits. Meanings and descriptions do not count."""
+    arrays = [(each["name"], each["sha256"]) for each in manifest["arrays"]]
+    cases = [(each["kind"], each["first"], each["cases"], each["rows"]) for each in manifest["cases"]]
+    return hashlib.sha256(repr((manifest["unit"], manifest["config"], arrays, cases)).encode()).hexdigest()
 
 
 @functools.cache  # every set depends on modules of the fault library

@@ -41,7 +41,7 @@ def digest(unit: str, name: str, sources: Sources) -> str:
     """Digest of what a row depends on: 12 hex digits. sources: files of a unit and of the library."""
     library = ROOT / "refemu" / "golden"
     files = [path for path in sources(unit) if path.parent.parent != library or path.stem in MODULES]
-    parts = [str(golden.load(VECTORS / name).manifest["self_sha256"])]
+    parts = [code.of_set(golden.load(VECTORS / name).manifest)]
     parts += [code.digest(path) for path in files]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:12]
 
