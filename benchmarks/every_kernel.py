@@ -1,6 +1,6 @@
 """Compile every kernel: `python -m benchmarks.every_kernel` prints seconds per kernel as JSON.
 
-Cases of every unit by its twin, a few tokens of the tiny model under a scheme of each paper, and the kernels that
+Cases of every unit's compiled form, a few tokens of the tiny model under a scheme of each paper, and the kernels that
 neither of them reaches. With `--processes N`, N processes share the work and fill the cache that REFEMU_CACHE names:
 `make test` begins with it, so that no test waits for the compiler and no measured time includes it.
 """

@@ -50,7 +50,7 @@ def test_compiled_forms_have_the_defaults_of_readable_ones() -> None:
     """Of parameters of both: a compiled form may have some of its own, such as threads."""
     pairs = []
     for info in pkgutil.walk_packages(refemu.__path__, "refemu."):
-        name = info.name.replace(".twins.", ".").removesuffix(".compiled")
+        name = info.name.replace(".compiled.", ".").removesuffix(".compiled")
         if name != info.name and importlib.util.find_spec(name):
             forms = [importlib.import_module(each) for each in (info.name, name)]
             names = sorted(vars(forms[0]).keys() & vars(forms[1]).keys())

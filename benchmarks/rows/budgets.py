@@ -110,7 +110,7 @@ def plugins() -> list[Row]:
 
 
 def first_calls() -> list[AnyRow]:
-    """From the import of a compiled twin to its first answer: without a cache, then with what that left."""
+    """From the import of a compiled form to its first answer: without a cache, then with what that left."""
     return [
         row
         for what, (cold, code) in size(FIRST, ALL).items()

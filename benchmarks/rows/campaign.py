@@ -85,7 +85,7 @@ def affordable(unit: str, cases: int, seconds: float) -> int:
 
 
 def _rate(unit: str, config: str) -> float:
-    """Rows a second of one configuration, when its twin is compiled."""
+    """Rows a second of one configuration, when its compiled form is compiled."""
     seeds, rows, taken = 1, 0, 0.0
     list(shards.RandomShard(unit, config, 0, 1).render())
     while taken < PROBE:

@@ -25,7 +25,7 @@ ALLOWED = {SMALL: 2.0, LARGE: 20.0}
 ALLOWED_MB = 2000
 #: configurations of which sets of 10^4 rows are made: a step, registers, whole words of many lanes
 STEPS = ("olive_mac-wrap", "orizuru-n16", "functional-softmax")
-#: rows of up to 64 bytes, and a twin of 2 M rows a second and more
+#: rows of up to 64 bytes, and a compiled form of 2 M rows a second and more
 NARROW = ("olive_mac-wrap",)
 #: a `diff` that must find a difference, and what its process held at most
 CHILD = """import sys

@@ -113,7 +113,7 @@ def _beside_outputs(name: str, seeds: int) -> Row:
 
 
 def build_set(unit: AnyUnit, config: str, seeds: int) -> tuple[int, int]:
-    """Rows and bytes of a set of random cases, answers by the compiled twin."""
+    """Rows and bytes of a set of random cases, answers by the compiled form."""
     blocks = generate.random_cases(unit, config, 0, seeds)
     entry = {"function": generate.function_of(unit), "seed": 0, "seeds": seeds}
     manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, compiled_from=1)

@@ -57,7 +57,7 @@ def write() -> list[Row]:
 
 
 def cases() -> list[Row]:
-    """Every pair of 8-bit codes to rows of a set, answers by the compiled twin."""
+    """Every pair of 8-bit codes to rows of a set, answers by the compiled form."""
     unit = find(UNIT)
     config, rows = unit.configs[CONFIG], 1 << 16
 

@@ -27,7 +27,7 @@ EXAMPLES = 60
 
 
 def made() -> dict[str, bytes]:
-    """Every file of a set of 65,536 vectors: cases, answers by the compiled twin, manifest and hashes."""
+    """Every file of a set of 65,536 vectors: cases, answers by the compiled form, manifest and hashes."""
     unit = find(UNIT)
     blocks, how = generate.collect(unit, CONFIG, KINDS, 0, ())
     manifest, arrays = build.build(unit, CONFIG, blocks, generator=how)

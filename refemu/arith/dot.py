@@ -1,7 +1,7 @@
 """Ordered sums of products: the readable forms. Order and accumulator are mandatory arguments.
 
-A loop over k with NumPy vectorised over the outputs, never a reduction of NumPy's; `dot_compiled` holds the compiled
-twins, of the same names and bits. Decisions: D-arith-3 (fused or not is part of `acc`), D-arith-4 (order), D-arith-5
+A loop over k with NumPy vectorised over the outputs, never a reduction of NumPy's; `dot_compiled` has the compiled
+forms, of the same names and bits. Decisions: D-arith-3 (fused or not is part of `acc`), D-arith-4 (order), D-arith-5
 (start +0), D-arith-10 (integer overflow). `acc` is one step s <- s + a*b:
 
 "fp32": f32(s + f32(a*b)); "fp32_fma": the same fused; any float32.

@@ -1,4 +1,4 @@
-"""Compiled twins of `dot`: same names, same arguments, same bits. Kernels: `kernels`.
+"""Compiled forms of `dot`: same names, same arguments, same bits. Kernels: refemu.arith.kernels.
 
 A sequential matmul runs in tiles over prepared panels; every other order is lowered to a program of additions that one
 kernel runs for all outputs. `threads` (module `threads`; None: the process's number) share out independent outputs, so

@@ -1,4 +1,4 @@
-"""Compiled twins of `fp16`: same names, same arguments, same bits; NaN canonical. Kernels: `kernels`."""
+"""Compiled forms of `fp16`: same names, same arguments, same bits; NaN canonical. Kernels: refemu.arith.kernels."""
 
 import functools
 from collections.abc import Callable

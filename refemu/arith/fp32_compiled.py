@@ -1,4 +1,4 @@
-"""Compiled twins of `fp32`, and of tanh and soft caps: same names, same arguments, same bits. Kernels: `kernels`."""
+"""Compiled forms of `fp32`, and of tanh and soft caps: same names, arguments and bits. Kernels: arith.kernels."""
 
 import numpy as np
 from numpy.typing import ArrayLike

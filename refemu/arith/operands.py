@@ -1,4 +1,4 @@
-"""Checks shared by the readable sums and their compiled twins: accumulators, the orders they take, shapes."""
+"""Checks shared by the readable sums and their compiled forms: accumulators, the orders they take, shapes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Request:
     out: Precision | None = None
     bits: int | None = None
     overflow: Overflow | None = None
-    require_fp16: Callable[[ArrayLike, str, str], np.ndarray] = fp16.require_fp16  #: or its compiled twin
+    require_fp16: Callable[[ArrayLike, str, str], np.ndarray] = fp16.require_fp16  #: or its compiled form
 
     @property
     def is_int(self) -> bool:

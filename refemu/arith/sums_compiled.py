@@ -1,4 +1,4 @@
-"""Compiled twins of the plain sums of `sums`: same names, same arguments, same bits. Kernels: `kernels`."""
+"""Compiled forms of the plain sums of `sums`: same names, same arguments, same bits. Kernels: refemu.arith.kernels."""
 
 import math
 

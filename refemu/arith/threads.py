@@ -1,20 +1,20 @@
 """Threads that share out independent outputs; no bit depends on their number, because no sum is ever split.
 
-A twin cuts its outputs into units (tiles, rows, heads, requests) and hands them to `share_out`:
+A compiled form cuts its outputs into units (tiles, rows, heads, requests) and hands them to `share_out`:
 
     def run(first, last):  # units first to last, by a kernel, which releases Python's lock
         kernels.some_kernel(x, out, first, last)
 
     share_out(run, units, threads)
 
-Where `threads` is None, the default of a twin's keyword, the number of the block counts, or that of the process:
+If `threads` is None, the default, the number of the block applies, or that of the process:
 
     set_threads(4)  # from now on
     with using_threads(2):  # inside the block, then as before
         model.prefill(tokens)
 
 So a scheme passes no number through its calls. The command line sets it to `from_environment()`, what REFEMU_THREADS
-says. A unit of a twin that calls another twin runs that one alone: threads do not multiply.
+says. A unit of a compiled form that calls another compiled form runs that one alone: threads do not multiply.
 """
 
 import contextlib

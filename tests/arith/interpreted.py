@@ -2,7 +2,7 @@
 `interpreted(loaded())` those of all kernels.
 
 Inside, every kernel is its `py_func`, and so is what it calls; what only a compiler can do is replaced by its plain
-twin. `WAYS` are the two ways to run a compiled twin; with NUMBA_DISABLE_JIT they are one.
+compiled form. `WAYS` are the two ways to run a compiled form; with NUMBA_DISABLE_JIT they are one.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ def noted(ran: set[str], name: str, function: Callable[..., Any]) -> Callable[..
 
 
 def loaded() -> list[ModuleType]:
-    """Every module of refemu that has been imported: a twin binds the kernels of others at import."""
+    """Every module of refemu that has been imported: a compiled form binds the kernels of others at import."""
     return [module for name, module in sorted(sys.modules.items()) if name.split(".")[0] == "refemu"]
 
 

@@ -14,7 +14,7 @@ FOLDER = Path(refemu.arith.__file__).parent
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 COMPILED_RUNS = [name for name in MODULES if name.endswith("_compiled")]
 COMPILED = ["jit", "kernels", *COMPILED_RUNS]  #: what may bring numba
-ALONE = {"fp16": {"mode"}, "dot": {"threads"}}  #: arguments that only one of two twins has: IEEE is what compiles
+ALONE = {"fp16": {"mode"}, "dot": {"threads"}}  #: arguments that only one of two forms has: IEEE is what compiles
 
 
 def test_readable_modules_bring_no_compiler() -> None:

@@ -195,7 +195,7 @@ def test_tables_rejects_invalid_inputs(call, error, message):
 
 @needs_compiled
 @pytest.mark.parametrize("name", NAMES)
-def test_the_compiled_twin_looks_up_every_word(name):
+def test_the_compiled_compiled_form_looks_up_every_word(name):
     codes = WORDS.astype(np.uint16)
 
     assert np.array_equal(tables.apply16(name, codes), tables_compiled.apply16(name, codes))
@@ -213,7 +213,7 @@ def test_the_compiled_twin_looks_up_every_word(name):
     ],
     ids=np.shape,
 )
-def test_the_twin_takes_any_shape_and_alignment(codes):
+def test_the_compiled_form_takes_any_shape_and_alignment(codes):
     want = tables.apply16("silu", codes)
     got = tables_compiled.apply16("silu", codes)
 
@@ -240,7 +240,7 @@ def test_values_are_rounded_looked_up_and_widened(count):
 
 
 @needs_compiled
-def test_the_kernel_of_the_twin_is_compiled_once():
+def test_the_kernel_of_the_compiled_form_is_compiled_once():
     for codes in (np.arange(9).astype(np.uint16), np.arange(9).astype(np.uint16)[1:]):
         tables_compiled.apply16("exp", codes)
 

@@ -29,7 +29,7 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("bits", [8, 4, 2, 1])
 def test_quantizer_is_that_of_the_kernels(reference: Any, bits: int) -> None:
-    """D-leankv-1, D-leankv-2, D-leankv-8: 65 vectors, ties and ends among them, by format and twin."""
+    """D-leankv-1, D-leankv-2, D-leankv-8: 65 vectors, ties and ends among them, by format and compiled form."""
     data, fmt = reference("leankv/quant_chunk"), Affine.preset("diffkv", bits)
     tensor = fmt.encode(data["x"])
 

@@ -1,4 +1,4 @@
-"""Derived parts of a unit, on small units: `run` of the readable form and of a twin, Result, signature, docstring."""
+"""Derived parts of a unit, on small units: `run` of both forms, Result, signature, docstring."""
 
 import dataclasses
 import inspect
@@ -284,7 +284,7 @@ def test_run_rejects_what_admitted_rejects(run: Callable[..., Any]) -> None:
         run([12, 16])
 
 
-def test_twin_gets_contiguous_writable_rows_and_device() -> None:
+def test_compiled_form_gets_contiguous_writable_rows_and_device() -> None:
     seen: list[Any] = []
 
     @compiled_run(SCALER)
@@ -302,7 +302,7 @@ def test_twin_gets_contiguous_writable_rows_and_device() -> None:
     assert arrays[0].tolist() == [0, 2, 3, 5, 6, 8, 9, 11]
 
 
-def test_a_clocked_twin_gets_devices_by_events() -> None:
+def test_a_clocked_compiled_form_gets_devices_by_events() -> None:
     shapes: list[tuple[int, ...]] = []
 
     @compiled_run(SUMMER)
@@ -317,7 +317,7 @@ def test_a_clocked_twin_gets_devices_by_events() -> None:
 
 
 @pytest.mark.parametrize("counts", [(), None, (1,), (1, 2, 3)], ids=str)
-def test_twin_with_another_number_of_counters_is_rejected(counts: Any) -> None:
+def test_compiled_form_with_another_number_of_counters_is_rejected(counts: Any) -> None:
     @compiled_run(SCALER)
     def run(device: Scaler, inputs: Arrays, outputs: Arrays) -> Any:
         return counts
@@ -326,7 +326,7 @@ def test_twin_with_another_number_of_counters_is_rejected(counts: Any) -> None:
         run(1, [1, 2])
 
 
-def test_timing_and_the_place_of_the_twin_follow() -> None:
+def test_timing_and_the_place_of_the_compiled_form_follow() -> None:
     assert (SCALER.timing, SUMMER.timing) == ("combinational", "event")
     assert find("orizuru").compiled_run == "refemu.units.kllm.orizuru.compiled:run"
     assert (SCALER.compiled_run, SUMMER.others) == ("tests.units.compiled:run", "tests.units.variants")

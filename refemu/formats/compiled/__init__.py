@@ -1,1 +1,1 @@
-"""Compiled twins of formats that several papers share."""
+"""Compiled forms of formats that several papers share."""

@@ -1,4 +1,4 @@
-"""Compiled twin of `GroupInt.encode`: same arguments after the format, equal results. Read groupint.py first.
+"""Compiled form of `GroupInt.encode`: same arguments after the format, equal results. Read groupint.py first.
 
 Paper: [harmonia §IV-B], [harmonia §V-A, Table I]. Formats with a zero point take the readable definition.
 """

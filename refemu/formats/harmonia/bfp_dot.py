@@ -147,7 +147,7 @@ def _product(left: Rows, right: Rows, partial: Precision, product: Precision | N
 def grouped(
     matmul: Callable[..., np.ndarray], left: Rows, right: Rows, partial: Precision, product: Precision | None
 ) -> np.ndarray:
-    """Sums over groups in ascending order from +0, by `dot.grouped_matmul` or its twin."""
+    """Sums over groups in ascending order from +0, by `dot.grouped_matmul` or its compiled form."""
     exponents = {"a_exp": left.power, "b_exp": right.power.T}
     scale = None if right.scale is None else right.scale.T
     rounding = {"partial": partial, "product": product, "order": Sequential(), "acc": "fp32"}

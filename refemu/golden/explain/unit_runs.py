@@ -36,7 +36,7 @@ def device(table: Table, guesses: Sequence[Fault]) -> Device | None:
 
 
 def is_slow(guesses: Sequence[Fault], device: Device) -> bool:
-    """Whether the device has no compiled twin."""
+    """Whether the device has no compiled form."""
     return device.run is not device.unit.run_compiled or any(guess.arithmetic or guess.registers for guess in guesses)
 
 

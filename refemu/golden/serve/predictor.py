@@ -174,7 +174,7 @@ class Predictor:
         ]
 
     def _by_compiled(self, values: np.ndarray, require: bool) -> bytes:
-        """Rows by the compiled twin; fields in."""
+        """Rows by the compiled form; fields in."""
         rows = len(values)
         inputs = {place.port.name: _array(values[:, place.fields], place.port) for place in self.layout_in.places}
         answers = self._answers(inputs, rows, require)

@@ -1,5 +1,7 @@
-"""The kernel file itself: few signatures, and accumulators under the names their twins use. What the kernels compute is
-tested with the readable forms they are twins of."""
+"""The kernel files: few signatures, and accumulators under the names that compiled forms use.
+
+Tests of the readable forms check what the kernels compute.
+"""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""The K-Means format, by definition and by compiled twin, against the oracle in every field."""
+"""The K-Means format, by definition and by compiled form, against the oracle in every field."""
 
 import math
 from collections.abc import Callable
@@ -224,7 +224,7 @@ def test_fewer_errors_than_integers_of_as_many_bits(outliers: Any, least: str, m
 
 @pytest.mark.parametrize("preset", ["paper", "exact", KllmArith(distance="midpoint16", tie="high")], ids=str)
 def test_indices_of_given_scales_and_masks(preset: Any) -> None:
-    """The twin's inner step, which takes scales and masks from a unit."""
+    """The compiled form's inner step, which takes scales and masks from a unit."""
     fmt = KMeans(BOOK, TopK("3"), preset=preset)
     x = np.random.default_rng(8).standard_normal((5, 200)).astype(np.float16)
     tensor = fmt.encode(x)

@@ -1,4 +1,4 @@
-"""Training, by definition and by compiled twin, against fractions, dynamic programming, and its own invariances."""
+"""Training, by definition and by compiled form, against fractions, dynamic programming, and its own invariances."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -163,7 +163,7 @@ def test_mirrored_samples_give_the_mirrored_codebook(train: Train) -> None:
     assert train(-NORMAL[:2999], bits=3).centroids.tolist() == (-train(NORMAL[:2999], bits=3).centroids[::-1]).tolist()
 
 
-def test_samples_beyond_the_twins_bounds_train_alike() -> None:
+def test_samples_beyond_the_compiled_forms_bounds_train_alike() -> None:
     """Values of 64 and more, or weights that sum to 2**61, take the readable form."""
     wide = (NORMAL.astype(np.float32) * 2048).astype(np.float16)
     heavy = histogram(NORMAL, np.ones(NORMAL.size))

@@ -1,4 +1,4 @@
-"""Affine codes: Eq. (2) of the paper, by the format and its compiled twin."""
+"""Affine codes: Eq. (2) of the paper, by the format and its compiled form."""
 
 from fractions import Fraction
 from typing import Any

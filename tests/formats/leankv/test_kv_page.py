@@ -1,4 +1,4 @@
-"""The unified page: layouts are bijections, slots are disjoint, and what is written comes back, by format and twin."""
+"""The unified page: layouts are bijections, slots are disjoint, and both forms read what they write."""
 
 from typing import Any
 

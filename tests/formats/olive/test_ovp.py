@@ -1,4 +1,4 @@
-"""Outlier-victim pairs: the readable format and its twin against the paper's examples and the oracle."""
+"""Outlier-victim pairs: the readable format and its compiled form against the paper's examples and the oracle."""
 
 import functools
 from typing import Any

@@ -1,4 +1,4 @@
-"""The search for scale and type: the readable form and its twin against the oracle."""
+"""The search for scale and type: the readable form and its compiled form against the oracle."""
 
 from typing import Any
 
@@ -164,7 +164,7 @@ def test_a_tie_of_types_goes_to_int(select: Any) -> None:
 
 @settings(max_examples=15)
 @given(data=st.data())
-def test_twin_equals_readable_in_every_bit(data: st.DataObject) -> None:
+def test_compiled_form_equals_readable_in_every_bit(data: st.DataObject) -> None:
     fmt = data.draw(st.sampled_from([*CONSTANTS.values(), *PLAIN.values(), Ovp(Flint(5), None)]))
     x = data.draw(heavy_arrays())
     base = data.draw(st.sampled_from(["sigma", "mean_sigma"]))

@@ -40,7 +40,7 @@ def test_scores_are_perplexities_with_one_calibration_for_all(tmp_path: Path, mo
     results = steps.run(experiments.steps(setting(), (), NAMES, 32), bench(tmp_path)).results
     monkeypatch.undo()
 
-    assert runs == [2]  # kllm-a4 and its static twin share one
+    assert runs == [2]  # kllm-a4 and its static form share one
     for name in ("fp16", *(f"{name}{',' if ':' in name else ':'}calibration_tokens=32" for name in NAMES[1:])):
         alone = perplexity.perplexity(models.prepare("tiny", name), setting().ids, 12)
         assert score(setting(), results, name).losses == alone.windows

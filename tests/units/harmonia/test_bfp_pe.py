@@ -332,7 +332,7 @@ def test_drawing_shows_every_register() -> None:
 
 
 def test_public_names_are_here() -> None:
-    """Classes and dot products, the compiled forms in the twin."""
+    """Classes and dot products, the compiled forms in the compiled form."""
     from refemu.units.harmonia.bfp_pe import compiled as bfp_pe_compiled
 
     a, w = BFP8.encode(np.ones(32, np.float16)), INT4_G128.encode(np.ones(32, np.float32))

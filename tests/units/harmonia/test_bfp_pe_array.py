@@ -207,7 +207,7 @@ def oracle_flags(ports: Any, row: int, column: int) -> Any:
 
 @pytest.mark.parametrize("part", [1, 600])
 def test_parts_of_the_sums_do_not_show(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin adds so many partial sums at once as a cache holds: a tile of 256, two of them, or all five."""
+    """The compiled form adds so many partial sums at once as a cache holds: a tile of 256, two of them, or all five."""
     tiles = [tile(*operands("bfp8", 8, 16, 64, seed)[:2]) for seed in range(5)]
     ports = {name: np.stack([one[name] for one in tiles]) for name in tiles[0]}
     whole = bfp_pe_array.UNIT.run_compiled(**ports)

@@ -94,7 +94,7 @@ def test_rows_equal_the_oracle(name: str, run: Any) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "biased before FP2Half", "values of both widths", "k of a window", "v"])
 def test_larger_products_equal_the_oracle(name: str) -> None:
-    """The twin, whose clocks and values come from the sizes of blocks and from whole matrices."""
+    """The compiled form, whose clocks and values come from the sizes of blocks and from whole matrices."""
     (product,) = PAPER[name]
     rows = [(1, 0)] + [(0, 0)] * length(product)
 

@@ -182,7 +182,7 @@ def test_overflow_is_flagged(run: Any) -> None:
 @pytest.mark.parametrize("shape", [(20,), (2, 3, 20), (4, 1)])
 @pytest.mark.parametrize("norm", ["rms", "layer"])
 @pytest.mark.parametrize("preset", ["paper", "exact"])
-def test_twin_equals_unit_on_tensors(shape: tuple[int, ...], norm: str, preset: str) -> None:
+def test_compiled_form_equals_unit_on_tensors(shape: tuple[int, ...], norm: str, preset: str) -> None:
     """Vectors along any axis; results have the shape of the vectors."""
     x = ((np.arange(np.prod(shape)) * 37 % 41 - 17) / np.float32(4)).astype(np.float16).reshape(shape)
     for axis in range(len(shape)):
@@ -254,7 +254,7 @@ def test_index_norm_rejects_invalid_inputs(run: Any) -> None:
 def test_divisor_of_zero_is_rejected_with_its_place(
     run: Any, shape: tuple[int, ...], place: tuple[int, ...], told: str
 ) -> None:
-    """One message of unit and twin, for tensors and between the ports. D-kllm-19."""
+    """One message of unit and compiled form, for tensors and between the ports. D-kllm-19."""
     x = np.ones(shape, np.float16)
     x[place] = 0
     tensor = encoded(x, 0, Codebook(1, np.array([0, 1], np.float16)))

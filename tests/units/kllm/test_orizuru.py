@@ -190,7 +190,7 @@ def test_no_pops() -> None:
 
 @pytest.mark.parametrize("n", [1, 3, 16, 37])
 def test_rows_are_single_vectors(n: int) -> None:
-    """A batch gives each row's pops and the sum of the counters, in the unit and in its twin."""
+    """A batch gives each row's pops and the sum of the counters, in the unit and in its compiled form."""
     x = (np.arange(12 * n) * 5 % 17 - 8).astype(np.float16).reshape(3, 4, n)
     k = (n + 1) // 2
     batch, single = orizuru_compiled.pops(x, k), [orizuru.pops(row, k) for row in x.reshape(12, n)]

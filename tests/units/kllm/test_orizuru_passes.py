@@ -71,7 +71,7 @@ def test_passes_are_one_tree(n: int, k: int, inputs: int, total_order: bool, min
 
 @settings(deadline=None, max_examples=100)
 @given(data=st.data())
-def test_the_twin_is_the_unit(data: st.DataObject) -> None:
+def test_the_compiled_form_is_the_unit(data: st.DataObject) -> None:
     inputs = 2 * data.draw(st.integers(1, 12))
     word = st.one_of(st.sampled_from(TIES), st.integers(0, 0x7C00), st.integers(0x8000, 0xFC00))
     x = np.array(data.draw(st.lists(word, min_size=1, max_size=60)), np.uint16).view(np.float16)

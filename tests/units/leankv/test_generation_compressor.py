@@ -1,4 +1,4 @@
-"""One decision per head and step: Algorithm 1, the later published policy, equal budgets; unit, twin and oracle."""
+"""One decision per head and step: Algorithm 1, the later published policy, equal budgets; both forms and the oracle."""
 
 from typing import Any
 
@@ -202,7 +202,7 @@ def test_without_a_low_precision_no_token_moves(head: dict[str, Any], low: float
     policy=st.sampled_from(["algorithm1", "diffkv"]),
     score_rule=st.sampled_from(["share", "cumulative"]),
 )
-def test_twin_equals_unit_in_every_field(
+def test_compiled_form_equals_unit_in_every_field(
     rows: list[dict[str, Any]], thresholds: Any, epoch: bool, policy: str, score_rule: str
 ) -> None:
     """D-leankv-33: all heads of all layers in one call; D-leankv-47: also with the positions of the published code."""

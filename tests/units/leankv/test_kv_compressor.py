@@ -1,4 +1,4 @@
-"""Tokens into pages and between them: unit, twin, and the oracle's pages of bytes."""
+"""Tokens into pages and between them: unit, compiled form, and the oracle's pages of bytes."""
 
 from functools import partial
 from typing import Any
@@ -156,7 +156,7 @@ def within(limits: tuple[int, int], words: np.ndarray) -> np.ndarray:
 
 @settings(deadline=None, max_examples=30)
 @given(data=st.data(), preset=st.sampled_from(["paper", "diffkv"]), devices=st.integers(1, 2))
-def test_twin_equals_unit_over_devices(data: st.DataObject, preset: str, devices: int) -> None:
+def test_compiled_form_equals_unit_over_devices(data: st.DataObject, preset: str, devices: int) -> None:
     config = kv_compressor.UNIT.configs[preset]
     drawn = {
         port.name: codes((devices, 6, *port.shape), (port.limits[1] - port.limits[0]).bit_length()).map(
@@ -176,7 +176,7 @@ def test_twin_equals_unit_over_devices(data: st.DataObject, preset: str, devices
 
 
 def test_sections_of_several_pages_are_the_oracles() -> None:
-    """D-leankv-61: slot r is slot r % N of page r // N; all images, byte for byte, of unit and twin."""
+    """D-leankv-61: slot r is slot r % N of page r // N; all images, byte for byte, of unit and compiled form."""
     config = kv_compressor.UNIT.configs["pages"]
     high, low = KvCompressor(**config).pages
     for kind in ("paper", "edge"):

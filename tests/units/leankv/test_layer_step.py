@@ -1,4 +1,4 @@
-"""A generation step of the heads of a layer, or of one: unit, twin, and the oracle's lists of tokens."""
+"""A generation step of the heads of a layer, or of one: unit, compiled form, and the oracle's lists of tokens."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_every_word_is_the_oracles(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", UNIT.configs)
 @pytest.mark.parametrize("kind", KINDS)
-def test_twin_equals_unit(name: str, kind: str) -> None:
+def test_compiled_form_equals_unit(name: str, kind: str) -> None:
     config = UNIT.configs[name]
     for block in UNIT.cases(config, kind, range(3) if kind == "random" else 0):
         assert UNIT.evaluate(config, block.inputs, jit=False).equals(UNIT.evaluate(config, block.inputs))
@@ -90,7 +90,7 @@ OTHERS: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize("changed", OTHERS, ids=lambda changed: next(iter(changed.items())))
 def test_rules_without_kernel_run_by_event(changed: dict[str, Any]) -> None:
-    """Twin and unit, with several heads."""
+    """Compiled form and unit, with several heads."""
     config = {**UNIT.configs["three"], **changed}
     (block,) = UNIT.cases(config, "paper", 0)
 

@@ -343,7 +343,7 @@ def test_names_on_ports_must_differ() -> None:
         page_manager.PageManager().step(0, 2, [1, 1], [1, 1], [0] * 4, [0] * 4)
 
 
-def test_unit_and_twin_count_alike() -> None:
+def test_unit_and_compiled_form_count_alike() -> None:
     states = []
     for make in MAKES:
         manager = make(**FIG5)

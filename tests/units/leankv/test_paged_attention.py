@@ -203,7 +203,7 @@ SHAPES = [
 
 @cache
 def known(pages: Pages, counts: tuple[int, int], arithmetic: Arithmetic) -> tuple[Head, Any]:
-    """A head and what the oracle makes of it, once for unit and twin."""
+    """A head and what the oracle makes of it, once for unit and compiled form."""
     head = Head(pages, counts, seed=counts[0])
     return head, head.expected(arithmetic)
 
@@ -405,7 +405,7 @@ def test_page_in_two_cells_is_rejected(run: Any) -> None:
 
 
 def test_metadata_may_be_infinite() -> None:
-    """D-leankv-7: an infinite scale of a value gives infinity or NaN, the same in unit and twin; NaN is 0x7E00."""
+    """D-leankv-7: an infinite scale of a value gives infinity or NaN, the same in both forms; NaN is 0x7E00."""
     head = Head(layouts(), (3, 0), seed=9)
     page = head.pages.high
     words = page.slot_words[1, page.parts["val_meta"]]

@@ -1,4 +1,4 @@
-"""Classes and order of a prompt's tokens: the paper's rule, the published one, equal budgets; unit, twin and oracle."""
+"""Classes and order of a prompt's tokens: the paper's rule, the published one, equal budgets; both forms and the oracle."""
 
 from typing import Any
 
@@ -135,7 +135,9 @@ def test_pruned_low_high_and_window_make_up_prompt(share: list[float], window: i
 @pytest.mark.parametrize("rule", ["cumulative", "per_token", "static"])
 @settings(deadline=None, max_examples=25)
 @given(shares=st.lists(st.lists(eighths, min_size=9, max_size=9), min_size=1, max_size=4), window=st.integers(1, 11))
-def test_twin_equals_unit_in_every_field(rule: str, order: str, shares: list[list[float]], window: int) -> None:
+def test_compiled_form_equals_unit_in_every_field(
+    rule: str, order: str, shares: list[list[float]], window: int
+) -> None:
     """Any combination of rule and order, counters included."""
     inputs = (np.float32(shares).view(np.uint32), window, patterns(0.25, 0.5))
     parameters = {"tokens": 9, "rule": rule, "order": order, "keep_percent": 40}

@@ -196,6 +196,8 @@ def test_low_pages_beyond_the_first_are_looked_up(config: str) -> None:
     first = device.wrong(
         committed("page_table", config),
         right(unit, unit.configs[config]),
-        lambda inputs, _: inputs | {"value": np.where((inputs["op"] == 4) & (inputs["section"] == 1), 0, inputs["value"])},
+        lambda inputs, _: (
+            inputs | {"value": np.where((inputs["op"] == 4) & (inputs["section"] == 1), 0, inputs["value"])}
+        ),
     )
     assert first.sum() >= 3

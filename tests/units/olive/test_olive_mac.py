@@ -139,7 +139,7 @@ def test_devices_of_the_leading_axes_start_from_reset(run: Any, overflow: str) -
 @settings(deadline=None)
 @given(events=st.lists(st.tuples(*[st.integers(0, 31), st.integers(-128, 127)] * 2), min_size=1, max_size=6))
 def test_wide_operands_stay_exact(overflow: str, events: list[tuple[int, int, int, int]]) -> None:
-    """5-bit exponents and 8-bit integers: shifts up to 62 in the twin's 64-bit arithmetic."""
+    """5-bit exponents and 8-bit integers: shifts up to 62 in the compiled form's 64-bit arithmetic."""
     wide: dict[str, Any] = {"exponent_bits": 5, "int_bits": 8, "overflow": overflow}
     sequence = [mac(*event) for event in events]
     result = compiled_run(*zip(*sequence, strict=True), **wide)

@@ -1,4 +1,4 @@
-"""The compiled twin of every unit gives the bits of the readable form, on all cases and on drawn inputs."""
+"""The compiled form of every unit gives the bits of the readable form, on all cases and on drawn inputs."""
 
 import importlib
 from pathlib import Path
@@ -13,7 +13,7 @@ from refemu.units.unit import Unit
 from tests.arith.interpreted import interpreted, loaded
 from tests.units.protocol.blocks import CONFIGS, FIRST_CONFIGS, blocks, rows
 
-#: units, and configurations, whose twin is NumPy or the readable form alone
+#: units, and configurations, whose compiled form is NumPy or the readable form alone
 WITHOUT_A_KERNEL = {
     "functional-exp",
     "functional-recip",
@@ -55,7 +55,7 @@ def test_compiled_form_equals_unit_on_every_case(unit: Unit, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("unit", "name"), INTERPRETED)
 def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> None:
-    """Every kernel that the twin reaches, those of formats and of arith included."""
+    """Every kernel that the compiled form reaches, those of formats and of arith included."""
     config = unit.configs[name]
     cases = [rows(unit, dict(block.inputs), 1024) for block in blocks(unit, name)]
     compiled = [unit.evaluate(config, inputs) for inputs in cases]
@@ -77,7 +77,7 @@ def test_interpreted_kernel_equals_the_compiled_one(unit: Unit, name: str) -> No
 def test_kernel_that_differs_from_python_is_detected(
     unit: str, module: str, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernels of arith and of a format, which a twin reaches without a kernel of its own."""
+    """Kernels of arith and of a format, which a compiled form reaches without a kernel of its own."""
     name = next(iter(units.find(unit).configs))
     monkeypatch.setattr(getattr(importlib.import_module(module), kernel), "py_func", lambda *_: 0)
     with pytest.raises((AssertionError, Refused)):

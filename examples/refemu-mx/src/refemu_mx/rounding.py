@@ -1,4 +1,4 @@
-"""Kernels that round an integer times a power of two; every twin uses them."""
+"""Kernels that round an integer times a power of two; every compiled form uses them."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""Compiled twins of the formats of Harmonia."""
+"""Compiled forms of the formats of Harmonia."""

@@ -1,4 +1,4 @@
-"""Compiled twin of `Bfp.encode` and `BfpTensor.decode`: same arguments after the format, equal results.
+"""Compiled form of `Bfp.encode` and `BfpTensor.decode`: same arguments after the format, equal results.
 
 Read bfp.py first. [harmonia §II-B, Fig. 3]. Plain truncation has kernels of its own, since every activation passes it;
 any other option takes the general one.

@@ -1,4 +1,4 @@
-"""Compiled twins of bfp_dot: same names, same arguments, same bits. Read bfp_dot.py first. [harmonia §IV-B]
+"""Compiled forms of bfp_dot: same names, same arguments, same bits. Read bfp_dot.py first. [harmonia §IV-B]
 
 A right operand that is used again, such as the weights of a layer, is prepared once: `prepare`. `threads` (None: the
 number of the process) share out independent outputs.

@@ -1,1 +1,1 @@
-"""Compiled twins of the formats of KLLM."""
+"""Compiled forms of the formats of KLLM."""

@@ -1,4 +1,4 @@
-"""Compiled twin of `KMeans.encode` and `KMeansTensor.dequantized`: equal results. Read kmeans.py first.
+"""Compiled form of `KMeans.encode` and `KMeansTensor.dequantized`: equal results. Read kmeans.py first.
 
 Paper: [kllm §III-A, §IV-A]. An fp16 word is compared as an integer key; along the keys the index changes at few places,
 which are found once per codebook from the readable rule and moved, exactly, to the scale of each vector. Zero points

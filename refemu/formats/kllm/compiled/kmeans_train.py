@@ -1,4 +1,4 @@
-"""Compiled twin of kmeans_train.train: same arguments, equal codebooks. Read kmeans_train.py first. [kllm §III-A]
+"""Compiled form of kmeans_train.train: same arguments, equal codebooks. Read kmeans_train.py first. [kllm §III-A]
 
 A centroid is whole + rest / weight, in integers: sums of weight * value take two words, and fractions are compared by
 products of two words. Samples beyond the bounds of that, which x / s never is, take the readable form.

@@ -1,1 +1,1 @@
-"""Compiled twins of the formats of LeanKV."""
+"""Compiled forms of the formats of LeanKV."""

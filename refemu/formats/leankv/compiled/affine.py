@@ -1,4 +1,4 @@
-"""Compiled twins of `Affine.encode` and `Affine.decode`, and of both with packed words. Read affine.py first.
+"""Compiled forms of `Affine.encode` and `Affine.decode`, and of both with packed words. Read affine.py first.
 
 Paper: [leankv §2.2 Eq. (2), §6.2]. What has one value per group (scale, zero point, flags) is computed by the readable
 format; the kernels do what has one per feature.

@@ -1,4 +1,4 @@
-"""Compiled twins of `UnifiedPage.write` and `.read`, for one image or for slots of many. Read kv_page.py first.
+"""Compiled forms of `UnifiedPage.write` and `.read`, for one image or for slots of many. Read kv_page.py first.
 
 Paper: [leankv §5.2, §6.2]. The layout enters as `slot_words`, made once per page format: moving records by the loops
 of the layouts themselves was four times slower.

@@ -1,1 +1,1 @@
-"""Compiled twins of the formats of OliVe."""
+"""Compiled forms of the formats of OliVe."""

@@ -1,4 +1,4 @@
-"""Compiled twin of `Ovp.encode` and `Ovp.decode`: same arguments after the format, equal results. Read ovp.py first.
+"""Compiled form of `Ovp.encode` and `Ovp.decode`: same arguments after the format, equal results. Read ovp.py first.
 
 Paper: [olive Alg. 1, Alg. 2, §4.2]. `encode_pairs` and `decode_pairs` go between values and packed words without a code
 per element between. A format without a kernel, and values that float32 does not hold, take the readable definition.

@@ -1,4 +1,4 @@
-"""Compiled twin of ovp_search: same arguments, equal results, and threads. Read ovp_search.py first.
+"""Compiled form of ovp_search: same arguments, equal results, and threads. Read ovp_search.py first.
 
 Paper: [olive §3.4]. The kernels take all candidates of a row side by side, so each sum keeps its order (D-olive-28).
 """

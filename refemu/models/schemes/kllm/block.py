@@ -1,7 +1,7 @@
 """The parts of a block that a KLLM scheme computes on indices with its units [kllm §III-A, §III-C, §III-D].
 
-Every part returns a record of its operands and results, the source of counters and taps. `twins/block.py` does the same
-for one token.
+Every part returns a record of its operands and results, the source of counters and taps. `compiled/block.py` does the
+same for one token.
 """
 
 from collections.abc import Sequence

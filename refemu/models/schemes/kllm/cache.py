@@ -93,7 +93,7 @@ class IndexCache:
         """size: of a token's K, all heads together. keys, values: codebook and encoder of each."""
         self.context = context
         self._length = 0
-        self.layout: Any = None  #: a `twins.cache.Layout` of the tokens, for decode steps; None: none yet
+        self.layout: Any = None  #: a `compiled.cache.Layout` of the tokens, for decode steps; None: none yet
         self.k: Tokens = Tokens(size, keys[0])
         self._encode_k = keys[1]
         self.v: Tokens = Tokens(size, values[0])

@@ -1,4 +1,4 @@
-"""The compiled twin: every format it may meet, every dtype, packed words."""
+"""The compiled form: every format it may meet, every dtype, packed words."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What only the twin has: threads and progress."""
+"""What only the compiled form has: threads and progress."""
 
 import numpy as np
 import pytest

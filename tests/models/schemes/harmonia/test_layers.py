@@ -115,7 +115,7 @@ def test_variants_give_other_logits() -> None:
     "text", ["harmonia-kv8", SMALL, f"{SMALL},preset=exact,rounding=floor", f"{SMALL},weights=fp16"]
 )
 def test_backends_agree(text: str) -> None:
-    """The readable definitions and their twins, in one model."""
+    """The readable definitions and their compiled forms, in one model."""
     assert run(text).tobytes() == run(text, "numpy").tobytes()
 
 

@@ -240,12 +240,12 @@ def test_taps_show_what_the_units_would() -> None:
 
 
 PLANTED = {
-    "index of an activation": ("formats.kllm.twins.kmeans_row._encode", 11, 14, "index_norm"),
-    "logit": ("models.schemes.kllm.twins.attention.multiply", 5, 19, "functional"),
-    "score": ("models.schemes.kllm.twins.attention.kmeans_scores", 4, 15, "score_quantizer"),
-    "integer of a score": ("models.schemes.kllm.twins.attention.kmeans_scores", 5, 19, "index_counter"),
-    "scale of a score": ("models.schemes.kllm.twins.attention.kmeans_scores", 6, 19, "index_matmul"),
-    "function of an element": ("models.schemes.kllm.twins.block.kmeans_function", 7, 14, "index_product"),
+    "index of an activation": ("formats.kllm.compiled.kmeans_row._encode", 11, 14, "index_norm"),
+    "logit": ("models.schemes.kllm.compiled.attention.multiply", 5, 19, "functional"),
+    "score": ("models.schemes.kllm.compiled.attention.kmeans_scores", 4, 15, "score_quantizer"),
+    "integer of a score": ("models.schemes.kllm.compiled.attention.kmeans_scores", 5, 19, "index_counter"),
+    "scale of a score": ("models.schemes.kllm.compiled.attention.kmeans_scores", 6, 19, "index_matmul"),
+    "function of an element": ("models.schemes.kllm.compiled.block.kmeans_function", 7, 14, "index_product"),
 }  #: what is set to 1: function, argument that it fills, token at which; and the unit whose ports show it first
 
 

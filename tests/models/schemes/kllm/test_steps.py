@@ -1,4 +1,4 @@
-"""Steps of a KLLM scheme by the compiled twins and by the readable units: the same bits."""
+"""Steps of a KLLM scheme by the compiled forms and by the readable units: the same bits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who computes the steps: readable units and compiled twins give the same bits, under the parameters of the scheme."""
+"""Who computes the steps: readable units and compiled forms give the same bits, under the parameters of the scheme."""
 
 from typing import Any
 

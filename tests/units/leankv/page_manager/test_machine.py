@@ -16,7 +16,7 @@ from refemu.units.leankv.page_manager import compiled as page_manager_compiled
 from tests.oracles.leankv import memory
 
 
-class Twin(PageManagerMachine):
+class CompiledForm(PageManagerMachine):
     """The compiled manager against the readable one."""
 
 
@@ -28,8 +28,8 @@ class Readable(PageManagerMachine):
 
 
 few = settings(deadline=None, max_examples=40, stateful_step_count=25)
-TestTwin = Twin.TestCase
-TestTwin.settings = few
+TestCompiledForm = CompiledForm.TestCase
+TestCompiledForm.settings = few
 TestReadable = Readable.TestCase
 TestReadable.settings = settings(few, max_examples=10)
 

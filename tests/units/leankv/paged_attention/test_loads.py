@@ -1,4 +1,4 @@
-"""Addresses and sectors of a warp's loads against an oracle of tables; counters of unit and twin; other layouts."""
+"""Addresses and sectors of a warp's loads against an oracle of tables; counters of both forms; other layouts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Registers of paged attention: the float32 stages of unit and twin are those of an oracle, chunk by chunk."""
+"""Registers of paged attention: the float32 stages of unit and compiled form are those of an oracle, chunk by chunk."""
 
 from typing import Any
 

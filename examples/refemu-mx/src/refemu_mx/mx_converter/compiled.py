@@ -1,4 +1,4 @@
-"""Compiled twin of mx_converter: magnitudes by tables, then the kernel of mx_encoder."""
+"""Compiled form of mx_converter: magnitudes by tables, then the kernel of mx_encoder."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Compiled twin of mx_dot: an exact sum in two integers, the lower one of 32 bits, or float32 additions."""
+"""Compiled form of mx_dot: an exact sum in two integers, the lower one of 32 bits, or float32 additions."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Compiled twin of mx_encoder: one kernel over magnitudes, which mx_converter shares."""
+"""Compiled form of mx_encoder: one kernel over magnitudes, which mx_converter shares."""
 
 from collections.abc import Sequence
 

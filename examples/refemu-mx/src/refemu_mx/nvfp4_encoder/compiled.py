@@ -1,4 +1,4 @@
-"""Compiled twin of nvfp4_encoder: float32 operations on whole arrays, and one kernel that rounds."""
+"""Compiled form of nvfp4_encoder: float32 operations on whole arrays, and one kernel that rounds."""
 
 from collections.abc import Sequence
 

@@ -29,7 +29,7 @@ def inputs(config: Config, wild: bool = False, rows: int = 9) -> dict[str, Any]:
 
 
 def same(config: Config, given: dict[str, Any]) -> bool:
-    """Whether unit and twin agree in every field."""
+    """Whether unit and compiled form agree in every field."""
     return index_matmul.run(**given, **config).equals(index_matmul_ports_compiled.run(**given, **config))
 
 

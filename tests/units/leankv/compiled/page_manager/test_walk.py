@@ -1,4 +1,4 @@
-"""`run` of the page manager's twin: histories of many shapes, equal to the readable unit's, and errors."""
+"""`run` of the page manager's compiled form: histories of many shapes, equal to the readable unit's, and errors."""
 
 from typing import Any
 
