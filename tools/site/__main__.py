@@ -59,7 +59,8 @@ def assemble(source: Path) -> None:
     pages["glossary.md"] = text.glossary((ROOT / "docs" / "glossary.md").read_text("utf-8"))
     pages["measurements.md"] += f"\n{text.GENERATED}\n"  # benchmarks/ writes it
     for name in ("CHANGELOG", "CONTRIBUTING"):
-        pages[f"{name.lower()}.md"] = text.linked((ROOT / f"{name}.md").read_text("utf-8"))
+        page = text.linked((ROOT / f"{name}.md").read_text("utf-8"))
+        pages[f"{name.lower()}.md"] = page.replace("](docs/pictures/", "](pictures/")
     for name in tutorials.NAMES:
         pages |= text.pictures(text.linked(tutorials.page(name)), f"tutorials/{name}")
     pages |= {

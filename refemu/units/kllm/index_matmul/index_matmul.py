@@ -88,7 +88,7 @@ class IndexMatmul(MatmulOptions, Combinational):
 
     @constant
     def initial(self) -> Mapping[str, Any]:
-        """Reset values of ports: the least admitted values, nothing at missing ports."""
+        """Reset values, the least that each port admits, and nothing at missing ports."""
         absent = ("a_mask", "a_codebook", "b_mask", "b_outlier", "products", "q", "count")
         lowest = {port.name: port.filled(max(port.limits[0], 0)) for port in self.ports.inputs}
         return {**dict.fromkeys(absent, ()), "b_scale": 0x3C00, **lowest}
