@@ -78,7 +78,7 @@ def test_tables_and_json_name_the_untrained_model(words: list[str], capsys: pyte
 def test_second_run_prints_cached_results(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = found(OLIVE, capsys), found(OLIVE, capsys)
 
-    assert (first["kept"], second["measured"]) == (0, 0) and first["measured"] == second["kept"] > 0
+    assert (first["cached"], second["measured"]) == (0, 0) and first["measured"] == second["cached"] > 0
     assert first["tables"] == second["tables"]
 
 
@@ -86,7 +86,7 @@ def test_more_windows_reuse_cached_windows(capsys: pytest.CaptureFixture[str]) -
     found([*OLIVE, "--only", "losses"], capsys)
     more = found([*OLIVE, "--only", "losses", "--windows", "3"], capsys)
 
-    assert (more["measured"], more["kept"]) == (4, 8)  # one window of four schemes
+    assert (more["measured"], more["cached"]) == (4, 8)  # one window of four schemes
     assert {row["windows"] for row in rows(more, "losses")} == {3}
 
 
@@ -125,7 +125,7 @@ def test_interrupted_study_resumes(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert main([*OLIVE, "--only", "losses"]) == 130
     assert "run the same command to resume" in capsys.readouterr().err
     whole = found([*OLIVE, "--only", "losses"], capsys)
-    assert (whole["kept"], whole["measured"]) == (3, 5)
+    assert (whole["cached"], whole["measured"]) == (3, 5)
 
 
 def test_csv_has_the_rows_of_the_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -50,7 +50,7 @@ def document(
             "source": source,
         },
         "measured": counts[0],
-        "kept": counts[1],
+        "cached": counts[1],
         "tables": [table.document() for table in tables],
         "figures": [
             {"name": figure.name, "place": figure.place, "title": figure.title, "caption": figure.caption}
