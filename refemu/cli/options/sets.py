@@ -150,7 +150,9 @@ def _diff(commands: Commands) -> None:
         help="The answers: an .npz file with arrays out.*, another set, or a .mem, .csv or .jsonl file.",
     )
     command.add_argument(
-        "--explain", action="store_true", help="Explain the differences: the bug or decision that gives the answers of the device."
+        "--explain",
+        action="store_true",
+        help="Explain the differences: the bug or decision that gives the answers of the device.",
     )
     add_word(
         command,
@@ -194,9 +196,7 @@ def _explain(commands: Commands) -> None:
 
 def _grade(commands: Commands) -> None:
     command = new_command(commands, "grade", "Inject faults and report which ones the vectors detect or miss.")
-    command.add_argument(
-        "stimulus", metavar="SET", help="A golden set; with --unit, an .npz file with arrays in.PORT."
-    )
+    command.add_argument("stimulus", metavar="SET", help="A golden set; with --unit, an .npz file with arrays in.PORT.")
     add_word(command, "--unit", "UNIT", f"Unit of an .npz file. {UNIT}")
     add_word(command, "--config", "CONFIG", f"With --unit. {CONFIG}")
     command.add_argument(
