@@ -64,8 +64,8 @@ def _models(commands: Commands) -> None:
         choices=actions,
         metavar="ACTION",
         default="list",
-        help="One of list, fetch (download) and remove, for models; prepared, to list the cache of prepared models; "
-        "check, to verify its sha256; prune, to delete entries that are out of date, or all of NAME (default: list).",
+        help="For models: list, fetch (download), remove. For the cache of prepared models: prepared lists it, check "
+        "verifies its sha256, prune deletes entries that are out of date, or all of NAME (default: list).",
     )
     command.add_argument("name", nargs="?", metavar="NAME", help="A model; with check and prune, also a prepared one.")
     command.add_argument("--damaged", action="store_true", help="With prune: delete only damaged entries.")

@@ -74,13 +74,13 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu explain victim", "a term"),
     ),
     "refemu grade": (
-        Example(f"refemu grade {_SET} --class bits,lanes,order", "the simple faults that a set detects"),
+        Example(f"refemu grade {_SET} --class bits,lanes,order", "three classes of simple faults"),
         Example(
             f"refemu grade {_SET} --strict", "all classes; exit code 1 if a fault is not detected", code=1, long=True
         ),
         Example(
             "refemu grade stimulus.npz --unit ovp_decoder --class bits --write-missing new",
-            "your own stimulus, and a set with the rows that it lacks",
+            "grade your own stimulus, and write rows that detect what it misses",
             code=1,
         ),
     ),

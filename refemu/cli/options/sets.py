@@ -102,10 +102,10 @@ def _generate(commands: Commands) -> None:
         command,
         "--layer",
         "LAYER,...",
-        "Generate a campaign of the cases that units meet in these blocks of the model, such as 0-3,7 or all. Needs "
+        "Generate a campaign of the inputs of units in these blocks of the model, such as 0-3,7 or all. Needs "
         "--tokens.",
     )
-    add_count(command, "--win", "With --layer: tokens in a shard (default: 64).")
+    add_count(command, "--win", "With --layer: tokens in each shard of the campaign (default: 64).")
     add_count(command, "--workers", "Number of processes for a campaign (default: 1).")
     add_threads(command)
     add_word(
@@ -150,13 +150,15 @@ def _diff(commands: Commands) -> None:
         help="The answers: an .npz file with arrays out.*, another set, or a .mem, .csv or .jsonl file.",
     )
     command.add_argument(
-        "--explain", action="store_true", help="Diagnose what the device did, from all of its answers."
+        "--explain",
+        action="store_true",
+        help="Explain the differences: the bug or decision that gives the answers of the device.",
     )
     add_word(
         command,
         "--write-missing",
         "DIR",
-        "As --explain; also write a set to DIR with rows that distinguish the best explanations.",
+        "Explain, and write a set to DIR with rows that distinguish the best explanations.",
     )
     command.add_argument(
         "--full",
@@ -194,9 +196,7 @@ def _explain(commands: Commands) -> None:
 
 def _grade(commands: Commands) -> None:
     command = new_command(commands, "grade", "Inject faults and report which ones the vectors detect or miss.")
-    command.add_argument(
-        "stimulus", metavar="SET", help="A golden set; with --unit, an .npz file with the inputs in.*."
-    )
+    command.add_argument("stimulus", metavar="SET", help="A golden set; with --unit, an .npz file with arrays in.PORT.")
     add_word(command, "--unit", "UNIT", f"Unit of an .npz file. {UNIT}")
     add_word(command, "--config", "CONFIG", f"With --unit. {CONFIG}")
     command.add_argument(
@@ -217,7 +217,7 @@ def _grade(commands: Commands) -> None:
         help="Write a set to DIR with cases that detect every missed fault.",
     )
     command.add_argument(
-        "--strict", action="store_true", help="Exit with 1 unless every fault is detected or cannot be tested."
+        "--strict", action="store_true", help="Exit with 1 if a fault is missed, equivalent or unknown."
     )
 
 

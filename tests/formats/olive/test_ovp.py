@@ -163,7 +163,7 @@ def test_two_outliers_are_compared_before_rounding(encode: Any) -> None:
 
 @pytest.mark.parametrize("encode", ENCODERS)
 def test_between_largest_normal_value_and_threshold_values_saturate(encode: Any) -> None:
-    """D-olive-9: the only reading that has a code."""
+    """D-olive-9: no normal code is larger."""
     assert encode(OVP_INT4, [7.6, -9.4, 9, 8]).decode().tolist() == [7, -7, 7, 7]
     assert encode(OVP_FLINT4, [19.9, -17]).decode().tolist() == [16, -16]
 
