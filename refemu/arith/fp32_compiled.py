@@ -70,7 +70,7 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
 
 
 def tanh32(x: ArrayLike) -> np.ndarray:
-    """`scores.tanh32`."""
+    """Hyperbolic tangent, rounded to float32: compiled form of `scores.tanh32`."""
     return elementwise(kernels.tanh_all, require_f32(x, "tanh32"))
 
 
