@@ -86,9 +86,9 @@ def _made(parent: Path, prefix: str, stack: ExitStack) -> Path:
 
 
 def discard(place: Path, prefix: str) -> None:
-    """Delete the folder `place`: rename it first, so that `sweep` can finish an interrupted deletion.
+    """Delete the folder `place`. It is renamed first, so that `sweep` can finish an interrupted deletion.
 
-    prefix: of the temporary name, as for `sweep`.
+    prefix: start of its temporary name, as for `sweep`.
     """
     with folder(place.parent, prefix) as doomed:
         place.rename(doomed / DISCARDED)

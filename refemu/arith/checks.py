@@ -45,7 +45,8 @@ def require_integers(values: Any, thing: str) -> np.ndarray:
     if array.dtype.kind == "f" and not hasattr(values, "dtype"):
         array = _unsigned(values, array)
     if array.dtype.kind not in "iu":
-        raise RefusedType(f"{thing}: integers are needed, got dtype {array.dtype}")
+        hint = "; for bit patterns, use x.view(np.uint16)" if array.dtype == np.float16 else ""
+        raise RefusedType(f"{thing}: integers are needed, got dtype {array.dtype}{hint}")
     return array
 
 
@@ -119,12 +120,14 @@ def lookup(kind: str, name: str, table: Mapping[str, T], listing: str = "") -> T
         return table[name]
     if not isinstance(name, str):
         raise RefusedType(f"{kind}: must be a name, got {name!r}")
+    what, of, owner = kind.rpartition(" of ")
+    wrong = f"{what} {name!r} of {owner}" if of and not kind.endswith(":") else f"{kind} {name!r}"
     near = nearest(name, table)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     if len(table) > FEW and (near or listing):
         more = "" if near else f" `{listing}` lists all {len(table)}"
-        raise Refused(f"unknown {kind} {name!r}{hint}{more}")
-    raise Refused(f"unknown {kind} {name!r}{hint} Known: {', '.join(sorted(table)) or 'none'}")
+        raise Refused(f"unknown {wrong}{hint}{more}")
+    raise Refused(f"unknown {wrong}{hint} Known: {', '.join(sorted(table)) or 'none'}")
 
 
 def nearest(word: str, names: Iterable[str]) -> list[str]:

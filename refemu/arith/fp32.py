@@ -87,10 +87,10 @@ def exp_table() -> np.ndarray:
 
 
 def exp32(x: ArrayLike) -> np.ndarray:
-    """Exponential, rounded once to float32: right for every float32.
+    """Exponential, correctly rounded to float32 for every argument.
 
-    x = (k + r) ln 2 / 64 with |r| <= 1/2: a table of 64 powers, a polynomial, and a power of 2, all in float64 with an
-    error below 1.26 ulp, which no exact result is near enough to a midpoint to notice.
+    With x = (k + r) ln 2 / 64 and |r| <= 1/2, it multiplies a table entry, a polynomial and a power of 2. All are in
+    float64, with an error below 1.26 ulp. No exact result is so close to a midpoint that this error matters.
 
     Parameters
     ----------

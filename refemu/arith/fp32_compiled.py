@@ -12,18 +12,18 @@ from refemu.arith.sums_compiled import rows, total32
 
 
 def fma32(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """`fp32.fma32`."""
+    """Compiled form of `fp32.fma32`."""
     operands = (require_f32(x, "fma32", name) for x, name in ((a, "a"), (b, "b"), (c, "c")))
     return elementwise(kernels.fma32_all, *operands)
 
 
 def exp32(x: ArrayLike) -> np.ndarray:
-    """`fp32.exp32`."""
+    """Compiled form of `fp32.exp32`."""
     return elementwise(kernels.exp_all, require_f32(x, "exp32"))
 
 
 def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
-    """`fp32.softmax32`."""
+    """Compiled form of `fp32.softmax32`."""
     value = fp32.require_rows(x, "softmax32")
     ready()
     flat = plain(rows(value))
@@ -38,7 +38,7 @@ def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
 
 
 def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndarray:
-    """`fp32.rmsnorm`."""
+    """Compiled form of `fp32.rmsnorm`."""
     if not isinstance(order, Sequential):
         return fp32.rmsnorm(x, gamma, eps, order)
     value, gain = fp32.norm_operands(x, gamma, "rmsnorm")
@@ -50,7 +50,7 @@ def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndar
 
 
 def layernorm(x: ArrayLike, gamma: ArrayLike, beta: ArrayLike, eps: float, order: Order) -> np.ndarray:
-    """`fp32.layernorm`."""
+    """Compiled form of `fp32.layernorm`."""
     value, _ = fp32.norm_operands(x, gamma, "layernorm")
     _, offset = fp32.norm_operands(x, beta, "layernorm", "beta")
     with np.errstate(all="ignore"):
@@ -59,7 +59,7 @@ def layernorm(x: ArrayLike, gamma: ArrayLike, beta: ArrayLike, eps: float, order
 
 
 def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> np.ndarray:
-    """`fp32.rotate`."""
+    """Compiled form of `fp32.rotate`."""
     value, c, s = fp32.rotate_operands(x, cos, sin)
     value = plain(value)
     out = np.empty_like(value)
@@ -70,12 +70,12 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
 
 
 def tanh32(x: ArrayLike) -> np.ndarray:
-    """`scores.tanh32`."""
+    """Hyperbolic tangent, rounded to float32: compiled form of `scores.tanh32`."""
     return elementwise(kernels.tanh_all, require_f32(x, "tanh32"))
 
 
 def softcap(x: np.ndarray, cap: float) -> np.ndarray:
-    """`scores.softcap`."""
+    """Compiled form of `scores.softcap`."""
     limit = np.float32(cap)
     with np.errstate(all="ignore"):
         return canonical(limit * tanh32(x / limit))

@@ -49,7 +49,7 @@ def rotary_of(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(gain * cos, gain * sin), float64 (..., n), of the exact angles position * frequency (D-arith-30).
 
-    positions: as for `rotary`. frequencies: n radians a position, at least 0 and below 6; `rope_scaling` makes them.
+    positions: as for `rotary`. frequencies: n, in radians per position, in [0, 6), as from `rope_scaling`.
     Raises Refused for a position or a frequency out of range.
     """
     p = require_range(positions, 0, POSITIONS, "rotary_of", "position").astype(np.int64)

@@ -40,7 +40,7 @@ _here = threading.local()  # .inside: this thread runs a part
 
 
 def set_threads(threads: int) -> None:
-    """Set the number of threads that the whole process uses where a call states none.
+    """Set the process's default number of threads, for calls that do not state one.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def _beside(arguments: argparse.Namespace) -> int:
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
     source, then = (
-        (f"{unit.name}.c", f"compile check_{unit.name}.c as its first lines say")
+        (f"{unit.name}.c", f"run the command in the first lines of check_{unit.name}.c")
         if in_c
         else (f"{unit.name}.v", "run make")
     )
@@ -54,7 +54,7 @@ def _beside(arguments: argparse.Namespace) -> int:
     if kept:
         names = ", ".join(map(str, kept))
         print(
-            f"not overwritten: {names}; this version of refemu writes them differently, move them away to get its own"
+            f"not overwritten: {names}; this version of refemu writes them differently. Move them away to get its own"
         )
     return 0
 
@@ -132,6 +132,6 @@ def _dpi(arguments: argparse.Namespace) -> int:
     if kept:
         names = ", ".join(map(str, kept))
         print(
-            f"not overwritten: {names}; this version of refemu writes them differently, move them away to get its own"
+            f"not overwritten: {names}; this version of refemu writes them differently. Move them away to get its own"
         )
     return 0

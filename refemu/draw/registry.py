@@ -43,7 +43,7 @@ UNITS = {
 
 
 def of(unit: AnyUnit) -> Callable[[Ports, Any], str] | None:
-    """The function that draws a unit's states; None where there is none. A unit's own goes before refemu's."""
+    """The function that draws a unit's states, or None. The unit's own function takes precedence over refemu's."""
     place = unit.drawing or UNITS.get(unit.name, "")
     if not place:
         return None

@@ -192,7 +192,7 @@ class Element(ABC):
         RefusedType
             Another dtype.
         """
-        return require_range(codes, 0, 1 << self.width, str(self), "code")
+        return require_range(codes, 0, 1 << self.width, self._what, "code")
 
     def refuse_identifier(self, codes: np.ndarray) -> np.ndarray:
         """Check that no code is the identifier.
@@ -215,8 +215,12 @@ class Element(ABC):
         bad = codes == self.identifier
         if bad.any():
             code = f"{self.identifier:0{self.width}b}{at(first_index(bad))}"
-            raise Refused(f"{self}: code {code} is the outlier identifier, not a value")
+            raise Refused(f"{self._what}: code {code} is the outlier identifier, not a value")
         return codes
+
+    @property
+    def _what(self) -> str:
+        return f"{type(self).__name__} of {self.width} bits"
 
 
 @functools.lru_cache(maxsize=32)

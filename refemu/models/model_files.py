@@ -39,7 +39,7 @@ def _weights_of(folder: Path) -> Path:
             return folder / name
     if (folder / "config.json").is_file() and not encoder_checkpoint.is_encoder(folder):
         hf_decoders.family(folder)
-    raise Refused(f"{folder}: no {WHOLE}; refemu does not read .bin files, save the model as safetensors")
+    raise Refused(f"{folder}: no {WHOLE}; refemu reads no .bin files: save the model as safetensors")
 
 
 def _unknown(name: str, path: Path) -> Refused:

@@ -42,7 +42,10 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
             ids.append(integer(word.decode("ascii"), 10))
         except ValueError:
             shown = repr(word[:40]).removeprefix("b")
-            raise Refused(f"{thing}: a token id must be an integer, got {shown} at index {index}") from None
+            raise Refused(
+                f"{thing}: a token id must be an integer, got {shown} at index {index}; "
+                "give decimal numbers between white space, or an .npy array"
+            ) from None
     return ids
 
 

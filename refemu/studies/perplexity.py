@@ -59,8 +59,8 @@ def require_decoding(config: Scheme, prefill: int) -> None:
     """Raise Refused for a window read as one prompt under a scheme whose cache is read in steps only."""
     if prefill == 0 and config.two_phases:
         raise Refused(
-            "perplexity: the attention of this scheme reads its KV cache in decode steps only, so a window read as one "
-            "prompt does not show its effect; read the rest of a window in steps: --prefill N, with N below --win"
+            "perplexity: this scheme's attention reads its KV cache in decode steps only; make the first N tokens of a "
+            "window a prompt, and score the others step by step: --prefill N, with N below --win"
         )
 
 
@@ -74,7 +74,7 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
     cut = [tokens[at : at + win] for at in range(0, len(tokens), win)]
     scored = [window for window in cut if len(window) >= shortest]
     if not scored:
-        raise Refused(f"perplexity: must have at least {shortest} tokens, got {len(tokens)}")
+        raise Refused(f"perplexity: the text must have at least {shortest} tokens, got {len(tokens)}")
     return scored
 
 

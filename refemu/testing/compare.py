@@ -121,16 +121,17 @@ def hold(
     any_nan : bool
         Accept any NaN for any NaN in integer words too; in arrays of floats that is always so.
     waive : sequence of str
-        What not to compare: rows with a flag of the unit, bits that a variant of a decision changes.
+        What to leave uncompared. A flag of the unit excludes its rows; a decision, the bits that its variants change.
     **answers : array_like
-        By output port: integers or floats as in the unit's Result. At least one; other ports are not compared.
+        Outputs of your design by port, integers or floats as in the unit's Result. At least one; ports left out are
+        not compared.
 
     Raises
     ------
     AssertionError
         An answer differs; the message shows the first difference and its stimulus.
     Refused
-        There is no answer, or a name is unknown.
+        No output is given, or a name is unknown.
     """
     __tracebackhide__ = True
     global last
@@ -138,7 +139,7 @@ def hold(
     parameters = target.config(name)
     ports = {port.name: port for port in target.ports(parameters).outputs}
     if not answers:
-        raise Refused(f"hold: give an answer for at least one of {', '.join(ports)}")
+        raise Refused(f"hold: at least one output is needed, of {', '.join(ports)}")
     for port in answers:
         lookup(f"output of {target.name}", port, ports)
     result = target.evaluate(parameters, inputs, jit=False)

@@ -17,7 +17,7 @@ METHODS = {
     "validate_event": ("list", "One int per port, a tuple of them for lanes."),
     "validated": ("list of ndarray", "One array per port, all of one shape, lanes last."),
 }
-DTYPE = "An input has a dtype or a number of lanes that its port does not admit"
+DTYPE = "An input has a dtype or a number of lanes that its port does not accept"
 
 
 def section(docstring: str | None, title: str) -> str:

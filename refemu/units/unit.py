@@ -324,7 +324,7 @@ class Unit(Generic[S, R]):
         Refused
             A port is missing or unknown, or a value out of range.
         RefusedType
-            A dtype that a port does not admit.
+            A dtype that a port does not accept.
         """
         run = self.run_compiled if jit else self.run
         return run(**self._checked(config, inputs), **Config(**config))

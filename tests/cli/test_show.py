@@ -66,7 +66,7 @@ def test_page_as_json_and_byte_by_byte(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["K4V1", "--head", "64"], "value packs must be a multiple of Vgroup = 8, got 4"),
+        (["K4V1", "--head", "64"], "16-bit words per value must be a multiple of Vgroup = 8, got 4"),
         ([], "give a precision pair: "),
         (["K8V5"], "unknown precision pair"),
         (["K8V4", "--byte", "6784"], "byte must be in"),

@@ -94,10 +94,10 @@ def test_assignments_reject(text: str, message: str) -> None:
 
 def test_objects_with_unknown_bases_or_fields_are_rejected() -> None:
     with pytest.raises(
-        Refused, match=r"unknown thing: base of OVP_INT5\[\] 'OVP_INT5'; did you mean 'OVP_INT4' or 'OVP_INT8'"
+        Refused, match=r"unknown thing: base 'OVP_INT5' of OVP_INT5\[\]; did you mean 'OVP_INT4' or 'OVP_INT8'"
     ):
         config_text.read("OVP_INT5[]", Ovp, "thing")
-    with pytest.raises(Refused, match="unknown thing: field of KllmArith 'ties'; did you mean 'tie'"):
+    with pytest.raises(Refused, match="unknown thing: field 'ties' of KllmArith; did you mean 'tie'"):
         config_text.read("KllmArith[ties=low]", KllmArith, "thing")
     with pytest.raises(Refused, match="tie must be"):
         config_text.read("KllmArith[tie=middle]", KllmArith, "thing")

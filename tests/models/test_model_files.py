@@ -49,7 +49,7 @@ def test_wrong_weights_are_rejected_with_both_hashes(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_bytes(b"GGUF")
 
-    message = f"sha256 is {store.digest(file)}, .* has b179c952.*; nothing was changed; run: refemu models remove"
+    message = f"sha256 is {store.digest(file)}, .* must have b179c952.*; nothing was changed; run: refemu models remove"
     with pytest.raises(Refused, match=message):
         load("smollm2-135m")
     assert file.read_bytes() == b"GGUF"

@@ -44,7 +44,7 @@ def test_hold_names_port_and_lane_of_difference() -> None:
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        pytest.param({}, "give an answer for at least one of exponent, base_int, illegal", id="none"),
+        pytest.param({}, "at least one output is needed, of exponent, base_int, illegal", id="none"),
         pytest.param({"exponents": [[1, 1]]}, "did you mean 'exponent'", id="unknown"),
         pytest.param(
             {"exponent": [[16, 0]]}, r"16 at index \(0, 0\) is outside \[0, 15\]|outside", id="beyond the port"

@@ -173,8 +173,8 @@ def test_set_name_of_non_word_value_has_digest() -> None:
     ("spec", "config", "message"),
     [
         ("orizuru:", None, "a configuration must follow the colon"),
-        ("orizuru:n9", None, "unknown configuration of orizuru 'n9'"),
-        ("orizuru:m=3", None, "unknown parameter of orizuru 'm'"),
+        ("orizuru:n9", None, "unknown configuration 'n9' of orizuru"),
+        ("orizuru:m=3", None, "unknown parameter 'm' of orizuru"),
         ("orizuru:k=3", None, "orizuru: parameter n must be given"),
         ("orizuru:n=8,k=99", None, r"k must be in \[0, 8\], got 99"),
         ("orizuru:n=eight", None, "orizuru: n must be an int"),

@@ -132,7 +132,7 @@ def test_mix_has_the_cache_of_the_paper(text: str) -> None:
         (lambda: MxConfig(rule="up"), "rule must be one of floor, ceil, even, nvidia, got 'up'"),  # type: ignore[arg-type]
         (lambda: MxConfig("nvfp4", None, "ceil"), "rule has no effect without MX blocks, got 'ceil'"),
         (lambda: models.run("tiny", IDS, scheme="fp16+mxfp4"), "put the scheme of the KV cache last"),
-        (lambda: models.run("tiny", IDS, scheme="mxfp4:blocks=16"), "unknown parameter of scheme mxfp4 'blocks'"),
+        (lambda: models.run("tiny", IDS, scheme="mxfp4:blocks=16"), "unknown parameter 'blocks' of scheme mxfp4"),
     ],
 )
 def test_invalid_arguments_are_rejected(make: Callable[[], object], message: str) -> None:

@@ -97,7 +97,7 @@ def helper(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile like `kernel`; LLVM puts it into the kernels that call it.
+    """Compile like `kernel`, but let LLVM inline the function into the kernels that call it.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ def jit_is_off() -> bool:
 
 
 def rounding_path() -> str:
-    """`hardware` (conversions of the CPU) or `portable` (integer and float32 operations): equal bits, other speed.
+    """How kernels round to fp16: `hardware` (CPU conversions) or `portable` (integers and float32, the same bits).
 
-    Hardware needs F16C: without it LLVM's half cast crashes. Refused: hardware, by REFEMU_ROUND16, where it would.
+    Hardware needs F16C, without which LLVM's half cast crashes. Raises Refused if REFEMU_ROUND16 asks for it there.
     """
     wanted = os.environ.get("REFEMU_ROUND16", "")
     possible = has("f16c")

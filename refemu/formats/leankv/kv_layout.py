@@ -124,9 +124,11 @@ class PageLayout:
         for side, bits, groups, unit, units, members, name in sides:
             packs, rest = divmod(self.head_size * bits, WORD)
             if rest:
-                raise Refused(f"{self._what}: {side} codes must fill 16-bit packs, got {self.head_size * bits} bits")
+                raise Refused(f"{self._what}: {side} codes must fill 16-bit words, got {self.head_size * bits} bits")
             if packs % unit:
-                raise Refused(f"{self._what}: {side} packs must be a multiple of {units} = {unit}, got {packs}")
+                raise Refused(
+                    f"{self._what}: 16-bit words per {side} must be a multiple of {units} = {unit}, got {packs}"
+                )
             if groups and members % groups:
                 raise Refused(f"{self._what}: {groups} {side} groups do not divide {name} {members}")
 

@@ -67,7 +67,7 @@ def counts(golden: Golden, left: Left) -> tuple[int, int]:
 
 
 def coverage(golden: Golden, left: Left) -> tuple[int, list[str]]:
-    """Number of faults of FAST that the set detects, and ids of those that it misses under the waiver."""
+    """Number of faults of FAST that the set detects without the waiver, and ids of those it misses with it."""
     before, after = answers.of_set(golden), answers.of_set(without(golden, left))
     detected = [fault for name in FAST for fault in LIBRARY[name](before) if fault.wrong(before).any()]
     return len(detected), [fault.id for fault in detected if not fault.wrong(after).any()]

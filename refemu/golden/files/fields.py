@@ -44,7 +44,7 @@ def encode(values: Any, port: Port, thing: str) -> np.ndarray:
     if array.dtype.kind == "f":
         return _float_bits(array, port, thing)
     if array.dtype.kind not in "iu":
-        raise RefusedType(f"{thing}: dtype integer of {port.bits} bits is needed, got {array.dtype}")
+        raise RefusedType(f"{thing}: integers of {port.bits} bits are needed, got dtype {array.dtype}")
     if not _fits(array, port):
         low, high = limits(port.bits, port.signed)
         index = first_index((array < low) | (array > high))
@@ -72,7 +72,9 @@ def _fits(array: np.ndarray, port: Port) -> bool:
 
 
 def _float_bits(array: np.ndarray, port: Port, thing: str) -> np.ndarray:
-    needed = str(_FLOATS[port.kind][0]) if port.kind in _FLOATS else f"integer of {port.bits} bits"
+    if port.kind not in _FLOATS:
+        raise RefusedType(f"{thing}: integers of {port.bits} bits are needed, got dtype {array.dtype}")
+    needed = str(_FLOATS[port.kind][0])
     if str(array.dtype) != needed:
         raise RefusedType(f"{thing}: dtype {needed} is needed, got {array.dtype}")
     return canonical(np.ascontiguousarray(array).view(dtype_of(port.bits)).reshape(array.shape), port)

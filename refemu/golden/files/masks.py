@@ -29,7 +29,7 @@ def of_result(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], r
     }
     masks = {}
     for name, mask in unit.care(config, inputs, result).items():
-        port, thing = lookup(f"array with a mask of {unit.name}", name, known), f"{unit.name}: mask of {name}"
+        port, thing = lookup(f"masked array of {unit.name}", name, known), f"{unit.name}: mask of {name}"
         shape = np.shape(getattr(result, port.name))
         if np.shape(mask) != shape:
             raise Refused(f"{thing}: shape must be {shape}, got {np.shape(mask)}")

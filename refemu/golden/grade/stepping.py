@@ -93,7 +93,7 @@ def wrong(answers: Answers, tampering: Tampering) -> np.ndarray:
 
 
 def encoded(unit: AnyUnit, config: Config, states: list[Any], shape: tuple[int, int]) -> dict[str, np.ndarray]:
-    """Bit patterns of the outputs of States: by output, (cases, rows) and lanes."""
+    """Bit patterns of the outputs in `states`, by output: (cases, rows), then lanes if there are several."""
     outputs = unit.ports(config).outputs
     arrays: Mapping[str, np.ndarray] = collect(states, outputs, shape)
     return {f"out.{port.name}": fields.encode(arrays[port.name], port, f"{unit.name}.{port.name}") for port in outputs}

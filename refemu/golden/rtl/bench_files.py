@@ -28,7 +28,7 @@ def registers(golden: Golden) -> dict[str, bytes]:
 
 
 def mask(golden: Golden, words: Sequence[str], left: waivers.Left) -> bytes:
-    """`waive.mem`: a word per row, 1 for every compared bit; its first line names the `words` of the waiver.
+    """`waive.mem`: one word per row, with a 1 for each compared bit. The first line lists `words`, the waived names.
 
     Outputs are packed as in gold.mem, registers above them as in regs.mem.
     """

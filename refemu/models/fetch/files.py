@@ -22,7 +22,7 @@ def verify(file: Path, wanted: File, advice: str) -> None:
     """Raise Refused with both hashes and the `advice` unless `file` is the `wanted` one; it is not changed."""
     actual = digest(file)
     if actual != wanted.sha256:
-        raise Refused(f"{file}: sha256 is {actual}, {wanted.name} has {wanted.sha256}; {advice}")
+        raise Refused(f"{file}: sha256 is {actual}, but {wanted.name} must have {wanted.sha256}; {advice}")
 
 
 def take(entry: Entry, origin: Path, folder: Path, report: Progress) -> None:

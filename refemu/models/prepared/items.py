@@ -32,9 +32,9 @@ Arrays = Mapping[str, np.ndarray]
 
 
 def write(place: Path, arrays: Arrays) -> None:
-    """Write an item as the folder `place`, unless another process has written it meanwhile.
+    """Write an item as the folder `place`, unless another process writes it first.
 
-    Raises Refused for a disk without space for it, or one that fills meanwhile; then no part of it remains.
+    Raises Refused if the disk is or becomes full; then no part of the item remains.
     """
     needed = 0
     for array in arrays.values():

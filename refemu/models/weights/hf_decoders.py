@@ -84,7 +84,8 @@ def family(folder: Path) -> Family:
     where = folder / "config.json"
     kind = read_json(where).get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise Refused(f"{where}: model_type must be one of {', '.join(FAMILIES)}, bert, got {kind!r}")
+        got = "none" if kind is None else repr(kind)
+        raise Refused(f"{where}: model_type must be one of {', '.join(FAMILIES)}, bert, got {got}")
     return FAMILIES[kind]
 
 

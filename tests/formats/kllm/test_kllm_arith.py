@@ -76,7 +76,7 @@ def test_kllm_arith_rejects_invalid_inputs(given: dict[str, Any], error: type[Ex
 
 
 def test_unknown_preset_is_rejected() -> None:
-    with pytest.raises(Refused, match="unknown preset of KLLM 'papers'; did you mean 'paper'"):
+    with pytest.raises(Refused, match="unknown preset 'papers' of KLLM; did you mean 'paper'"):
         KllmArith.preset("papers")
     with pytest.raises(TypeError, match="a preset's name or a KllmArith is needed, got 3"):
         KllmArith.preset(3)  # type: ignore[arg-type]

@@ -286,7 +286,7 @@ def test_encode_rejects(
         ((TRAINED,), TypeError, "codebook must be a Codebook"),
         ((BOOK, "1%"), TypeError, "outliers a TopK, Thresholds or None"),
         ((BOOK, None, 1), TypeError, "zero_point must be a bool, got 1"),
-        ((BOOK, None, False, "literal"), ValueError, "unknown preset of KLLM 'literal'"),
+        ((BOOK, None, False, "literal"), ValueError, "unknown preset 'literal' of KLLM"),
     ],
     ids=["unsorted", "table", "rows", "wide", "no codebook", "outliers", "zero point", "preset"],
 )

@@ -47,7 +47,9 @@ def test_which_layouts_exist(head_size: int) -> None:
             if bits in [*known, 16]:
                 assert UnifiedPage(head_size, pair).tokens
             else:
-                with pytest.raises(Refused, match=rf"at head size {head_size}: {side} packs must be a multiple of"):
+                with pytest.raises(
+                    Refused, match=rf"at head size {head_size}: 16-bit words per {side} must be a multiple of"
+                ):
                     UnifiedPage(head_size, pair)
 
 
@@ -160,19 +162,22 @@ BAD_PAGES = [
     pytest.param(
         {"head_size": 64, "config": "K4V1"},
         Refused,
-        "K4V1 at head size 64: value packs must be a multiple of Vgroup = 8, got 4",
+        "K4V1 at head size 64: 16-bit words per value must be a multiple of Vgroup = 8, got 4",
         id="value packs",
     ),
     pytest.param(
         {"head_size": 64, "config": "K2V4"},
         Refused,
-        r"K2V4 at head size 64: key packs must be a multiple of Kvec \* Kgroup = 16, got 8",
+        r"K2V4 at head size 64: 16-bit words per key must be a multiple of Kvec \* Kgroup = 16, got 8",
         id="key packs",
     ),
     pytest.param(
-        {"head_size": 20, "config": "K4V4"}, Refused, "key packs must be a multiple of .*, got 5", id="size 20"
+        {"head_size": 20, "config": "K4V4"},
+        Refused,
+        "16-bit words per key must be a multiple of .*, got 5",
+        id="size 20",
     ),
-    pytest.param({"head_size": 65, "config": "K4V4"}, Refused, "must fill 16-bit packs, got 260 bits", id="bits"),
+    pytest.param({"head_size": 65, "config": "K4V4"}, Refused, "must fill 16-bit words, got 260 bits", id="bits"),
     pytest.param(
         {"head_size": 128, "config": HeteroKV(8, 4, 3)}, Refused, "3 key groups do not divide Kgroup 4", id="groups"
     ),

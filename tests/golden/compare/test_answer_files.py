@@ -88,7 +88,7 @@ def test_answer_may_be_gold_mem(golden: sets.Golden, made: Path) -> None:
         pytest.param({"out__odd": np.full(28, 2)}, Refused, r"out.odd: 2 at index \(0,\)", id="range"),
         pytest.param({"out__both": np.full((28, 2), 32, np.uint8)}, Refused, "row 0 holds more than 5 bits", id="bits"),
         pytest.param(
-            {"out__odd": np.zeros(28)}, RefusedType, "dtype integer of 1 bits is needed, got float64", id="floats"
+            {"out__odd": np.zeros(28)}, RefusedType, "integers of 1 bits are needed, got dtype float64", id="floats"
         ),
         pytest.param({"out__odd": np.array([None] * 28)}, Refused, "is pickled", id="pickled"),
     ],

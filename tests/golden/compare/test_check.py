@@ -295,7 +295,7 @@ def test_folder_without_sets_is_rejected(spoil: Any, message: str, made: Path) -
         pytest.param(lambda folder: manifest_of(folder, schema="refemu.vectors/2"), "unknown schema", id="schema"),
         pytest.param(
             lambda folder: manifest_of(folder, name="meter-w5"),
-            "unknown configuration of meter 'w5'",
+            "unknown configuration 'w5' of meter",
             id="configuration",
         ),
         pytest.param(lambda folder: dangling(folder / "vectors.npz"), "No such file", id="link"),

@@ -155,7 +155,7 @@ def test_hold_reports_its_waivers() -> None:
         hold("fp16_mac", "fma", inputs, overflow=[False, False])
     with pytest.raises(AssertionError, match="; waived by OVERFLOW: compared 1 of 2 rows, 0 bits masked"):
         hold("fp16_mac", "fma", inputs, overflow=[False, True], waive=["OVERFLOW"])
-    with pytest.raises(Refused, match="unknown flag or decision of fp16_mac 'edge/ties/0'"):
+    with pytest.raises(Refused, match="unknown flag or decision 'edge/ties/0' of fp16_mac"):
         hold("fp16_mac", "fma", inputs, overflow=[False, False], waive=["edge/ties/0"])
 
 

@@ -55,7 +55,7 @@ def test_case_is_found_by_id_and_row() -> None:
 @pytest.mark.parametrize(
     ("id", "message"),
     [
-        ("edge/ties-go/0", "unknown case of unit-config 'edge/ties-go'; did you mean 'edge/ties-go-up'"),
+        ("edge/ties-go/0", "unknown case 'edge/ties-go' of unit-config; did you mean 'edge/ties-go-up'"),
         ("edge/ties-go-up/3", "unit-config: edge/ties-go-up has cases 0 to 2, got '3'"),
         ("edge/ties-go-up/x", "has cases 0 to 2, got 'x'"),
         ("", "unknown case"),

@@ -99,12 +99,12 @@ def test_bools_are_one_bit() -> None:
             np.array([1 << 63], np.uint64), Port("p", 64, signed=True), Refused, "9223372036854775808", id="64 signed"
         ),
         pytest.param(
-            np.array([1.0]), Port("p", 4), RefusedType, "integer of 4 bits is needed, got float64", id="float"
+            np.array([1.0]), Port("p", 4), RefusedType, "integers of 4 bits are needed, got dtype float64", id="float"
         ),
         pytest.param(
             np.array([1.0]), Port("p", 16, encoding="f16"), RefusedType, "float16 is needed, got float64", id="f64"
         ),
-        pytest.param(np.array(["1"]), Port("p", 4), RefusedType, "integer of 4 bits", id="text"),
+        pytest.param(np.array(["1"]), Port("p", 4), RefusedType, "integers of 4 bits", id="text"),
     ],
 )
 def test_invalid_values_are_rejected(values: np.ndarray, port: Port, error: type[Exception], message: str) -> None:

@@ -64,9 +64,7 @@ def test_a_mask_is_as_wide_as_its_port(mask: Any, name: str, codes: Any, dtype: 
         ),
         pytest.param([0, 1 << 16], "out.ratio", Refused, r"65536 at index \(1,\) is outside", id="wide"),
         pytest.param([True, True], "out.ration", Refused, "did you mean 'out.ratio'", id="no output"),
-        pytest.param(
-            [True, True], "in.first", Refused, "unknown array with a mask of blender 'in.first'", id="an input"
-        ),
+        pytest.param([True, True], "in.first", Refused, "unknown masked array 'in.first' of blender", id="an input"),
     ],
 )
 def test_invalid_masks_are_rejected(mask: Any, name: str, error: type[Exception], message: str) -> None:

@@ -41,7 +41,7 @@ def test_every_file_is_regenerated(made: sets.Golden, tmp_path: Path) -> None:
     ("values", "message"),
     [
         ({"unit": "outlier_decode"}, "did you mean 'outlier_decoder'"),
-        ({"name": "outlier_decoder-none"}, "unknown configuration of outlier_decoder 'none'"),
+        ({"name": "outlier_decoder-none"}, "unknown configuration 'none' of outlier_decoder"),
     ],
 )
 def test_unknown_names_are_rejected(made: sets.Golden, values: dict[str, str], message: str) -> None:

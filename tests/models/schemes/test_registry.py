@@ -65,7 +65,7 @@ def test_parameters_are_json_values() -> None:
     [
         pytest.param("olive", "unknown scheme 'olive'; did you mean 'olive-", id="scheme"),
         pytest.param("", "unknown scheme ''. `refemu list schemes` lists all ", id="empty"),
-        pytest.param("fp16:ac=fp32", "unknown parameter of scheme fp16 'ac'; did you mean 'acc'", id="parameter"),
+        pytest.param("fp16:ac=fp32", "unknown parameter 'ac' of scheme fp16; did you mean 'acc'", id="parameter"),
         pytest.param("fp16:acc", "scheme fp16: parameters are name=value, got 'acc'", id="no value"),
         pytest.param("fp16:acc=int", "fp16: acc must be one of 'fp32', .* got 'int'", id="value"),
         pytest.param("olive-4:low=250", "olive: low must be below high, got 250, 250", id="range"),

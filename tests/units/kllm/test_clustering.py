@@ -153,7 +153,7 @@ BAD = [
     pytest.param(([0.5], 0x3C00, TRAINED), {}, TypeError, "integers are needed, got dtype float64", id="floats"),
     pytest.param(([0], 0x3C00, TRAINED), {"bits": 5}, ValueError, r"bits must be in \[1, 4\], got 5", id="bits"),
     pytest.param(([0], 0x3C00, TRAINED), {"lanes": 0}, ValueError, "lanes must be in", id="no lanes"),
-    pytest.param(([0], 0x3C00, TRAINED), {"preset": "fast"}, ValueError, "unknown preset of KLLM 'fast'", id="preset"),
+    pytest.param(([0], 0x3C00, TRAINED), {"preset": "fast"}, ValueError, "unknown preset 'fast' of KLLM", id="preset"),
 ]
 
 

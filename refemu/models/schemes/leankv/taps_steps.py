@@ -143,7 +143,7 @@ def events(steps: Units, history: History, head: int | None = None) -> dict[str,
 
 
 def compressing(pool: Pool, history: History) -> dict[str, Any]:
-    """Parameters of kv_compressor: as many pages of each section as the request may fill."""
+    """Parameters of kv_compressor, with as many pages in each section as the request can fill."""
     most, (high, low) = _room(history), pool.layouts.sections
     return {**paging(pool), "high_pages": -(-most // high.tokens), "low_pages": -(-most // low.tokens)}
 

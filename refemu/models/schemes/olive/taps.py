@@ -133,7 +133,7 @@ def _decoders(
 
 
 def codes_met(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
-    """The codes next to an identifier, and the others, in pair words: each once, in order of appearance."""
+    """The distinct codes next to an identifier, and the distinct normal codes, in order of appearance."""
     present, first = np.unique(words, return_index=True)
     codes = fmt.split(present[np.argsort(first, kind="stable")])
     victim = codes == fmt.normal.identifier

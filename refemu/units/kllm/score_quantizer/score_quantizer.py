@@ -219,7 +219,7 @@ def quantize(
     bits : int
         Width of an integer, 1 to 8.
     mode : {"fold", "max", "fixed"}
-        Dividend and divisor of the scores.
+        What is quantized, and by what it is divided; see above.
     preset : str or KllmArith
         "paper" rounds products and the scale to fp16, "exact" does not.
 

@@ -223,7 +223,7 @@ def test_invalid_configurations_are_rejected(scheme: str, message: str) -> None:
 
 
 UNFIT = {
-    "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: key packs must be a multiple of Kvec .*, got 8; use "
+    "leankv:k_vec=4,k_group=4": "K8V4 at head size 16: 16-bit words per key must be a multiple of Kvec .*, got 8; use "
     "k_vec=1, k_group=4, v_vec=2, v_group=2",
     f"leankv:{CHANGES},workers=3": "workers must divide the 2 KV heads, got 3",
     f"leankv:{CHANGES},high=K4V2,low=K8V4": "a low page must hold at least as many tokens as a high one, got 140 K8V4",

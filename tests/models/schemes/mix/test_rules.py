@@ -25,7 +25,7 @@ REFUSED = {
     "olive-4@0:calibration_tokens=10+olive-4+fp16": "equal calibration_tokens, got 10 in part 1, .* and 512 in part 2",
     "olive-4+leankv-k9v9": "part 2, 'leankv-k9v9', at character 8: unknown scheme .*; did you mean 'leankv-k8v",
     "olive-4:low=250+fp16": "part 1, 'olive-4:low=250', at character 0: olive: low must be below high, got 250, 250",
-    "fp16+fp16:ac=1": "part 2, 'fp16:ac=1', at character 5: unknown parameter of scheme fp16 'ac'",
+    "fp16+fp16:ac=1": "part 2, 'fp16:ac=1', at character 5: unknown parameter 'ac' of scheme fp16",
     "olive-4@3-1+fp16+fp16": "part 1, 'olive-4@3-1', at character 0: layers: .* got '3-1'",
     "fp16+": "part 2, '', at character 5: unknown scheme ''",
     "olive-4@0": "scheme 'olive-4@0': @ selects layers of a part of a mix, not of a single scheme",

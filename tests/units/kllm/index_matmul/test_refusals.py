@@ -60,7 +60,7 @@ BAD = [
     ),
     pytest.param({"a": scores(scale=np.ones(2, np.float32)), "b": V}, Refused, 'float32 scales .*"exact"', id="wide"),
     pytest.param({"a": scores(fold=False), "b": V}, Refused, "need one scale for the other operand, got", id="D-14"),
-    pytest.param({"preset": "papers"}, Refused, "unknown preset of KLLM 'papers'; did you mean 'paper'", id="preset"),
+    pytest.param({"preset": "papers"}, Refused, "unknown preset 'papers' of KLLM; did you mean 'paper'", id="preset"),
 ]
 
 
