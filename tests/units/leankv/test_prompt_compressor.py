@@ -1,4 +1,4 @@
-"""Classes and order of a prompt's tokens: the paper's rule, the published one, equal budgets; both forms and the oracle."""
+"""Classes and order of a prompt's tokens: the paper's rule, the published one, equal budgets; both forms, oracle."""
 
 from typing import Any
 
