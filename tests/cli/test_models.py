@@ -22,7 +22,7 @@ def test_list_shows_source_and_licence(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param(["fetch"], "name a model", id="no name"),
+        pytest.param(["fetch"], "NAME is missing", id="no name"),
         pytest.param(["fetch", "smollm2-135"], "did you mean 'smollm2-135m'", id="unknown"),
         pytest.param(["fetch", "smollm2-135m", "--from", "missing.whl"], "missing.whl", id="no such file"),
         pytest.param(["remove", "nothing"], "unknown model", id="remove unknown"),

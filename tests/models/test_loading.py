@@ -36,7 +36,7 @@ def test_tiny_encoder_is_always_here() -> None:
     [
         pytest.param("tini", "unknown model 'tini'; did you mean 'tiny'", id="misspelt"),
         pytest.param("no/such.gguf", r"no/such\.gguf: no such file", id="no file"),
-        pytest.param(".", r"no model\.safetensors; refemu does not read \.bin files", id="folder without weights"),
+        pytest.param(".", r"no model\.safetensors; refemu reads no \.bin files", id="folder without weights"),
     ],
 )
 def test_unknown_models_are_rejected(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
