@@ -53,7 +53,7 @@ def test_condition_has_the_value_of_python(text: str) -> None:
     try:
         expected: Any = bool(eval(text, {"__builtins__": {}}, dict(names)))
     except TypeError:
-        with pytest.raises(Refused, match="cannot be computed at event 3"):
+        with pytest.raises(Refused, match="fails at event 3"):
             parse(text).holds(state)
     else:
         assert parse(text).holds(state) is expected

@@ -71,7 +71,7 @@ def test_explanations_in_json(golden: Path, tmp_path: Path, capsys: pytest.Captu
     assert part == {
         "kind": "structure",
         "id": "constant",
-        "detail": "right if exponent: 1 is added",
+        "detail": "right if out.exponent: 1 is added",
         "parameters": {"port": "exponent", "added": 1},
         "rows_explained": rows,
         "rows_distinguishing": rows,

@@ -45,7 +45,7 @@ def test_session_answers_requests() -> None:
     [
         (["ovp_decodre"], "did you mean 'ovp_decoder'"),
         (["orizuru:n=0"], "orizuru: n"),
-        (["ovp_decoder:int4", "--config", "int8"], "one configuration is needed"),
+        (["ovp_decoder:int4", "--config", "int8"], "configuration must be given once"),
     ],
 )
 def test_invalid_unit_prints_only_an_error(words: list[str], message: str) -> None:

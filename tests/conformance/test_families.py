@@ -121,7 +121,7 @@ def test_short_text_of_longrope_has_short_factors(tmp_path: Path) -> None:
             id="dynamic",
         ),
         pytest.param("qwen3", {"attention_bias": True}, "attention_bias must be False", id="qwen3-bias"),
-        pytest.param("llama", {"attention_chunk_size": 4}, "attention_chunk_size is a setting", id="chunks"),
+        pytest.param("llama", {"attention_chunk_size": 4}, "attention_chunk_size is not a setting", id="chunks"),
         pytest.param(
             "bloom",
             {"apply_residual_connection_post_layernorm": True},

@@ -118,7 +118,7 @@ def test_command_runs_a_model_campaign(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(words) == 0
     assert "2 shards" in capsys.readouterr().out
     assert main([*words, "--cases", "3"]) == 2
-    assert "this campaign has model cases only: leave out --cases" in capsys.readouterr().err
+    assert "this campaign has only model cases: leave out --cases" in capsys.readouterr().err
     assert main(["generate", "-o", str(tmp_path), "--layer", "0"]) == 2
     assert "needs --tokens N" in capsys.readouterr().err
     assert main(["generate", "-o", str(tmp_path), "--layer", "3-1", "--tokens", "9"]) == 2
