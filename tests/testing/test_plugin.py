@@ -16,7 +16,7 @@ from refemu.units import find
 
 def my_encoder(value):  # keeps the left of two outliers, where the paper keeps the larger
     unit = find("ovp_encoder")
-    left = next(one for one in unit.alternatives if "left one" in one.says)
+    left = next(one for one in unit.variants if "left one" in one.says)
     return unit.evaluate(left.apply(unit.configs["int4"]), {"value": value}, jit=False).pair
 
 @given(inputs("ovp_encoder", "int4"))
