@@ -136,6 +136,7 @@ def browser() -> Iterator[Any]:
     driver.quit()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("element", "wrong"),
     [
@@ -154,6 +155,7 @@ def test_elements_wider_than_window_are_found(element: str, wrong: list[int], tm
     assert [int(line.split()[2]) for line in found] == wrong
 
 
+@pytest.mark.long
 def test_search_without_server_has_excerpts(tmp_path: Path, browser: Any) -> None:
     (tmp_path / "_static").mkdir()
     (tmp_path / "a.html").write_text('<nav>menu</nav><article role="main"><h1>A</h1><p>1 &lt; 2<br>b</p></article>end')
