@@ -185,8 +185,8 @@ def test_interrupted_preparation_resumes(tmp_path: Path, home: Path, monkeypatch
 TWO = """
 import sys
 from refemu import models
-from refemu.models.prepared import shelf
-shelf.LEAST = 0
+from refemu.models.prepared import prepared_cache
+prepared_cache.LEAST = 0
 print(models.run(models.load(sys.argv[1]), list(range(3, 40))).logits.tobytes().hex())
 """
 
