@@ -131,9 +131,11 @@ def lookup(kind: str, name: str, table: Mapping[str, T], listing: str = "") -> T
 
 
 def nearest(word: str, names: Iterable[str]) -> list[str]:
-    """Up to three names: those most like a word, equally like it, and those that contain it."""
-    names = sorted(names)
-    close = difflib.get_close_matches(word, names)
+    """Up to three names: those most like a word, equally like it, and those that contain it; in any case of letters."""
+    known = {each.lower(): each for each in sorted(names)}
+    word = word.lower()
+    close = difflib.get_close_matches(word, known)
     like = [difflib.SequenceMatcher(None, each, word).ratio() for each in close]
     equal = sorted(each for each, ratio in zip(close, like, strict=True) if ratio == like[0])
-    return list(dict.fromkeys([*equal, *(each for each in names if len(word) > 2 and word in each)]))[:3]
+    chosen = dict.fromkeys([*equal, *(each for each in known if len(word) > 2 and word in each)])
+    return [known[each] for each in chosen][:3]

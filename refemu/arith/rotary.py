@@ -138,9 +138,9 @@ def _cos_sin(fraction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     z = x * x
     sin = x + x * (z * _horner(_SIN, z))
     cos = 1.0 + z * _horner(_COS, z)
-    odd, behind, below = (quarter & 1) == 1, ((quarter + 1) & 2) == 2, (quarter & 2) == 2
+    odd, left, below = (quarter & 1) == 1, ((quarter + 1) & 2) == 2, (quarter & 2) == 2
     c, s = np.where(odd, sin, cos), np.where(odd, cos, sin)
-    return np.where(behind, -c, c), np.where(below, -s, s)
+    return np.where(left, -c, c), np.where(below, -s, s)
 
 
 def _horner(coefficients: list[float], z: np.ndarray) -> np.ndarray:

@@ -138,7 +138,7 @@ def find(name: str) -> Element | Ovp | Block | CodeFormat:
     distribution, slash, bare = name.rpartition("/")
     constant = f"{distribution}{slash}{bare.upper().replace('-', '_')}"
     ready: dict[str, Element | Ovp | Block] = {**CONSTANTS, **BLOCKS}
-    return ready[constant] if constant in ready else REGISTRY.find(constant)
+    return ready[constant] if constant in ready else REGISTRY.find(constant if REGISTRY.knows(constant) else name)
 
 
 def register(name: str, fmt: CodeFormat) -> CodeFormat:

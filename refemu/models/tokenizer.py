@@ -64,8 +64,8 @@ class LibraryTokenizer:
 
     def sentence(self, text: str, most: int | None = None) -> list[int]:
         """Token ids of `text` with the tokens that the library's post-processor adds, at most `most` in all."""
-        front, behind = self._frame
-        return [*front, *self.encode(text)[: _room(most, len(front) + len(behind))], *behind]
+        prefix, suffix = self._frame
+        return [*prefix, *self.encode(text)[: _room(most, len(prefix) + len(suffix))], *suffix]
 
     @property
     def _frame(self) -> tuple[list[int], list[int]]:

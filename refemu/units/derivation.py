@@ -119,7 +119,7 @@ def _validated(
         try:
             _parameters(unit.unit_class.validated).bind(device, *values, **inputs)
         except TypeError as error:
-            raise RefusedType(f"{unit.name}: run has {error}") from None
+            raise RefusedType(f"{unit.name}.run: {error}") from None
     elif len(order) > len(
         device.ports.inputs
     ):  # a position is that of the signature, even if this device lacks some inputs

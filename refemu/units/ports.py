@@ -212,7 +212,9 @@ def in_order(unit: str, ports: Sequence[Port], values: Sequence[Any], named: Map
     rest = names[len(values) :]
     if len(values) > len(names) or set(named) != set(rest):
         got = [f"{len(values)} by position"] * bool(values or not named) + [", ".join(named)] * bool(named)
-        raise RefusedType(f"{unit}: inputs must be {', '.join(names)}, got {' and '.join(got)}")
+        missing = ", ".join(name for name in rest if name not in named)
+        advice = f"; add {missing}" * bool(missing)
+        raise RefusedType(f"{unit}: inputs must be {', '.join(names)}, got {' and '.join(got)}{advice}")
     return [*values, *(named[name] for name in rest)]
 
 

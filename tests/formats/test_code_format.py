@@ -70,7 +70,7 @@ def test_a_format_is_registered_by_call() -> None:
         assert formats.register("TWO", two) is two is formats.find("two")
     finally:
         formats.unregister("TWO")
-    with pytest.raises(Refused, match="unknown format 'TWO'"):
+    with pytest.raises(Refused, match="unknown format 'two'"):
         formats.find("two")
 
 

@@ -61,7 +61,7 @@ def test_find_takes_any_case_and_repr_evaluates_back(name: str) -> None:
 
 
 def test_find_rejects_unknown_name_with_nearest() -> None:
-    with pytest.raises(Refused, match="unknown format 'OVP_INT5'; did you mean 'OVP_INT"):
+    with pytest.raises(Refused, match="unknown format 'ovp_int5'; did you mean 'OVP_INT"):
         formats.find("ovp_int5")
 
 

@@ -243,8 +243,8 @@ def test_no_operation_gives_empty_arrays(run: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("values", "named", "message"),
     [
-        ([1], {}, "inputs must be x, pair, got 1 by position$"),
-        ([], {"pair": [1, 2]}, "inputs must be x, pair, got pair$"),
+        ([1], {}, "inputs must be x, pair, got 1 by position; add pair$"),
+        ([], {"pair": [1, 2]}, "inputs must be x, pair, got pair; add x$"),
         ([1, [1, 2], 3], {}, "inputs must be x, pair, got 3 by position$"),
         ([1, [1, 2]], {"x": 2}, "inputs must be x, pair, got 2 by position and x$"),
         ([1], {"pair": [1, 2], "gains": 3}, "inputs must be x, pair, got 1 by position and pair, gains$"),
@@ -272,7 +272,7 @@ def test_missing_unknown_or_repeated_inputs_are_rejected(
 def test_hand_written_admitted_rejects_them_too(
     run: Callable[..., Any], values: list[Any], named: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(RefusedType, match=f"^summer: run has {message}$"):
+    with pytest.raises(RefusedType, match=rf"^summer\.run: {message}$"):
         run(*values, **named)
 
 

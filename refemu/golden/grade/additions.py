@@ -16,7 +16,7 @@ from refemu.units.unit import Cases
 
 
 def write(grading: Grading, folder: Path) -> Path | None:
-    """Write cases that detect every missed fault into `folder`/<unit>-<config>/; None if no fault is missed.
+    """Write cases that detect every missed fault into `folder`/<unit>-<config>/, with `hex/`; None if none is missed.
 
     Refused: refemu did not write the folder of that name.
     """
@@ -28,7 +28,7 @@ def write(grading: Grading, folder: Path) -> Path | None:
     chosen = cover(_by_case(grading.shown_by, grading.pool.answers.cases))
     cases = list(_cases(grading.pool.answers, chosen, grading.grade.set))
     manifest, arrays = build.build(unit, config, cases, generator={"model": {"function": MISSING, "seed": 0}})
-    store.replace(target, sets.render(manifest, arrays))
+    store.replace(target, sets.render(manifest, arrays, hex=True))
     return target
 
 

@@ -16,7 +16,7 @@ from refemu.units.unit import AnyUnit, Cases, Config
 MOST = 1000  #: rows for variants, which run in readable form and so need no compiler
 
 
-def told(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], taken: str = "") -> list[dict[str, Any]]:
+def entries(unit: AnyUnit, config: Config, inputs: Mapping[str, np.ndarray], taken: str = "") -> list[dict[str, Any]]:
     """Every decision of a unit: id, title, text, and its variants with the rows that detect them.
 
     inputs: of one device, or rows of a unit without registers; the first MOST are tried. taken: the decision that the

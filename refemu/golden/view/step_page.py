@@ -50,7 +50,7 @@ def written(shown: Shown) -> Written:
     registers = registers_of(device)
     every = list(members(ports, shown.states, registers))
     names = list(dict.fromkeys(state.event for state in shown.states))
-    decisions = decision_rows.told(unit, config, shown.inputs, shown.decision)
+    decisions = decision_rows.entries(unit, config, shown.inputs, shown.decision)
     room = (LIMIT - SPARE - len(str(decisions))) * 3 // 4  # base64 takes 4 bytes for 3
     encoded = encode.encode(
         every, [names.index(state.event) for state in shown.states], shown.operations, int(room * SHARE)

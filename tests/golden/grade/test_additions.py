@@ -40,6 +40,7 @@ def test_written_set_passes_check_with_its_source(fake_units: None, tmp_path: Pa
     (checked,) = golden.check(tmp_path).sets
 
     assert checked.how == "hashes only" and "chose these cases" in checked.note
+    assert (tmp_path / "blender-wrap" / "hex" / "stim.mem").is_file()  # a bench reads it
     reasons = {entry["why"] for entry in golden.load(tmp_path / "blender-wrap").manifest["cases"]}
     assert any(reason.startswith("detects what poor misses; from: ") for reason in reasons)
 

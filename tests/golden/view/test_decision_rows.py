@@ -18,7 +18,7 @@ def test_detecting_rows_differ_in_an_output() -> None:
     unit = ovp_decoder.UNIT
     config = unit.config("int4")
     pairs = np.arange(256)
-    entries = decision_rows.told(unit, config, {"pair": pairs, "bias": np.full(256, 2)})
+    entries = decision_rows.entries(unit, config, {"pair": pairs, "bias": np.full(256, 2)})
     right = unit.evaluate(config, {"pair": pairs, "bias": np.full(256, 2)}, jit=False)
     (swapped,) = [each for each in others(entries, "D-olive-1") if each["rows"]]
     wrong = unit.evaluate(config, {"pair": (pairs >> 4 | pairs << 4) & 255, "bias": np.full(256, 2)}, jit=False)
@@ -37,7 +37,7 @@ def test_variants_are_tried_on_first_rows(monkeypatch: pytest.MonkeyPatch) -> No
     unit = ovp_decoder.UNIT
     inputs = {"pair": np.full(30, 0x85), "bias": np.full(30, 2)}
     monkeypatch.setattr(decision_rows, "MOST", 20)
-    entries = decision_rows.told(unit, unit.config("int4"), inputs)
+    entries = decision_rows.entries(unit, unit.config("int4"), inputs)
 
     assert [0, 19] in [each for other in others(entries, "D-olive-1") for each in other["rows"] or ()]  # type: ignore[attr-defined]
 
@@ -46,7 +46,7 @@ def test_the_decision_of_the_case_comes_first() -> None:
     unit = olive_mac.UNIT
     inputs = {port.name: np.zeros(2, np.int64) for port in unit.ports({}).inputs}
     id = unit.variants[-1].decision
-    entries = decision_rows.told(unit, unit.config(next(iter(unit.configs))), inputs, id)
+    entries = decision_rows.entries(unit, unit.config(next(iter(unit.configs))), inputs, id)
 
     assert entries[0]["id"] == id and [entry["taken"] for entry in entries] == [True] + [False] * (len(entries) - 1)
 

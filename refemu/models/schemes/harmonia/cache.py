@@ -213,8 +213,8 @@ class HarmoniaCache:
     def held(self) -> Held:
         """Codes of the tokens processed so far."""
         tokens, start = self.taken, len(self._values)
-        behind = self._open(self._low_v(tokens, start, tokens)) if start < tokens else None
-        return Held(self.format, self._keys.codes(), self._values.codes(behind))
+        tail = self._open(self._low_v(tokens, start, tokens)) if start < tokens else None
+        return Held(self.format, self._keys.codes(), self._values.codes(tail))
 
     def _open(self, fallen: np.ndarray) -> BfpTensor:
         """The open group of values, with `fallen` tokens at `low` bits."""

@@ -192,10 +192,10 @@ class Store:
         self._exponent.cut(past.groups)
         self._rest, self._fallen = past.rest, past.fallen
 
-    def codes(self, behind: BfpTensor | None = None) -> Codes:
+    def codes(self, tail: BfpTensor | None = None) -> Codes:
         """Codes for attention, with unpacked tokens after the packed ones; valid until the store changes."""
         exponent, shape = self._exponent.array, (0, self._rest.shape[1], self.layout.head_dim)
         sign, mantissa = np.zeros(shape, np.uint8), np.zeros(shape, np.uint16)
-        if behind is not None:
-            sign, mantissa, exponent = behind.sign, behind.mantissa, np.concatenate([exponent, behind.exponent])
+        if tail is not None:
+            sign, mantissa, exponent = tail.sign, tail.mantissa, np.concatenate([exponent, tail.exponent])
         return Codes(self.layout, self._upper.array, self._rest, self._fallen, sign, mantissa, exponent)

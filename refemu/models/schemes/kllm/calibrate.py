@@ -33,18 +33,18 @@ from refemu.models.taps import Watch
 
 
 def obtain(
-    model: Model, config: KllmConfig, backend: Backend, source: Any, progress: Progress, behind: Any = None
+    model: Model, config: KllmConfig, backend: Backend, source: Any, progress: Progress, mix_attention: Any = None
 ) -> Calibration:
     """The calibration in `source` or in the configuration's file, or from a run on tokens `source`.
 
-    `behind`: the attention of a mix, instead of that of scheme `fp16`.
+    `mix_attention`: the attention of a mix, instead of that of scheme `fp16`.
     """
     if source is None and config.calibration is not None:
         source = calibration.load(config.calibration)
     if isinstance(source, Calibration):
         return source.require(described(model, config), f"calibration of {model.name}")
-    if behind is not None or isinstance(model, Share):  # only calibrations without a mix are cached
-        return calibrate(model, [config], backend, source, progress, behind)[0]
+    if mix_attention is not None or isinstance(model, Share):  # only calibrations without a mix are cached
+        return calibrate(model, [config], backend, source, progress, mix_attention)[0]
     return _trained(model, config, backend, source, progress)
 
 
@@ -84,11 +84,11 @@ def calibrate(
     backend: Backend,
     tokens: Sequence[int] | None,
     progress: Progress = silent,
-    behind: Any = None,
+    mix_attention: Any = None,
 ) -> list[Calibration]:
     """One calibration per configuration, from one run over the windows of the first configuration.
 
-    tokens: token ids; None: the shipped text. `behind` as for `obtain`. Raises Refused for an empty list, and
+    tokens: token ids; None: the shipped text. `mix_attention` as for `obtain`. Raises Refused for an empty list, and
     for a model with layers that the schemes do not compute.
     """
     for config in configs:
@@ -96,7 +96,7 @@ def calibrate(
         config.require_gains(model)
     windows = cut(model, configs[0], tokens)
     ids = hashlib.sha256(b"".join(np.array(window, "<i8").tobytes() + b"|" for window in windows)).hexdigest()
-    runner = Observer(model_share.whole(model), backend, behind)
+    runner = Observer(model_share.whole(model), backend, mix_attention)
     states = [runtime.embeddings(runner, runtime.require_tokens(window, runner), 0) for window in windows]
     trainers = [Trainer(model, config) for config in configs]
     for layer in range(model.config.blocks):
@@ -123,16 +123,16 @@ def cut(model: Model, config: KllmConfig, tokens: Sequence[int] | None) -> list[
 
 
 QK_NORMS = ("q_norm", "k_norm")  #: norms that the attention of a mix computes
-BEHIND = {norm: tensor for tensor, norm in NORMED.items()}  #: norm -> the activation after it
+AFTER = {norm: tensor for tensor, norm in NORMED.items()}  #: norm -> the activation after it
 
 
 class Observer(Fp16):
     """Scheme `fp16` that records the activations of a block."""
 
-    def __init__(self, model: Model, backend: Backend, behind: Any = None) -> None:
-        """`behind`: attention that also computes norms of q and k, instead of scheme `fp16`'s."""
+    def __init__(self, model: Model, backend: Backend, mix_attention: Any = None) -> None:
+        """`mix_attention`: attention that also computes norms of q and k, instead of scheme `fp16`'s."""
         super().__init__(model, Fp16Config(), backend, silent)
-        self._behind = behind
+        self._mix_attention = mix_attention
         self._kept: dict[str, list[np.ndarray]] = {}
 
     def block(self, layer: int, x: np.ndarray) -> np.ndarray:
@@ -149,11 +149,11 @@ class Observer(Fp16):
         return kept
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """As in scheme `fp16`; records x, x * gain the quotient without the gain. Norms of q and k: see `behind`."""
+        """As in scheme `fp16`; records x, x * gain and the quotient without the gain. See `mix_attention` for q and k."""
         part = name.rpartition(".")[2]
-        if part in QK_NORMS and self._behind is not None:
-            return np.asarray(self._behind.norm(name, x))
-        tensor = BEHIND.get(part)
+        if part in QK_NORMS and self._mix_attention is not None:
+            return np.asarray(self._mix_attention.norm(name, x))
+        tensor = AFTER.get(part)
         if tensor is None:  # norms of embeddings, of q and k, after a block half
             return super().norm(name, x)
         gain = self._vectors[name]
@@ -176,8 +176,8 @@ class Observer(Fp16):
         start = len(cache) - len(q)
         for name, array in (("q", q), ("k", cache.keys[start:]), ("v", cache.values[start:])):
             self._keep(name, array.reshape(len(q), -1).copy())
-        if self._behind is not None:
-            return np.asarray(self._behind.prompt_attention(layer, q, cache.keys, cache.values))
+        if self._mix_attention is not None:
+            return np.asarray(self._mix_attention.prompt_attention(layer, q, cache.keys, cache.values))
         return super().attention(layer, q, cache, watch)
 
     def activation(self, layer: int, gate: np.ndarray, up: np.ndarray, watch: Watch) -> np.ndarray:

@@ -23,7 +23,7 @@ def prepare(config: KllmConfig, model: Model, backend: Backend, calibration: Any
         return KllmRtn(model, config, backend, progress)
     config.require_gains(model)
     attention = model.attention if isinstance(model, Share) else None
-    behind = None if isinstance(attention, Kllm | KllmRtn) else attention
+    mix_attention = None if isinstance(attention, Kllm | KllmRtn) else attention
     return Kllm(
-        model, config, backend, progress, calibrate.obtain(model, config, backend, calibration, progress, behind)
+        model, config, backend, progress, calibrate.obtain(model, config, backend, calibration, progress, mix_attention)
     )

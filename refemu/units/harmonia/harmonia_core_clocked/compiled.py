@@ -54,14 +54,14 @@ def run(device: HarmoniaCoreClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
         output[:] = 0
     lengths = go.shape[1]
     counts = np.zeros(3, np.int64)
-    for place, (number, first, behind, clocks) in enumerate(taken):
+    for place, (number, first, end, clocks) in enumerate(taken):
         last = place + 1 == len(taken) or taken[place + 1][0] != number
         until = lengths if last else taken[place + 1][1]
         rows = {name: output[number, first:until] for name, output in shown.items()}
-        clock = np.minimum(np.arange(until - first), behind - first - 1)
+        clock = np.minimum(np.arange(until - first), end - first - 1)
         some = {name: each[place] for name, each in values.items()}
-        _fill(core, rows, clock, behind - first, clocks, {name: each[place] for name, each in operands.items()}, some)
-        counts += min(behind, lengths) - first, clocks.ended[clock[-1]], behind <= lengths
+        _fill(core, rows, clock, end - first, clocks, {name: each[place] for name, each in operands.items()}, some)
+        counts += min(end, lengths) - first, clocks.ended[clock[-1]], end <= lengths
     return [int(count) for count in counts]
 
 

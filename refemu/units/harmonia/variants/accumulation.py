@@ -115,8 +115,8 @@ class TwoGroups(Accumulator):
 
     def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
         p, _, _ = super()._join(high, low, a_exp, b_exp)
-        (value, first), (behind, second) = (self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low))
-        vars(self)["low"] = behind
+        (value, first), (low_value, second) = (self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low))
+        vars(self)["low"] = low_value
         return p, value, first | second
 
     def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:

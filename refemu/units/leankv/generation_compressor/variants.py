@@ -118,8 +118,8 @@ class Reciprocal(GenerationCompressor):
 
 def _appended(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """The slot of the victim stays empty: the new token goes after the others."""
-    behind = np.asarray(inputs["n_high"]).reshape(result.victim.shape).astype(result.victim.dtype)
-    return {"victim": behind, "delta_high": np.ones_like(result.delta_high)}
+    end = np.asarray(inputs["n_high"]).reshape(result.victim.shape).astype(result.victim.dtype)
+    return {"victim": end, "delta_high": np.ones_like(result.delta_high)}
 
 
 ALGORITHM, PUBLISHED, STATIC = map(_only, POLICIES)

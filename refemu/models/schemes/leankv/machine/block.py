@@ -25,17 +25,17 @@ PROMPT = {"attention": "a prompt attends to its own keys and values in fp16 (D-l
 
 def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
     """Operations of the block's cache and attention, and those outside. calls: those of the prompt first."""
-    first, *behind = [call for call in calls if call.part == "attention"]
+    first, *later = [call for call in calls if call.part == "attention"]
     q, cache = first.inputs
     held = cache.held
     operations: list[Operation] = []
     for pool, heads in zip(held.pools.pools, held.pools.parts, strict=True):
         kept = of_prompt(prepared, q, cache, heads)
-        if behind:
-            operations += step(prepared, layer, pool, kept, heads, behind[0])
+        if later:
+            operations += step(prepared, layer, pool, kept, heads, later[0])
         else:
             operations += prompt(prepared, layer, pool, kept, held)
-    outside = OUTSIDE if behind else PROMPT | OUTSIDE
+    outside = OUTSIDE if later else PROMPT | OUTSIDE
     return operations, [Absent(f"blk.{layer}.{name}", reason) for name, reason in _there(prepared, outside)]
 
 
