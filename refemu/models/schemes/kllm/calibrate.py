@@ -149,7 +149,7 @@ class Observer(Fp16):
         return kept
 
     def norm(self, name: str, x: np.ndarray) -> np.ndarray:
-        """As in scheme `fp16`; records x, x * gain and the quotient without the gain. See `mix_attention` for q and k."""
+        """As in scheme `fp16`; records x, x * gain and quotient without the gain. For q and k, see `mix_attention`."""
         part = name.rpartition(".")[2]
         if part in QK_NORMS and self._mix_attention is not None:
             return np.asarray(self._mix_attention.norm(name, x))
