@@ -160,10 +160,18 @@ def test_every_injected_fault_is_named(klass: FaultClass, name: str, monkeypatch
     assert unnamed(klass, name, monkeypatch) == []
 
 
-@pytest.mark.parametrize("klass", ["order", "lanes", "words"])
-def test_some_injected_faults_are_named(klass: FaultClass, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("klass", "name"),
+    [
+        *((klass, "ovp_decoder-int4") for klass in ("bits", "order", "lanes", "words", "use")),
+        *((klass, "olive_mac-wrap") for klass in ("reset", "width")),
+        ("rounding", "fp2half-paper"),
+    ],
+)
+def test_some_injected_faults_are_named(klass: FaultClass, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "EACH", 4)
-    assert unnamed(klass, "ovp_decoder-int4", monkeypatch) == []
+    assert some(klass, answers_of.of_set(committed.read(name))) and unnamed(klass, name, monkeypatch) == []
 
 
 @pytest.mark.parametrize("name", ["ovp_decoder-int4", "bfp_aligner-paper"])
