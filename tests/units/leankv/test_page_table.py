@@ -36,7 +36,9 @@ def test_any_history_is_that_of_two_lists(cells: int, data: st.DataObject) -> No
     for page in range(data.draw(st.integers(1, 20))):
         section = data.draw(st.sampled_from([HIGH, LOW]))
         if len(high) + len(low) == cells:
-            with pytest.raises(TableOverflow, match=f"head 0 of layer 0 needs {cells + 1} cells of {cells}"):
+            with pytest.raises(
+                TableOverflow, match=f"head 0 of layer 0: cells must be at most {cells}, got {cells + 1}"
+            ):
                 table.append(0, section, [page])
             assert table.clear(0) == high + low
             high, low = [], []

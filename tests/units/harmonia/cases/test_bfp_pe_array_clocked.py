@@ -5,6 +5,9 @@ import pytest
 
 from refemu.units.harmonia.bfp_pe_array_clocked import UNIT
 
+#: words of reasons
+EDGES = ("both files are in use", "some find", "at once", "every bit", "too small", "an edge late")
+
 
 def blocks(name: str) -> dict[str, list[np.ndarray]]:
     """Results of the edge cases of a configuration by their reason."""
@@ -14,22 +17,27 @@ def blocks(name: str) -> dict[str, list[np.ndarray]]:
     return results
 
 
+def test_every_edge_has_a_case() -> None:
+    reasons = [case.why for config in UNIT.configs.values() for case in UNIT.cases(config, "edge", 0)]
+    assert [edge for edge in EDGES if not any(edge in why for why in reasons)] == []
+
+
 @pytest.mark.parametrize("name", UNIT.configs)
 def test_edges_are_reached(name: str) -> None:
     overlap = UNIT.configs[name]["overlap"]
     for why, found in blocks(name).items():
         for result in found:
-            if "both files are in use" in why:
+            if EDGES[0] in why:
                 assert (result.waiting.astype(bool) & (result.left > 0)).any() and not result.lost, why
-            if "some find" in why:
+            if EDGES[1] in why:
                 assert result.lost and not result.missed, why
-            if "at once" in why:
+            if EDGES[2] in why:
                 assert (result.missed, bool(result.lost)) == (int(overlap), not overlap), why
-            if "every bit" in why:
+            if EDGES[3] in why:
                 assert (result.flags == 7).any() == (UNIT.configs[name]["partial"] == "fp16"), why
-            if "too small" in why:
+            if EDGES[4] in why:
                 assert {tuple(flags) for flags in result.flags[result.valid.all(axis=-1)].tolist()} == {(2, 0)}, why
-            if "an edge late" in why:
+            if EDGES[5] in why:
                 assert (result.b_waiting != result.waiting).any() and result.valid.all(axis=-1).any(), why
 
 

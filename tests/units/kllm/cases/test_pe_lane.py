@@ -49,7 +49,7 @@ def test_slabs_come_too_early(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNIT.configs)
 def test_cases_end_with_every_control_register_in_use(name: str) -> None:
-    _, result = of(name, "cut off")
+    _, result = of(name, "end early")
     for register in ("full", "merging", "columns", "phase", "address", "left_turns", "left"):
         assert getattr(result, register)[:, -1].any(), register
     assert not result.ready[:, -1].all()

@@ -5,6 +5,8 @@ import pytest
 
 from refemu.units.olive.olive_systolic_clocked import UNIT
 
+EDGES = ("exceed 32 bits", "illegal", "change of width")  #: words of reasons
+
 
 def blocks(name: str) -> dict[str, list[np.ndarray]]:
     """Results of the edge cases of a configuration by their reason."""
@@ -18,12 +20,14 @@ def blocks(name: str) -> dict[str, list[np.ndarray]]:
 def test_edges_are_reached(name: str) -> None:
     results = blocks(name)
 
+    for edge in EDGES:
+        assert any(edge in why for why in results), edge
     for why, found in results.items():
-        if "over the end of 32 bits" in why:
+        if EDGES[0] in why:
             assert all(result.overflows and result.south_overflow.any() for result in found), why
-        if "illegal" in why:
+        if EDGES[1] in why:
             assert all(result.illegal.any() for result in found), why
-        if "change of width" in why:
+        if EDGES[2] in why:
             assert all(len(np.unique(result.mode)) == 2 and result.macs for result in found), why
 
 
