@@ -145,7 +145,7 @@ def test_an_entry_of_the_papers_length_overflows() -> None:
     """
     manager = PageManager(heads=1, max_len=8, table_extra=0)
     manager.prompt_allocate({0: 8})
-    with pytest.raises(TableOverflow, match="cells must be at most 4, got 5"):
+    with pytest.raises(TableOverflow, match="needs 5 cells of 4"):
         manager.prompt_release([0], *heads([[7, 1]]))
 
     assert all(

@@ -30,7 +30,7 @@ LARGEST = 200_000  #: bytes of a page that is not generated
 def main() -> int:
     """Assemble, build and check the site; returns the exit code."""
     began = time.monotonic()
-    out = Path(sys.argv[1])
+    out = Path(sys.argv[1]).resolve()
     source, html = out / "source", out / "html"
     for folder in (source, html):
         shutil.rmtree(folder, ignore_errors=True)

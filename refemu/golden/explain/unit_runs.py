@@ -18,7 +18,7 @@ from refemu.golden.files import fields, sets
 from refemu.golden.files.sets import Golden
 from refemu.golden.grade import stepping
 from refemu.units import variant as other
-from refemu.units.ports import collect
+from refemu.units.ports import Port, Ports, collect
 from refemu.units.variant import Device
 
 PACE_SECONDS = 0.01  #: for the runs that give the pace, about
@@ -82,21 +82,25 @@ def _started(golden: Golden, guess: Fault) -> Words:
     """Answers of a device that misses resets, from the first case on, as many as it gives in UNRESET seconds."""
     unit = units.find(golden.manifest["unit"])
     config, begin = unit.config(golden.config), time.process_time()
-    ports = unit.ports(config).outputs
+    ports = _answered(unit.ports(config))
     device = stepping.Tampered(unit, config, guess.registers, STEPS)
-    parts = [stepping.encoded(unit, config, [], (0, 0))]
+    parts = [stepping.encoded(ports, [], (0, 0))]
     for first, length in _cases(golden):
         try:
             states = [state for _, state in device.operations(sets.inputs(golden, unit, first, 1, length))]
-            parts.append(stepping.encoded(unit, config, states, (1, length)))
+            parts.append(stepping.encoded(ports, states, (1, length)))
         except Exception:  # whatever a faulty device does
             break
         if time.process_time() - begin > UNRESET:
             break
     return {
-        f"out.{port.name}": np.concatenate([part[f"out.{port.name}"].reshape(-1, port.count) for part in parts])
-        for port in ports
+        name: np.concatenate([part[name].reshape(-1, port.count) for part in parts]) for name, port in ports.items()
     }
+
+
+def _answered(ports: Ports) -> dict[str, Port]:
+    """Outputs and registers by name, as in files."""
+    return {f"{kind}.{port.name}": port for kind, of in (("out", ports.outputs), ("st", ports.state)) for port in of}
 
 
 def _cases(golden: Golden) -> Iterator[tuple[int, int]]:
@@ -117,11 +121,7 @@ def _tampered(
             states = [state for _, state in tampered.operations(some)]
         except Exception:  # whatever a faulty device does
             return
-        yield (
-            case,
-            case + 1,
-            SimpleNamespace(**collect(states, table.unit.ports(table.config).outputs, (1, shape[1]))),
-        )
+        yield case, case + 1, SimpleNamespace(**collect(states, tuple(table.ports.values()), (1, shape[1])))
 
 
 def pace(table: Table) -> float:

@@ -84,7 +84,7 @@ def wrong(answers: Answers, tampering: Tampering) -> np.ndarray:
     def rows(block: Block) -> np.ndarray:
         try:
             states = [state for _, state in device_.operations(values(answers.unit, answers.config, block))]
-            arrays = encoded(answers.unit, answers.config, states, block.shape)
+            arrays = encoded(answers.ports, states, block.shape)
         except Exception as error:  # whatever a faulty device does
             raise Refused(f"{type(error).__name__}: {error}") from error
         return device.unlike(answers, block, Block(block.cases, arrays, block.flags))
@@ -92,11 +92,10 @@ def wrong(answers: Answers, tampering: Tampering) -> np.ndarray:
     return slices.until_wrong(answers, rows)
 
 
-def encoded(unit: AnyUnit, config: Config, states: list[Any], shape: tuple[int, int]) -> dict[str, np.ndarray]:
-    """Bit patterns of the outputs in `states`, by output: (cases, rows), then lanes if there are several."""
-    outputs = unit.ports(config).outputs
-    arrays: Mapping[str, np.ndarray] = collect(states, outputs, shape)
-    return {f"out.{port.name}": fields.encode(arrays[port.name], port, f"{unit.name}.{port.name}") for port in outputs}
+def encoded(ports: Mapping[str, Port], states: list[Any], shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Bit patterns of `ports` in `states`, by name: (cases, rows), then lanes if there are several."""
+    arrays: Mapping[str, np.ndarray] = collect(states, tuple(ports.values()), shape)
+    return {name: fields.encode(arrays[port.name], port, name) for name, port in ports.items()}
 
 
 def names(unit: AnyUnit, config: Config) -> tuple[str, ...]:

@@ -75,3 +75,17 @@ def test_arithmetic_is_restored(unit: str) -> None:
 def test_pace_is_that_of_the_readable_unit() -> None:
     rows = made.golden("fp16_mac", "paper")
     assert 0 <= unit_runs.pace(made.table(rows, made.outputs(rows))) < 1
+
+
+def test_answers_with_registers_are_compared_with_a_device_whose_register_is_faulty() -> None:
+    rows = made.golden("orizuru", "n8", ("edge",))
+    arrays = made.outputs(rows) | {name: rows.arrays[name].copy() for name in rows.arrays if name.startswith("st.")}
+    arrays["out.max_index"][5:] ^= 1
+    table = made.table(rows, arrays)
+    faults = [fault for fault in library.computed(table) if fault.registers]
+    assert {name[:3] for name in table.ports} == {"out", "st."} and faults
+    for fault in faults:
+        device = unit_runs.device(table, [fault])
+        assert device is not None
+        words, known = unit_runs.words(table, [fault], device)
+        assert set(words) == set(table.ports) and known.any()
