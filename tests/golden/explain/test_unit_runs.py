@@ -8,6 +8,7 @@ import pytest
 from refemu.golden.explain import reruns, unit_runs
 from refemu.golden.faults import library
 from refemu.golden.faults.fault import Fault
+from tests.golden import committed
 from tests.golden.explain import made
 
 
@@ -89,3 +90,11 @@ def test_answers_with_registers_are_compared_with_a_device_whose_register_is_fau
         assert device is not None
         words, known = unit_runs.words(table, [fault], device)
         assert set(words) == set(table.ports) and known.any()
+
+
+@pytest.mark.timeout(60)
+def test_a_device_that_misses_resets_ends() -> None:
+    rows = committed.read("orizuru_clocked-n8")
+    table = made.table(rows, made.outputs(rows))
+    faults = [fault for fault in library.computed(table) if fault.name == "missed"]
+    assert [unit_runs.reach(table, fault) is not None for fault in faults] == [True]

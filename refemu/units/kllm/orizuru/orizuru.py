@@ -301,7 +301,7 @@ class Orizuru(Combinational):
 
     def _leaf(self, bits: Sequence[int], node: int) -> int:
         """The multiplexers of [kllm Eq. (4)]: the element that `node` passes on."""
-        while node < self.size:
+        while 0 < node < self.size:  # 0 only in a device that misses a reset
             node = 2 * node + bits[node - 1]
         return node - self.size
 
