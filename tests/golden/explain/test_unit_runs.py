@@ -96,5 +96,5 @@ def test_answers_with_registers_are_compared_with_a_device_whose_register_is_fau
 def test_a_device_that_misses_resets_ends() -> None:
     rows = committed.read("orizuru_clocked-n8")
     table = made.table(rows, made.outputs(rows))
-    faults = [fault for fault in library.computed(table) if fault.name == "missed"]
+    faults = [fault for fault in library.computed(table) if fault.id == "missed"]
     assert [unit_runs.reach(table, fault) is not None for fault in faults] == [True]
