@@ -45,12 +45,13 @@ def _beside(arguments: argparse.Namespace) -> int:
     spec = [f"{unit.key}:{config}"]
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
-    source, then = (
-        (f"{unit.name}.c", f"run the command in the first lines of check_{unit.name}.c")
-        if in_c
-        else (f"{unit.name}.v", "run make")
-    )
-    print(f"{written[0].path}: {written[0].rows} rows; fill in {out / source} and {then} there")
+    if in_c:
+        do = f"fill in {out / unit.name}.c and run the command in the first lines of check_{unit.name}.c there"
+    elif arguments.map:
+        do = f'run make DEVICE="YOUR SOURCES" in {out}, with paths relative to it'
+    else:
+        do = f"fill in {out / unit.name}.v and run make there"
+    print(f"{written[0].path}: {written[0].rows} rows; {do}")
     if kept:
         names = ", ".join(map(str, kept))
         print(

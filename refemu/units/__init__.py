@@ -249,7 +249,7 @@ def register_faults(library: FaultLibrary) -> FaultLibrary:
         Its unit is unknown, it is empty, the id of a device is neither D-word-number nor F-word-number, or a device
         says nothing.
     RefusedType
-        `library` is not a FaultLibrary, or an entry of it is not an Alternative.
+        `library` is not a FaultLibrary, or an entry of it is not a Variant.
     """
     known = faults.required(library)
     if find(known.unit).key != known.unit:

@@ -42,9 +42,9 @@ def required(library: object) -> FaultLibrary:
 
 
 def require(each: object, thing: str, *ids: re.Pattern[str]) -> Variant:
-    """Check a faulty device; raises RefusedType if it is not an Alternative, Refused for a bad id or no description."""
+    """Check a faulty device; raises RefusedType if it is not a Variant, Refused for a bad id or no description."""
     if not isinstance(each, Variant):
-        raise RefusedType(f"{thing}: must be an Alternative, got {type(each).__name__}")
+        raise RefusedType(f"{thing}: must be a Variant, got {type(each).__name__}")
     if not any(pattern.fullmatch(each.decision) for pattern in ids):
         forms = " or ".join(pattern.pattern for pattern in ids)
         raise Refused(f"{thing}: its id must be {forms}, got {each.decision!r}")

@@ -65,7 +65,7 @@ def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ..
 
     Returns
     -------
-    tuple of Alternative
+    tuple of Variant
         One per value.
     """
     return tuple(Variant(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values)

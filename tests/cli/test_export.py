@@ -33,6 +33,15 @@ def test_export_preserves_files_of_the_user(tmp_path: Path, capsys: pytest.Captu
     assert golden.load(tmp_path / "flint_decoder-flint4").manifest["hex"]
 
 
+def test_export_with_a_map_asks_for_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A core exists, so the stub is not what to fill in."""
+    (tmp_path / "map.json").write_text('{"top": "mine", "clock": null, "reset": null}')
+    words = ["export", "rtl", "flint_decoder", "-o", str(tmp_path / "bench"), "--map", str(tmp_path / "map.json")]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert 'run make DEVICE="YOUR SOURCES" in' in said and "fill in" not in said
+
+
 def test_unknown_names_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "rtl", "flint_decodre", "-o", str(tmp_path)]) == 2
     assert "did you mean 'flint_decoder'" in capsys.readouterr().err

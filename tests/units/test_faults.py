@@ -107,7 +107,7 @@ def test_library_of_unit_that_is_not_here_is_named(lab: Path) -> None:
         (FaultLibrary("conkat", [Variant("F-lab-1", "x")]), Refused, "unknown unit 'conkat'"),
         (FaultLibrary("concat", [Variant("lab-1", "x")]), Refused, r"entry 0: its id must be .* got 'lab-1'"),
         (FaultLibrary("concat", [Variant("F-lab-1", "")]), Refused, "must say what the device does"),
-        (FaultLibrary("concat", ["F-lab-1"]), RefusedType, "must be an Alternative, got str"),  # type: ignore[list-item]
+        (FaultLibrary("concat", ["F-lab-1"]), RefusedType, "must be a Variant, got str"),  # type: ignore[list-item]
     ],
 )
 def test_faults_rejects_invalid_inputs(library: Any, error: type[Exception], message: str) -> None:
