@@ -295,7 +295,7 @@ def test_a_norm_scales_with_its_input() -> None:
     assert small.tobytes() == large.tobytes()
 
 
-def test_matrix_that_compiled_bounds_leave_open_is_decided_by_unit() -> None:
+def test_matrix_beyond_compiled_bounds_is_decided_by_unit() -> None:
     """A value exactly midway between two fp16 values, and its neighbours 2^-20 away: one rounding, ties to even."""
     book = Codebook(1, np.array([2**-11, 1]))
     for low, wanted in ((0, 1.0), (2**-20, 1 + 2**-10), (-(2**-20), 1.0)):
@@ -384,7 +384,7 @@ def test_repr_evaluates_back() -> None:
 
 
 @pytest.mark.parametrize("members", [0, 1, 7, 8, 247, 248, 249, 255, 256, 497])
-def test_distribution_of_groups_of_any_size_over_columns_beyond_tile(members: int) -> None:
+def test_groups_of_any_size_beyond_tile_are_distributed(members: int) -> None:
     """Counters of eight bits, and those that take several fills of them; tiles of columns; blocks of rows; outliers."""
     rng = np.random.default_rng(members)
     a, b = tensor((34, 520), 1, 1, 2), tensor((515, 520), 4, 2, 3)

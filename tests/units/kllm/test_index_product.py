@@ -108,7 +108,7 @@ def test_product_beyond_fp16_has_no_tensor(run: Any, axis: int) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("scale", "word"), [(1024, "inf"), (2.0**-13, "0.0")])
-def test_product_of_scales_may_leave_fp16_at_either_end(run: Any, scale: float, word: str) -> None:
+def test_product_of_scales_leaves_fp16_at_both_ends(run: Any, scale: float, word: str) -> None:
     """With `exact` the product of scales is a float32, which holds every one."""
     tensor = KMeans(Codebook(1, np.array([-1, 1], np.float16))).encode(np.float16([[0.5, 1], [scale / 2, scale]]))
 
