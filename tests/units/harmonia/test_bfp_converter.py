@@ -109,7 +109,7 @@ def test_cycles_of_any_stream_equal_the_oracle(run: Any, tokens: int, channels: 
     zero_sign=st.sampled_from(["keep", "canonical"]),
     subnormals=st.sampled_from(["keep", "flush"]),
 )
-def test_twin_equals_unit_on_any_matrix(
+def test_compiled_form_equals_unit_on_any_matrix(
     tokens: int, channels: int, kind: str, m: int, data: st.DataObject, **options: str
 ) -> None:
     """D-harmonia-2, D-harmonia-4, D-harmonia-6: the options are the aligner's."""

@@ -167,7 +167,7 @@ def test_a_prompt_shorter_than_the_window_ends_it() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
-def test_twin_equals_unit_on_any_sequence(data: st.DataObject) -> None:
+def test_compiled_form_equals_unit_on_any_sequence(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 16))
     rows = finite(data.draw(codes((count, 2), 16)))
     device = KOffsetGenerator(2, 3)

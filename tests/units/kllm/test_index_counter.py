@@ -66,7 +66,7 @@ def test_plus_n_equals_n_times_plus_one(pairs: list[tuple[int, int]], data: st.D
     assert np.array_equal(whole.count, sum(ones))
 
 
-def test_twin_equals_unit_over_many_vectors() -> None:
+def test_compiled_form_equals_unit_over_many_vectors() -> None:
     index = np.random.default_rng(0).integers(0, 256, (3, 2, 100))
 
     assert index_counter.counts(index, 8).equals(index_counter_compiled.counts(index, 8))

@@ -183,7 +183,7 @@ def test_counts_beyond_2048(name: str, k: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
-def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
+def test_compiled_form_equals_unit_in_every_field(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(ARITHS)))
     k, m, n = (data.draw(st.integers(1, top)) for top in (40, 3, 5))
     a_bits, b_bits = (data.draw(st.integers(1, 4)) for _ in range(2))
@@ -200,7 +200,7 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
-def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
+def test_compiled_form_equals_unit_on_scores(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["paper", "exact", "fma", "fp32"]))
     t, n = (data.draw(st.integers(1, top)) for top in (30, 70))
     v = data.draw(tensors((t, n), data.draw(st.integers(1, 4)), data.draw(st.integers(0, (n - 1) // 2))))

@@ -42,7 +42,7 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
     assert (product.concats, product.products_sparse) == (150, int(got.mask.sum()))
 
 
-def test_twin_equals_unit_and_axis_is_preserved() -> None:
+def test_compiled_form_equals_unit_and_axis_is_preserved() -> None:
     a, b = tensor((20, 3), 4, 3, 2, axis=0), tensor((20, 3), 4, 4, 2, axis=0)
     products = [run(a, b) for run in (index_product.product, compiled_run)]
 

@@ -97,7 +97,7 @@ def test_ends_of_slabs_and_turns(run: Any, k: int, mapping: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 13])
-def test_twin_is_unit_for_any_number_of_columns(n: int) -> None:
+def test_compiled_form_is_unit_for_any_columns(n: int) -> None:
     """Lanes without a column stay idle."""
     a, b = tensor((2, 20), 2, 1, 1), tensor((n, 20), 2, 2, 1)
     for mapping, merge, carry in OPTIONS:
