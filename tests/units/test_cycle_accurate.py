@@ -83,7 +83,7 @@ def _frozen(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("unit", CLOCKED)
-def test_start_and_operands_are_not_looked_at_while_busy(unit: AnyUnit) -> None:
+def test_start_and_operands_are_ignored_while_busy(unit: AnyUnit) -> None:
     """D-arith-19: start=1 with other operands in every row changes nothing until the row after the last event."""
     first, *others = operands(unit)
     quiet = closed(unit, lambda row: (int(row == 0), first))

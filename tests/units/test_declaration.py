@@ -76,7 +76,7 @@ UNIT: AnyUnit = Unit(
 )
 
 
-def test_state_has_ports_registers_and_counters_with_their_meanings() -> None:
+def test_state_documents_ports_registers_and_counters() -> None:
     fields = {field.name: field.metadata["meaning"] for field in dataclasses.fields(Adder.State)}
 
     assert list(fields) == ["event", "index", "x", "twice", "total", "left", "last", "adds"]
@@ -203,7 +203,7 @@ def test_a_port_may_be_the_index() -> None:
     assert Numbered().step(9) == Numbered.State("go", 0, 9, 9)
 
 
-def test_register_that_some_configurations_show_has_its_own_meaning() -> None:
+def test_register_of_some_configurations_has_own_meaning() -> None:
     class Shown(Combinational):
         name = "shown"
         events = ("go",)
@@ -281,7 +281,7 @@ STACK: AnyUnit = Unit(
 )
 
 
-def test_memories_are_written_in_place_and_shown_when_asked() -> None:
+def test_memories_are_written_in_place() -> None:
     """A list or an array holds the first lanes of a field; events without methods are described."""
     device = Stack()
     assert device.snapshot() == Stack.State("reset", -1, 0, (0,) * 4, (-1,) * 4, 0, 0)
@@ -310,7 +310,7 @@ def test_memories_are_copied_restored_and_survive_errors() -> None:
     assert device.state == state and hash(state) == hash(device.state) and device.state.held == 3
 
 
-def test_parameters_may_have_names_of_counters_and_of_event() -> None:
+def test_parameters_may_share_names_with_counters() -> None:
     @dataclasses.dataclass(frozen=True)
     class Sizes:
         counters: int = 2  #: how many

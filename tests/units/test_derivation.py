@@ -180,7 +180,7 @@ def test_documentation_names_unit_paper_and_inputs(run: Callable[..., Any]) -> N
     assert (run.__name__, run.__qualname__, run.__module__) == ("run", "run", __name__)
 
 
-def test_result_has_outputs_registers_and_counters_in_this_order() -> None:
+def test_result_orders_outputs_registers_and_counters() -> None:
     fields = [(field.name, field.type) for field in dataclasses.fields(SCALER.result)]
 
     assert fields == [
@@ -216,7 +216,7 @@ def test_scalars_give_scalars(run: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("run", SUMMERS)
-def test_devices_start_from_reset_and_their_counters_add_up(run: Callable[..., Any]) -> None:
+def test_devices_start_from_reset_and_counters_add(run: Callable[..., Any]) -> None:
     result = run([[1, 2, 3], [4, 5, 6]], 2, start=100)
 
     assert result.total.tolist() == [[100, 102, 105], [104, 109, 115]]
@@ -317,7 +317,7 @@ def test_a_clocked_compiled_form_gets_devices_by_events() -> None:
 
 
 @pytest.mark.parametrize("counts", [(), None, (1,), (1, 2, 3)], ids=str)
-def test_compiled_form_with_another_number_of_counters_is_rejected(counts: Any) -> None:
+def test_compiled_form_with_wrong_counters_is_rejected(counts: Any) -> None:
     @compiled_run(SCALER)
     def run(device: Scaler, inputs: Arrays, outputs: Arrays) -> Any:
         return counts
@@ -326,7 +326,7 @@ def test_compiled_form_with_another_number_of_counters_is_rejected(counts: Any) 
         run(1, [1, 2])
 
 
-def test_timing_and_the_place_of_the_compiled_form_follow() -> None:
+def test_timing_and_place_of_compiled_form_follow() -> None:
     assert (SCALER.timing, SUMMER.timing) == ("combinational", "event")
     assert find("orizuru").compiled_run == "refemu.units.kllm.orizuru.compiled:run"
     assert (SCALER.compiled_run, SUMMER.others) == ("tests.units.compiled:run", "tests.units.variants")

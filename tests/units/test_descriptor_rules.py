@@ -137,7 +137,7 @@ def test_events_that_frame_cannot_call_are_rejected(members: dict[str, Any], rul
         descriptor_rules.require(described(**members))
 
 
-def test_only_unit_is_registered_and_no_name_of_refemus_own() -> None:
+def test_register_rejects_non_units_and_refemus_names() -> None:
     with pytest.raises(RefusedType, match="unit: must be a Unit, got str"):
         units.register("clipper")  # type: ignore[arg-type]
     with pytest.raises(Refused, match="unit concat: refemu has a unit of this name"):

@@ -60,7 +60,7 @@ def test_ambiguous_drawing_is_omitted() -> None:
     assert "<svg" not in device.state._repr_html_() and "<table" in device.state._repr_html_()
 
 
-def test_state_that_fits_no_configuration_is_shown_as_text() -> None:
+def test_state_without_configuration_is_shown_as_text() -> None:
     tree = Orizuru(12, 2)
 
     assert tree.state._repr_html_() == f"<pre>{tree.state}</pre>"

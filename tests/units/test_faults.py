@@ -78,7 +78,7 @@ def test_by_call_for_a_unit_of_refemus_own() -> None:
     assert units.find("concat").variants == before
 
 
-def test_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -> None:
+def test_failing_library_is_named_without_affecting_others(lab: Path) -> None:
     write(lab, "torn", {"faults clipper": "torn:LIBRARY"}, {"torn.py": "raise RuntimeError('no licence')\n"})
     plugins.refresh()
 
@@ -89,7 +89,7 @@ def test_library_that_fails_is_named_and_takes_no_other_unit_down(lab: Path) -> 
     assert [each.key for each in units.broken()] == ["torn/clipper"]
 
 
-def test_library_of_unit_that_is_not_here_is_named(lab: Path) -> None:
+def test_library_of_missing_unit_is_named(lab: Path) -> None:
     text = LIBRARY.replace("acme-clip/clipper", "cliper")
     write(lab, "misspelt", {"faults cliper": "misspelt:LIBRARY"}, {"misspelt.py": text})
     plugins.refresh()

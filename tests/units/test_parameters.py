@@ -137,7 +137,7 @@ def changes(unit: Unit, base: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", units.names())
-def test_configurations_come_back_from_their_texts_and_sets_have_different_names(name: str) -> None:
+def test_configurations_round_trip_with_distinct_set_names(name: str) -> None:
     unit, names = units.find(name), {}
     for base in unit.configs:
         assert unit.config(base) is unit.configs[base] and parameters.set_name(unit, base) == f"{name}-{base}"

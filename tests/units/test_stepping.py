@@ -26,7 +26,7 @@ class Result(stepping.Result):
     count: int
 
 
-def test_results_are_equal_in_every_bit_or_not_at_all() -> None:
+def test_results_equal_only_if_all_bits_equal() -> None:
     same = Result(np.arange(3, dtype=np.uint8), 3)
 
     assert same.equals(Result(np.arange(3, dtype=np.uint8), 3))

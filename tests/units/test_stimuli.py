@@ -10,7 +10,7 @@ from refemu.units.unit import Unit
 from tests.oracles import prng
 
 
-def test_random_takes_top_bits_of_words_of_its_own_sequence() -> None:
+def test_random_takes_top_bits_of_own_sequence() -> None:
     words = prng.words(prng.stream("unit/random/x", 7), 0, 6)
 
     assert random("unit", Port("x", 5), (6,), 7).tolist() == [word >> 59 for word in words]
@@ -57,7 +57,7 @@ def test_range_draws_what_its_seeds_draw_in_turn(port: Port) -> None:
         for config in unit.configs
     ],
 )
-def test_units_draw_of_range_what_its_seeds_draw_in_turn(unit: Unit, config: str) -> None:
+def test_units_draw_range_as_seeds_in_turn(unit: Unit, config: str) -> None:
     one = [list(unit.cases(unit.configs[config], "random", seed)) for seed in (5, 6, 7)]
     for block, *wanted in zip(unit.cases(unit.configs[config], "random", range(5, 8)), *one, strict=True):
         assert {(block.why, block.decision)} == {(each.why, each.decision) for each in wanted}
@@ -76,7 +76,7 @@ def test_sequences_split_events_by_name() -> None:
 
 
 @pytest.mark.parametrize(("rare", "share"), [(1, 1 / 2), (2, 1 / 4), (4, 1 / 16)])
-def test_streamed_operations_start_in_one_row_of_2_to_rare(rare: int, share: float) -> None:
+def test_streamed_operations_start_in_share_of_rows(rare: int, share: float) -> None:
     start = streamed("unit", 0, {"a": np.arange(4096)}, 4096, rare)["start"]
 
     assert start.shape == (1, 4096) and abs(start.mean() - share) < 0.02

@@ -57,7 +57,7 @@ def test_every_op_of_a_unit_has_a_name() -> None:
     assert len(operations) == 5 and all(names(port.meaning) for port in operations)
 
 
-def test_every_finite_float16_has_text_that_is_its_own() -> None:
+def test_every_finite_float16_has_unique_text() -> None:
     finite = [code for code in range(1 << 16) if code & 0x7C00 != 0x7C00]
     values = np.array(finite, np.uint16).view(np.float16)
 

@@ -51,7 +51,7 @@ def silent() -> Variant:
 PAIRS = {"pair": np.arange(256), "bias": np.full(256, 2)}
 
 
-def test_class_that_overrides_what_decides_answers_in_its_place() -> None:
+def test_overriding_class_answers_in_place_of_unit() -> None:
     unit = units.find("ovp_decoder")
     config = unit.configs["int4"]
     device = other.device(unit, config, [silent()])
@@ -62,7 +62,7 @@ def test_class_that_overrides_what_decides_answers_in_its_place() -> None:
     assert (right.base_int == wrong.base_int).all()
 
 
-def test_changes_of_parameters_and_classes_compose_and_function_on_answers_comes_last() -> None:
+def test_changes_compose_and_answer_function_comes_last() -> None:
     unit = units.find("ovp_decoder")
     config = unit.configs["int4"]
     negated = Variant("D-test-1", "negated", answer=lambda config, inputs, result: {"base_int": -result.base_int})

@@ -104,7 +104,7 @@ def moderate(count: int) -> st.SearchStrategy[np.ndarray]:
     partial=st.sampled_from(["fp16", "fp32"]),
     data=st.data(),
 )
-def test_twin_equals_the_readable_form(
+def test_compiled_form_equals_the_readable_form(
     m: int, other: int, group: int, length: int, partial: str, data: st.DataObject
 ) -> None:
     """Every width and group of a sweep, prepared or not."""

@@ -84,7 +84,7 @@ def test_round_trip_error_is_half_step_and_rounding_of_metadata(bits: int, x: np
 @example(fmt=Affine(4, 1, "min"), x=np.array([[1.0, -0.0] + [0.0, 2.0] * 15, [-1.0, -0.0] * 16], np.float32))
 @example(fmt=Affine(8, 2), x=np.array([[3e38, -3e38] * 16, [1e-45, 0.0] * 16], np.float32))
 @example(fmt=Affine(8, 2, quant_div="recip_mul"), x=np.array([[3e38, -3e38] * 16, [1e-45, 0.0] * 16], np.float32))
-def test_twin_equals_format_in_every_field(fmt: Affine, x: np.ndarray) -> None:
+def test_compiled_form_equals_format_in_every_field(fmt: Affine, x: np.ndarray) -> None:
     readable, compiled = fmt.encode(x), affine_compiled.encode(fmt, x)
 
     assert readable.equals(compiled) and list(readable.fields()) == list(compiled.fields())
@@ -133,7 +133,7 @@ def test_fields_and_values_are_the_oracles(
 @pytest.mark.parametrize("bits", WIDTHS)
 @settings(deadline=None, max_examples=25)
 @given(words=hnp.arrays(np.uint16, (3, 2, 32), elements=finite_words))
-def test_twin_packs_what_the_format_packs(bits: int, words: np.ndarray) -> None:
+def test_compiled_form_packs_what_the_format_packs(bits: int, words: np.ndarray) -> None:
     """D-leankv-11: feature 0 in the lowest bits of the first word."""
     x = words.view(np.float16)
     tensor = Affine(bits).encode(x)

@@ -42,7 +42,7 @@ def made() -> set[str]:
     return {unit.name for unit in declared if unit.run_compiled.__globals__["__name__"] == compiled.__name__}
 
 
-def test_units_with_integer_events_have_one_in_every_configuration() -> None:
+def test_integer_events_compile_in_every_configuration() -> None:
     assert made() == MADE
     for unit in map(units.find, MADE):
         assert [compiled.refusal(unit.unit_class(**config)) for config in unit.configs.values()] == [""] * len(
@@ -51,14 +51,14 @@ def test_units_with_integer_events_have_one_in_every_configuration() -> None:
 
 
 @pytest.mark.parametrize("name", ["concat", "prefix_sum", "page_manager"])
-def test_the_module_of_a_compiled_form_has_its_run(name: str) -> None:
+def test_module_of_compiled_form_has_run(name: str) -> None:
     home = units.module(name, compiled=True)
 
     assert home.run is units.find(name).run_compiled
     assert home.__name__ == f"{units.module(name).__name__}.compiled"
 
 
-def test_a_stated_form_that_is_missing_is_not_derived() -> None:
+def test_missing_stated_form_is_not_derived() -> None:
     with pytest.raises(Refused, match="toy: a compiled form must exist, got none in module no_such"):
         _ = dataclasses.replace(toy.UNIT, compiled_run="no_such:run").run_compiled
 
@@ -69,7 +69,7 @@ OPERATIONS = st.lists(
 
 
 @given(st.lists(OPERATIONS, min_size=1, max_size=3), st.sampled_from(["wrap", "saturate"]))
-def test_it_gives_every_output_register_and_counter_of_readable_form(devices: Any, rule: str) -> None:
+def test_compiled_outputs_registers_and_counters_equal_readable_form(devices: Any, rule: str) -> None:
     events = min(map(len, devices))
     op = np.array([[each[0] for each in device[:events]] for device in devices])
     x = np.array([[each[1] for each in device[:events]] for device in devices])
@@ -95,7 +95,7 @@ def test_constants_of_other_lengths_and_words_compile_again() -> None:
         assert toy.UNIT.run_compiled(**inputs, weights=weights).equals(toy.UNIT.run(**inputs, weights=weights))
 
 
-def test_configuration_that_64_bits_do_not_hold_runs_readable_form() -> None:
+def test_configuration_beyond_64_bits_runs_readable_form() -> None:
     unit = units.find("olive_mac")
     wide = {"exponent_bits": 5, "int_bits": 8}
     inputs = {"load": [1, 0], "acc_in": 7, "a_exp": 31, "a_int": -128, "b_exp": 31, "b_int": 127}
@@ -206,7 +206,7 @@ class Later(Unlike):
         (Later, "a State that is another later has no compiled form"),
     ],
 )
-def test_text_without_compiled_form_is_named_with_its_line(unit_class: Any, message: str) -> None:
+def test_text_without_compiled_form_is_named_with_line(unit_class: Any, message: str) -> None:
     unit = Unit(unit_class=unit_class, paper="olive §4.4", meaning="", configs={"a": Config()}, cases=toy.cases)
     with pytest.raises(Refused, match=message) as refused:
         _ = unit.run_compiled

@@ -4,7 +4,7 @@ from refemu.units.compiled.form import Form
 from tests.units.compiled.toy import Toy
 
 
-def test_form_has_one_length_for_each_list_of_event() -> None:
+def test_form_has_one_length_per_event_list() -> None:
     lengths = Form(Toy()).lengths_of(Toy())
 
     assert lengths["w_load_load_parts__high"] == 4 and lengths == dict(sorted(lengths.items()))

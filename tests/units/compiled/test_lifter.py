@@ -89,11 +89,11 @@ def rewritten(test: str) -> str:
         ("a > 0 and int(a) == 1", "a > 0 and f_whole(a) == 1"),
     ],
 )
-def test_tests_that_need_no_test_before_them_are_made_without_branches(test: str, text: str) -> None:
+def test_independent_tests_are_lifted_without_branches(test: str, text: str) -> None:
     assert rewritten(test).startswith(f"{text})")
 
 
-def test_a_part_of_every_tuple_of_a_list_is_a_list() -> None:
+def test_part_of_list_of_tuples_is_list() -> None:
     assert rewritten("tuple(each.low for each in parts)[2]").startswith("parts__low[2])")
     assert rewritten("tuple(one.low for each in parts)[2]").startswith("_list_")
 

@@ -21,7 +21,7 @@ def test_a_register_is_its_row() -> None:
     assert lines[-2:] == ["for _lane in range(s_y.size):", "    s_y[_lane] = y_y[_d, _e, _lane]"]
 
 
-def test_a_list_of_one_length_is_the_same_array_at_every_event() -> None:
+def test_list_of_fixed_length_reuses_its_array() -> None:
     text = placed(f"{MADE}\n{WRITTEN}", (), "w_event_v")
 
     assert text.startswith("v = w_event_v\n") and "y_y[_d, _e, _lane] = _y[_lane]" in text
@@ -33,7 +33,7 @@ def test_list_in_loop_is_new_every_time() -> None:
     assert "v = f_empty(4)" in text
 
 
-def test_list_of_no_fixed_length_is_new_every_time() -> None:
+def test_list_without_fixed_length_is_new_every_time() -> None:
     assert placed(f"{MADE}\na = v[0]").startswith("v = f_empty(4)")
 
 

@@ -107,7 +107,7 @@ def test_ends_of_every_conversion(run: Any, mode: int) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_int4_sums_overflow_from_256_on_and_never_underflow(run: Any) -> None:
+def test_int4_sums_overflow_from_256_without_underflow(run: Any) -> None:
     """[harmonia §IV-B] The grid of M8W4 is 2^-21 or coarser."""
     result = run(M8W4, [1, 1, 1], [255, 256, 1], 0, [30, 30, 1], 0, 0x3C00)
 

@@ -109,7 +109,7 @@ def test_cycles_of_any_stream_equal_the_oracle(run: Any, tokens: int, channels: 
     zero_sign=st.sampled_from(["keep", "canonical"]),
     subnormals=st.sampled_from(["keep", "flush"]),
 )
-def test_twin_equals_unit_on_any_matrix(
+def test_compiled_form_equals_unit_on_any_matrix(
     tokens: int, channels: int, kind: str, m: int, data: st.DataObject, **options: str
 ) -> None:
     """D-harmonia-2, D-harmonia-4, D-harmonia-6: the options are the aligner's."""
@@ -172,7 +172,7 @@ def test_v_path_clock_by_clock(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", ON_PORTS)
-def test_other_path_compares_while_one_aligns_and_waits_for_aligner(run: Any) -> None:
+def test_second_path_compares_and_waits_for_aligner(run: Any) -> None:
     """[harmonia §IV-C]: one aligner. A V block aligns for 16 clocks; a token block of 3 columns is full meanwhile."""
     v, token, third = drawn((8, 16), 3), drawn((8, 3), 4), drawn((2, 2), 5)
     result = on_ports(run, clocks(v, V) + clocks(token, TOKEN) + [IDLE] * 13 + clocks(third, TOKEN, 4) + [IDLE] * 9)
@@ -219,7 +219,7 @@ def test_drawing_shows_the_registers_of_both_banks() -> None:
 
 @pytest.mark.parametrize("run", ON_PORTS)
 @pytest.mark.parametrize("gap", [1, 5])
-def test_gaps_between_columns_change_no_code_and_are_not_counted(run: Any, gap: int) -> None:
+def test_gaps_between_columns_change_neither_codes_nor_counters(run: Any, gap: int) -> None:
     """[harmonia §IV-C]: a compare cycle is an accepted column."""
     sequence = clocks(drawn((8, 7), 7), TOKEN)
     spread = [clock for one in sequence for clock in [one, *[IDLE] * gap]] + [IDLE] * 8
@@ -232,9 +232,7 @@ def test_gaps_between_columns_change_no_code_and_are_not_counted(run: Any, gap: 
 @pytest.mark.parametrize("run", ON_PORTS)
 @pytest.mark.parametrize("gap", [1, 3])
 @pytest.mark.parametrize(("shape", "kind"), [((32, 16), V), ((13, 5), V), ((8, 32), TOKEN), ((3, 7), TOKEN)])
-def test_clock_without_column_changes_nothing_whatever_other_ports_say(
-    run: Any, gap: int, kind: int, shape: tuple[int, int]
-) -> None:
+def test_clock_without_column_changes_nothing(run: Any, gap: int, kind: int, shape: tuple[int, int]) -> None:
     """[harmonia §IV-C, Fig. 14] Gaps in a V stream whose kind stays V are not columns of zeros."""
     sequence = clocks(drawn(shape, 9), kind)
     idle = [IDLE] * (len(sequence) + 1)
@@ -260,7 +258,7 @@ def test_without_port_column_is_one_with_valid_lane(run: Any) -> None:
 
 @settings(deadline=None, max_examples=25)
 @given(data=st.data(), masks=st.lists(st.integers(1, 255), min_size=1, max_size=5))
-def test_any_mask_of_lanes_gives_codes_of_lanes_it_holds(data: st.DataObject, masks: list[int]) -> None:
+def test_masked_token_blocks_give_codes_of_lanes(data: st.DataObject, masks: list[int]) -> None:
     """[harmonia §IV-C]: token blocks of any mask; a lane that is masked neither compares nor comes out."""
     sequence: list[Clock] = []
     expected = []
@@ -323,7 +321,7 @@ def test_converter_rejects_invalid_columns(run: Any, sequence: list[Clock], mess
 
 
 @pytest.mark.parametrize("run", ON_PORTS)
-def test_lane_that_is_not_valid_may_hold_any_word(run: Any) -> None:
+def test_invalid_lane_may_hold_any_word(run: Any) -> None:
     """D-harmonia-5 is of what is converted."""
     words = [0x7C00] * 8
     words[2] = 0x3C00

@@ -89,7 +89,7 @@ def test_optional_ports_have_defaults() -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize("top", [255, -255])
-def test_all_pairs_of_8_bit_mantissas_by_nibbles_equal_wide_product(run: Any, top: int) -> None:
+def test_nibble_products_of_8_bits_equal_wide_product(run: Any, top: int) -> None:
     """[harmonia §IV-B] D-harmonia-11, D-harmonia-12: 256 x 256 pairs, 32 of them in a group, all of one sign."""
     a, b = np.meshgrid(np.arange(256), np.arange(256), indexing="ij")
     a, b = a.reshape(-1, LANES), b.reshape(-1, LANES)
@@ -101,7 +101,7 @@ def test_all_pairs_of_8_bit_mantissas_by_nibbles_equal_wide_product(run: Any, to
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("mode", "b", "most"), [(M8W4, -8, -65_280), (M8M4, 15, 122_400), (M8M8, 255, 2_080_800)])
-def test_largest_sums_are_stated_ones_and_fit_their_ports(run: Any, mode: int, b: int, most: int) -> None:
+def test_largest_sums_are_as_stated_and_fit_ports(run: Any, mode: int, b: int, most: int) -> None:
     """[harmonia §IV-B] 32 products of 255 by the largest magnitude: 17, 18 and 22 bits with sign."""
     result = run(**together([ports(mode, [255] * LANES, [b] * LANES, 8, 8 * (mode > 0))]))
 
@@ -158,7 +158,7 @@ def test_reductions_equal_the_oracle(run: Any, preset: str, partial: str, groups
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=30)
 @given(groups=reductions(), data=st.data())
-def test_low_nibbles_of_0_order_of_elements_and_zero_groups_change_nothing(run: Any, groups: Any, data: Any) -> None:
+def test_zero_nibbles_order_and_zero_groups_change_nothing(run: Any, groups: Any, data: Any) -> None:
     """D-harmonia-36: a 4-bit operand enters M8M8 shifted by four; the sum of a group is exact; a zero group adds +0."""
     order = data.draw(st.permutations(range(LANES)))
     base = run(**together(groups))
@@ -192,7 +192,7 @@ def test_counters_of_a_reduction(run: Any, mode: int, count: int) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("mode", "groups", "macs"), [(M8W4, 4, 128), (M8M4, 4, 128), (M8M8, 2, 64)])
-def test_full_pass_is_128_or_64_macs_in_four_cycles(run: Any, mode: int, groups: int, macs: int) -> None:
+def test_full_pass_has_128_or_64_macs(run: Any, mode: int, groups: int, macs: int) -> None:
     """[harmonia §V-C] D-harmonia-21: half the efficiency in M8M8, at equal cycles."""
     result = run(**together([ports(mode, A, (1,), 17)] * groups))
 

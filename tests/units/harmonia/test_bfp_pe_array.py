@@ -119,7 +119,7 @@ def test_columns_are_valid_one_after_the_other(kind: str, groups: int) -> None:
     assert [BfpPeArray(groups).valid_at(c, states[0].mode) for c in range(16)] == list(leaving)
 
 
-def test_activations_move_by_one_column_cycle_and_weights_follow() -> None:
+def test_activations_move_one_column_and_weights_follow() -> None:
     """[harmonia §IV-A (2)] Column c does in cycle t what column c - 1 did in cycle t - 1, with its own weights."""
     a, b, _ = operands("bfp8", 8, 16, 64)
     ports = tile(a, b)

@@ -159,7 +159,7 @@ def test_what_finds_both_files_in_use_is_lost() -> None:
     assert trace[2].arrived[0] == 0
 
 
-def test_bits_that_mode_does_not_read_have_no_effect() -> None:
+def test_bits_unread_by_mode_have_no_effect() -> None:
     """D-harmonia-42."""
     ports = edges(tensors("int4", 2, 3, 64), 2, 3)
     noisy = ports | {"b": ports["b"] | 0xF0, "b_sign": ports["b_sign"] | 1, "b_exp": ports["b_exp"] | 31}
@@ -238,7 +238,7 @@ def test_error_changes_nothing() -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("mode", "groups", "most"), [(M8W4, 0, 4), (M8M8, 3, 2)])
-def test_bfp_pe_array_clocked_rejects_passes_of_other_sizes(run: Any, mode: int, groups: int, most: int) -> None:
+def test_bfp_pe_array_clocked_rejects_pass_sizes(run: Any, mode: int, groups: int, most: int) -> None:
     ports = edges(tensors("bfp8", 2, 3, 64), 2, 3, "parallel")
     ports["mode"][0], ports["groups"][0] = mode, groups
     with pytest.raises(Refused, match=rf"groups must be in \[1, {most}\], got {groups} at index \(0,\)"):

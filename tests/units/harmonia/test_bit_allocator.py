@@ -54,7 +54,7 @@ def test_appended_tokens_demote_what_the_oracle_demotes(run: Any, sizes: dict[st
     assert (result.demoted_tokens, result.demoted_groups) == (result.demote_k.sum(), result.demote_v.sum())
 
 
-def test_nothing_falls_up_to_96_tokens_and_groups_fall_at_multiples_of_32() -> None:
+def test_groups_fall_beyond_96_at_multiples_of_32() -> None:
     """[harmonia §III-B]: 32 initial, 64 local; the initial tokens are one group of V and the window of the offsets."""
     result = bit_allocator.run([0] * 160)
 

@@ -98,7 +98,7 @@ def test_access_counts_of_the_linear_layer(rows: int, first: int, second: int, r
     assert rows != 1 or literal == 266_240
 
 
-def test_dataflow_2_wins_below_k_and_dataflow_1_beyond() -> None:
+def test_dataflow_2_wins_below_k_only() -> None:
     """[harmonia §IV-D] D-harmonia-31: with m = k the difference is N (K - M), against "as M increases"."""
     controller = FdgfController()
     for rows in (64, 128, 4096, 8192, 1_000_000):
@@ -109,7 +109,7 @@ def test_dataflow_2_wins_below_k_and_dataflow_1_beyond() -> None:
     assert round(float(ratio), 3) == 0.985
 
 
-def test_dataflow_2_wins_for_every_m_if_tiles_are_very_unequal() -> None:
+def test_dataflow_2_always_wins_for_unequal_tiles() -> None:
     """[harmonia §IV-D] D-harmonia-31: the text holds where K / k >= 1 + K / m."""
     controller = FdgfController(m=128, k=32)
     for rows in (1, 64, 4096, 10**6):
@@ -227,7 +227,7 @@ def test_tiles_are_the_steps_but_start_and_reads(given: tuple[int, int, int], m:
     assert [tuple(tile) for tile in controller.tiles(*given, flow)] == stepped
 
 
-def test_tiles_of_large_product_take_no_step_per_read() -> None:
+def test_large_product_tiles_have_no_step_per_read() -> None:
     """[harmonia §IV-D] 2048 x 4096 x 4096: 6,176 events, where the controller reads 8.4 million times."""
     tiles = list(FdgfController().tiles(2048, 4096, 4096))
 

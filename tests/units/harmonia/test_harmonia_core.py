@@ -100,7 +100,7 @@ def test_keys_of_the_window_wait_for_its_end() -> None:
     assert waiting == ["offset"] * 4 + ["convert"] * 4 + ["offset", "convert"] * 2
 
 
-def test_heads_and_rows_of_scores_wait_until_they_are_whole() -> None:
+def test_heads_and_score_rows_wait_until_complete() -> None:
     """[harmonia §IV-A (4)] The temporary SRAM holds a head for the rotation, a row for the softmax."""
     turned = events(Product("q", 8, 32, 64, head_dim=64))
     assert turned == ["load", "load", *["dispatch", "compute", "fp2half"] * 2, "vector", *["convert", "store"] * 2]
@@ -155,7 +155,7 @@ def test_positions_at_port_are_those_from_start(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_rows_that_see_other_codes_cost_cycles_or_words(run: Any) -> None:
+def test_rows_with_different_codes_cost_cycles_or_words(run: Any) -> None:
     """D-harmonia-46: 8 rows, 4 groups of one column tile; row r sees r // 2 groups in 8 bits: four sets of codes."""
     wide = core_values.Given(wide=[[int(group < row // 2) for group in range(4)] for row in range(8)])
     product = Product("final", 8, 128, 16, "mixed", given=wide)
@@ -180,7 +180,7 @@ def test_one_width_of_all_codes_is_that_type(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_heads_that_end_inside_group_are_filled_with_zeros(run: Any) -> None:
+def test_heads_ending_inside_group_are_zero_filled(run: Any) -> None:
     """D-harmonia-47: scores of heads of 16 channels are those of the same heads with 16 channels of 0."""
     short = Product("score", 3, 16, 35, "bfp8", start=30)
     ports = dict(short.ports)
@@ -214,7 +214,7 @@ def test_result_beyond_fp16_raises_without_change() -> None:
         core.step(*inputs)
 
 
-def test_plan_of_feed_forward_layer_takes_no_step_per_read() -> None:
+def test_feed_forward_plan_has_no_step_per_read() -> None:
     """[harmonia §IV-D, §V-A] The widest layers of the paper's models; every element is stored once."""
     for rows, inner, columns in ((1, 4096, 11008), (1, 16384, 4096), (64, 4096, 14336)):
         shape = HarmoniaCore().shape._replace(rows=rows, inner=inner, columns=columns)

@@ -155,7 +155,7 @@ def test_a_product_takes_the_clocks_of_its_timeline() -> None:
     assert result.products == 2 and unit.state.products == 0
 
 
-def test_event_of_clock_is_last_that_ends_in_it() -> None:
+def test_clock_shows_last_event_that_ends() -> None:
     product = SMALL["linear"][0]
     plan = core_clock.clocks(product.wanted, product.given)
     ended = dict(zip(plan.ends, (event for event, _ in plan.events), strict=True))
@@ -166,7 +166,7 @@ def test_event_of_clock_is_last_that_ends_in_it() -> None:
     assert events == [ended.get(clock + 1, "wait") for clock in range(length(product))] + ["idle"]
 
 
-def test_go_and_operands_are_not_looked_at_while_busy() -> None:
+def test_go_and_operands_are_ignored_while_busy() -> None:
     """D-arith-19."""
     product, other = SMALL["linear"]
     quiet = UNIT.run_compiled(**stacked([product, other], [(1, 0)] + [(0, 0)] * 42), **product.config)
@@ -182,7 +182,7 @@ def test_valid_lasts_one_row() -> None:
     assert result.valid.sum() == 1 and result.phase[-1] == np.flatnonzero(result.valid)[0]
 
 
-def test_keys_of_window_are_converted_once_offsets_are_chosen() -> None:
+def test_window_keys_are_converted_after_offsets_are_chosen() -> None:
     """D-harmonia-49: the first eight of nine keys wait for the ninth."""
     product = SMALL["keys of a window of two bands"][0]
     plan = core_clock.clocks(product.wanted, product.given)

@@ -119,7 +119,7 @@ def test_offsets_leave_the_softmax_as_it_is() -> None:
     assert len({before - after for before, after in zip(*scores, strict=True)}) == 1
 
 
-def test_signed_halves_narrow_one_sided_channels_and_unsigned_ones_widen_them() -> None:
+def test_signed_halves_narrow_and_unsigned_widen_channels() -> None:
     """[harmonia §III-C, Fig. 10] D-harmonia-23: keys between -11.5 and 0 end between 5.75 and -5.75, or at -17.25."""
     keys = np.linspace(-11.5, 0, 32).astype(np.float16)[:, None]
     for sign, peak in (("signed", 5.75), ("unsigned", 17.25)):
@@ -167,7 +167,7 @@ def test_a_prompt_shorter_than_the_window_ends_it() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(data=st.data())
-def test_twin_equals_unit_on_any_sequence(data: st.DataObject) -> None:
+def test_compiled_form_equals_unit_on_any_sequence(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 16))
     rows = finite(data.draw(codes((count, 2), 16)))
     device = KOffsetGenerator(2, 3)
@@ -230,7 +230,7 @@ def test_a_token_that_comes_too_early_changes_nothing() -> None:
         list(device.steps(np.zeros((2, 2, 2), int), 1, 0))
 
 
-def test_frozen_offsets_are_taken_over_and_nothing_is_tracked() -> None:
+def test_frozen_offsets_are_used_and_nothing_tracked() -> None:
     """[harmonia §IV-A (5)] D-harmonia-26: the offsets of another run's prompt are subtracted from a later token."""
     rows = drawn((40, 64), 3)
     prompt = k_offset.run(**events(rows, 32, 2))

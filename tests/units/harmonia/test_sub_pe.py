@@ -62,7 +62,7 @@ values = st.lists(st.tuples(st.integers(-255, 255), st.integers(-15, 15)), min_s
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @settings(deadline=None, max_examples=60)
 @given(pairs=values, data=st.data())
-def test_sum_is_exact_and_does_not_depend_on_order(run: Any, pairs: Any, data: st.DataObject) -> None:
+def test_sum_is_exact_and_independent_of_order(run: Any, pairs: Any, data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(pairs))
     sums = [int(run(*fields([x for x, _ in row]), *fields([y for _, y in row])).psum) for row in (pairs, shuffled)]
 

@@ -52,7 +52,7 @@ def test_one_and_two_roundings_differ(run: Any) -> None:
 
 
 @pytest.mark.parametrize("config", ["fma", "ieee"])
-def test_addend_far_below_tie_decides_it_in_golden_set(config: str) -> None:
+def test_addend_far_below_tie_decides_in_set(config: str) -> None:
     """A core whose adder drops the bits below its window rounds the tie alone, in both directions."""
     arrays = golden.load(Path("vectors") / f"fp16_mac-{config}").arrays
     nearest = arrays["in.rm"] == 0 if config == "ieee" else np.full(len(arrays["in.a"]), True)

@@ -54,7 +54,7 @@ def test_counts_equal_the_oracle(run: Any, data: st.DataObject) -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), max_size=50), st.data())
-def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_plus_n_equals_n_times_plus_one(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
     """[kllm §III-B2] and the sums of two parts are the counts of the whole."""
     index, amount = ([pair[i] for pair in pairs] for i in (0, 1))
     repeated = data.draw(st.permutations([i for i, n in pairs for _ in range(n)]))
@@ -66,7 +66,7 @@ def test_plus_n_is_n_times_plus_one_in_any_order_and_split(pairs: list[tuple[int
     assert np.array_equal(whole.count, sum(ones))
 
 
-def test_twin_equals_unit_over_many_vectors() -> None:
+def test_compiled_form_equals_unit_over_many_vectors() -> None:
     index = np.random.default_rng(0).integers(0, 256, (3, 2, 100))
 
     assert index_counter.counts(index, 8).equals(index_counter_compiled.counts(index, 8))

@@ -109,7 +109,7 @@ def test_relu_is_exact_on_every_word() -> None:
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3, 8)])
 @pytest.mark.parametrize("mode", ["token", "literal"])
-def test_twin_equals_unit_on_tensors(shape: tuple[int, ...], mode: str) -> None:
+def test_compiled_form_equals_unit_on_tensors(shape: tuple[int, ...], mode: str) -> None:
     x = np.linspace(-3, 3, int(np.prod(shape))).astype(np.float16).reshape(shape)
     for axis in range(len(shape)):
         tensor = KMeans(CODEBOOK, None).encode(x, axis)

@@ -183,7 +183,7 @@ def test_counts_beyond_2048(name: str, k: int) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(data=st.data())
-def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
+def test_compiled_form_equals_unit_in_every_field(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(ARITHS)))
     k, m, n = (data.draw(st.integers(1, top)) for top in (40, 3, 5))
     a_bits, b_bits = (data.draw(st.integers(1, 4)) for _ in range(2))
@@ -200,7 +200,7 @@ def test_twin_equals_unit_in_every_field(data: st.DataObject) -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
-def test_twin_equals_unit_on_scores(data: st.DataObject) -> None:
+def test_compiled_form_equals_unit_on_scores(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["paper", "exact", "fma", "fp32"]))
     t, n = (data.draw(st.integers(1, top)) for top in (30, 70))
     v = data.draw(tensors((t, n), data.draw(st.integers(1, 4)), data.draw(st.integers(0, (n - 1) // 2))))
@@ -295,7 +295,7 @@ def test_a_norm_scales_with_its_input() -> None:
     assert small.tobytes() == large.tobytes()
 
 
-def test_matrix_that_compiled_bounds_leave_open_is_decided_by_unit() -> None:
+def test_matrix_beyond_compiled_bounds_is_decided_by_unit() -> None:
     """A value exactly midway between two fp16 values, and its neighbours 2^-20 away: one rounding, ties to even."""
     book = Codebook(1, np.array([2**-11, 1]))
     for low, wanted in ((0, 1.0), (2**-20, 1 + 2**-10), (-(2**-20), 1.0)):
@@ -384,7 +384,7 @@ def test_repr_evaluates_back() -> None:
 
 
 @pytest.mark.parametrize("members", [0, 1, 7, 8, 247, 248, 249, 255, 256, 497])
-def test_distribution_of_groups_of_any_size_over_columns_beyond_tile(members: int) -> None:
+def test_groups_of_any_size_beyond_tile_are_distributed(members: int) -> None:
     """Counters of eight bits, and those that take several fills of them; tiles of columns; blocks of rows; outliers."""
     rng = np.random.default_rng(members)
     a, b = tensor((34, 520), 1, 1, 2), tensor((515, 520), 4, 2, 3)

@@ -143,7 +143,7 @@ def test_counters(run: Any, norm: str, moments: int) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_without_outliers_there_are_as_many_multiplications_as_centroids(run: Any) -> None:
+def test_multiplications_without_outliers_equal_centroids(run: Any) -> None:
     """[kllm §III-C2] squares N -> 2**n."""
     assert run(encoded(k=0)).macs == 3 * 16
 

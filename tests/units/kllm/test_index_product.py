@@ -42,7 +42,7 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
     assert (product.concats, product.products_sparse) == (150, int(got.mask.sum()))
 
 
-def test_twin_equals_unit_and_axis_is_preserved() -> None:
+def test_compiled_form_equals_unit_and_axis_is_preserved() -> None:
     a, b = tensor((20, 3), 4, 3, 2, axis=0), tensor((20, 3), 4, 4, 2, axis=0)
     products = [run(a, b) for run in (index_product.product, compiled_run)]
 
@@ -108,7 +108,7 @@ def test_product_beyond_fp16_has_no_tensor(run: Any, axis: int) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("scale", "word"), [(1024, "inf"), (2.0**-13, "0.0")])
-def test_product_of_scales_may_leave_fp16_at_either_end(run: Any, scale: float, word: str) -> None:
+def test_product_of_scales_leaves_fp16_at_both_ends(run: Any, scale: float, word: str) -> None:
     """With `exact` the product of scales is a float32, which holds every one."""
     tensor = KMeans(Codebook(1, np.array([-1, 1], np.float16))).encode(np.float16([[0.5, 1], [scale / 2, scale]]))
 

@@ -97,7 +97,7 @@ def test_ends_of_slabs_and_turns(run: Any, k: int, mapping: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 13])
-def test_twin_is_unit_for_any_number_of_columns(n: int) -> None:
+def test_compiled_form_is_unit_for_any_columns(n: int) -> None:
     """Lanes without a column stay idle."""
     a, b = tensor((2, 20), 2, 1, 1), tensor((n, 20), 2, 2, 1)
     for mapping, merge, carry in OPTIONS:
@@ -220,7 +220,7 @@ def test_outliers_take_cycles_of_the_macs(run: Any) -> None:
 
 
 @pytest.mark.parametrize(("mapping", "merge", "carry"), OPTIONS)
-def test_edges_from_sizes_alone_are_those_that_are_stepped(mapping: str, merge: str, carry: str) -> None:
+def test_edges_from_sizes_equal_stepped_edges(mapping: str, merge: str, carry: str) -> None:
     for k, n, bias in every((1, 8, 17, 40), (1, 5, 6, 20), (None, BIAS)):
         a, b = tensor((2, k), 2, 1, k // 9), tensor((n, k), 2, 2, k // 20)
         extra = None if bias is None else np.resize(bias, n)
@@ -401,7 +401,7 @@ def test_a_batch_goes_through_in_parts() -> None:
     assert result.cycles == kllm_chip_compiled.matmul(a, b, chip=sizes()).cycles
 
 
-def test_areas_of_table_1_add_up_and_power_does_not() -> None:
+def test_table_1_areas_add_up_and_power_not() -> None:
     """[kllm Table I] Lane blocks make 8.25 mm2, all rows 16.87. Known inconsistency: the rows of power add up to 8.388
     W, not to the 8.96 stated; with the Out Buffer counted twice they do."""
     lane = [Fraction(x) for x in ("0.0868", "0.0675", "0.271", "0.0905")]

@@ -175,7 +175,7 @@ def test_values_are_those_of_the_tile() -> None:
     assert [state.y for state in states] == [tuple(first), tuple(second)]
 
 
-def test_partial_histograms_are_added_at_once_or_in_turn() -> None:
+def test_partial_histograms_are_merged_at_once_or_serially() -> None:
     """D-kllm-42: one merge edge, or one a counter, and the same histogram."""
     trees, serial = (
         product_of(lane, [B] * 2, [tile(lane)]) for lane in (PeLane(**SMALL), PeLane(**SMALL, merge="serial"))
@@ -216,7 +216,7 @@ def test_a_product_of_outliers_takes_an_edge() -> None:
     assert states[-1].y == (0x3870,)  # 0.75 - 1.5625 / 8 = 0.5547
 
 
-def test_slab_that_comes_too_early_is_not_taken_and_full_tile_ends() -> None:
+def test_early_slab_is_ignored_and_full_tile_ends() -> None:
     """D-kllm-45: the registers keep the slab before; two columns fill two MACs without `tile_end`."""
     lane = PeLane(**SMALL)
     idle, ones = zeros(lane), (1,) * 8

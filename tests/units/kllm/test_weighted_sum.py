@@ -67,7 +67,7 @@ def test_sums_over_float32_tables_equal_the_oracle(name: str, count: list[int], 
         assert float(y) == wanted or (np.isnan(y) and wanted != wanted)
 
 
-def test_one_event_per_mac_in_sequence_and_one_per_sum_else() -> None:
+def test_sequential_sum_has_one_event_per_mac() -> None:
     """D-kllm-2: in sequence every step can be looked at; y appears with the last."""
     device = WeightedSum(3)
     states = list(device.steps([1, 0, 1, 2, 1, 2, 1, 0], PRODUCTS))

@@ -151,7 +151,7 @@ def test_equal_budgets_are_the_oracles(run: Any, head: dict[str, Any], keep: int
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("ties", [[127], [1, 64], [3, 131], [64, 96, 32], [0, 127]])
-def test_ties_of_lanes_go_to_lowest_in_reversed_bits(run: Any, ties: list[int]) -> None:
+def test_lane_ties_go_to_lowest_reversed_bits(run: Any, ties: list[int]) -> None:
     """D-leankv-28: lane 127 alone, lanes 1 and 64, two tokens of a lane."""
     head = {
         "score": [(0 if slot in ties else 9) * (140 - slot) for slot in range(132)],
@@ -278,7 +278,7 @@ def test_generation_compressor_rejects_invalid_inputs(
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("policy", ["algorithm1", "diffkv", "static"])
-def test_position_that_is_stored_twice_is_rejected_with_its_index(run: Any, policy: str) -> None:
+def test_position_stored_twice_is_rejected_with_index(run: Any, policy: str) -> None:
     """The first row with one, and the later of its slots; slots that are not used may hold anything."""
     position = np.array([[1, 2, 3, 3], [0, 2, 1, 2], [1, 1, 1, 1]])
     inputs = patterns(np.full((3, 4), 0.5)), position

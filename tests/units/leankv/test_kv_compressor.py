@@ -99,7 +99,7 @@ def test_prompt_fills_pages_in_order_of_its_classes(writer: Any) -> None:
     assert small[0].score(images[4]).tolist() == [5, 0]
 
 
-def test_defects_of_published_code_come_back_one_by_one() -> None:
+def test_quirks_reproduce_single_defects_of_published_code() -> None:
     """D-leankv-47, D-leankv-48: the rank's score, and positions counted from the end, at most 64. D-leankv-25."""
     order = np.array([2, 0, 1, 3])
     cls, score = np.array([2, 2, 0, 3]), np.float32([10, 11, 12, 13])
@@ -278,7 +278,7 @@ def test_kv_compressor_rejects_invalid_inputs(run: Any, ops: list[tuple[int, int
 
 
 @pytest.mark.parametrize("run", [kv_compressor.run, kv_compressor_compiled.run], ids=["unit", "compiled"])
-def test_kv_compressor_rejects_what_is_not_finite_and_scalars(run: Any) -> None:
+def test_kv_compressor_rejects_non_finite_values_and_scalars(run: Any) -> None:
     """D-leankv-9."""
     inputs = events((APPEND_HIGH, 0, 0))
     inputs["value"] = np.full((1, 64), 0x7C00)

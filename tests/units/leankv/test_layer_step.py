@@ -169,7 +169,7 @@ def test_units_are_stepped_and_hold_what_they_did() -> None:
     assert set(stored.tolist()) <= {1, 4, 5, 6}
 
 
-def test_prompt_comes_in_slot_by_slot_and_goes_as_whole() -> None:
+def test_prompt_loads_by_slot_and_leaves_whole() -> None:
     """D-leankv-63."""
     device = LayerStep(**HEAD)
     made = history(HEAD, [(0.0, 0.0)])

@@ -97,7 +97,9 @@ def test_steps_and_statistics_are_the_oracles(data: st.DataObject, n: int, x: fl
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), parameters=options, n=st.integers(1, 7), heads=st.integers(1, 3))
-def test_twin_equals_unit_in_every_field(data: st.DataObject, parameters: dict[str, Any], n: int, heads: int) -> None:
+def test_compiled_form_equals_unit_in_every_field(
+    data: st.DataObject, parameters: dict[str, Any], n: int, heads: int
+) -> None:
     p = np.stack([data.draw(rows(n, heads)) for _ in range(2)])
 
     assert significance.of_prompts(p, **parameters).equals(significance_compiled.of_prompts(p, **parameters))

@@ -87,7 +87,7 @@ def test_codes_of_two_bits_at_step_1(says: str, words: list[int]) -> None:
     assert [int(low) & 0xFF, int(low) >> 8] == words
 
 
-def test_percentage_of_17_tokens_is_9_where_it_is_rounded_up() -> None:
+def test_percentage_of_17_tokens_rounds_up_to_9() -> None:
     share = np.arange(1, 18, dtype=np.float32)[None].view(np.uint32)
     row = {"share": share, "window": [1], "thresholds": [[0, 0]]}
     assert answers("prompt_compressor", "odd_static", "the percentage is rounded up", **row).n_pruned[0] == 8

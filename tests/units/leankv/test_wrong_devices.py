@@ -124,7 +124,7 @@ def test_faulty_attention_orders_are_detected_at_paper_geometry(says: str, confi
     assert told(config, attention(says, config))[-1]
 
 
-def test_block_of_other_threads_has_rows_of_its_own() -> None:
+def test_block_of_other_threads_has_own_rows() -> None:
     """D-leankv-56: the published block is distinguished from a smaller one, parameter by parameter."""
     unit = units.find("paged_attention")
     chosen, usual = unit.configs["narrow"], unit.unit_class().arithmetic

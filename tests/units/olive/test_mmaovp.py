@@ -78,7 +78,7 @@ def test_tiles_equal_the_oracle(
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("a_type", "n"), [("ovpi4", 16), ("ovpi8", 8)])
-def test_tile_is_128_operations_in_8_cycles_of_16_units(run: Any, a_type: str, n: int) -> None:
+def test_tile_has_128_operations_in_8_cycles(run: Any, a_type: str, n: int) -> None:
     """[olive §4.1] m8n8k32 and m8n8k16 are 128 dot product operations; 16 EDPs a tensor core."""
     lanes = 8 * n
     result = run(np.ones((3, lanes), int), np.ones((3, lanes), int), 2, 2, [0] * 64, a_type=a_type, b_type=a_type)
@@ -114,7 +114,7 @@ def test_a_tile_of_zeros_passes_c_through(run: Any, a_type: str, lanes: int) -> 
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_chunks_of_k_may_change_places_in_wrap_but_not_in_saturate(run: Any) -> None:
+def test_order_of_k_chunks_matters_only_in_saturate(run: Any) -> None:
     """D-olive-33: 3 * 2**30 and then -2**31 leave 32 bits in between, or the other way round do not."""
     a, b = np.zeros((2, 8, 8), int)
     a[:, [0, 1, 2, 4, 5]], b[:, [0, 1, 2]], b[:, [4, 5]] = 0x8040, 0x8040, 0x80C0

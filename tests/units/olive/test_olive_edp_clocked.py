@@ -69,7 +69,7 @@ def test_worked_example_takes_four_edges() -> None:
     assert (states[1].products[:2], states[2].shifted[:2], states[4].c) == ((15, 0), (240, 0), 9)
 
 
-def test_registers_of_operation_before_stay_until_they_are_written() -> None:
+def test_registers_of_previous_operation_stay_until_written() -> None:
     device = ClockedDotProductUnit()
     first, second = ([0x11] * 8, [0x11] * 8, 2, 2, 5), ([0x22] * 8, [0x33] * 8, 2, 2, -1)
     states: list[State] = [device.step(1, *operands) for operands in (first, *[second] * 7)]

@@ -105,7 +105,7 @@ def test_ends_of_32_bits(run: Any, start: int, one: int, wrapped: int, saturated
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-def test_two_products_of_largest_clipped_outliers_reach_2_31(run: Any) -> None:
+def test_two_largest_clipped_products_reach_2_31(run: Any) -> None:
     """[olive §4.5] 2**15 * 2**15 fits 32 bits; two of one sign do not: the text's claim is about one product only."""
     events = list(zip(mac(15, 1, 15, 1), mac(15, 1, 15, 1), strict=True))
 

@@ -60,7 +60,7 @@ def expected(x: list[int], y: list[int], overflow: str) -> tuple[int, int]:
     data=st.data(),
     biases=st.tuples(st.integers(0, 15), st.integers(0, 15)),
 )
-def test_any_matrix_on_any_array_equals_oracle_and_formulas(
+def test_any_matrix_on_any_array_equals_oracle(
     run: Any, overflow: str, a: str, b: str, size: Any, data: st.DataObject, biases: Any
 ) -> None:
     """[olive §4.3]; D-olive-39: cycles = tiles * (K + 2 rows + cols - 2), decodes and products as stated."""
@@ -101,7 +101,7 @@ def test_worked_example(run: Any) -> None:
 
 @pytest.mark.parametrize("at", range(6))
 @pytest.mark.parametrize("side", ["a", "b"])
-def test_illegal_pair_is_remembered_to_end_of_its_operation(side: str, at: int) -> None:
+def test_illegal_pair_is_sticky_until_operation_ends(side: str, at: int) -> None:
     """D-olive-18: in every state from the cycle that decodes it on, over legal pairs, the drain and the next tile."""
     array, words = OliveSystolic(rows=1, cols=1, m=3, n=3, k=4), {"a": [0x11] * 6, "b": [0x11] * 6}
     words[side][at] = 0x80
@@ -155,7 +155,7 @@ def test_half_of_the_decoders_work_in_a_cycle(size: tuple[int, int]) -> None:
     assert most == -(-rows // 2) + -(-cols // 2)
 
 
-def test_skew_decoder_decodes_every_other_cycle_and_holds_right_element() -> None:
+def test_skew_decoder_decodes_every_other_cycle() -> None:
     """D-olive-38: element (i, j) does product k at cycle k + i + j; D-olive-39: then the bottom row leaves first."""
     array = OliveSystolic(rows=2, cols=2, m=2, n=2, k=4)
     states = list(array.steps([0x21, 0x43, 0x65, 0x17], [0x11] * 4, 2, 2))

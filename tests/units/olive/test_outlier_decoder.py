@@ -54,7 +54,7 @@ def test_integer_shifted_by_exponent_is_the_formats_value(name: str, config: str
     assert (result.base_int.astype(np.int64) << result.exponent).tolist() == fmt.decode(codes).tolist()
 
 
-def test_magnitude_0_has_integer_0_and_exponent_of_equation() -> None:
+def test_magnitude_0_has_exponent_of_equation() -> None:
     """D-olive-19: the reserved code's exponent is bias + 0."""
     result = outlier_decoder.run(np.array([0b0000, 0b1000]), 9)
 

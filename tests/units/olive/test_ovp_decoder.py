@@ -76,7 +76,7 @@ def test_all_words_at_bias_4_equal_the_oracle(run: Any, outlier: tuple[int, int]
 
 
 @pytest.mark.parametrize("outlier", WIDE)
-def test_words_at_other_biases_differ_in_outliers_only_and_equal_oracle(outlier: tuple[int, int]) -> None:
+def test_words_at_other_biases_equal_oracle(outlier: tuple[int, int]) -> None:
     marked = WORDS[(WORDS & 0xFF == 0x80) | (WORDS >> 8 == 0x80)]
     at_4 = compiled_run(WORDS, 4, normal="int8", outlier=outlier)
     for bias in range(16):

@@ -87,7 +87,7 @@ def test_cases_detect_adder_tree_two_bits_short(config: str) -> None:
     assert detections("olive_edp", config, short) >= 3
 
 
-def test_sum_from_c_on_leaves_32_bits_and_comes_back() -> None:
+def test_sum_from_c_leaves_32_bits_and_returns() -> None:
     """2**31 - 1 + 1 - 1: the exact sum fits."""
     unit = units.find("olive_edp")
     ones, signs = [0x01, 0x01] + [0] * 6, [0x01, 0x0F] + [0] * 6
@@ -106,7 +106,7 @@ def test_cases_detect_array_with_lost_illegal_flag() -> None:
     assert detections("olive_systolic", "int4", forgetful) >= 3
 
 
-def test_no_two_elements_of_tile_overflow_in_same_rows() -> None:
+def test_tile_elements_overflow_in_different_rows() -> None:
     unit = units.find("mmaovp")
     for name in unit.configs:
         flags = rows("mmaovp", name, ("edge",)).outputs["out.overflow"] != 0

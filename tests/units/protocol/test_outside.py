@@ -20,7 +20,7 @@ def test_every_configuration_has_stimuli_that_it_takes(unit: AnyUnit) -> None:
     protocol.other_configurations_have_stimuli(unit, next(iter(unit.configs)))
 
 
-def test_cases_that_do_not_fit_are_left_out_and_named(tmp_path: Any) -> None:
+def test_cases_that_do_not_fit_are_named(tmp_path: Any) -> None:
     (summary,) = golden.generate(tmp_path, units=["index_counter:counter_bits=3"])
 
     assert summary.rows == 52 and len(summary.left_out) == 9

@@ -46,7 +46,7 @@ def steps(backend: str, preset: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("preset", ["paper", "exact"])
-def test_twins_and_readable_units_agree(preset: str) -> None:
+def test_compiled_forms_and_readable_units_agree(preset: str) -> None:
     jit, numpy = steps("jit", preset), steps("numpy", preset)
 
     for name, array in jit.items():

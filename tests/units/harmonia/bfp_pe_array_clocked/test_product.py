@@ -81,7 +81,7 @@ def test_a_reduction_of_4096() -> None:
     assert apart.macs == 16 * 64 * 4096 and apart.busy_pe_cycles == 16 * 64 * 128
 
 
-def test_short_reductions_overlap_as_far_as_one_column_leaves_at_time() -> None:
+def test_short_reductions_overlap_until_one_column_leaves() -> None:
     """D-harmonia-43: a head of 64 features takes 2 cycles in a column, and 16 columns leave one after the other."""
     a, b, due = tensors("bfp4", 16, 32, 64)
     product = multiply(operands(a, b), overlap=True)

@@ -7,7 +7,7 @@ from refemu.units.harmonia.bfp_pe import M8M4, M8M8, M8W4
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Slot, edges, entries, idle, slots_of, tiles
 
 
-def test_groups_come_as_soon_as_one_before_has_its_slots() -> None:
+def test_group_comes_once_previous_has_its_slots() -> None:
     """D-harmonia-42: [harmonia §IV-C] one cycle a group, two in M8M8."""
     mode = np.array([M8M8, M8M4, M8W4, M8M8])
 

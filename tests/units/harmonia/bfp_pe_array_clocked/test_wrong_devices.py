@@ -172,7 +172,7 @@ def test_faulty_array_is_detected(wrong: type[BfpPeArrayClocked], name: str) -> 
     assert detecting.by(detecting.drawn(name), wrong)
 
 
-def test_file_that_is_not_swapped_shows_where_both_are_in_use() -> None:
+def test_unswapped_file_is_detected_if_both_used() -> None:
     """D-harmonia-41: elsewhere the file that is filled still holds the group at its second slot."""
     detected = detecting.by(detecting.drawn("bfp_pe_array_clocked-overlap"), SingleBuffered)
 

@@ -13,7 +13,7 @@ def edges() -> list[Cases]:
     return list(UNIT.cases(PAPER, "edge", 0))
 
 
-def test_paper_is_group_at_eight_and_at_four_bits() -> None:
+def test_paper_case_is_group_at_both_widths() -> None:
     """[harmonia Fig. 3]."""
     (block,) = UNIT.cases(PAPER, "paper", 0)
     result = UNIT.evaluate(PAPER, block.inputs)
@@ -43,7 +43,7 @@ def test_edges_hold_illegal_lanes_and_lost_values() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_random_exponents_are_not_below_words_but_in_block_that_says_so(seed: int) -> None:
+def test_random_exponents_below_words_only_in_named_block(seed: int) -> None:
     *legal, below = UNIT.cases(PAPER, "random", seed)
     for block in legal:
         assert (np.asarray(block.inputs["emax"]) >= np.asarray(block.inputs["x"]) >> 10 & 31).all()

@@ -47,7 +47,7 @@ def test_edges_raise_every_flag_in_every_direction(name: str) -> None:
 @pytest.mark.parametrize(
     "start", ["a quarter", "results near the smallest", "results near the largest", "signed zeros"]
 )
-def test_rows_of_edge_are_one_step_in_every_direction(name: str, start: str) -> None:
+def test_edge_rows_are_one_step_per_direction(name: str, start: str) -> None:
     """No two directions agree in all of them, but for zeros, where all agree except "floor"."""
     block = edge(name, start)
     result = UNIT.evaluate(UNIT.configs[name], block.inputs)
@@ -62,7 +62,7 @@ def test_rows_of_edge_are_one_step_in_every_direction(name: str, start: str) -> 
 
 
 @pytest.mark.parametrize("name", IEEE)
-def test_tininess_shows_in_every_direction_that_can_round_up(name: str) -> None:
+def test_tininess_shows_in_directions_that_round_up(name: str) -> None:
     """D-arith-24: in flags of the edge only, where the magnitude is rounded up to the smallest normal one."""
     block, config = edge(name, "results near the smallest"), UNIT.configs[name]
     after, before = (UNIT.evaluate({**config, "tininess": value}, block.inputs) for value in ("after", "before"))

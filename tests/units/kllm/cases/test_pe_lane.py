@@ -74,7 +74,7 @@ def test_a_tile_of_many_outliers_begins(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNIT.configs)
 @pytest.mark.parametrize("seed", range(30))
-def test_seeds_draw_cases_of_one_length_whose_counts_fit(name: str, seed: int) -> None:
+def test_seeds_draw_cases_of_equal_valid_length(name: str, seed: int) -> None:
     config = UNIT.configs[name]
     lengths = [[case.inputs["load"].shape[1:] for case in UNIT.cases(config, "random", each)] for each in (0, seed)]
     assert lengths[0] == lengths[1]

@@ -53,7 +53,7 @@ def test_overflow_by_direction(sign: int) -> None:
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_sum_that_cancels_is_minus_zero_towards_minus_infinity_only(direction: str) -> None:
+def test_cancelling_sum_is_minus_zero_only_for_floor(direction: str) -> None:
     minus = 0x8000 if direction == "floor" else 0
     assert ieee16.add(0x3C00, 0xBC00, direction) == (minus, 0)  # type: ignore[arg-type]
     assert ieee16.fused(0x3C00, 0x3C00, 0xBC00, direction) == (minus, 0)  # type: ignore[arg-type]
@@ -102,6 +102,6 @@ def test_products_of_every_word(direction: str) -> None:
             assert ieee16.multiply(a | 0x8000, b, direction) == ieee.mul(a | 0x8000, b, direction)  # type: ignore[arg-type]
 
 
-def test_value_of_word_is_integer_times_2_to_minus_24() -> None:
+def test_word_is_integer_times_2_to_minus_24() -> None:
     for word in (*range(0, 0x7C00, 7), *range(0x8000, 0xFC00, 11)):
         assert math.ldexp(ieee16.scaled(word), -24) == fp16.to_float(word)

@@ -73,7 +73,7 @@ def test_a_bias_at_the_ports_is_added_last(name: str, integer: bool) -> None:
 
 
 @pytest.mark.parametrize("norm", ["rms", "layer"])
-def test_wires_of_index_norm_give_bits_of_whole_tensors(norm: Any) -> None:
+def test_index_norm_wires_give_bits_of_tensors(norm: Any) -> None:
     """[kllm §III-C2, Fig. 4] what index_norm answers at its ports, laid on those of index_matmul."""
     layer = norm == "layer"
     a, b = tensor((3, 20), 2, 1, 2), tensor((20, 4), 3, 2, axis=0)

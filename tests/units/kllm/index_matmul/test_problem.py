@@ -7,7 +7,7 @@ from refemu.units.kllm.index_matmul.problem import column, require_problem
 from tests.units.kllm.kmeans_operands import tensor
 
 
-def test_norm_divides_scale_of_and_weights_of_sparse_path() -> None:
+def test_norm_divides_scale_and_sparse_weights() -> None:
     """D-kllm-37: not the dense codebook, or it would divide twice; in the exact accumulator nothing."""
     a, b = tensor((2, 20), 4, 1, 2), tensor((20, 3), 4, 2, axis=0)
     plain, paper, exact = (

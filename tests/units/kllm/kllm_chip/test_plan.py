@@ -32,7 +32,7 @@ def test_the_column_with_most_left_out_decides() -> None:
         assert task.outliers == (words.a_mask[task.row] | words.b_mask[columns]).sum(axis=1).max()
 
 
-def test_rows_of_integers_end_where_they_see_no_more() -> None:
+def test_integer_rows_end_at_last_visible_column() -> None:
     """A row that sees nothing is an empty slab: its outputs are zeros."""
     words = laid_out(scores(2, 40, 1), tensor((40, 8), 2, 3, 1), seen=(17, 0))
 

@@ -34,7 +34,7 @@ def test_a_column_is_cut_into_slabs(k: int, turns: list[int]) -> None:
         assert np.concatenate([slab.a for slab in part])[used].tolist() == a.tolist()
 
 
-def test_counters_with_columns_of_their_own_take_both_at_once() -> None:
+def test_separate_columns_take_both_kinds_at_once() -> None:
     """D-kllm-31: registers 0 to 3 hold column 0, 4 to 7 column 1; one that is missing counts nothing."""
     lane = PeLane(**SIZES, lane_mapping="counter")
     b = np.array([[0, 1, 1], [1, 0, 0], [1, 1, 1]])

@@ -6,7 +6,7 @@ from refemu.units.leankv.kv_compressor import UNIT, KvCompressor
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_both_pages_are_filled_and_low_token_is_overwritten(name: str) -> None:
+def test_both_pages_fill_and_low_token_overwritten(name: str) -> None:
     config = UNIT.configs[name]
     device = KvCompressor(**config)
     high, low = (pages * page.tokens for pages, page in zip(device.counts, device.pages, strict=True))

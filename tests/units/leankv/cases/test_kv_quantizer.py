@@ -7,7 +7,7 @@ from refemu.units.leankv.kv_quantizer import BITS, UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_every_flag_is_met_at_every_width_that_can(name: str) -> None:
+def test_every_possible_flag_occurs_at_every_width(name: str) -> None:
     """D-leankv-6, D-leankv-7: constants and underflow everywhere, overflow at 1 bit only."""
     config, seen = UNIT.configs[name], set()
     assert UNIT.mark is not None

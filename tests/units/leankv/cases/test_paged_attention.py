@@ -61,7 +61,7 @@ def test_rows_of_whole_pages_hold_hundreds_of_tokens(name: str, tokens: int, hel
 
 @pytest.mark.parametrize("end", [0, -1], ids=["first", "last"])
 @pytest.mark.parametrize("name", ["f128", "f64"])
-def test_crowds_of_whole_pages_share_probabilities_of_ones_in_all_bits(name: str, end: int) -> None:
+def test_crowds_of_pages_share_probabilities_of_ones(name: str, end: int) -> None:
     """All tokens but one have the same p, whose bits over the rows are all ones; p of that one is another."""
     config = UNIT.configs[name]
     where = {0: "the first", -1: "the last"}[end]
@@ -78,7 +78,7 @@ def test_crowds_of_whole_pages_share_probabilities_of_ones_in_all_bits(name: str
 
 
 @pytest.mark.parametrize("name", ["f128", "f64"])
-def test_scores_just_below_two_stay_where_nothing_is_added(name: str) -> None:
+def test_scores_below_two_stay_if_nothing_added(name: str) -> None:
     config = UNIT.configs[name]
     blocks = [block for block in UNIT.cases(config, "edge", 0) if "just below 2" in block.why]
     assert len(blocks) == 2

@@ -7,7 +7,7 @@ from refemu.units.leankv.significance import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_sums_of_zero_and_tokens_without_queries_are_met(name: str) -> None:
+def test_zero_sums_and_tokens_without_queries_occur(name: str) -> None:
     config = UNIT.configs[name]
     results = [UNIT.evaluate(config, block.inputs) for block in UNIT.cases(config, "edge", 0)]
 

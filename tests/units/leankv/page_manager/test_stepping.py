@@ -31,7 +31,7 @@ def test_a_call_is_plan_levels_pointers_and_table() -> None:
     ]
 
 
-def test_levels_are_those_of_network_and_end_with_prefix() -> None:
+def test_levels_follow_network_and_end_with_prefix() -> None:
     for state in UNIT.trace(PAPER, figure()):
         if state.event in ("take", "give"):
             counts, prefix = state.counts, state.prefix
@@ -59,7 +59,7 @@ def test_rejected_call_has_no_event() -> None:
         device.step(op=3, members=1, **none)
 
 
-def test_pages_out_of_range_or_freed_twice_are_rejected_with_nothing_changed() -> None:
+def test_rejected_pages_change_nothing() -> None:
     device = PageManager(**PAPER)
     device.prompt_allocate({1: 4})
     before = device.snapshot()

@@ -91,7 +91,7 @@ def test_a_state_shows_the_stages_as_they_come() -> None:
     assert not any(values(states[12, "value_page"].sums, -1))
 
 
-def test_stages_are_ports_only_where_they_are_asked_for() -> None:
+def test_stages_are_ports_only_on_request() -> None:
     names = ["logits", "tops", "totals", "acc", "sums"]
     assert PagedAttention().ports.state == ()
     assert [port.name for port in PagedAttention(stages=True).ports.state] == names

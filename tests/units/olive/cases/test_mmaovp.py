@@ -7,7 +7,7 @@ from refemu.units.olive.mmaovp import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_edges_meet_both_ends_illegal_pairs_and_large_biases(name: str) -> None:
+def test_edges_have_both_ends_illegal_pairs_large_biases(name: str) -> None:
     """D-olive-33, D-olive-18, D-olive-21."""
     config = UNIT.configs[name]
     edge = list(UNIT.cases(config, "edge", 0))

@@ -7,7 +7,7 @@ from refemu.units.olive.olive_edp_clocked import UNIT
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_operations_are_cut_off_after_each_of_their_events(name: str) -> None:
+def test_operations_are_cut_off_after_each_event(name: str) -> None:
     config = UNIT.configs[name]
     blocks = list(UNIT.cases(config, "edge", 0))
     cut = next(block for block in blocks if block.decision == "D-arith-20")

@@ -7,7 +7,7 @@ from refemu.units.olive.ovp_decoder import UNIT
 
 
 @pytest.mark.parametrize("name", ["int4", "flint4"])
-def test_exhaustive_is_every_byte_at_every_bias_from_48_on(name: str) -> None:
+def test_exhaustive_has_every_byte_at_every_bias(name: str) -> None:
     (block,) = UNIT.cases(UNIT.configs[name], "exhaustive", 0)
     words = block.inputs["pair"] << 4 | block.inputs["bias"]
 
@@ -15,7 +15,7 @@ def test_exhaustive_is_every_byte_at_every_bias_from_48_on(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "bias"), [("int8", 4), ("int8_repo", 2)])
-def test_exhaustive_of_8_bits_is_every_word_at_formats_bias(name: str, bias: int) -> None:
+def test_exhaustive_8_bit_has_every_word_at_bias(name: str, bias: int) -> None:
     (block,) = UNIT.cases(UNIT.configs[name], "exhaustive", 0)
 
     assert sorted(block.inputs["pair"].tolist()) == list(range(1 << 16))
@@ -23,7 +23,7 @@ def test_exhaustive_of_8_bits_is_every_word_at_formats_bias(name: str, bias: int
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_edges_hold_illegal_pairs_and_both_sides_at_every_bias(name: str) -> None:
+def test_edges_have_illegal_pairs_at_every_bias(name: str) -> None:
     config = UNIT.configs[name]
     width = 4 if config["outlier"] == (2, 1) else 8
     edge = list(UNIT.cases(config, "edge", 0))

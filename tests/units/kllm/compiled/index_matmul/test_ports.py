@@ -86,7 +86,7 @@ def test_positions_that_are_counted_keep_sign_of_zero(name: str, y: int) -> None
     assert index_matmul_ports_compiled.run(**given, **config).y.tolist() == y and same(config, given)
 
 
-def test_values_between_two_fp16_values_are_decided_by_unit() -> None:
+def test_values_between_fp16_values_decided_by_unit() -> None:
     """Exactly midway, and 2**-20 above and below, over an even and an odd value: one rounding, ties to even."""
     config = configured(KllmArith.preset("exact"), k=3, a_bits=1, b_bits=1)
     given: dict[str, Any] = {
@@ -107,7 +107,7 @@ def test_values_between_two_fp16_values_are_decided_by_unit() -> None:
     assert result.y.tolist() == [[0x3C00, 0x3C01, 0x3C00], [0x3C02, 0x3C02, 0x3C01]] and same(config, given)
 
 
-def test_exact_sums_that_may_leave_64_bits_are_decided_by_unit() -> None:
+def test_exact_sums_beyond_64_bits_decided_by_unit() -> None:
     """More than 2**15 positions of one index, and entries of the largest fp16 value."""
     k = (1 << 15) + 64
     config = Config(k=k, a_bits=4, b_bits=4, integer=False, preset=KllmArith(acc="exact", order=Exact()))
