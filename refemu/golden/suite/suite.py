@@ -26,7 +26,7 @@ HEADER = (
 
 
 def write(out: Path, folders: Sequence[str]) -> tuple[int, int]:
-    """Write sets, or the sets in folders, as a suite into `out`, with schema, runners and checksums; return sets and tests.
+    """Write sets, or those in folders, as a suite with schema, runners, checksums; return numbers of sets and tests.
 
     Refused: a folder is not a set and has none; two sets have one name.
     """
