@@ -1,8 +1,11 @@
-"""Build backend: setuptools, with wheels that do not depend on modes and dates of the checkout's files."""
+"""Build backend: setuptools, with archives that do not depend on modes, dates and owners of the checkout's files."""
 
 import configparser
+import gzip
+import io
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,27 @@ def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: s
     name: str = build_meta.build_wheel(folder, settings, metadata)
     rewrite(Path(folder) / name)
     return name
+
+
+def build_sdist(folder: str, settings: dict[str, Any] | None = None) -> str:
+    """Build a source archive in `folder` and return its name. The arguments are those of PEP 517."""
+    name: str = build_meta.build_sdist(folder, settings)
+    rewrite_sdist(Path(folder) / name)
+    return name
+
+
+def rewrite_sdist(archive: Path) -> None:
+    """Keep the files of a source archive, sorted, with one mode, no owner, and the first date there is."""
+    with tarfile.open(archive) as packed:
+        files = {entry.name: packed.extractfile(entry) for entry in packed if not entry.isdir()}
+        contents = {name: file.read() for name, file in files.items() if file is not None}
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as packed:
+        for name in sorted(contents):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(contents[name]), MODE >> 16 & 0o777
+            packed.addfile(entry, io.BytesIO(contents[name]))
+    archive.write_bytes(gzip.compress(plain.getvalue(), mtime=0))
 
 
 def rewrite(wheel: Path) -> None:

@@ -124,7 +124,8 @@ def test_json_option_may_precede_the_command(words: str, here: None, capsys: pyt
 
 def test_every_schema_has_an_example() -> None:
     """Other tests validate `report`, suites and manifests; downloads need a network."""
-    met = {(form, int(number)) for form, number, _ in CASES} | {("models", 0), ("report", 0), ("suite", 0), ("vectors", 0)}
+    elsewhere = {("models", 0), ("report", 0), ("suite", 0), ("vectors", 0)}
+    met = {(form, int(number)) for form, number, _ in CASES} | elsewhere
     assert {(form, at) for form in schema.names() for at in range(len(variants(form)))} == met
 
 
