@@ -25,6 +25,7 @@ from refemu.cli.help.examples import EXAMPLES, Example
 
 ROOT = Path(__file__).resolve().parent.parent
 UMASKS = (0o022, 0o077)  #: of the two checkouts
+TIMEOUT = shutil.which("timeout") or "timeout"
 LIMIT = 300  #: seconds of one example
 
 
@@ -95,16 +96,20 @@ def smoke(python: Path, out: Path) -> list[str]:
     files = out / "files"
     files.mkdir()
     standins.write(files)
-    examples = [(example, out / f"try{at}") for at, example in enumerate(each for all in EXAMPLES.values() for each in all)]
+    examples = [
+        (example, out / "tries" / str(at))
+        for at, example in enumerate(each for all in EXAMPLES.values() for each in all)
+    ]
     for _, folder in examples:
         shutil.copytree(files, folder)
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda each: tried(python, *each), examples))
-    for _, folder in examples:
-        shutil.rmtree(folder)
+    shutil.rmtree(out / "tries")
     (out / "smoke.txt").write_text("\n".join(results) + "\n")
     failed = [line for line in results if line.startswith("FAIL")]
-    print("\n".join([*failed, f"{out / 'smoke.txt'}: {len(results)} examples, {len(failed)} failed, no compiler on PATH"]))
+    print(
+        "\n".join([*failed, f"{out / 'smoke.txt'}: {len(results)} examples, {len(failed)} failed, no compiler on PATH"])
+    )
     return failed
 
 
@@ -112,11 +117,11 @@ def tried(python: Path, example: Example, folder: Path) -> str:
     """A line of the smoke table."""
     if example.needs:
         return f"skip  {'':>6}  {example.line} (needs the weights of {example.needs})"
-    variables = {"PATH": str(python.parent), "HOME": str(folder), "REFEMU_HOME": str(folder / "home")}
+    variables = {"PATH": str(python.parent), "HOME": str(python.parents[1]), "REFEMU_HOME": str(folder / "home")}
     began = time.monotonic()
     ran = subprocess.run(
-        ["/bin/sh", "-c", example.line], cwd=folder, env=variables, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=LIMIT, check=False,
+        ["/bin/sh", "-c", f"{TIMEOUT} {LIMIT} {example.line}"], cwd=folder, env=variables, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     good = ran.returncode == example.code
     said = "" if good else f": exit {ran.returncode}: {(ran.stderr or ran.stdout).strip()[-200:]!r}"

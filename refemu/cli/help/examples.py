@@ -125,7 +125,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "refemu export suite": (
         Example(f"refemu export suite {_SET} -o suite", "then: python suite/run.py suite/*.json device.py"),
-        Example("refemu export suite -o all", "every unit and configuration", long=True),
+        Example("refemu export suite vec -o suite", "every set of a folder"),
     ),
     "refemu export shell": (
         Example(f"refemu export shell {_SET} -o made --map core.json", "as the Makefile of a testbench calls it"),
