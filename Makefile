@@ -16,7 +16,7 @@ HF     := $(foreach name,transformers families gguf_models gguf_tokenizers,tests
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl plugins vectors grades variants clean
+.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl plugins release vectors grades variants clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests, five minutes the first time"
@@ -34,6 +34,7 @@ help:
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
 	@echo "make plugins  a package of units outside refemu's tree with an installed refemu"
+	@echo "make release  build and check everything of a release, and say what a publication still needs"
 	@echo "make grades   grade the committed sets: vectors/GRADES.md"
 	@echo "make variants  variants of decisions, and the rows that detect them: docs/variants-*.md"
 	@echo "make vectors  regenerate the committed sets under vectors/"
@@ -156,6 +157,10 @@ rtl:
 plugins:
 	@$(PYTHON) tools/programs.py iverilog || test -z "$$CI"
 	@$(PYTHON) tools/plugins.py $(OUT)/plugins
+
+release:
+	@$(PYTHON) tools/bootstrap.py $(VENV) release
+	@$(BIN)/python -m tools.release $(OUT)/release
 
 # GRADES=--check compares with the page instead
 grades:

@@ -100,7 +100,7 @@ def source_of_wheel(folder: Path) -> Path:
     for name in ("refemu", "docs", "examples/kernels"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "tools/backend.py"):
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "tools/backend.py", "tools/archives.py"):
         shutil.copy(ROOT / name, folder / name)
     return folder
 

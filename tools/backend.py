@@ -1,18 +1,18 @@
-"""Build backend: setuptools, with wheels that do not depend on modes and dates of the checkout's files."""
+"""Build backend: setuptools, with archives that do not depend on modes, dates and owners of the checkout's files."""
 
 import configparser
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  # all other hooks
 
+from tools import archives
+
 ROOT = Path(__file__).resolve().parent.parent
 STUB = ROOT / "refemu" / "units" / "__init__.pyi"  #: made by tools/stubs.py, which imports refemu
-MODE = 0o100644 << 16  #: mode of a regular, readable file in a zip archive
 
 
 def get_requires_for_build_wheel(settings: dict[str, Any] | None = None) -> list[str]:
@@ -28,16 +28,12 @@ def build_wheel(folder: str, settings: dict[str, Any] | None = None, metadata: s
     if not STUB.exists():
         subprocess.run([sys.executable, "-m", "tools.stubs"], cwd=ROOT, check=True)
     name: str = build_meta.build_wheel(folder, settings, metadata)
-    rewrite(Path(folder) / name)
+    archives.rewrite_wheel(Path(folder) / name)
     return name
 
 
-def rewrite(wheel: Path) -> None:
-    """Give every file of a wheel the same mode, and the first date possible in a zip archive."""
-    with zipfile.ZipFile(wheel) as archive:
-        files = [(name, archive.read(name)) for name in archive.namelist()]
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, content in files:
-            entry = zipfile.ZipInfo(name)
-            entry.external_attr = MODE
-            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+def build_sdist(folder: str, settings: dict[str, Any] | None = None) -> str:
+    """Build a source archive in `folder` and return its name. The arguments are those of PEP 517."""
+    name: str = build_meta.build_sdist(folder, settings)
+    archives.rewrite_sdist(Path(folder) / name)
+    return name

@@ -21,6 +21,7 @@ CONTAINS = {
     "conformance-hf": {"models", "test", "hf", "conformance-hf"},
     "dev": {"models", "test", "dev"},
     "bench": {"models", "bench"},
+    "release": {"models", "test", "release"},
     "rtl": {"rtl"},
     "browser": {"models", "test", "browser"},
     "docs": {"models", "test", "docs"},

@@ -70,6 +70,7 @@ STAGES = (
     Stage("lint", "make lint", 75, needs=ENVIRONMENT),
     Stage("committed", "make test-committed", 150, True, (*BITS, "refemu/golden", "vectors"), ENVIRONMENT),
     Stage("grades", "make grades GRADES=--check", 3600, folders=(*BITS, "refemu/golden", "vectors"), needs=ENVIRONMENT),
+    Stage("release", "make release", 240, folders=("vectors",), needs=ENVIRONMENT),
     Stage("rtl-bugs", "make rtl", 900, folders=("examples/rtl", "refemu/golden/rtl", *BITS), needs=("rtl",)),
     Stage("pythons-tests", "make test-pythons", 600, folders=("refemu/arith", "refemu/formats"), needs=("pythons",)),
     Stage("arm64-tests", "make arm64 ARM64=--tests", 1200, folders=("refemu/arith",), needs=("arm64",)),

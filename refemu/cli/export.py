@@ -20,6 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _sv(arguments)
     if arguments.form == "shell":
         return _shell(arguments)
+    if arguments.form == "suite":
+        return _suite(arguments)
     if arguments.form == "dpi":
         return _dpi(arguments)
     from refemu import golden
@@ -85,6 +87,21 @@ def _sv(arguments: argparse.Namespace) -> int:
     stub = out / f"{unit.name}.v"
     store.write_files(texts if stub.exists() else texts | {stub: bench.files(unit, config)[stub.name]})
     print(f"{written[0].path}: {loaded.rows} rows; run make -C {out} -f sv.mk DEVICE=your.v")
+    return 0
+
+
+def _suite(arguments: argparse.Namespace) -> int:
+    """Write sets as JSON tests, those of every unit where none is named."""
+    from refemu import golden, scratch
+    from refemu.cli.progress import progress
+    from refemu.golden.suite import suite
+
+    out = Path(arguments.out)
+    with scratch.folder(out.parent, ".suite") as folder, progress() as bar:
+        if not arguments.set:
+            golden.generate(folder, kinds=["paper", "edge", "random"], progress=bar)
+        written, tests = suite.write(out, arguments.set or [str(folder)])
+    print(f"{out}: {written} sets, {tests} tests; run.py, run.c and run.sv read them")
     return 0
 
 

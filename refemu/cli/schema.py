@@ -17,6 +17,7 @@ from refemu.cli.output import print_table
 FILES = {
     "report": "refemu.golden.report",
     "study": "refemu.studies",
+    "suite": "refemu.golden.suite",
     "vectors": "refemu.golden.files",
 }
 

@@ -123,8 +123,9 @@ def test_json_option_may_precede_the_command(words: str, here: None, capsys: pyt
 
 
 def test_every_schema_has_an_example() -> None:
-    """Other tests validate `report` and manifests; downloads need a network."""
-    met = {(form, int(number)) for form, number, _ in CASES} | {("models", 0), ("report", 0), ("vectors", 0)}
+    """Other tests validate `report`, suites and manifests; downloads need a network."""
+    elsewhere = {("models", 0), ("report", 0), ("suite", 0), ("vectors", 0)}
+    met = {(form, int(number)) for form, number, _ in CASES} | elsewhere
     assert {(form, at) for form in schema.names() for at in range(len(variants(form)))} == met
 
 
@@ -133,7 +134,7 @@ def test_every_command_with_json_has_a_schema() -> None:
     with_json = {
         each.prog.split()[1] for each in parsers(parser()) if " " in each.prog and "--json" in str(options(each))
     }
-    assert with_json == set(schema.names()) - {"version", "vectors"}
+    assert with_json == set(schema.names()) - {"suite", "version", "vectors"}
 
 
 def options(of: argparse.ArgumentParser) -> list[str]:

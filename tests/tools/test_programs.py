@@ -52,6 +52,7 @@ ELSEWHERE = {
     "tools/programs.py": "programs",
     "tools/prose.py": "lint",
     "tools/pythons.py": "pythons",
+    "tools/release.py": "release",
     "tools/rules/__main__.py": "lint",
     "tools/site/__main__.py": "docs",
     "tools/stubs.py": "lint",

@@ -123,6 +123,10 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu export sv ovp_decoder -o sv", "then: make -C sv -f sv.mk"),
         Example("refemu export sv orizuru:n=16,k=2 -o sv16", "a unit of your size"),
     ),
+    "refemu export suite": (
+        Example(f"refemu export suite {_SET} -o suite", "then: python suite/run.py suite/*.json device.py"),
+        Example("refemu export suite vec -o suite", "every set of a folder"),
+    ),
     "refemu export shell": (
         Example(f"refemu export shell {_SET} -o made --map core.json", "as the Makefile of a testbench calls it"),
         Example(f"refemu export shell {_SET} -o made --waive D-olive-20", "a mask for a waiver"),

@@ -46,6 +46,11 @@ def _export(commands: Commands) -> None:
         bench.add_argument("-o", "--out", required=True, type=path, metavar="DIR", help=help)
         if form == "rtl":
             _of_a_core(bench)
+    help = "Write sets as JSON in the manner of Wycheproof, with a runner in C, Python and SystemVerilog each."
+    suite = new_kind(forms, "suite", help, json=False)
+    help = "Golden sets, or folders of sets (default: every unit and configuration, generated)."
+    suite.add_argument("set", metavar="SET", nargs="*", type=path, help=help)
+    suite.add_argument("-o", "--out", required=True, type=path, metavar="DIR", help="Folder to write to.")
     help = "Write the wrapper of a port map, the registers and the waivers for the Makefile of a testbench."
     shell = new_kind(forms, "shell", help, json=False)
     shell.add_argument("set", metavar="SET", help="The golden set: a folder.")

@@ -22,7 +22,9 @@ def write(folder: Path) -> None:
     np.savez(folder / "stimulus.npz", **{name: array[:3] for name, array in arrays.items() if name.startswith("in.")})
     _answers(folder / "answers.txt")
     (folder / "core.json").write_text(json.dumps({"top": "my_core", "inputs": {"din": "pair", "bias_in": "bias"}}))
-    (folder / "book.txt").write_text("It was a bright cold day in April, and the clocks were striking thirteen. " * 8)
+    (folder / "book.txt").write_text(
+        "The rain had stopped by seven, and a boy on the quay counted the boats that came in. " * 8
+    )
 
 
 def _answers(path: Path) -> None:
