@@ -42,6 +42,8 @@ def _from_text(raw: bytes, thing: str) -> list[int]:
             ids.append(integer(word.decode("ascii"), 10))
         except ValueError:
             shown = repr(word[:40]).removeprefix("b")
+            if not word[:40].isascii() or b"\\x" in repr(word[:40]).encode():
+                raise Refused(f"{thing}: not text; give decimal numbers between white space, or an .npy array") from None
             raise Refused(
                 f"{thing}: a token id must be an integer, got {shown} at index {index}; "
                 "give decimal numbers between white space, or an .npy array"

@@ -16,9 +16,9 @@ from refemu.models.encoder.config import EncoderConfig
 from refemu.models.fetch import catalog
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Progress, Scheme
-from refemu.studies import perplexity
+from refemu.models.scores import perplexity
 from refemu.studies.steps import Bench, Step, factors
-from refemu.studies.uncertainty import Change, change, spread
+from refemu.models.scores.uncertainty import Change, change, spread
 
 Calibrate = Callable[[Bench, Scheme, Progress], Any]  #: makes the calibration for `models.prepare`
 

@@ -111,7 +111,7 @@ def test_estimate_is_near_the_documented_time(paper: str, smollm2: Any) -> None:
 
 
 def test_interrupted_study_resumes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from refemu.studies import perplexity
+    from refemu.models.scores import perplexity
 
     compute, count = perplexity.window_losses, [0]
 

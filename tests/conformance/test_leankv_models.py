@@ -16,7 +16,7 @@ from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import memory, sparsity
 from refemu.studies.leankv.experiments import over
 from refemu.studies.leankv.memory import Row
-from refemu.studies.uncertainty import Change
+from refemu.models.scores.uncertainty import Change
 from refemu.units.leankv.significance import critical_tokens
 from tests.studies.measured import leankv_rows
 

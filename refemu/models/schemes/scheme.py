@@ -42,6 +42,7 @@ class Scheme:
     paper: ClassVar[str] = ""  #: definition of the scheme, such as "olive §3.4"
     encoders: ClassVar[bool] = False  #: whether it also computes BERT-like encoders
     every_decoder: ClassVar[bool] = False  #: whether it computes every `ModelConfig`, not only Llama-like decoders
+    experts: ClassVar[bool] = False  #: whether it computes mixtures of experts
     halves: ClassVar[tuple[Half, ...]] = ()  #: halves that a mix may use
     other_half: ClassVar[str] = ""  #: why a mix may not use the other half, and what to do
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {}  #: parameters that affect one place of a mix only

@@ -15,7 +15,7 @@ from refemu.studies.kllm.experiments import BREAKDOWN, LADDER, SHARES, distance
 from refemu.studies.output import scores
 from refemu.studies.output.figure import Figure, Line, Panel, Series
 from refemu.studies.output.table import Column, Table
-from refemu.studies.uncertainty import spread
+from refemu.models.scores.uncertainty import spread
 
 FIGURES = {
     "table2": "ladder",

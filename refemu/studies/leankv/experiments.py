@@ -21,7 +21,7 @@ from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import memory, sparsity
 from refemu.studies.leankv.memory import BUDGETS, MATCHED, MIXED, PAIRS, Prompts, Row
 from refemu.studies.steps import DECODED, Bench, Step, factors
-from refemu.studies.uncertainty import Change, change
+from refemu.models.scores.uncertainty import Change, change
 
 #: dynamic budgets of fp16 tokens: loss by the share of pruned tokens [leankv Fig. 10]
 PRUNED = tuple(f"leankv-k16v16:score_rule=cumulative,t_low={share}" for share in ("0.02", "0.05", "0.1", "0.2"))

@@ -24,7 +24,7 @@ from refemu.studies.output.table import (
     Column,
     Table,
 )
-from refemu.studies.uncertainty import spread
+from refemu.models.scores.uncertainty import spread
 
 FIGURES = {
     "fig1": "significance",

@@ -13,7 +13,7 @@ from refemu.studies.olive.experiments import LADDER, LOST
 from refemu.studies.output import scores
 from refemu.studies.output.figure import Figure, Line, Panel, Series
 from refemu.studies.output.table import Column, Table, rows
-from refemu.studies.uncertainty import spread
+from refemu.models.scores.uncertainty import spread
 
 FIGURES = {"fig2": "weights", "table2": "weights", "fig3": "losses", "fig5": "weights", "table9": "ladder"}
 #: pairs of three kinds in percent [olive Tbl. 2]

@@ -18,7 +18,7 @@ from refemu.studies.output.table import (
     Column,
     Table,
 )
-from refemu.studies.uncertainty import Change, Spread
+from refemu.models.scores.uncertainty import Change, Spread
 
 MEANING = Column("meaning", "text", "", "the paper's name of the scheme")
 SCHEME = Column("scheme", "text", "scheme", "as `--scheme` takes it")

@@ -12,7 +12,7 @@ from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.olive.config import EXPERIMENTS, OliveStudyConfig
 from refemu.models.taps import Watch
-from refemu.studies import perplexity
+from refemu.models.scores import perplexity
 from tests.oracles import prng
 from tests.oracles.olive import ovp_study
 from tests.oracles.sums import f16

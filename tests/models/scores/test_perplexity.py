@@ -10,7 +10,7 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.cli import main
-from refemu.studies.perplexity import perplexity, surprise
+from refemu.models.scores.perplexity import perplexity, surprise
 
 IDS = list(b"Vanity was the beginning and the end of Sir Walter Elliot's character")
 
