@@ -35,7 +35,7 @@ def prompt(smollm2: Any) -> Any:
     """What the layers leave of a prompt of CONTEXT tokens."""
     session: Any = models.session(models.prepare(smollm2, "leankv"))
     session.append(ids(smollm2)[:CONTEXT], last=True)
-    return session._caches.current.prompt
+    return session.caches.current.prompt
 
 
 def rows(smollm2: Any, names: Sequence[str], tokens: int, win: int, prefill: int) -> list[Row]:

@@ -131,7 +131,7 @@ def _significance(setting: Setting) -> list[Step]:
         parts: Any = bench.prepared(schemes.parse("leankv-k16v16"), progress)
         session: Any = Session(parts)
         session.append(prompts[0], last=True)
-        prompt = session._caches.current.prompt
+        prompt = session.caches.current.prompt
         layers = []
         for share, value in zip(prompt.shares, prompt.values, strict=True):
             scores = np.ascontiguousarray(share).view(np.float32).astype(np.float64)[:, :-1]
