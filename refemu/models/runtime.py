@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import experts
 from refemu.arith.checks import Refused, require_range
 from refemu.models.backend import on_threads
 from refemu.models.encoder.config import EncoderConfig
@@ -81,6 +82,8 @@ def placed(parts: Prepared, layer: int, projected: Sequence[np.ndarray], start: 
 def feed_forward(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
     """The feed-forward half of a block, without the residual addition."""
     x = parts.norm(f"blk.{layer}.ffn_norm", x)
+    if parts.model.experts:
+        return post_norm(parts, f"blk.{layer}.ffn_post_norm", mixture(parts, layer, x, watch))
     if parts.model.gated:
         gate, up = parts.linear(layer, ("gate", "up"), x, watch)
         inner = parts.activation(layer, gate, up, watch)
@@ -88,6 +91,24 @@ def feed_forward(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np
         inner = parts.activate(layer, parts.linear(layer, ("up",), x, watch)[0], watch)
     y = parts.linear(layer, ("down",), inner, watch)[0]
     return post_norm(parts, f"blk.{layer}.ffn_post_norm", y)
+
+
+def mixture(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
+    """The weighted outputs of the experts of each token, added in ascending order of the experts (D-arith-33)."""
+    model, round16 = parts.model, parts.backend.round16
+    router = parts.linear(layer, ("router",), x, watch)[0]
+    chosen, weights = experts.route(router, model.experts_used, model.experts_normalized)
+    y = np.zeros_like(x)
+    for number in range(model.experts):
+        tokens, places = np.nonzero(chosen == number)
+        if not tokens.size:
+            continue
+        name = f"expert.{number}."
+        gate, up = parts.linear(layer, (name + "gate", name + "up"), x[tokens], watch)
+        inner = parts.activation(layer, gate, up, watch)
+        out = parts.linear(layer, (name + "down",), inner, watch)[0]
+        y[tokens] = round16(y[tokens] + round16(out * weights[tokens, places][:, None]))
+    return y
 
 
 def heads(parts: Any, x: np.ndarray) -> np.ndarray:

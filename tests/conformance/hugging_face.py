@@ -44,6 +44,9 @@ CLASSES = {
         name.lower(): (f"{name}ForCausalLM", f"{name}Config")
         for name in ("Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Phi3", "Gemma2", "Bloom")
     },
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig"),
+    "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig"),
+    "falcon": ("FalconForCausalLM", "FalconConfig"),
 }
 
 
@@ -69,6 +72,8 @@ def make(kind: str, **changes: Any) -> Any:
     config = config_class(**settings)
     if kind == "gemma2":
         config._attn_implementation = "eager"  # the only one with soft caps; that of OPT has a float32 softmax
+    if kind in ("mixtral", "qwen3_moe"):
+        config._experts_implementation = "eager"  # the default has no float64
     model = model_class(config).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():  # initial weights are tiny, biases 0: rows would hardly differ
