@@ -1,6 +1,5 @@
 """Model and windows of a study, the steps that score a scheme on them, and the statistics of the scores."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from refemu.models.fetch import catalog
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.scores import perplexity
+from refemu.models.scores.score import digest as digest
 from refemu.studies.steps import Bench, Step, factors
 from refemu.models.scores.uncertainty import Change, change, spread
 
@@ -94,11 +94,6 @@ def seeded(model: Model) -> bool:
 def label(model: Model) -> str:
     """The name of a model, with a warning for untrained random weights."""
     return f"{model.name} (untrained random weights)" if seeded(model) else model.name
-
-
-def digest(ids: Sequence[int] | np.ndarray) -> str:
-    """sha256 of token ids."""
-    return hashlib.sha256(np.asarray(ids, "<i8").tobytes()).hexdigest()
 
 
 def token_macs(model: Model, tokens: int) -> float:
