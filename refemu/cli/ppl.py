@@ -19,6 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     ids = source.ids(model, arguments)[: arguments.tokens]
     if not ids:
         raise Refused(f"{source.named(arguments)}: the text must have at least one token, got none")
+    if arguments.windows:
+        ids = ids[: arguments.windows * arguments.win]
     calibration = source.calibration_ids(model, arguments)
     with progress() as report:
         found = models.perplexity(
@@ -26,7 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
             ids=ids,
             scheme=arguments.scheme,
             win=arguments.win,
-            windows=arguments.windows,
             prefill=arguments.prefill,
             calibration=calibration,
             progress=report,
