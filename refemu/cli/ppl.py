@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
         ids = ids[: arguments.windows * arguments.win]
     calibration = source.calibration_ids(model, arguments)
     with progress() as report:
-        found = models.perplexity(
+        scored = models.perplexity(
             model,
             ids=ids,
             scheme=arguments.scheme,
@@ -34,49 +34,58 @@ def run(arguments: argparse.Namespace) -> int:
         )
     origins = source.origins(arguments, ids, calibration)
     if arguments.json:
-        print_json("ppl", _row(model, arguments.scheme, found) | origins)
+        print_json("ppl", _row(model, arguments.scheme, scored) | origins)
         return 0
-    _show(model, arguments, found)
+    _show(model, arguments, scored)
     print("\n".join(source.origin_lines(origins)))
-    for note in found.notes:
+    for note in scored.notes:
         print(f"refemu: note: {note}", file=sys.stderr)
     return 0
 
 
-def _row(model: Any, scheme: str, found: Any) -> dict[str, Any]:
+def _row(model: Any, scheme: str, scored: Any) -> dict[str, Any]:
     from refemu.studies.evaluation import seeded
 
     return {
         "model": model.name,
         "seeded": seeded(model),
         "scheme": scheme,
-        "tokens": found.tokens,
-        "scored": found.scored,
-        "win": found.win,
-        "prefill": found.prefill,
-        "windows": list(found.windows),
-        "perplexity": found.perplexity,
-        "error": found.error,
-        "equals_fp16": found.equals_fp16,
-        "notes": list(found.notes),
+        "tokens": scored.tokens,
+        "scored": scored.scored,
+        "win": scored.win,
+        "prefill": scored.prefill,
+        "windows": list(scored.windows),
+        "perplexity": scored.perplexity,
+        "error": scored.error,
+        "equals_fp16": scored.equals_fp16,
+        "notes": list(scored.notes),
     }
 
 
-def _show(model: Any, arguments: argparse.Namespace, found: Any) -> None:
+def _show(model: Any, arguments: argparse.Namespace, scored: Any) -> None:
     from refemu.studies.evaluation import label
 
     columns = ["model", "scheme", "tokens", "scored", "win", "prefill", "windows", "perplexity", "±"]
-    error = "" if found.error is None else f"{found.error:.4f}"
-    cells = [label(model), arguments.scheme, found.tokens, found.scored, found.win, found.prefill, len(found.losses)]
+    error = "" if scored.error is None else f"{scored.error:.4f}"
+    cells = [
+        label(model),
+        arguments.scheme,
+        scored.tokens,
+        scored.scored,
+        scored.win,
+        scored.prefill,
+        len(scored.losses),
+    ]
     print_table(
         "perplexity, ± standard error over the windows",
         columns,
-        [[*cells, f"{found.perplexity:.4f}", error]],
+        [[*cells, f"{scored.perplexity:.4f}", error]],
         columns[2:],
     )
-    if found.prefill and arguments.prefill is None:
+    if scored.prefill and arguments.prefill is None:
         print(
-            f"refemu: note: {arguments.scheme} changes only tokens after a prompt, so the first {found.prefill} tokens "
-            "of each window are its prompt; --prefill N chooses another number, and fp16 needs the same to compare",
+            f"refemu: note: {arguments.scheme} changes only tokens after a prompt, so the first {scored.prefill} "
+            "tokens of each window are its prompt; --prefill N chooses another number, and fp16 needs the same to "
+            "compare",
             file=sys.stderr,
         )

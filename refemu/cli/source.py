@@ -89,11 +89,13 @@ def origins(arguments: argparse.Namespace, ids: Any, calibration: Any) -> dict[s
 def read_digests(arguments: argparse.Namespace) -> dict[str, str | None]:
     """sha256 of the text and of the calibration text that a command read, or of a file of token ids; None: neither."""
     texts = {name: getattr(arguments, f"read_{name}", None) for name in ("text", "calibration")}
-    found = {name: None if text is None else hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    digests = {
+        name: None if text is None else hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()
+    }
     ids = getattr(arguments, "calibration_ids", None)
     if ids is not None:
-        found["calibration"] = hashlib.sha256(Path(ids).read_bytes()).hexdigest()
-    return found
+        digests["calibration"] = hashlib.sha256(Path(ids).read_bytes()).hexdigest()
+    return digests
 
 
 def _origin(name: str, text: str | None, ids: Any) -> dict[str, Any]:

@@ -32,7 +32,9 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.studies.output.document import document
 
     origins = source.read_digests(arguments)
-    whole = document(arguments.name, setting, arguments.command, source.named(arguments), tables, drawn, counts, origins)
+    whole = document(
+        arguments.name, setting, arguments.command, source.named(arguments), tables, drawn, counts, origins
+    )
     if arguments.json:
         print_json("study", whole)
     else:
@@ -75,7 +77,7 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
     setting = _setting(model, arguments)
     parts, names = _parts(setting, arguments, experiments, figures)
     options = _options(arguments)
-    calibration = calibration_tokens(model, source.calibration_ids(model, arguments))
+    calibration: Any = calibration_tokens(model, source.calibration_ids(model, arguments))
     bench = steps.Bench(model, Jit(), ResultStore(arguments.name, notice=_notice), calibration)
     listed = experiments.steps(setting, parts, **options)
     outcome = _measured(listed, bench, arguments.name)

@@ -1,6 +1,6 @@
 """Adapter for lm-evaluation-harness: its tasks under any scheme of refemu.
 
-    lm_eval --model refemu --model_args model=smollm2-135m,scheme=olive-4 --tasks TASK
+lm_eval --model refemu --model_args model=smollm2-135m,scheme=olive-4 --tasks TASK
 """
 
 import contextlib

@@ -17,9 +17,9 @@ from refemu.arith.checks import Refused
 from refemu.harness import scoring
 from refemu.harness.scoring import ALIKE, Request
 from refemu.models.entry import prepare
-from refemu.models.generation import Chooser
 from refemu.models.scores.score import decoder
-from refemu.models.special_tokens import special_tokens
+from refemu.models.sequences.generation import Chooser
+from refemu.models.sequences.special_tokens import special_tokens
 
 GENERATED = 256  #: most tokens of an answer, where a task states no number
 PAIR = 2  #: tokens that a request has at least: one of context, one to score
@@ -45,7 +45,8 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
         """Prepare the model. more: parameters of the scheme, since the harness splits `scheme=NAME:a=1,b=2` at commas.
 
         prefix_token: id before a text without context; by default that which begins, or else ends, a text. truncate:
-        cut the start of requests that the context does not hold, instead of an error. device: only the CPU.
+        cut the start of requests that the context does not hold, instead of an error. device: ignored, since
+        refemu computes on the CPU and the harness asks for cuda:0 by default.
         """
         super().__init__()
         if not model:
@@ -53,8 +54,6 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
         if more and ":" not in str(scheme):
             known = "model, scheme, max_length, max_gen_toks, calibration_text, prefix_token, truncate"
             raise Refused(f"refemu: unknown argument {next(iter(more))!r} in --model_args; known: {known}")
-        if device not in (None, "", "cpu"):
-            raise Refused(f"refemu: device must be cpu, got {device!r}")
         threads.set_threads(threads.from_environment())
         self._loaded = decoder(str(model))
         spec = ",".join([str(scheme), *(f"{key}={_word(value)}" for key, value in more.items())])
@@ -142,8 +141,8 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
                 windows.append((None, *pair))
                 owners.append(number)
         totals = [0.0] * len(requests)
-        for number, (found, _) in zip(owners, self._loglikelihood_tokens(windows, disable_tqdm), strict=True):
-            totals[number] += found
+        for number, (results, _) in zip(owners, self._loglikelihood_tokens(windows, disable_tqdm), strict=True):
+            totals[number] += results
         for request, total in zip(requests, totals, strict=True):
             self.cache_hook.add_partial("loglikelihood_rolling", request.args, total)
         return totals
@@ -156,8 +155,8 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
             groups.setdefault(int(request.args[1].get("max_gen_toks", self._most)), []).append(number)
         with tqdm(total=len(requests), desc="refemu: answers", disable=disable_tqdm) as bar:
             for count, numbers in groups.items():
-                found = self._answers([requests[number].args for number in numbers], numbers, count, bar.update)
-                for number, text in zip(numbers, found, strict=True):
+                results = self._answers([requests[number].args for number in numbers], numbers, count, bar.update)
+                for number, text in zip(numbers, results, strict=True):
                     answers[number] = text
                     self.cache_hook.add_partial("generate_until", requests[number].args, text)
         return answers
@@ -180,8 +179,8 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
             text = self._loaded.tokenizer.decode(ids)
             return any(each and each in text for each in stops[place])
 
-        found = scoring.continuations(self._prepared, prompts, count, stop, choosers, self._batch, done)
-        return [self._text(ids, each) for ids, each in zip(found, stops, strict=True)]
+        results = scoring.continuations(self._prepared, prompts, count, stop, choosers, self._batch, done)
+        return [self._text(ids, each) for ids, each in zip(results, stops, strict=True)]
 
     def _text(self, ids: list[int], stops: list[str]) -> str:
         """The text of an answer, before its first stop string."""

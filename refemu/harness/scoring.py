@@ -6,11 +6,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from refemu.models.batch import append_all
-from refemu.models.generation import Chooser
 from refemu.models.runtime import Session
 from refemu.models.schemes.scheme import Prepared
 from refemu.models.scores.perplexity import surprise
+from refemu.models.sequences.batch import append_all
+from refemu.models.sequences.generation import Chooser
 
 T = TypeVar("T")
 TOKENS = 512  #: tokens of the prompts that are computed together
@@ -43,8 +43,8 @@ def loglikelihoods(
         for turn in range(max(len(numbers[context]) for context in contexts)):
             now = [place for place, context in enumerate(contexts) if turn < len(numbers[context])]
             asked = [numbers[contexts[place]][turn] for place in now]
-            found = _continued([sessions[place] for place in now], [requests[number] for number in asked])
-            for place, number, rows in zip(now, asked, found, strict=True):
+            results = _continued([sessions[place] for place in now], [requests[number] for number in asked])
+            for place, number, rows in zip(now, asked, results, strict=True):
                 logits = np.concatenate([firsts[place], rows]) if len(rows) else firsts[place]
                 answers[number] = _score(logits, np.array(requests[number].continuation))
             done(len(now))
@@ -59,8 +59,8 @@ def _continued(sessions: Sequence[Session], requests: Sequence[Request]) -> list
     rows = [empty for _ in sessions]
     if longer:
         ids = [requests[place].continuation[:-1] for place in longer]
-        for place, found in zip(longer, append_all([sessions[place] for place in longer], ids), strict=True):
-            rows[place] = found
+        for place, results in zip(longer, append_all([sessions[place] for place in longer], ids), strict=True):
+            rows[place] = results
             sessions[place].rewind(marks[place])
     return rows
 
@@ -82,7 +82,7 @@ def continuations(
     done: Callable[[int], None] = lambda count: None,
 ) -> list[list[int]]:
     """Up to `count` tokens after each prompt. stop(number, ids): whether prompt `number` needs no more tokens."""
-    found: list[list[int]] = [[] for _ in prompts]
+    results: list[list[int]] = [[] for _ in prompts]
     order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number]))
     for numbers in _batches(order, size, lambda number: len(prompts[number])):
         sessions = {number: Session(prepared) for number in numbers}
@@ -90,12 +90,12 @@ def continuations(
         while sessions:
             logits = append_all(list(sessions.values()), [ids[number] for number in sessions], last=True)
             for number, rows in zip(list(sessions), logits, strict=True):
-                found[number].append(choosers[number].choose(rows[-1], len(found[number])))
-                ids[number] = found[number][-1:]
-                if len(found[number]) == count or stop(number, found[number]):
+                results[number].append(choosers[number].choose(rows[-1], len(results[number])))
+                ids[number] = results[number][-1:]
+                if len(results[number]) == count or stop(number, results[number]):
                     del sessions[number]
         done(len(numbers))
-    return found
+    return results
 
 
 def _batches(items: Sequence[T], size: int, length: Callable[[T], int] = len) -> Iterator[list[T]]:  # type: ignore[assignment]

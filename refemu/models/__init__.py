@@ -16,7 +16,6 @@ mix = models.compose(linear="olive-4", attention="harmonia-kv4", layers={"olive-
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.entry import load, prepare
-from refemu.models.generation import Generated, generate_text
 from refemu.models.model import Model
 from refemu.models.plugin_models import register
 from refemu.models.runtime import Session, greedy
@@ -37,6 +35,7 @@ from refemu.models.schemes.linear_scheme import LinearScheme
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
 from refemu.models.scores.score import TextScore, compare, perplexity
 from refemu.models.scores.uncertainty import Change
+from refemu.models.sequences.generation import Generated, generate_text
 from refemu.models.taps import Tap
 
 __all__ = [

@@ -190,7 +190,7 @@ class ModelConfig:
         }
 
     def _feed_forward(self) -> dict[str, tuple[int, ...]]:
-        inner = {
+        inner: dict[str, tuple[int, ...]] = {
             **({"gate": (self.ffn, self.width)} if self.gated else {}),
             "up": (self.ffn, self.width),
             "down": (self.width, self.ffn),

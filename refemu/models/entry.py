@@ -113,7 +113,7 @@ def calibration_tokens(model: Model, calibration: CalibrationTokens | str | Path
     """The token ids of a calibration; raises Refused for fewer than FEWEST. Objects that schemes learn pass."""
     ids = model.tokenizer.encode(words(calibration)) if isinstance(calibration, str | Path) else calibration
     if isinstance(ids, list | tuple | np.ndarray):
-        count = sum(np.size(each) for each in ids)
+        count = int(np.concatenate([np.ravel(each) for each in ids]).size) if len(ids) else 0
         if count < FEWEST:
             raise Refused(f"calibration: must have at least {FEWEST} tokens, got {count}; give a longer text")
     return ids

@@ -79,10 +79,13 @@ def read(path: str | Path) -> str:
 def _folder(folder: Path) -> str:
     files = [file for file in folder.rglob("*") if file.is_file()]
     files = [file for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
-    files.sort(key=lambda file: file.relative_to(folder).as_posix())
+    files = sorted(files, key=lambda file: file.relative_to(folder).as_posix())
     if not files:
         raise Refused(f"{folder}: a folder of texts must have a file, got none")
-    if sum(file.stat().st_size for file in files) > LONGEST:
+    size = 0
+    for file in files:
+        size += file.stat().st_size
+    if size > LONGEST:
         raise Refused(f"{folder}: the texts must have at most {LONGEST} bytes together; use a part of them")
     return "\n".join(_decoded(str(file), _bytes(file)) for file in files)
 

@@ -17,8 +17,8 @@ from refemu.models.model import Model
 from refemu.models.schemes.scheme import Progress, Scheme
 from refemu.models.scores import perplexity
 from refemu.models.scores.score import digest as digest
-from refemu.studies.steps import Bench, Step, factors
 from refemu.models.scores.uncertainty import Change, change, spread
+from refemu.studies.steps import Bench, Step, factors
 
 Calibrate = Callable[[Bench, Scheme, Progress], Any]  #: makes the calibration for `models.prepare`
 

@@ -60,7 +60,11 @@ class ResultStore:
     def path(self, depends: Mapping[str, Any], suffix: str = ".json") -> Path:
         """The file of a result. depends: JSON values."""
         digest = sources(*sorted({self._paper, *folders(depends.get("scheme", ""))}))
-        text = json.dumps({**depends, "sources": digest, **_own_code(depends.get("scheme", ""))}, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(
+            {**depends, "sources": digest, **_own_code(depends.get("scheme", ""))},
+            sort_keys=True,
+            separators=(",", ":"),
+        )
         return self._folder / (hashlib.sha256(text.encode()).hexdigest()[:40] + suffix)
 
     def get(self, depends: Mapping[str, Any]) -> Any | None:

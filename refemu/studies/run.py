@@ -106,7 +106,7 @@ def study(
         require_choice(part, experiments.PARTS, f"study {name}", "part")
     options = _options(name, parts, schemes)
     chosen = () if schemes else tuple(parts or experiments.PARTS)
-    tokens = calibration_tokens(loaded, calibration)
+    tokens: Any = calibration_tokens(loaded, calibration)  # of one text: an encoder has several
     bench = steps.Bench(loaded, Jit(), ResultStore(name), tokens)
     outcome = steps.run(experiments.steps(setting, chosen, **options), bench, progress, f"study {name}")
     tables = figures.tables(setting, outcome.results, chosen, **options)

@@ -16,7 +16,7 @@ from refemu import models
 from refemu.models import schemes
 from refemu.models.backend import Backend
 from refemu.models.model import Model
-from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, silent
+from refemu.models.schemes.scheme import Prepared, Progress, Scheme, silent
 from refemu.models.scores.score import digest
 from refemu.studies.results import ResultStore
 
@@ -50,7 +50,7 @@ class Bench:
     """A model under study, and the last scheme that it was prepared under."""
 
     def __init__(
-        self, model: Model, backend: Backend, store: ResultStore, calibration: CalibrationTokens | None = None
+        self, model: Model, backend: Backend, store: ResultStore, calibration: Sequence[int] | None = None
     ) -> None:
         """calibration: token ids for schemes that calibrate; None: the shipped text."""
         self.model: Model = model

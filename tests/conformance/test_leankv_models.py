@@ -12,11 +12,11 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes, text
+from refemu.models.scores.uncertainty import Change
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import memory, sparsity
 from refemu.studies.leankv.experiments import over
 from refemu.studies.leankv.memory import Row
-from refemu.models.scores.uncertainty import Change
 from refemu.units.leankv.significance import critical_tokens
 from tests.studies.measured import leankv_rows
 

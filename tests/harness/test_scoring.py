@@ -7,7 +7,7 @@ import pytest
 
 from refemu import models
 from refemu.harness.scoring import TOKENS, Request, continuations, loglikelihoods
-from refemu.models.generation import Chooser
+from refemu.models.sequences.generation import Chooser
 
 CONTEXTS = [b"The sea was", b"The sea was", b"A", b"The sea was calm and the"]
 ENDS = [b" calm", b" a", b"nne", b" x"]
@@ -54,7 +54,9 @@ def test_more_requests_than_a_batch_keep_their_order() -> None:
 def test_continuations_are_those_of_each_prompt_alone(size: int) -> None:
     prepared = models.prepare("tiny")
     prompts = [list(each) for each in (*CONTEXTS, b"b" * 300)]
-    found = continuations(prepared, prompts, 6, lambda number, ids: len(ids) == 4 and number == 1, [Chooser()] * 5, size)
+    found = continuations(
+        prepared, prompts, 6, lambda number, ids: len(ids) == 4 and number == 1, [Chooser()] * 5, size
+    )
 
     for number, (prompt, ids) in enumerate(zip(prompts, found, strict=True)):
         assert ids == models.greedy(prepared, prompt, 4 if number == 1 else 6)

@@ -15,7 +15,9 @@ IDS = list(b"the cat sat")
 def test_calibration_text_is_its_token_ids(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(WORDS)
     given = [WORDS, tmp_path / "a.txt", tmp_path, list(WORDS.encode())]
-    found = {models.run("tiny", IDS, models.prepare("tiny", SCHEME, calibration=each)).logits.tobytes() for each in given}
+    found = {
+        models.run("tiny", IDS, models.prepare("tiny", SCHEME, calibration=each)).logits.tobytes() for each in given
+    }
 
     assert len(found) == 1
     other = models.prepare("tiny", SCHEME, calibration=WORDS[::-1])
@@ -24,5 +26,5 @@ def test_calibration_text_is_its_token_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("calibration", [[1], "too short", [[1, 2], [3]]])
 def test_few_calibration_tokens_are_rejected(calibration: list[int] | str) -> None:
-    with pytest.raises(Refused, match="calibration: must have at least 16 tokens, got [139]; give a longer text"):
+    with pytest.raises(Refused, match=r"calibration: must have at least 16 tokens, got [139]; give a longer text"):
         models.prepare("tiny", SCHEME, calibration=calibration)

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 UNIT = "A unit of `refemu list units`: NAME, NAME:CONFIG or NAME:parameter=value,... such as orizuru:n=4096,k=21."
 SCHEME = (
-    "A scheme of `refemu list schemes`: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION; or your own, FILE.py:NAME"
+    "A scheme of `refemu list schemes`: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION; "
+    "or your own, FILE.py:NAME"
 )
 CONFIG = "Configuration: its name, or parameter=value,... (default: the first)."
 

@@ -58,8 +58,8 @@ def _ppl(commands: Commands) -> None:
     add_calibration(command)
     add_count(command, "--win", "Split the text into windows of N tokens (default: 512).", 512)
     help = (
-        "Tokens of each window that are the prompt; they are not scored (default: 0, and half a window for schemes that "
-        "change only later tokens, such as leankv)."
+        "Tokens of each window that are the prompt; they are not scored (default: 0, and half a window for schemes "
+        "that change only later tokens, such as leankv)."
     )
     add_count(command, "--prefill", help, low=0)
     add_count(command, "--windows", "Use only the first N windows of the text.")
@@ -69,6 +69,7 @@ def _ppl(commands: Commands) -> None:
 
 def _generate_text(commands: Commands) -> None:
     command = new_command(commands, "generate-text", "Continue a text under a scheme, bit-exactly: greedy, or sampled.")
+    command.set_defaults(module="texts.generate_text")
     add_model_and_text(command)
     add_word(command, "--prompt", "TEXT", "The words to continue, instead of --text.")
     command.add_argument("--scheme", default="fp16", metavar="SCHEME", help=f"{SCHEME} (default: fp16).")

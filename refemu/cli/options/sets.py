@@ -2,12 +2,12 @@
 
 from refemu.cli.options.common import (
     CONFIG,
-    add_text,
     SCHEME,
     UNIT,
     Commands,
     add_count,
     add_model,
+    add_text,
     add_threads,
     add_waive,
     add_word,

@@ -87,8 +87,7 @@ def kind_of(config: Scheme) -> SchemeKind[Any]:
     home = type(config).__module__
     if home.startswith("refemu.models.schemes."):
         importlib.import_module(f"{home.rpartition('.')[0]}.scheme")
-    own = getattr(config, "prepare", None)
-    if type(config) not in _KINDS and callable(own):
+    if type(config) not in _KINDS and callable(getattr(config, "prepare", None)):
         return SchemeKind(config=type(config), prepare=_of_its_own)
     if type(config) not in _KINDS:
         name = type(config).__name__

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models.backend import Backend
 from refemu.models.cache import Cache, KVCache
@@ -20,8 +21,8 @@ class LinearScheme(Scheme):
     """Base class of your own scheme: override the hooks that it changes, under `@dataclass(frozen=True)`.
 
     The fields of the dataclass are its parameters. A hook returns an array of the shape that it gets, in any float
-    dtype; refemu rounds it to float32. Use an instance by call, or give the file on the command line:
-    `--scheme path/to/file.py:NAME`.
+    dtype; refemu rounds it to float32, keys and values to fp16. Use an instance by call, or name the file on the
+    command line: `--scheme path/to/file.py:NAME`.
     """
 
     paper: ClassVar[str] = "your own"
@@ -77,7 +78,7 @@ class LinearScheme(Scheme):
         Returns
         -------
         ndarray of float (tokens, KV heads, head_dim)
-            Values that attention reads.
+            Values that attention reads, after a rounding to fp16.
         """
         return k
 
@@ -94,7 +95,7 @@ class LinearScheme(Scheme):
         Returns
         -------
         ndarray of float (tokens, KV heads, head_dim)
-            Values that attention reads.
+            Values that attention reads, after a rounding to fp16.
         """
         return v
 
@@ -172,8 +173,8 @@ class HookedCache(KVCache):
         """Add what the hooks make of keys and values, each (tokens, heads, head_dim)."""
         config, layer = self._config, self._layer
         super().append(
-            floats(config, "keys", config.keys(layer, keys), keys.shape, f"blk.{layer}"),
-            floats(config, "values", config.values(layer, values), values.shape, f"blk.{layer}"),
+            fp16.round16(floats(config, "keys", config.keys(layer, keys), keys.shape, f"blk.{layer}")),
+            fp16.round16(floats(config, "values", config.values(layer, values), values.shape, f"blk.{layer}")),
         )
 
 

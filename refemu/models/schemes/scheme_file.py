@@ -33,13 +33,13 @@ def load(path: str, name: str) -> Scheme:
     if name not in there and name in vars(module):
         got = type(vars(module)[name]).__name__
         raise RefusedType(f"scheme file {path}: {name} must be a models.LinearScheme or another Scheme, got {got}")
-    found = lookup(f"scheme of {path}:", name, there)
-    if isinstance(found, Scheme):
-        return found
-    if "__dataclass_params__" not in vars(found):
+    named = lookup(f"scheme of {path}:", name, there)
+    if isinstance(named, Scheme):
+        return named
+    if "__dataclass_params__" not in vars(named):
         raise RefusedType(f"scheme file {path}: put @dataclass(frozen=True) above class {name}")
     try:
-        config: Scheme = found()
+        config: Scheme = named()
     except Exception as error:
         raise Refused(f"scheme file {path}: {name}() does not work without arguments: {_said(error)}") from error
     return config
@@ -94,11 +94,13 @@ def _run(path: str, source: bytes, module: types.ModuleType) -> None:
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
-            exec(compile(source, path, "exec"), vars(module))  # noqa: S102  # the user asks for it
+            exec(compile(source, path, "exec"), vars(module))  # the user asks for it
     except KeyboardInterrupt:
         raise
     except SystemExit:
-        raise Refused(f'scheme file {path}: exits when imported; put what runs under if __name__ == "__main__"') from None
+        raise Refused(
+            f'scheme file {path}: exits when imported; put what runs under if __name__ == "__main__"'
+        ) from None
     except BaseException as error:  # the user's code may raise anything
         raise Refused(f"scheme file {path}: does not load: {_said(error)}{_line(error, path)}") from error
     if printed.getvalue():

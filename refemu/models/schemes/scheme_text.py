@@ -70,8 +70,8 @@ def _plugged(name: str) -> Scheme:
     except Refused as error:
         if "/" in name or "several" in str(error):
             raise
-        own = "a scheme of your own: FILE.py:NAME, or an installed package (docs/your-scheme.md)"
-        raise Refused(f"{str(error).rstrip('.')}; {own}") from None
+        hint = "a scheme of your own: FILE.py:NAME, or an installed package (docs/your-scheme.md)"
+        raise Refused(f"{str(error).rstrip('.')}; {hint}") from None
 
 
 class Ready(Mapping[str, Scheme]):

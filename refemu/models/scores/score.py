@@ -32,7 +32,7 @@ class TextScore:
     perplexity: float  #: exp of the mean negative log-likelihood of the scored tokens
     error: float | None  #: standard error of the perplexity over the windows; None for one window
     scored: int  #: scored tokens
-    tokens: int  #: tokens that were given
+    tokens: int  #: tokens that were tokens
     win: int  #: tokens of a window
     prefill: int  #: first tokens of a window that are its prompt and not scored
     losses: tuple[float, ...]  #: mean negative log-likelihood of each window, in nats
@@ -98,15 +98,15 @@ def perplexity(
     """
     loaded = decoder(model)
     config = scheme.config if is_prepared(scheme) else schemes.find(scheme)  # type: ignore[union-attr, arg-type]
-    given = token_ids(loaded, text, ids)
+    tokens = token_ids(loaded, text, ids)
     prompt = default_prefill(config, win) if prefill is None else prefill
     windowed.require_decoding(config, prompt)
     if windows is not None and windows < 1:
         raise Refused(f"perplexity: windows must be at least 1, got {windows}")
-    given = given if windows is None else given[: windows * win]
-    cut = windowed.windows(loaded.config.context, given, win, prompt)  # type: ignore[union-attr]
+    tokens = tokens if windows is None else tokens[: windows * win]
+    cut = windowed.windows(loaded.config.context, tokens, win, prompt)
     ready = prepared_under(loaded, scheme, backend, calibration, progress)
-    return _measured(loaded, ready, cut, given, win, prompt, progress or silent)
+    return _measured(loaded, ready, cut, tokens, win, prompt, progress or silent)
 
 
 def compare(score: TextScore, reference: TextScore) -> Change:
@@ -135,7 +135,9 @@ def compare(score: TextScore, reference: TextScore) -> Change:
     for name in ("ids_sha256", "win", "prefill"):
         ours, theirs = getattr(score, name), getattr(reference, name)
         if ours != theirs:
-            raise Refused(f"compare: both scores must have the same {name}, got {ours} and {theirs}; measure both alike")
+            raise Refused(
+                f"compare: both scores must have the same {name}, got {ours} and {theirs}; measure both alike"
+            )
     return change(reference.scheme, score.losses, reference.losses)
 
 
@@ -171,13 +173,13 @@ def prepared_under(
     return ready  # type: ignore[no-any-return]
 
 
-def token_ids(model: Model, given: str | Path | None, ids: Sequence[int] | np.ndarray | None) -> np.ndarray:
+def token_ids(model: Model, tokens: str | Path | None, ids: Sequence[int] | np.ndarray | None) -> np.ndarray:
     """Token ids of a text, the ids themselves, or those of the shipped text."""
-    if given is not None and ids is not None:
+    if tokens is not None and ids is not None:
         raise Refused("perplexity: ids replace the text, got both; leave one out")
     if ids is not None:
         return np.asarray(ids)
-    return np.asarray(model.tokenizer.encode(text.default() if given is None else words(given)), np.int64)
+    return np.asarray(model.tokenizer.encode(text.default() if tokens is None else words(tokens)), np.int64)
 
 
 def default_prefill(config: Scheme, win: int) -> int:
@@ -200,21 +202,21 @@ def _measured(
         losses.append(windowed.surprise(rows, windowed.following(window, prefill)))
         twin.see(window, prefill, rows)
     progress("perplexity", len(cut), len(cut))
-    found = windowed.summary(losses)
-    error = spread(found.windows).error
+    measured = windowed.summary(losses)
+    error = spread(measured.windows).error
     return TextScore(
         model=model.name,
         scheme=schemes.text(prepared.config),
-        perplexity=found.perplexity,
-        error=None if error is None else found.perplexity * error,
-        scored=found.scored,
+        perplexity=measured.perplexity,
+        error=None if error is None else measured.perplexity * error,
+        scored=measured.scored,
         tokens=len(ids),
         win=win,
         prefill=prefill,
-        losses=found.windows,
+        losses=measured.windows,
         ids_sha256=digest(ids),
         equals_fp16=twin.equal,
-        notes=tuple(_notes(cut, win, found.scored, twin)),
+        notes=tuple(_notes(cut, win, measured.scored, twin)),
     )
 
 
@@ -227,7 +229,9 @@ def _notes(cut: list[np.ndarray], win: int, scored: int, twin: "Fp16Twin") -> li
         counted = f"{scored} token{'s' if scored > 1 else ''}"
         notes.append(f"only {counted} scored, and below {FEW} a perplexity says little; give a longer text")
     if twin.equal and not twin.same:
-        notes.append("the logits of all scored tokens equal those of scheme fp16 in all bits: the scheme changed nothing")
+        notes.append(
+            "the logits of all scored tokens equal those of scheme fp16 in all bits: the scheme changed nothing"
+        )
     return notes
 
 

@@ -170,7 +170,7 @@ def qwen3_moe_config(folder: Path) -> ModelConfig:
             **sizes,
             qk_norm=True,
             windows=_qwen_windows(read, sizes["blocks"]),
-            experts=read.whole("num_experts", 128),
+            experts=read.whole("num_experts", read.whole("num_local_experts", 128)),
             experts_used=read.whole("num_experts_per_tok", 8),
             experts_normalized=read.truth("norm_topk_prob", False),
         )
@@ -294,7 +294,9 @@ def llama_source(name: str, config: ModelConfig) -> Source:
 def experts_source(name: str, config: ModelConfig, names: dict[str, str]) -> Source:
     """`blk.3.expert.5.up` is `model.layers.3.block_sparse_moe.experts.5.w3.weight` of Mixtral."""
     if ".expert." not in name:
-        return Source(HEAD if name == "head" else raw_name(name, names, "model.layers.", "model.")[1], config.shapes[name])
+        return Source(
+            HEAD if name == "head" else raw_name(name, names, "model.layers.", "model.")[1], config.shapes[name]
+        )
     block, _, rest = name.partition(".expert.")
     number, _, part = rest.partition(".")
     raw = raw_name(f"{block}.{part}", names, "model.layers.")[1]

@@ -78,7 +78,10 @@ def test_prompt_and_single_tokens_give_the_same_bits() -> None:
     prepared = models.prepare("tiny", Rtn())
     session = models.session(prepared)
 
-    assert b"".join(session.append([token]).tobytes() for token in IDS) == models.run("tiny", IDS, prepared).logits.tobytes()
+    assert (
+        b"".join(session.append([token]).tobytes() for token in IDS)
+        == models.run("tiny", IDS, prepared).logits.tobytes()
+    )
 
 
 def test_class_is_registered_under_a_name() -> None:
@@ -106,10 +109,16 @@ def test_class_without_dataclass_is_rejected_with_a_hint() -> None:
 @pytest.mark.parametrize(
     ("result", "error", "message"),
     [
-        pytest.param(lambda rows: rows[:1], Refused, r"Bad.weight: must return shape \(64, 64\), got \(1, 64\)", id="shape"),
-        pytest.param(lambda rows: rows.astype(int), RefusedType, "must return an array of floats, got int64", id="dtype"),
+        pytest.param(
+            lambda rows: rows[:1], Refused, r"Bad.weight: must return shape \(64, 64\), got \(1, 64\)", id="shape"
+        ),
+        pytest.param(
+            lambda rows: rows.astype(int), RefusedType, "must return an array of floats, got int64", id="dtype"
+        ),
         pytest.param(lambda rows: None, RefusedType, "must return an array of floats, got NoneType", id="none"),
-        pytest.param(lambda rows: rows / 0, Refused, "weights must be finite, got NaN or infinity in blk.0.q", id="nan"),
+        pytest.param(
+            lambda rows: rows / 0, Refused, "weights must be finite, got NaN or infinity in blk.0.q", id="nan"
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

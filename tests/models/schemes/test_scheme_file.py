@@ -38,7 +38,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(
-    "spec", ["own.py:Half", "own.py:QUARTER", "own.py:Half:factor=0.75", "own.py:Half+leankv-k8v4", "fp16@0+own.py:Half+fp16"]
+    "spec",
+    ["own.py:Half", "own.py:QUARTER", "own.py:Half:factor=0.75", "own.py:Half+leankv-k8v4", "fp16@0+own.py:Half+fp16"],
 )
 def test_text_of_a_scheme_in_a_file_is_what_was_read(spec: str, file: str) -> None:
     config = schemes.parse(spec)
@@ -71,14 +72,23 @@ def test_changed_file_is_read_again(file: str) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        pytest.param("1 / 0", "X", "scheme file own.py: does not load: ZeroDivisionError: division by zero (line 1)", id="raises"),
+        pytest.param(
+            "1 / 0", "X", "scheme file own.py: does not load: ZeroDivisionError: division by zero (line 1)", id="raises"
+        ),
         pytest.param("a b", "X", "does not load: SyntaxError", id="syntax"),
         pytest.param("print('hi')", "X", "scheme file own.py: prints when imported, got 'hi\\n'", id="prints"),
         pytest.param("import sys; sys.exit()", "X", "scheme file own.py: exits when imported", id="exits"),
         pytest.param(FILE, "Halv", "unknown scheme of own.py: 'Halv'; did you mean 'Half'?", id="name"),
         pytest.param(FILE, "OTHER", "OTHER must be a models.LinearScheme or another Scheme, got int", id="type"),
-        pytest.param(FILE.replace("@dataclass(frozen=True)", "").replace("QUARTER =", "#"), "Half", "put @dataclass(frozen=True) above class Half", id="bare"),
-        pytest.param(FILE.replace("float = 0.5", "float"), "Half", "Half() does not work without arguments", id="argument"),
+        pytest.param(
+            FILE.replace("@dataclass(frozen=True)", "").replace("QUARTER =", "#"),
+            "Half",
+            "put @dataclass(frozen=True) above class Half",
+            id="bare",
+        ),
+        pytest.param(
+            FILE.replace("float = 0.5", "float"), "Half", "Half() does not work without arguments", id="argument"
+        ),
     ],
 )
 def test_file_that_does_not_work_is_rejected_in_one_sentence(
@@ -96,7 +106,7 @@ def test_file_that_does_not_work_is_rejected_in_one_sentence(
 
 
 def test_missing_file_and_unknown_name_say_what_to_do() -> None:
-    with pytest.raises(Refused, match="scheme file nope.py: No such file"):
+    with pytest.raises(Refused, match=r"scheme file nope.py: No such file"):
         schemes.parse("nope.py:X")
-    with pytest.raises(Refused, match="a scheme of your own: FILE.py:NAME, or an installed package"):
+    with pytest.raises(Refused, match=r"a scheme of your own: FILE.py:NAME, or an installed package"):
         schemes.parse("mxfp5")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from refemu import models
-from refemu.models.special_tokens import special_tokens
+from refemu.models.sequences.special_tokens import special_tokens
 from tests.models import toy_files
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from refemu import models
 from refemu.arith import prng
 from refemu.arith.checks import Refused
-from refemu.models.generation import STREAM, UNIT, Chooser
+from refemu.models.sequences.generation import STREAM, UNIT, Chooser
 from tests.oracles.exp import exp32
 from tests.oracles.fp16 import f32
 

@@ -27,9 +27,7 @@ def append_all(
         raise Refused(
             f"append_all: needs a list for each session of one prepared model, got {len(ids)} for {len(sessions)}"
         )
-    tokens = [
-        runtime.require_tokens(each, prepared, len(session)) for each, session in zip(ids, sessions, strict=True)
-    ]
+    tokens = [runtime.require_tokens(each, prepared, len(session)) for each, session in zip(ids, sessions, strict=True)]
     marks = [session.mark() for session in sessions]
     try:
         if len(sessions) == 1 or any(
@@ -51,9 +49,7 @@ def _together(sessions: Sequence[Session], tokens: Sequence[np.ndarray], last: b
     rows = [slice(end - len(each), end) for end, each in zip(ends, tokens, strict=True)]
     for session, start in zip(sessions, starts, strict=True):
         session.watch.first_token = start
-    x = np.concatenate(
-        [runtime.embeddings(parts, each, start) for each, start in zip(tokens, starts, strict=True)]
-    )
+    x = np.concatenate([runtime.embeddings(parts, each, start) for each, start in zip(tokens, starts, strict=True)])
     for layer in range(parts.model.blocks):
         normed = parts.norm(f"blk.{layer}.attn_norm", x)
         projected = parts.linear(layer, ("q", "k", "v"), normed, watch)

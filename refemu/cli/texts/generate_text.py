@@ -13,8 +13,8 @@ from refemu.cli.progress import progress
 def run(arguments: argparse.Namespace) -> int:
     """Print the prompt's continuation; return 0."""
     from refemu import models
-    from refemu.models.generation import DEFAULT_PROMPT
     from refemu.models.scores import score
+    from refemu.models.sequences.generation import DEFAULT_PROMPT
 
     model = score.decoder(arguments.model)
     if arguments.prompt is not None:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     calibration = source.calibration_ids(model, arguments)
     with progress() as report:
         prepared = models.prepare(model, arguments.scheme, calibration=calibration, progress=report)
-    found = models.generate_text(
+    generated = models.generate_text(
         model,
         ids=ids,
         scheme=prepared,
@@ -39,24 +39,24 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     if arguments.json:
-        print_json("generate-text", _document(arguments, found) | source.origins(arguments, ids, calibration))
+        print_json("generate-text", _document(arguments, generated) | source.origins(arguments, ids, calibration))
         return 0
-    print(found.text if found.text else " ".join(map(str, found.ids)))
-    speed = f"{len(found.prompt)} tokens read, {len(found.ids)} generated, {found.tokens_per_second:.1f} a second"
-    print(f"refemu: {speed}", file=sys.stderr)
+    print(generated.text if generated.text else " ".join(map(str, generated.ids)))
+    counts = f"{len(generated.prompt)} tokens read, {len(generated.ids)} generated"
+    print(f"refemu: {counts}, {generated.tokens_per_second:.1f} a second", file=sys.stderr)
     return 0
 
 
-def _document(arguments: argparse.Namespace, found: Any) -> dict[str, Any]:
+def _document(arguments: argparse.Namespace, generated: Any) -> dict[str, Any]:
     return {
-        "model": found.model,
+        "model": generated.model,
         "scheme": arguments.scheme,
         "temperature": arguments.temperature,
         "top_k": arguments.top_k,
         "seed": arguments.seed,
-        "prompt_ids": list(found.prompt),
-        "ids": list(found.ids),
-        "generated": found.text,
-        "seconds": found.seconds,
-        "tokens_per_second": found.tokens_per_second,
+        "prompt_ids": list(generated.prompt),
+        "ids": list(generated.ids),
+        "generated": generated.text,
+        "seconds": generated.seconds,
+        "tokens_per_second": generated.tokens_per_second,
     }

@@ -5,7 +5,7 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
-from refemu.models.batch import append_all
+from refemu.models.sequences.batch import append_all
 
 PROMPTS = [list(b"the cat sat on a mat"), list(b"a"), list(b"Vanity was the beginning")]
 STEPS = [PROMPTS, [[5], [9, 2, 7], [250, 3]], [[7, 7], [1], [0]]]

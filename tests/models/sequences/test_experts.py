@@ -13,13 +13,20 @@ from refemu.models.taps import Watch
 from tests.oracles import experts as oracle
 
 SIZES: dict[str, Any] = {
-    **{"blocks": 1, "width": 8, "ffn": 4, "heads": 2, "kv_heads": 1, "head_dim": 4, "vocab": 16, "context": 8}
+    "blocks": 1,
+    "width": 8,
+    "ffn": 4,
+    "heads": 2,
+    "kv_heads": 1,
+    "head_dim": 4,
+    "vocab": 16,
+    "context": 8,
 }
 
 
 @pytest.mark.parametrize("backend", ["jit", "numpy"])
 def test_mixture_is_the_oracles_sum_of_experts(backend: str) -> None:
-    """Each expert is computed alone, as a feed-forward half; the oracle routes and adds."""
+    """D-arith-33. Each expert is computed alone, as a feed-forward half; the oracle routes and adds."""
     parts: Any = models.prepare("tiny-mixtral", backend=backend)
     rng = np.random.default_rng(5)
     x = rng.standard_normal((6, 64)).astype(np.float16).astype(np.float32)
