@@ -3,6 +3,7 @@
 Everything that no hook changes is scheme `fp16`.
 """
 
+import traceback
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -140,7 +141,7 @@ def hooked(config: LinearScheme, model: Model, backend: Backend, progress: Progr
 
         def linear(self, layer: int, names: Sequence[str], x: np.ndarray, watch: Any) -> Sequence[np.ndarray]:
             name = f"blk.{layer}.{names[0]}"
-            changed = floats(config, "inputs", config.inputs(name, x), x.shape, name)
+            changed = hook_result(config, "inputs", name, x)
             return super(Quantized, self).linear(layer, names, changed, watch)
 
         def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:
@@ -149,7 +150,7 @@ def hooked(config: LinearScheme, model: Model, backend: Backend, progress: Progr
             return self.backend.weights(np.concatenate(rows)), columns(rows)
 
         def _quantized(self, name: str, rows: np.ndarray) -> np.ndarray:
-            changed = floats(config, "weight", config.weight(name, rows), rows.shape, name)
+            changed = hook_result(config, "weight", name, rows)
             if not np.isfinite(changed).all():
                 raise Refused(f"{type(config).__name__}.weight: weights must be finite, got NaN or infinity in {name}")
             return changed
@@ -173,17 +174,29 @@ class HookedCache(KVCache):
         """Add what the hooks make of keys and values, each (tokens, heads, head_dim)."""
         config, layer = self._config, self._layer
         super().append(
-            fp16.round16(floats(config, "keys", config.keys(layer, keys), keys.shape, f"blk.{layer}")),
-            fp16.round16(floats(config, "values", config.values(layer, values), values.shape, f"blk.{layer}")),
+            fp16.round16(hook_result(config, "keys", layer, keys)),
+            fp16.round16(hook_result(config, "values", layer, values)),
         )
 
 
-def floats(config: LinearScheme, hook: str, array: Any, shape: tuple[int, ...], where: str) -> np.ndarray:
-    """The result of a hook as float32; Refused: another shape; RefusedType: no array of floats."""
-    thing = f"{type(config).__name__}.{hook}"
-    if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-        got = getattr(array, "dtype", type(array).__name__)
-        raise RefusedType(f"{thing}: must return an array of floats, got {got} for {where}")
-    if array.shape != shape:
-        raise Refused(f"{thing}: must return shape {shape}, got {array.shape} for {where}")
-    return array.astype(np.float32)
+def hook_result(config: LinearScheme, hook: str, where: str | int, array: np.ndarray) -> np.ndarray:
+    """What a hook returns for an array, as float32.
+
+    where: first argument of the hook. Raises Refused for a hook that fails or returns another shape, RefusedType for one
+    that does not return floats.
+    """
+    thing, place = f"{type(config).__name__}.{hook}", f"blk.{where}" if isinstance(where, int) else where
+    try:
+        result: Any = getattr(config, hook)(where, array)
+    except (Refused, RefusedType):
+        raise
+    except Exception as error:  # the user's code may raise anything
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise Refused(f"{thing}: fails for {place}: {said} ({line.filename}:{line.lineno})") from error
+    if not isinstance(result, np.ndarray) or result.dtype.kind != "f":
+        got = getattr(result, "dtype", type(result).__name__)
+        raise RefusedType(f"{thing}: must return an array of floats, got {got} for {place}")
+    if result.shape != array.shape:
+        raise Refused(f"{thing}: must return shape {array.shape}, got {result.shape} for {place}")
+    return result.astype(np.float32)

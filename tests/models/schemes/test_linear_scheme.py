@@ -115,6 +115,12 @@ def test_class_without_dataclass_is_rejected_with_a_hint() -> None:
         pytest.param(
             lambda rows: rows.astype(int), RefusedType, "must return an array of floats, got int64", id="dtype"
         ),
+        pytest.param(
+            lambda rows: rows.reshape(-1, 7),
+            Refused,
+            r"Bad.weight: fails for blk.0.q: ValueError: cannot reshape .*py:[0-9]+\)",
+            id="raises",
+        ),
         pytest.param(lambda rows: None, RefusedType, "must return an array of floats, got NoneType", id="none"),
         pytest.param(
             lambda rows: rows / 0, Refused, "weights must be finite, got NaN or infinity in blk.0.q", id="nan"
