@@ -25,6 +25,7 @@ SHARED = (
 ELSEWHERE = {
     **{f"cli/options/{name}": "cli/test_arguments" for name in ("common", "devices", "models", "sets", "studies")},
     "cli/unit_rows": "cli/test_list",
+    "harness/adapter": "conformance/test_harness",
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     "testing/types": "testing/test_strategies",
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},

@@ -177,8 +177,8 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "refemu generate-text": (
         Example('refemu generate-text --model tiny --prompt "The sea" --tokens 8', "greedy; the same bits everywhere"),
         Example(
-            "refemu generate-text --scheme olive-4 --temperature 0.8 --top-k 40 --seed 7 --tokens 16",
-            "sampled from a seed, with a trained model; first: refemu models fetch smollm2-135m",
+            "refemu generate-text --temperature 0.8 --top-k 40 --seed 7 --tokens 16",
+            "sampled by a trained model; first: refemu models fetch smollm2-135m",
             long=True,
             needs="smollm2-135m",
         ),

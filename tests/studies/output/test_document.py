@@ -32,6 +32,8 @@ def test_a_document_says_what_was_run(whole: dict[str, Any]) -> None:
         "prefill": 0,
         "ids_sha256": whole["text"]["ids_sha256"],
         "source": "ids.txt",
+        "sha256": None,
+        "calibration_sha256": None,
     }
     assert whole["tables"][0]["rows"] == [{"n": 1, "x": None}]
     assert {"python", "platform", "numpy", "numba"} <= set(whole["versions"])

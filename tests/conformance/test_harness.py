@@ -1,5 +1,6 @@
-"""Model `refemu` of lm-evaluation-harness; skipped without it. Models are untrained, tasks are local."""
+"""Model `refemu` of lm-evaluation-harness against its Hugging Face backend. Models are untrained, tasks are local."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,9 +12,22 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused
+from tests.conformance.conftest import absent
+from tests.conformance.family_numbers import SECOND
+from tests.conformance.hugging_face import library, make
+from tests.models import toy_decoder
 
-pytest.importorskip("lm_eval", reason="lm_eval is not installed: pip install -e '.[lm-eval]'")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the harness and its libraries
+
+
+@pytest.fixture(autouse=True)
+def harness() -> Any:
+    """The installed harness; its absence skips a test, and fails it in CI."""
+    try:
+        return importlib.import_module("lm_eval")
+    except ImportError:
+        absent("lm_eval is not installed: pip install -e '.[lm-eval]'")
+
 
 QUESTIONS = [f"{name} walked along the sea and found" for name in ("Anne", "Sir Walter", "A captain", "No one", "Mary")]
 QUESTIONS += [f"In the year {year} the house was" for year in range(1810, 1815)]
@@ -146,14 +160,10 @@ def test_command_of_the_harness_runs_a_local_task(tmp_path: Path) -> None:
 
 def test_loglikelihoods_are_those_of_the_hugging_face_backend(tmp_path: Path) -> None:
     """On a seeded model, within the bound of scheme fp16 on logits: twice that on each log probability."""
-    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[hf]'")
-    hf = pytest.importorskip("transformers", reason="transformers is not installed: pip install -e '.[hf]'")
+    hf = library("transformers")
     from lm_eval.models.huggingface import HFLM
 
     from refemu.harness.adapter import RefemuLM
-    from tests.conformance.family_numbers import SECOND
-    from tests.conformance.hugging_face import make
-    from tests.models import toy_decoder
 
     letters = sorted(set("".join(QUESTIONS + ANSWERS)))
     make("llama", vocab_size=len(letters) + 3, max_position_embeddings=64).save_pretrained(tmp_path)
@@ -184,3 +194,15 @@ def _letters(letters: list[str]) -> Any:
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     tokenizer.decoder = decoders.Fuse()
     return tokenizer
+
+
+def test_registered_model_is_the_adapter() -> None:
+    from lm_eval.api.registry import get_model
+
+    from refemu import harness
+
+    harness.register_now()
+    harness.register_now()
+
+    assert get_model(harness.NAME).__name__ == "RefemuLM"
+    assert get_model("dummy").__name__ == "DummyLM"
