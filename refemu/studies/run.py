@@ -41,7 +41,7 @@ CUTS = {
 class Study:
     """The tables of a study."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[Table, ...]  #: tables with typed columns, as the command prints them
     measured: int  #: measurements made now
     cached: int  #: measurements found from before
 

@@ -159,7 +159,7 @@ def test_command_of_the_harness_runs_a_local_task(tmp_path: Path) -> None:
 
 
 def test_loglikelihoods_are_those_of_the_hugging_face_backend(tmp_path: Path) -> None:
-    """On a seeded model, within the bound of scheme fp16 on logits: twice that on each log probability."""
+    """On untrained random weights, within the bound of scheme fp16 on logits: twice that on each log probability."""
     hf = library("transformers")
     from lm_eval.models.huggingface import HFLM
 

@@ -182,8 +182,8 @@ class HookedCache(KVCache):
 def hook_result(config: LinearScheme, hook: str, where: str | int, array: np.ndarray) -> np.ndarray:
     """What a hook returns for an array, as float32.
 
-    where: first argument of the hook. Raises Refused for a hook that fails or returns another shape, RefusedType for one
-    that does not return floats.
+    where: first argument of the hook. Raises Refused for a hook that fails or returns another shape, RefusedType for
+    one that does not return floats.
     """
     thing, place = f"{type(config).__name__}.{hook}", f"blk.{where}" if isinstance(where, int) else where
     try:
