@@ -15,6 +15,7 @@ import numpy as np
 from refemu.arith import experts
 from refemu.arith.checks import Refused, require_range
 from refemu.models.backend import on_threads
+from refemu.models.cache import Caches
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.schemes.scheme import Prepared
 from refemu.models.taps import Tap, Watch
@@ -150,8 +151,8 @@ class Session:
         if isinstance(prepared.model, EncoderConfig):
             raise Refused(f"{prepared.name} is an encoder; use models.encode")
         self.prepared = prepared
-        self.caches = prepared.caches()  #: of all blocks
-        self.watch = Watch(taps)  #: taps and counters
+        self.caches: Caches = prepared.caches()  #: of all blocks
+        self.watch: Watch = Watch(taps)  #: taps and counters
 
     def __len__(self) -> int:
         """Tokens so far."""

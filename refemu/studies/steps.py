@@ -54,7 +54,7 @@ class Bench:
     ) -> None:
         """calibration: token ids for schemes that calibrate; None: the shipped text."""
         self.model: Model = model
-        self.calibration = calibration
+        self.calibration: Sequence[int] | None = calibration
         self.backend: Backend = backend
         self.store: ResultStore = store
         self._last: tuple[str, Any] = ("", None)

@@ -239,8 +239,8 @@ class Fp16Twin:
     """Compares logits with those of scheme `fp16` until they differ."""
 
     def __init__(self, model: Model, prepared: Prepared) -> None:
-        self.same = prepared.config == Fp16Config()  #: whether the scheme is fp16 itself
-        self.equal = True  #: whether all logits so far are equal in all bits
+        self.same: bool = prepared.config == Fp16Config()  #: whether the scheme is fp16 itself
+        self.equal: bool = True  #: whether all logits so far are equal in all bits
         self._model, self._backend = model, prepared.backend
         self._fp16: Any = None
 

@@ -149,11 +149,11 @@ class Chooser:
         """Raise Refused for a parameter out of range."""
         if not 0 <= temperature < float("inf"):
             raise Refused(f"generate_text: temperature must be finite and at least 0, got {temperature}")
-        self.top_k = require_int(top_k, 0, 1 << 32, "generate_text", "top_k")
+        self.top_k: int = require_int(top_k, 0, 1 << 32, "generate_text", "top_k")
         require_int(seed, 0, (1 << 64) - 1, "generate_text", "seed")
         if temperature == 0 and top_k:
             raise Refused(f"generate_text: top_k needs a temperature above 0, got top_k {top_k}")
-        self.temperature = np.float32(temperature)
+        self.temperature: np.float32 = np.float32(temperature)
         self._seed = prng.stream(STREAM, seed)
 
     def __repr__(self) -> str:
