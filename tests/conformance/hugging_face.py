@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gpt2": toy_decoder.SETTINGS["gpt2"],
     "opt": toy_decoder.SETTINGS["opt"],
     "bloom": BLOOM,
+    "falcon": {"num_hidden_layers": 1, "hidden_size": 12, "num_attention_heads": 3, "vocab_size": 17},
     "phi3": {**COMMON, "num_attention_heads": 3, "num_key_value_heads": 1},  # heads of 4: it has no head_dim
     "bart": {
         **BART,

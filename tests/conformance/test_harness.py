@@ -115,9 +115,9 @@ def test_invalid_arguments_of_the_model_are_rejected(arguments: dict[str, Any], 
 def test_parameters_of_a_scheme_pass_through_the_harness() -> None:
     from refemu.harness.adapter import RefemuLM
 
-    lm = RefemuLM.create_from_arg_string("model=tiny,scheme=harmonia-kv8:offline=false,online=false", {})
+    lm = RefemuLM.create_from_arg_string("model=tiny,scheme=harmonia-kv4:offline=false,online=false", {})
 
-    assert lm.get_model_info()["refemu_scheme"] == "harmonia-kv8:offline=false,online=false"
+    assert lm.get_model_info()["refemu_scheme"] == "harmonia-kv4:offline=false,online=false"
 
 
 def test_request_beyond_the_context_is_rejected_or_cut() -> None:
