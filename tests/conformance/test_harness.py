@@ -117,7 +117,7 @@ def test_parameters_of_a_scheme_pass_through_the_harness() -> None:
 
     lm = RefemuLM.create_from_arg_string("model=tiny,scheme=harmonia-kv4:offline=false,online=false", {})
 
-    assert lm.get_model_info()["refemu_scheme"] == "harmonia-kv4:offline=false,online=false"
+    assert lm.get_model_info()["refemu_scheme"] == "harmonia-kv8:low=4"
 
 
 def test_request_beyond_the_context_is_rejected_or_cut() -> None:
