@@ -1,5 +1,6 @@
 """Model and windows of a study, the steps that score a scheme on them, and the statistics of the scores."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from refemu.models.scores.score import digest as digest
 from refemu.models.scores.uncertainty import Change, change, spread
 from refemu.studies.steps import Bench, Step, factors
 
+OF_WINDOW = re.compile(r"(.*), ((?:decoded )?window [0-9]+)")  #: name of a step that scores a scheme on a window
 Calibrate = Callable[[Bench, Scheme, Progress], Any]  #: makes the calibration for `models.prepare`
 
 
@@ -145,6 +147,17 @@ def score_of(scheme: str, losses: Sequence[float]) -> Score:
     each = spread(losses)
     value = float(np.exp(each.mean))
     return Score(scheme, value, None if each.error is None else value * each.error, tuple(losses))
+
+
+def unchanged(results: Mapping[str, Any]) -> list[str]:
+    """Schemes whose loss equals that of `fp16` in all bits in every window, from the results of a study."""
+    losses: dict[str, dict[str, float]] = {}
+    for name, result in results.items():
+        match = OF_WINDOW.fullmatch(name)
+        if match and isinstance(result, Mapping) and "nll" in result:
+            losses.setdefault(match[1], {})[match[2]] = result["nll"]
+    plain = losses.pop("fp16", None)
+    return [] if plain is None else [scheme for scheme, each in losses.items() if each == plain]
 
 
 def mean_of(values: Sequence[float]) -> float:
