@@ -8,9 +8,9 @@ TYPE_CHECKING = False  # as in typing, whose import takes longer than the rest o
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from refemu import arith, draw, formats, golden, models, testing, units
+    from refemu import arith, draw, formats, golden, models, studies, testing, units
 
-__all__ = ["arith", "draw", "formats", "golden", "models", "testing", "units"]
+__all__ = ["arith", "draw", "formats", "golden", "models", "studies", "testing", "units"]
 __version__ = "0.1.0"
 
 

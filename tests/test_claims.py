@@ -23,7 +23,7 @@ from refemu.formats import (
     Ovp,
 )
 from refemu.models import text
-from refemu.studies import perplexity
+from refemu.models.scores import perplexity
 from refemu.units.olive import mmaovp, olive_edp, olive_mac, olive_pe8, outlier_decoder, ovp_decoder, ovp_encoder
 from refemu.units.olive.mmaovp import Gpu
 from refemu.units.olive.olive_systolic import OliveSystolic

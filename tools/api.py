@@ -3,7 +3,7 @@
     python -m tools.api            # writes the pages
     python -m tools.api --check    # exit code 1 if a page differs from what would be written
 
-Public is what `__all__` of refemu's six packages and of every unit names. The line of a class or function is the first
+Public is what `__all__` of refemu's packages and of every unit names. The line of a class or function is the first
 of its docstring; of any other name the comment `#:` at its definition.
 """
 
@@ -77,7 +77,7 @@ def paragraph(text: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Format every page, by file name: the six packages, then the units of each paper."""
+    """Format every page, by file name: the packages, then the units of each paper."""
     texts = {f"{name}.md": page(f"refemu.{name}") for name in PACKAGES}
     texts["arith.md"] += "".join(f"\n{section(name)}" for name in packages() if name.startswith("refemu.arith."))
     texts["units.md"] += f"\n{section('refemu.units.stimuli')}"

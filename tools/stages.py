@@ -30,7 +30,15 @@ ALL = (".ci", "tools", "Makefile", "setup.cfg", "pyproject.toml", "tests/conftes
 #: paths that no nightly part reads: the stages that always run cover them
 ALWAYS_COVERED = (
     *("docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE", "MANIFEST.in"),
-    *("benchmarks", "refemu/cli", "refemu/draw", "refemu/testing", ".gitignore", ".git-blame-ignore-revs"),
+    *(
+        "benchmarks",
+        "refemu/cli",
+        "refemu/draw",
+        "refemu/harness",
+        "refemu/testing",
+        ".gitignore",
+        ".git-blame-ignore-revs",
+    ),
     *(f"examples/{name}" for name in ("kernels", "notebooks", "tutorials", "refemu-mx")),
 )
 #: paths that decide bits

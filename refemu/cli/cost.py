@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.models import machine
 
     model = models.load(arguments.model)
-    ids, calibration = source.listed_ids(model, arguments), source.calibration_ids(model, arguments)
+    ids, calibration = source.given_ids(model, arguments), source.calibration_ids(model, arguments)
     with progress() as bar:
         report = machine.cost(
             model,

@@ -31,7 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     from refemu.studies.output.document import document
 
-    whole = document(arguments.name, setting, arguments.command, source.named(arguments), tables, drawn, counts)
+    origins = source.read_digests(arguments)
+    whole = document(
+        arguments.name, setting, arguments.command, source.named(arguments), tables, drawn, counts, origins
+    )
     if arguments.json:
         print_json("study", whole)
     else:
@@ -65,7 +68,8 @@ def _may_be_folder(path: Path) -> bool:
 def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any], Any, tuple[int, int]]:
     """Tables, figures, setting, and numbers of steps that were measured and cached."""
     from refemu.models.backend import Jit
-    from refemu.studies import steps
+    from refemu.models.entry import calibration_tokens
+    from refemu.studies import evaluation, steps
     from refemu.studies.results import ResultStore
 
     experiments = importlib.import_module(f"refemu.studies.{arguments.name}.experiments")
@@ -73,9 +77,12 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
     setting = _setting(model, arguments)
     parts, names = _parts(setting, arguments, experiments, figures)
     options = _options(arguments)
-    bench = steps.Bench(model, Jit(), ResultStore(arguments.name, notice=_notice))
+    calibration: Any = calibration_tokens(model, source.calibration_ids(model, arguments))
+    bench = steps.Bench(model, Jit(), ResultStore(arguments.name, notice=_notice), calibration)
     listed = experiments.steps(setting, parts, **options)
     outcome = _measured(listed, bench, arguments.name)
+    for scheme in evaluation.unchanged(outcome.results):
+        _notice(f"note: {scheme} has the loss of fp16 in all bits in every window: it changed nothing")
     tables = figures.tables(setting, outcome.results, parts, **options)
     if not (arguments.plot or arguments.out):
         names = []
@@ -116,7 +123,7 @@ def _texts(model: Any, arguments: argparse.Namespace, limit: int) -> tuple[tuple
 
     listed = source.listed_ids(model, arguments)
     if listed is None:
-        return evaluation.paragraphs(model, source.words(arguments), limit, arguments.win)
+        return evaluation.paragraphs(model, source.remembered(arguments), limit, arguments.win)
     size = min(arguments.win, model.config.context)
     return tuple(tuple(listed[at : at + size]) for at in range(0, min(limit, len(listed)), size))
 

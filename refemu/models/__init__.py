@@ -5,6 +5,9 @@ run = models.run(model, ids, scheme="olive-4")          # run.logits: float32 (t
 prepared = models.prepare(model, "olive-4")             # once; then
 session = models.session(prepared); session.append(ids) # token by token, the same bits
 
+score = models.perplexity(model, scheme="olive-4")      # score.perplexity, score.error
+change = models.compare(score, models.perplexity(model))  # paired by window, in percent
+
 hidden = models.encode("all-minilm-l6-v2", ids)         # of an encoder: float32 (tokens, width)
 vector = models.embedding("all-minilm-l6-v2", ids)      # of the whole text: float32 (width,)
 
@@ -13,27 +16,32 @@ mix = models.compose(linear="olive-4", attention="harmonia-kv4", layers={"olive-
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.models import backend as backends
-from refemu.models import plugin_models, schemes
+from refemu.models import schemes
 from refemu.models.backend import Backend
 from refemu.models.config import ModelConfig
 from refemu.models.encoder.config import EncoderConfig
+from refemu.models.entry import load, prepare
 from refemu.models.model import Model
 from refemu.models.plugin_models import register
 from refemu.models.runtime import Session, greedy
 from refemu.models.schemes import registry
 from refemu.models.schemes.kind import SchemeKind
-from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
+from refemu.models.schemes.linear_scheme import LinearScheme
+from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
+from refemu.models.scores.score import TextScore, compare, perplexity
+from refemu.models.scores.uncertainty import Change
+from refemu.models.sequences.generation import Generated, generate_text
 from refemu.models.taps import Tap
-from refemu.models.weights import files
 
 __all__ = [
+    "Change",
+    "Generated",
+    "LinearScheme",
     "Model",
     "Prepared",
     "Progress",
@@ -41,11 +49,15 @@ __all__ = [
     "Scheme",
     "SchemeKind",
     "Session",
+    "TextScore",
+    "compare",
     "compose",
     "embedding",
     "encode",
+    "generate_text",
     "greedy",
     "load",
+    "perplexity",
     "prepare",
     "quantized",
     "register",
@@ -70,90 +82,6 @@ class Run:
     def __repr__(self) -> str:
         tokens, vocabulary = self.logits.shape
         return f"Run({tokens} tokens, logits of {vocabulary}, next token {self.next_token})"
-
-
-def load(name: str | Path) -> Model:
-    """Load a model of the catalogue, or one from a weight file (.gguf, .safetensors) or its folder.
-
-    For safetensors in several files give the folder or its `model.safetensors.index.json`; for a split GGUF model any
-    of its parts (`NAME-00001-of-00003.gguf`), all in one folder. The sha256 of a known model's file is checked.
-
-    Parameters
-    ----------
-    name : str or Path
-        Name or path.
-
-    Returns
-    -------
-    Model
-        Sizes, weights and tokenizer.
-
-    Raises
-    ------
-    Refused
-        An unknown name; missing weights; a damaged file, another format, or a model of a family that docs/your-model.md
-        does not list.
-    """
-    if str(name) == "tiny":
-        from refemu.models.builtin import tiny
-
-        return tiny.model()
-    if str(name) == "tiny-encoder":
-        from refemu.models.builtin import tiny_encoder
-
-        return tiny_encoder.model()
-    from refemu.models import model_files
-    from refemu.models.builtin import tiny_decoders
-
-    if str(name) in tiny_decoders.CONFIGS:
-        return tiny_decoders.model(str(name))
-    if isinstance(name, str) and not Path(name).exists() and plugin_models.REGISTRY.knows(name):
-        return plugin_models.load(name)
-    return model_files.load(name)
-
-
-def prepare(
-    model: Model | str,
-    scheme: str | Scheme = "fp16",
-    backend: str | Backend = "jit",
-    calibration: CalibrationTokens | None = None,
-    progress: Progress | None = None,
-) -> Prepared:
-    """Prepare a model under a scheme: weights in the scheme's formats, scales searched.
-
-    Parameters
-    ----------
-    model : Model or str
-        Model, or a name that `load` knows.
-    scheme : str or Scheme
-        `name:field=value,...`, a mix such as `olive-4+leankv-k8v4`, or a configuration.
-    backend : str or Backend
-        "jit", "numpy", or an instance such as `Jit(threads=2)`; no bit depends on it.
-    calibration : sequence of int, optional
-        Token ids for schemes that calibrate; by default the shipped calibration text.
-    progress : callable, optional
-        Called as progress(what, done, total).
-
-    Returns
-    -------
-    Prepared
-        Model under the scheme, ready to run.
-
-    Raises
-    ------
-    Refused
-        An unknown name, a scheme that does not compute such models, or a weight file that changed since it was loaded.
-    """
-    config, engine = schemes.find(scheme), backends.find(backend)
-    loaded = load(model) if isinstance(model, str) else model
-    if isinstance(loaded.config, EncoderConfig) and not config.encoders:
-        raise Refused(f"{type(config).__name__} computes decoders, and {loaded.name} is an encoder")
-    require_layers(config, loaded)
-    files.require_same(loaded.weights)
-    with backends.on_threads(engine):
-        prepared = registry.prepare(config, loaded, engine, calibration, progress or silent)
-    files.require_same(loaded.weights)
-    return prepared
 
 
 def compose(

@@ -2,7 +2,8 @@
 
 Canonical names: `embed`, `position`, `embed_norm`; `blk.<l>.attn_norm`, `.q`, `.k`, `.v`, `.q_norm`, `.k_norm`, `.o`,
 `.attn_post_norm`, `.ffn_norm`, `.gate`, `.up`, `.down`, `.ffn_post_norm`; `norm`; `head`. A linear layer is (out, in),
-row-major. The bias of `blk.3.q` is `blk.3.q.bias`.
+row-major. The bias of `blk.3.q` is `blk.3.q.bias`. A mixture of experts has `blk.<l>.router` and
+`blk.<l>.expert.<e>.gate`, `.up`, `.down`.
 """
 
 from collections.abc import Mapping
@@ -60,6 +61,9 @@ class ModelConfig:
     windows: tuple[int, ...] = ()  #: keys a query sees, by block (D-arith-29); 0: all; (): all everywhere
     attention_cap: float = 0.0  #: soft cap of the attention logits (D-arith-27); 0: none
     logit_cap: float = 0.0  #: soft cap of the head's logits; 0: none
+    experts: int = 0  #: experts of a feed-forward half, of which a router chooses for each token (D-arith-33); 0: none
+    experts_used: int = 0  #: experts that compute a token
+    experts_normalized: bool = True  #: the weights of a token's experts are divided by their sum
     scale_dim: float | None = None  #: attention logits are divided by its square root; None: `head_dim`
 
     def __post_init__(self) -> None:
@@ -79,6 +83,9 @@ class ModelConfig:
         for name in ("attention_cap", "logit_cap"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise Refused(f"ModelConfig: {name} must not be below 0, got {getattr(self, name)}")
+        if self.experts and not (self.gated and 1 <= self.experts_used <= self.experts):
+            got = f"{self.experts_used} of {self.experts}"
+            raise Refused(f"ModelConfig: experts need a gate, and experts_used in [1, experts], got {got}")
         if self.scale_dim is not None and not 0 < self.scale_dim < np.inf:
             raise Refused(f"ModelConfig: scale_dim must be above 0, got {self.scale_dim}")
         if not self.rope_base > 1 or not self.rms_eps > 0:
@@ -125,7 +132,11 @@ class ModelConfig:
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """Linear layers of a block, grouped by input."""
-        return GATED if self.gated else LINEARS
+        if not self.experts:
+            return GATED if self.gated else LINEARS
+        names = [f"expert.{number}." for number in range(self.experts)]
+        inner = [group for each in names for group in ((each + "gate", each + "up"), (each + "down",))]
+        return (*GATED[:2], ("router",), *inner)
 
     @property
     def unlike_llama(self) -> tuple[str, ...]:
@@ -145,6 +156,7 @@ class ModelConfig:
             "partial rotation": self.rotated != self.head_dim,
             "rotary scaling": self.rope_scaling is not None,
             "sliding windows": bool(self.shortest_window),
+            "a mixture of experts": self.experts > 0,
             "soft caps": bool(self.attention_cap or self.logit_cap),
             "its own attention scale": self.scale_dim not in (None, self.head_dim),
         }
@@ -173,15 +185,26 @@ class ModelConfig:
             "o": (self.width, queries),
             **({"attn_post_norm": (self.width,)} if self.post_norms else {}),
             "ffn_norm": (self.width,),
-            **({"gate": (self.ffn, self.width)} if self.gated else {}),
-            "up": (self.ffn, self.width),
-            "down": (self.width, self.ffn),
+            **self._feed_forward(),
             **({"ffn_post_norm": (self.width,)} if self.post_norms else {}),
         }
 
+    def _feed_forward(self) -> dict[str, tuple[int, ...]]:
+        inner: dict[str, tuple[int, ...]] = {
+            **({"gate": (self.ffn, self.width)} if self.gated else {}),
+            "up": (self.ffn, self.width),
+            "down": (self.width, self.ffn),
+        }
+        if not self.experts:
+            return inner
+        each = {f"expert.{number}.{part}": shape for number in range(self.experts) for part, shape in inner.items()}
+        return {"router": (self.experts, self.width), **each}
+
     def macs(self, tokens: int) -> int:
         """Multiply-accumulates for a prompt of `tokens` tokens: linear layers, head, causal attention."""
-        linear = [rows * columns for rows, columns in (s for s in self._block().values() if len(s) == 2)]
+        unused = tuple(f"expert.{number}." for number in range(self.experts_used, self.experts))
+        shapes = [shape for part, shape in self._block().items() if len(shape) == 2 and not part.startswith(unused)]
+        linear = [rows * columns for rows, columns in shapes]
         pairs = tokens * (tokens + 1) // 2
         attention = 2 * pairs * self.heads * self.head_dim
         total = self.vocab * self.width * tokens

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import experts
 from refemu.arith.checks import Refused, require_range
 from refemu.models.backend import on_threads
+from refemu.models.cache import Caches
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.schemes.scheme import Prepared
 from refemu.models.taps import Tap, Watch
@@ -65,7 +67,12 @@ def post_norm(parts: Any, name: str, y: np.ndarray) -> np.ndarray:
 def projections(parts: Any, layer: int, x: np.ndarray, start: int, watch: Watch) -> Sequence[np.ndarray]:
     """Queries, keys and values of a block, (tokens, heads, head_dim); the first token is at position `start`."""
     x = parts.norm(f"blk.{layer}.attn_norm", x)
-    q, k, v = (heads(parts, y) for y in parts.linear(layer, ("q", "k", "v"), x, watch))
+    return placed(parts, layer, parts.linear(layer, ("q", "k", "v"), x, watch), start)
+
+
+def placed(parts: Prepared, layer: int, projected: Sequence[np.ndarray], start: int) -> Sequence[np.ndarray]:
+    """Outputs of q, k and v of one sequence as heads, normed and rotated as the model needs."""
+    q, k, v = (heads(parts, y) for y in projected)
     if parts.model.qk_norm:
         q, k = parts.norm(f"blk.{layer}.q_norm", q), parts.norm(f"blk.{layer}.k_norm", k)
     if parts.model.positions == "rotary":
@@ -76,6 +83,8 @@ def projections(parts: Any, layer: int, x: np.ndarray, start: int, watch: Watch)
 def feed_forward(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
     """The feed-forward half of a block, without the residual addition."""
     x = parts.norm(f"blk.{layer}.ffn_norm", x)
+    if parts.model.experts:
+        return post_norm(parts, f"blk.{layer}.ffn_post_norm", mixture(parts, layer, x, watch))
     if parts.model.gated:
         gate, up = parts.linear(layer, ("gate", "up"), x, watch)
         inner = parts.activation(layer, gate, up, watch)
@@ -83,6 +92,24 @@ def feed_forward(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np
         inner = parts.activate(layer, parts.linear(layer, ("up",), x, watch)[0], watch)
     y = parts.linear(layer, ("down",), inner, watch)[0]
     return post_norm(parts, f"blk.{layer}.ffn_post_norm", y)
+
+
+def mixture(parts: Prepared, layer: int, x: np.ndarray, watch: Watch) -> np.ndarray:
+    """The weighted outputs of the experts of each token, added in ascending order of the experts (D-arith-33)."""
+    model, round16 = parts.model, parts.backend.round16
+    router = parts.linear(layer, ("router",), x, watch)[0]
+    chosen, weights = experts.route(router, model.experts_used, model.experts_normalized)
+    y = np.zeros_like(x)
+    for number in range(model.experts):
+        tokens, places = np.nonzero(chosen == number)
+        if not tokens.size:
+            continue
+        name = f"expert.{number}."
+        gate, up = parts.linear(layer, (name + "gate", name + "up"), x[tokens], watch)
+        inner = parts.activation(layer, gate, up, watch)
+        out = parts.linear(layer, (name + "down",), inner, watch)[0]
+        y[tokens] = round16(y[tokens] + round16(out * weights[tokens, places][:, None]))
+    return y
 
 
 def heads(parts: Any, x: np.ndarray) -> np.ndarray:
@@ -124,12 +151,12 @@ class Session:
         if isinstance(prepared.model, EncoderConfig):
             raise Refused(f"{prepared.name} is an encoder; use models.encode")
         self.prepared = prepared
-        self._caches = prepared.caches()
-        self._watch = Watch(taps)
+        self.caches: Caches = prepared.caches()  #: of all blocks
+        self.watch: Watch = Watch(taps)  #: taps and counters
 
     def __len__(self) -> int:
         """Tokens so far."""
-        return len(self._caches[0])
+        return len(self.caches[0])
 
     def __repr__(self) -> str:
         return f"Session({self.prepared!r}, {len(self)} tokens)"
@@ -137,12 +164,12 @@ class Session:
     @property
     def counters(self) -> dict[str, int]:
         """Counters of the scheme so far, by name."""
-        return dict(sorted(self._watch.counters.items()))
+        return dict(sorted(self.watch.counters.items()))
 
     @property
     def storage_bits(self) -> int:
         """Size of all keys and values in bits, with the scales needed to read them."""
-        return int(self._caches.storage_bits())
+        return int(self.caches.storage_bits())
 
     def append(self, ids: Sequence[int] | np.ndarray, last: bool = False) -> np.ndarray:
         """Append tokens and compute the logits after each.
@@ -169,15 +196,15 @@ class Session:
         try:
             # an fp16 overflow is a result: infinity, then NaN
             with on_threads(self.prepared.backend), np.errstate(over="ignore", invalid="ignore"):
-                x = np.concatenate([self._pass(part) for part in self._caches.passes(tokens)])
-                return logits(self.prepared, x[-1:] if last else x, self._watch)
+                x = np.concatenate([self._pass(part) for part in self.caches.passes(tokens)])
+                return logits(self.prepared, x[-1:] if last else x, self.watch)
         except BaseException:
             self.rewind(mark)
             raise
 
     def _pass(self, ids: np.ndarray) -> np.ndarray:
-        self._watch.first_token = len(self)
-        return decoder(self.prepared, ids, self._caches, self._watch)
+        self.watch.first_token = len(self)
+        return decoder(self.prepared, ids, self.caches, self.watch)
 
     def mark(self) -> Mark:
         """Mark the current position, for `rewind`.
@@ -187,7 +214,7 @@ class Session:
         Mark
             Current position.
         """
-        return Mark(len(self), tuple(self.counters.items()), self._caches.mark())
+        return Mark(len(self), tuple(self.counters.items()), self.caches.mark())
 
     def rewind(self, mark: Mark) -> None:
         """Drop every token after a mark.
@@ -197,8 +224,8 @@ class Session:
         mark : Mark
             Result of `mark`.
         """
-        self._watch.counters = dict(mark.counters)
-        self._caches.rewind(mark.tokens, mark.held)
+        self.watch.counters = dict(mark.counters)
+        self.caches.rewind(mark.tokens, mark.held)
 
 
 def require_tokens(ids: Sequence[int] | np.ndarray, prepared: Any, before: int = 0) -> np.ndarray:

@@ -4,6 +4,7 @@ Both are public domain; `texts/README.txt` gives their sources. No scheme is cal
 """
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,19 +59,57 @@ def shipped(name: str) -> str:
 
 
 LONGEST = 1 << 24  #: largest text in bytes; its tokens take 14 times as much memory
+STDIN = "-"  #: the path of standard input
 
 
 def read(path: str | Path) -> str:
-    """A user's text file, UTF-8, line ends unchanged; raise Refused if empty or not UTF-8, with the offset."""
+    """A user's text, UTF-8, line ends unchanged: a file, all files of a folder, or standard input for `-`.
+
+    The files of a folder are joined by newlines in the order of their paths; hidden ones are left out. Raises Refused
+    if the text is empty or not UTF-8, with the offset.
+    """
+    if str(path) == STDIN:
+        return _decoded("standard input", _from_stdin())
+    place = Path(path)
+    if place.is_dir():
+        return _folder(place)
+    return _decoded(str(path), _bytes(place))
+
+
+def _folder(folder: Path) -> str:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    files = [file for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
+    files = sorted(files, key=lambda file: file.relative_to(folder).as_posix())
+    if not files:
+        raise Refused(f"{folder}: a folder of texts must have a file, got none")
+    size = 0
+    for file in files:
+        size += file.stat().st_size
+    if size > LONGEST:
+        raise Refused(f"{folder}: the texts must have at most {LONGEST} bytes together; use a part of them")
+    return "\n".join(_decoded(str(file), _bytes(file)) for file in files)
+
+
+def _bytes(path: Path) -> bytes:
     try:
         with reading(str(path), "a text"):
-            raw = contents(Path(path), LONGEST, str(path))
+            return contents(path, LONGEST, str(path))
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}") from None
+
+
+def _from_stdin() -> bytes:
+    raw = sys.stdin.buffer.read(LONGEST + 1)
+    if len(raw) > LONGEST:
+        raise Refused(f"standard input: must have at most {LONGEST} bytes; use a part of it")
+    return raw
+
+
+def _decoded(thing: str, raw: bytes) -> str:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Refused(f"{path}: not UTF-8, byte 0x{raw[error.start]:02x} at offset {error.start}") from None
+        raise Refused(f"{thing}: not UTF-8, byte 0x{raw[error.start]:02x} at offset {error.start}") from None
     if not text:
-        raise Refused(f"{path}: the file is empty")
+        raise Refused(f"{thing}: the file is empty" if thing != "standard input" else f"{thing}: is empty")
     return text

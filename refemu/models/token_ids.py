@@ -9,6 +9,7 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.arith.reader_errors import contents, integer, reading
 
+ZIP = b"PK\x03\x04"  #: first bytes of an .npz file
 LONGEST = 1 << 24  #: largest file in bytes: two million ids
 
 
@@ -34,6 +35,8 @@ def read(path: str | Path, vocab: int) -> list[int]:
 
 
 def _from_text(raw: bytes, thing: str) -> list[int]:
+    if raw.startswith(ZIP):
+        raise Refused(f"{thing}: must be text or one .npy array, got an archive; save the array with numpy.save")
     ids = []
     for index, word in enumerate(raw.split()):
         try:

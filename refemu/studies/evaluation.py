@@ -1,6 +1,6 @@
 """Model and windows of a study, the steps that score a scheme on them, and the statistics of the scores."""
 
-import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,10 +16,12 @@ from refemu.models.encoder.config import EncoderConfig
 from refemu.models.fetch import catalog
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Progress, Scheme
-from refemu.studies import perplexity
+from refemu.models.scores import perplexity
+from refemu.models.scores.score import digest as digest
+from refemu.models.scores.uncertainty import Change, change, spread
 from refemu.studies.steps import Bench, Step, factors
-from refemu.studies.uncertainty import Change, change, spread
 
+OF_WINDOW = re.compile(r"(.*), ((?:decoded )?window [0-9]+)")  #: name of a step that scores a scheme on a window
 Calibrate = Callable[[Bench, Scheme, Progress], Any]  #: makes the calibration for `models.prepare`
 
 
@@ -96,11 +98,6 @@ def label(model: Model) -> str:
     return f"{model.name} (untrained random weights)" if seeded(model) else model.name
 
 
-def digest(ids: Sequence[int] | np.ndarray) -> str:
-    """sha256 of token ids."""
-    return hashlib.sha256(np.asarray(ids, "<i8").tobytes()).hexdigest()
-
-
 def token_macs(model: Model, tokens: int) -> float:
     """Multiply-accumulates of a prompt."""
     if isinstance(model.config, EncoderConfig):
@@ -150,6 +147,17 @@ def score_of(scheme: str, losses: Sequence[float]) -> Score:
     each = spread(losses)
     value = float(np.exp(each.mean))
     return Score(scheme, value, None if each.error is None else value * each.error, tuple(losses))
+
+
+def unchanged(results: Mapping[str, Any]) -> list[str]:
+    """Schemes whose loss equals that of `fp16` in all bits in every window, from the results of a study."""
+    losses: dict[str, dict[str, float]] = {}
+    for name, result in results.items():
+        match = OF_WINDOW.fullmatch(name)
+        if match and isinstance(result, Mapping) and "nll" in result:
+            losses.setdefault(match[1], {})[match[2]] = result["nll"]
+    plain = losses.pop("fp16", None)
+    return [] if plain is None else [scheme for scheme, each in losses.items() if each == plain]
 
 
 def mean_of(values: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ measured again.
 import contextlib
 import hashlib
 import json
+import secrets
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 from refemu import checked_json
 from refemu.home import cache_folder
 from refemu.models import schemes
-from refemu.models.schemes import offline_file
+from refemu.models.schemes import offline_file, scheme_file
 
 PACKAGE = Path(__file__).parents[1]
 LAYERS = ("arith", "formats", "units", "models", "studies")  #: layers whose sources results depend on
@@ -59,7 +60,11 @@ class ResultStore:
     def path(self, depends: Mapping[str, Any], suffix: str = ".json") -> Path:
         """The file of a result. depends: JSON values."""
         digest = sources(*sorted({self._paper, *folders(depends.get("scheme", ""))}))
-        text = json.dumps({**depends, "sources": digest}, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(
+            {**depends, "sources": digest, **_own_code(depends.get("scheme", ""))},
+            sort_keys=True,
+            separators=(",", ":"),
+        )
         return self._folder / (hashlib.sha256(text.encode()).hexdigest()[:40] + suffix)
 
     def get(self, depends: Mapping[str, Any]) -> Any | None:
@@ -88,7 +93,15 @@ def folders(scheme: str) -> frozenset[str]:
     """Folders of the schemes in a text, for a mix those of its parts and that of mixes; none for ""."""
     config: Any = schemes.parse(scheme) if scheme else None
     configs = [] if config is None else [config, *(part.scheme for part in getattr(config, "parts", ()))]
-    return frozenset(type(each).__module__.split(".")[-2] for each in configs)
+    return frozenset(f".{type(each).__module__}".split(".")[-2] for each in configs)
+
+
+def _own_code(scheme: str) -> dict[str, list[str]]:
+    """sha256 of the files of schemes that are not refemu's own; a random word for code without a file."""
+    config: Any = schemes.parse(scheme) if scheme else None
+    configs = [] if config is None else [config, *(part.scheme for part in getattr(config, "parts", ()))]
+    others = [each for each in configs if not type(each).__module__.startswith("refemu.")]
+    return {"code": [scheme_file.code_sha256(each) or secrets.token_hex() for each in others]} if others else {}
 
 
 @cache

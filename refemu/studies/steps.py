@@ -17,6 +17,7 @@ from refemu.models import schemes
 from refemu.models.backend import Backend
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Prepared, Progress, Scheme, silent
+from refemu.models.scores.score import digest
 from refemu.studies.results import ResultStore
 
 PROBE = 48  #: tokens of the product that measures the rate
@@ -48,11 +49,20 @@ class Step:
 class Bench:
     """A model under study, and the last scheme that it was prepared under."""
 
-    def __init__(self, model: Model, backend: Backend, store: ResultStore) -> None:
+    def __init__(
+        self, model: Model, backend: Backend, store: ResultStore, calibration: Sequence[int] | None = None
+    ) -> None:
+        """calibration: token ids for schemes that calibrate; None: the shipped text."""
         self.model: Model = model
+        self.calibration: Sequence[int] | None = calibration
         self.backend: Backend = backend
         self.store: ResultStore = store
         self._last: tuple[str, Any] = ("", None)
+
+    @property
+    def depends(self) -> dict[str, str]:
+        """What results depend on with a calibration of the user's: its digest."""
+        return {} if self.calibration is None else {"calibration": digest(self.calibration)}
 
     def __repr__(self) -> str:
         return f"Bench({self.model.name!r}, {self._last[0]!r})"
@@ -63,6 +73,7 @@ class Bench:
         if self._last[0] != text:
             self._last = ("", None)  # frees the previous one
             source = calibration() if calibration else None
+            source = self.calibration if source is None else source
             self._last = (text, models.prepare(self.model, scheme, self.backend, source, progress))
         prepared: Prepared = self._last[1]
         return prepared
@@ -106,7 +117,7 @@ def run(steps: Sequence[Step], bench: Bench, progress: Progress = silent, what: 
 
 
 def _depends(step: Step, bench: Bench) -> dict[str, Any]:
-    return {"model": bench.model.sha256, **step.depends}
+    return {"model": bench.model.sha256, **bench.depends, **step.depends}
 
 
 def estimate(steps: Sequence[Step], model: Model) -> float:

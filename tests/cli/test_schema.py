@@ -62,6 +62,7 @@ machine   0  machine --tokens 4
 cost      0  cost --tokens 4
 ppl       0  ppl --model tiny --win 32 --windows 2
 ppl       0  ppl --model tiny --win 32 --windows 1
+generate-text 0  generate-text --model tiny --tokens 4
 study     0  study olive --model tiny --tokens 0 --only weights
 models    1  models prepared
 models    2  models check

@@ -111,7 +111,7 @@ def test_estimate_is_near_the_documented_time(paper: str, smollm2: Any) -> None:
 
 
 def test_interrupted_study_resumes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from refemu.studies import perplexity
+    from refemu.models.scores import perplexity
 
     compute, count = perplexity.window_losses, [0]
 
@@ -326,3 +326,17 @@ def test_other_studies_take_mixes(words: list[str], capsys: pytest.CaptureFixtur
 
     first, *_, last = rows(whole, "schemes")
     assert (last["scheme"], last["perplexity"], last["change"]) == ("fp16+fp16", first["perplexity"], 0)
+
+
+def test_scheme_without_effect_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REFEMU_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    source = "from dataclasses import dataclass\nfrom refemu import models\n@dataclass(frozen=True)\n"
+    Path("own.py").write_text(f"{source}class Null(models.LinearScheme):\n    factor: float = 1.0\n")
+    cut = ["--windows", "2", "--win", "32", "--prefill", "16"]
+    assert main(["study", "mix", "--model", "tiny", *cut, "--schemes", "fp16", "own.py:Null", "harmonia-kv8"]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if "note:" in line]
+
+    assert notes == ["refemu: note: own.py:Null has the loss of fp16 in all bits in every window: it changed nothing"]

@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gpt2": toy_decoder.SETTINGS["gpt2"],
     "opt": toy_decoder.SETTINGS["opt"],
     "bloom": BLOOM,
+    "falcon": {"num_hidden_layers": 1, "hidden_size": 12, "num_attention_heads": 3, "vocab_size": 17},
     "phi3": {**COMMON, "num_attention_heads": 3, "num_key_value_heads": 1},  # heads of 4: it has no head_dim
     "bart": {
         **BART,
@@ -44,6 +45,9 @@ CLASSES = {
         name.lower(): (f"{name}ForCausalLM", f"{name}Config")
         for name in ("Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Phi3", "Gemma2", "Bloom")
     },
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig"),
+    "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig"),
+    "falcon": ("FalconForCausalLM", "FalconConfig"),
 }
 
 
@@ -69,6 +73,8 @@ def make(kind: str, **changes: Any) -> Any:
     config = config_class(**settings)
     if kind == "gemma2":
         config._attn_implementation = "eager"  # the only one with soft caps; that of OPT has a float32 softmax
+    if kind in ("mixtral", "qwen3_moe"):
+        config._experts_implementation = "eager"  # the default has no float64
     model = model_class(config).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():  # initial weights are tiny, biases 0: rows would hardly differ

@@ -72,6 +72,22 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, Any]]]] = {
     ),
     "gemma2-caps": ("gemma2", GEMMA2 | CAPS, [{"attention_cap": 0.0}, {"logit_cap": 0.0}, {"activation": "silu"}]),
     "gemma2-no-caps": ("gemma2", GEMMA2 | dict.fromkeys(CAPS), [{"logit_cap": 0.75}]),
+    "mixtral": (
+        "mixtral",
+        {"num_local_experts": 4, "num_experts_per_tok": 2},
+        [{"experts_used": 1}, {"experts_used": 3}, {"experts_normalized": False}],
+    ),
+    "mixtral-window": ("mixtral", {"num_local_experts": 3, "sliding_window": 4}, [{"windows": ()}]),
+    "qwen3-moe": (
+        "qwen3_moe",
+        {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "norm_topk_prob": True},
+        [{"experts_used": 1}, {"experts_normalized": False}, {"qk_norm": False}],
+    ),
+    "qwen3-moe-shares": (
+        "qwen3_moe",
+        {"num_experts": 4, "num_experts_per_tok": 3, "moe_intermediate_size": 8, "norm_topk_prob": False},
+        [{"experts_normalized": True}],
+    ),
     "bloom": ("bloom", {}, [{"positions": "rotary"}, {"embed_norm": False}]),
     "bloom-six-heads": ("bloom", {"n_head": 6}, [{"positions": "rotary"}]),
 }
@@ -128,7 +144,8 @@ def test_short_text_of_longrope_has_short_factors(tmp_path: Path) -> None:
             "apply_residual_connection_post_layernorm must be False",
             id="bloom-residual",
         ),
-        pytest.param("mixtral", {}, "model_type must be one of llama, .*, got 'mixtral'", id="mixtral"),
+        pytest.param("gemma3", {}, "'gemma3_text' is not supported: refemu lacks two rotary bases", id="gemma3"),
+        pytest.param("falcon", {}, "'falcon' is not supported: refemu lacks .* halves in parallel", id="falcon"),
         pytest.param("bart", {}, "model_type must be one of llama, .*, got 'bart'", id="bart"),
     ],
 )

@@ -15,10 +15,10 @@ from refemu.arith import fp32
 from refemu.arith.dot import Sequential
 from refemu.models import backend, machine, runtime, text
 from refemu.models.schemes.harmonia.search import Observer
+from refemu.models.scores.uncertainty import Change, change
 from refemu.studies.evaluation import Score, Setting, score
 from refemu.studies.harmonia import experiments
 from refemu.studies.output.scores import score_of_windows
-from refemu.studies.uncertainty import Change, change
 from refemu.units.harmonia.k_offset import Offsets
 from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 from tests.studies.measured import measured

@@ -12,11 +12,11 @@ import pytest
 
 from refemu import models
 from refemu.models import schemes, text
+from refemu.models.scores.uncertainty import Change
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import memory, sparsity
 from refemu.studies.leankv.experiments import over
 from refemu.studies.leankv.memory import Row
-from refemu.studies.uncertainty import Change
 from refemu.units.leankv.significance import critical_tokens
 from tests.studies.measured import leankv_rows
 
@@ -35,7 +35,7 @@ def prompt(smollm2: Any) -> Any:
     """What the layers leave of a prompt of CONTEXT tokens."""
     session: Any = models.session(models.prepare(smollm2, "leankv"))
     session.append(ids(smollm2)[:CONTEXT], last=True)
-    return session._caches.current.prompt
+    return session.caches.current.prompt
 
 
 def rows(smollm2: Any, names: Sequence[str], tokens: int, win: int, prefill: int) -> list[Row]:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.float32_forward import Forward
 from refemu import models
-from refemu.studies.perplexity import perplexity
+from refemu.models.scores.perplexity import perplexity
 
 PROMPTS = ("capital", "gravity", "persuasion64")
 MARGIN = 0.1  #: fp16 moves this gap by up to 0.045 on these prompts

@@ -62,7 +62,7 @@ def test_by_call() -> None:
         models.register("tiny", lambda: models.load("tiny"))
     with pytest.raises(RefusedType, match="a function that makes a Model is needed, got str"):
         models.register("mine", "tiny")  # type: ignore[arg-type]
-    with pytest.raises(RefusedType, match="must be a SchemeKind with ready configurations, got 'fp16'"):
+    with pytest.raises(RefusedType, match="or a SchemeKind with ready configurations, got 'fp16'"):
         schemes.register("fp16")  # type: ignore[arg-type]
-    with pytest.raises(RefusedType, match="must be a SchemeKind with ready configurations, got SchemeKind"):
+    with pytest.raises(RefusedType, match="or a SchemeKind with ready configurations, got SchemeKind"):
         schemes.register(kind_of(schemes.parse("fp16+fp16")))

@@ -83,3 +83,11 @@ def test_underscores_between_digits_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("1 1_0")
     with pytest.raises(Refused, match="1_0"):
         token_ids.read(tmp_path / "ids.txt", 100)
+
+
+def test_archive_is_rejected_by_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "ids.npz", np.arange(3))
+    with pytest.raises(
+        Refused, match=r"must be text or one .npy array, got an archive; save the array with numpy.save"
+    ):
+        token_ids.read(tmp_path / "ids.npz", 4)

@@ -186,6 +186,17 @@ def forward(model: Any, ids: list[int], settle: Settle = lambda value, bound: va
     def behind(name: str, x: np.ndarray) -> np.ndarray:
         return norm(name, x) if c.post_norms else x
 
+    def mixture(at: str, y: np.ndarray) -> np.ndarray:
+        total = np.zeros_like(y)
+        for token, (chosen, weights) in enumerate(routed(linear(at + "router", y), c)):
+            for number, weight in sorted(zip(chosen, settle(*weights), strict=True)):
+                each, row = f"{at}expert.{number}.", y[token : token + 1]
+                inner = settle(*glu(c.activation, linear(each + "gate", row), linear(each + "up", row)))
+                out = linear(each + "down", inner)
+                part = settle(*half((out * weight, 0 * out)))
+                total[token] = settle(*half((total[token] + part[0], U32 * np.abs(total[token] + part[0]))))
+        return total
+
     x = w["embed"][ids]
     if c.scaled_embed:
         x = settle(*half((x * np.sqrt(c.width), steps(2) * np.abs(x) * np.sqrt(c.width))))
@@ -201,6 +212,9 @@ def forward(model: Any, ids: list[int], settle: Settle = lambda value, bound: va
         mixed = settle(*half(attention(q, k, v, c, layer)))
         x = add(x, behind(at + "attn_post_norm", linear(at + "o", mixed)))
         y = norm(at + "ffn_norm", x)
+        if c.experts:
+            x = add(x, behind(at + "ffn_post_norm", mixture(at, y)))
+            continue
         if c.gated:
             inner = glu(c.activation, linear(at + "gate", y), linear(at + "up", y))
         else:
@@ -362,6 +376,20 @@ def slopes(heads: int) -> np.ndarray:
     even = 2 ** int(np.log2(heads))
     first = 2.0 ** (-8 / even * np.arange(1, even + 1))
     return np.concatenate([first, 2.0 ** (-4 / even * np.arange(1, 2 * (heads - even), 2))])
+
+
+def routed(logits: np.ndarray, c: ModelConfig) -> list[tuple[list[int], Bounded]]:
+    """Experts of each token, and their weights: a softmax whose steps are rounded, then a sum, a quotient, fp16."""
+    found = []
+    for row in logits:
+        share = np.exp(row - row.max())
+        share = share / share.sum()
+        chosen = sorted(range(c.experts), key=lambda number: (-share[number], number))[: c.experts_used]
+        weight = share[chosen]
+        weight = weight / weight.sum() if c.experts_normalized else weight
+        error = steps(3 * c.experts + 4 * c.experts_used + 8) * weight * (1 + 2 * np.abs(row).max())
+        found.append((chosen, half((weight, error))))
+    return found
 
 
 def glu(name: str, gate: np.ndarray, up: np.ndarray) -> Bounded:

@@ -10,7 +10,8 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.backend import Jit
-from refemu.studies import evaluation, perplexity, steps
+from refemu.models.scores import perplexity
+from refemu.studies import evaluation, steps
 from refemu.studies.evaluation import Setting, label, score, score_of, score_steps, seeded
 from refemu.studies.results import ResultStore
 from refemu.studies.steps import Bench

@@ -18,6 +18,7 @@ LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "studies", "c
 #: layers that each may import; golden and studies do not import each other, nor do draw and models
 ALLOWED = {name: {*LAYERS[: number + 1]} for number, name in enumerate(LAYERS)}
 ALLOWED |= {"models": ALLOWED["models"] - {"draw"}, "studies": ALLOWED["studies"] - {"draw", "golden"}}
+ALLOWED["harness"] = {*LAYERS[:3], "models", "harness"}
 ALLOWED["testing"] = {*LAYERS[:3], "golden", "testing"}
 SUFFIX = {
     "compiled": "_compiled",

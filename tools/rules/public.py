@@ -16,7 +16,7 @@ from tools.rules.house import House, Module, Place, last_of, root_of, rule
 from tools.rules.imports import layer
 from tools.rules.names import ASKING
 
-PACKAGES = ("arith", "formats", "units", "draw", "models", "golden", "testing")
+PACKAGES = ("arith", "formats", "units", "draw", "models", "studies", "golden", "testing")
 FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for authors of units
 #: functions that reject arguments, by prefix of the name
 CHECKED = re.compile("require|admit|accept|lookup|reading|_admitted|_checked")

@@ -170,9 +170,19 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
             "refemu ppl --model tiny --scheme leankv --text book.txt --win 64 --prefill 32",
             "your text under a scheme; the second half of each window is decoded",
         ),
+        Example("refemu ppl --model tiny --text - --win 64 < book.txt", "a text from standard input"),
         Example(
             "refemu ppl --scheme olive-4 --win 32 --windows 1",
             "a trained model; first: refemu models fetch smollm2-135m",
+            long=True,
+            needs="smollm2-135m",
+        ),
+    ),
+    "refemu generate-text": (
+        Example('refemu generate-text --model tiny --prompt "The sea" --tokens 8', "greedy; the same bits everywhere"),
+        Example(
+            "refemu generate-text --temperature 0.8 --top-k 40 --seed 7 --tokens 16",
+            "sampled by a trained model; first: refemu models fetch smollm2-135m",
             long=True,
             needs="smollm2-135m",
         ),

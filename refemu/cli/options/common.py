@@ -9,11 +9,15 @@ from functools import cache
 from typing import Any, TypeAlias
 
 UNIT = "A unit of `refemu list units`: NAME, NAME:CONFIG or NAME:parameter=value,... such as orizuru:n=4096,k=21."
-SCHEME = "A scheme of `refemu list schemes`: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION"
+SCHEME = (
+    "A scheme of `refemu list schemes`: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION; "
+    "or your own, FILE.py:NAME"
+)
 CONFIG = "Configuration: its name, or parameter=value,... (default: the first)."
 
 REAL = "smollm2-135m"  #: default model of perplexities; must be fetched
 MODEL = "A model of `refemu models`, or the path of a .gguf file, a .safetensors file or a model folder"
+TEXT = "UTF-8 text to read: a file, a folder of files, or - for standard input"
 IDS = "Token ids to read instead of a text: decimal numbers between white space, or an .npy array of integers."
 
 
@@ -114,13 +118,20 @@ def add_model(command: Parser, default: str | None, shown: str = "", more: str =
 def add_model_and_text(command: Parser) -> None:
     """Add a model and the text or token ids that it reads."""
     add_model(command, REAL)
-    add_word(command, "--text", "FILE", "UTF-8 text to read (default: a novel that comes with refemu).")
+    add_text(command)
+
+
+def add_text(command: Parser) -> None:
+    """Add the text or token ids that a model reads."""
+    add_word(command, "--text", "FILE", f"{TEXT} (default: a novel that comes with refemu).")
     add_word(command, "--ids", "FILE", IDS)
 
 
-def add_calibration_ids(command: Parser) -> None:
-    """Add the token ids on which a scheme calibrates."""
-    help = "Token ids on which the scheme calibrates, in the form of --ids (default: a second text of refemu)."
+def add_calibration(command: Parser) -> None:
+    """Add the text or token ids on which a scheme calibrates."""
+    help = "Text on which the scheme calibrates, in the form of --text (default: a second text of refemu)."
+    add_word(command, "--calibration-text", "FILE", help)
+    help = "Token ids to calibrate on instead, in the form of --ids."
     add_word(command, "--calibration-ids", "FILE", help)
 
 
@@ -159,6 +170,17 @@ def natural(word: str) -> int:
 def positive(word: str) -> int:
     """Parse an integer of at least 1."""
     return _integer(word, 1)
+
+
+def real(word: str) -> float:
+    """Parse a finite number of at least 0."""
+    try:
+        value = float(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {word[:60]!r}") from None
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a finite number of at least 0, got {word[:60]}")
+    return value
 
 
 def _integer(word: str, low: int) -> int:

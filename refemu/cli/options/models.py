@@ -1,17 +1,18 @@
 """Options of the commands that run a model."""
 
 from refemu.cli.options.common import (
-    IDS,
     SCHEME,
     Commands,
     Parser,
-    add_calibration_ids,
+    add_calibration,
     add_count,
     add_model,
     add_model_and_text,
+    add_text,
     add_threads,
     add_word,
     new_command,
+    real,
 )
 
 
@@ -36,8 +37,8 @@ def _on_machine(command: Parser, more: str = "") -> None:
     add_model(command, "tiny")
     help = f"A scheme with an accelerator: NAME, NAME:parameter=value,...{more} (default: olive-4)."
     add_word(command, "--scheme", "SCHEME", help, "olive-4")
-    add_word(command, "--ids", "FILE", IDS)
-    add_calibration_ids(command)
+    add_text(command)
+    add_calibration(command)
     add_count(command, "--tokens", "Number of tokens in the prompt (default: 16).", 16)
     command.add_argument(
         "--phase",
@@ -54,14 +55,36 @@ def _ppl(commands: Commands) -> None:
     )
     add_model_and_text(command)
     command.add_argument("--scheme", default="fp16", metavar="SCHEME", help=f"{SCHEME} (default: fp16).")
-    add_calibration_ids(command)
+    add_calibration(command)
     add_count(command, "--win", "Split the text into windows of N tokens (default: 512).", 512)
-    add_count(
-        command, "--prefill", "Tokens of each window that are the prompt; they are not scored (default: 0).", 0, low=0
+    help = (
+        "Tokens of each window that are the prompt; they are not scored (default: 0, and half a window for schemes "
+        "that change only later tokens, such as leankv)."
     )
+    add_count(command, "--prefill", help, low=0)
     add_count(command, "--windows", "Use only the first N windows of the text.")
     add_count(command, "--tokens", "Use only the first N tokens of the text.")
     add_threads(command)
 
 
-COMMANDS = (_machine, _cost, _ppl)
+def _generate_text(commands: Commands) -> None:
+    command = new_command(commands, "generate-text", "Continue a text under a scheme, bit-exactly: greedy, or sampled.")
+    command.set_defaults(module="texts.generate_text")
+    add_model_and_text(command)
+    add_word(command, "--prompt", "TEXT", "The words to continue, instead of --text.")
+    command.add_argument("--scheme", default="fp16", metavar="SCHEME", help=f"{SCHEME} (default: fp16).")
+    add_calibration(command)
+    add_count(command, "--tokens", "Number of tokens to generate (default: 64).", 64)
+    command.add_argument(
+        "--temperature",
+        type=real,
+        default=0.0,
+        metavar="T",
+        help="Sample from the logits divided by T; 0: take the likeliest token (default: 0).",
+    )
+    add_count(command, "--top-k", "Sample from the K likeliest tokens; 0: from all (default: 0).", 0, low=0)
+    add_count(command, "--seed", "Seed of the sampling (default: 0).", 0, low=0)
+    add_threads(command)
+
+
+COMMANDS = (_machine, _cost, _ppl, _generate_text)

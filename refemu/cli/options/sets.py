@@ -2,12 +2,12 @@
 
 from refemu.cli.options.common import (
     CONFIG,
-    IDS,
     SCHEME,
     UNIT,
     Commands,
     add_count,
     add_model,
+    add_text,
     add_threads,
     add_waive,
     add_word,
@@ -84,8 +84,7 @@ def _generate(commands: Commands) -> None:
         metavar="SCHEME",
         help=f"{SCHEME}, under which the model runs. May be repeated (default: olive-4).",
     )
-    add_word(command, "--text", "FILE", "UTF-8 text for the model to read (default: a novel that comes with refemu).")
-    add_word(command, "--ids", "FILE", IDS)
+    add_text(command)
     add_count(command, "--tokens", "Run the model on the first N tokens (default: 64).")
     add_count(command, "--seed", "Seed of the random cases (default: 0).", 0, low=0)
     command.add_argument(

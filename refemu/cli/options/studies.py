@@ -3,6 +3,7 @@
 from refemu.cli.options.common import (
     Commands,
     Parser,
+    add_calibration,
     add_count,
     add_model,
     add_model_and_text,
@@ -30,6 +31,7 @@ def _study_olive(names: Commands) -> None:
         names, "olive", "Where the outliers are, and what losing them costs [olive Fig. 2, 3, 5; Tbl. 2, 9]."
     )
     add_model_and_text(command)
+    add_calibration(command)
     _cut(command, 8, 128, "; 0 studies only the weights")
     _kept(command, "weights, inputs, losses, ladder", "fig2, table2, fig3, fig5, table9")
 
@@ -59,6 +61,7 @@ def _study_kllm(names: Commands) -> None:
         names, "kllm", "Perplexity of fp16, integer and K-Means schemes [kllm Tables II, IV; Fig. 2, 11]."
     )
     add_model_and_text(command)
+    add_calibration(command)
     _cut(command, 4, 64)
     add_count(command, "--calibration-tokens", "Number of tokens in each calibration window (default: 2048).")
     _schemes(command, "the usual ones")
@@ -70,6 +73,7 @@ def _study_harmonia(names: Commands) -> None:
         names, "harmonia", "Perplexity by mantissa bits and smoothing [harmonia Fig. 4, 5, 7-10; §IV-D]."
     )
     add_model_and_text(command)
+    add_calibration(command)
     _cut(command, 8, 256)
     add_count(
         command,
@@ -88,6 +92,7 @@ def _study_harmonia(names: Commands) -> None:
 def _study_leankv(names: Commands) -> None:
     command = new_kind(names, "leankv", "Memory and perplexity of a paged KV cache [leankv Table 1; Fig. 1-4, 7-11].")
     add_model_and_text(command)
+    add_calibration(command)
     _cut(command, 4, 576)
     add_count(
         command, "--prefill", "Tokens of each window that are the prompt; they are not scored (default: 512).", 512
@@ -100,6 +105,7 @@ def _study_leankv(names: Commands) -> None:
 def _study_mix(names: Commands) -> None:
     command = new_kind(names, "mix", "Perplexity and KV cache bits of every pair LINEAR+ATTENTION.")
     add_model_and_text(command)
+    add_calibration(command)
     _cut(command, 4, 192)
     add_count(
         command, "--prefill", "Tokens of each window that are the prompt; they are not scored (default: 128).", 128

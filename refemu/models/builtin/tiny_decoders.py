@@ -31,6 +31,7 @@ LONGROPE = FactorScaling(
 )
 LLAMA3 = Llama3Scaling(factor=8.0, low=1.0, high=4.0, original=64)
 MISTRAL = ModelConfig(**GROUPED, windows=(12, 12), rope_scaling=LLAMA3)
+MIXTRAL = ModelConfig(**{**GROUPED, "ffn": 48}, experts=4, experts_used=2)
 QWEN2 = ModelConfig(**GROUPED, qkv_bias=True)
 QWEN3 = ModelConfig(**GROUPED, qk_norm=True)
 PHI3 = ModelConfig(**GROUPED, rotary_dim=12, rope_scaling=LONGROPE)
@@ -57,6 +58,7 @@ CONFIGS = {
     "tiny-gpt2": GPT2,
     "tiny-opt": OPT,
     "tiny-mistral": MISTRAL,
+    "tiny-mixtral": MIXTRAL,
     "tiny-qwen2": QWEN2,
     "tiny-qwen3": QWEN3,
     "tiny-phi3": PHI3,

@@ -88,7 +88,7 @@ TINY_DECODERS = tuple(
         licence="Apache-2.0",
         meaning=f"{family}-like, 2 blocks of width 64, untrained random weights with realistic outliers; reads bytes",
     )
-    for family in ("GPT-2", "OPT", "Mistral", "Qwen2", "Qwen3", "Phi-3", "Gemma 2", "BLOOM")
+    for family in ("GPT-2", "OPT", "Mistral", "Mixtral", "Qwen2", "Qwen3", "Phi-3", "Gemma 2", "BLOOM")
 )
 
 SMOLLM2_135M = Entry(

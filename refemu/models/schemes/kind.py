@@ -44,7 +44,8 @@ class SchemeKind(Generic[C]):
         """Check the types of the fields; a class has one object only."""
         if not _frozen(self.config):
             rule = "config must be a frozen dataclass that derives from refemu.models.Scheme"
-            raise RefusedType(f"SchemeKind: {rule}, got {self.config!r:.60}")
+            hint = "; put @dataclass(frozen=True) above the class" if isinstance(self.config, type) else ""
+            raise RefusedType(f"SchemeKind: {rule}, got {self.config!r:.60}{hint}")
         self._require("prepare", "a function", callable(self.prepare))
         for name in ("taps", "accelerator", "cost"):
             self._require(name, "a function or None", getattr(self, name) is None or callable(getattr(self, name)))
@@ -70,11 +71,24 @@ def _frozen(config: object) -> bool:
     return options is not None and options.frozen is True
 
 
+def _of_its_own(config: Any, model: Model, backend: Backend, calibration: Calibration, progress: Progress) -> Prepared:
+    """Call the `prepare` of a configuration, such as a LinearScheme."""
+    return config.prepare(model, backend, calibration, progress)  # type: ignore[no-any-return]
+
+
+def named_kind(config: Scheme, name: str) -> SchemeKind[Any]:
+    """The code of a configuration that has its own `prepare`, ready under a name."""
+    _KINDS.pop(type(config), None)
+    return SchemeKind(config=type(config), prepare=_of_its_own, ready={name: config})
+
+
 def kind_of(config: Scheme) -> SchemeKind[Any]:
     """The code for a configuration; raises RefusedType if its class has none."""
     home = type(config).__module__
     if home.startswith("refemu.models.schemes."):
         importlib.import_module(f"{home.rpartition('.')[0]}.scheme")
+    if type(config) not in _KINDS and callable(getattr(config, "prepare", None)):
+        return SchemeKind(config=type(config), prepare=_of_its_own)
     if type(config) not in _KINDS:
         name = type(config).__name__
         raise RefusedType(f"scheme: {name} has no code; make a SchemeKind(config={name}, prepare=...)")

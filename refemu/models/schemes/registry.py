@@ -14,7 +14,8 @@ from refemu.formats import config_text
 from refemu.models.backend import Backend
 from refemu.models.model import Model
 from refemu.models.schemes import scheme_text
-from refemu.models.schemes.kind import SchemeKind, kind_of
+from refemu.models.schemes.kind import SchemeKind, kind_of, named_kind
+from refemu.models.schemes.linear_scheme import LinearScheme
 from refemu.models.schemes.mix import grammar, rules
 from refemu.models.schemes.mix.config import Mix, Part
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PAPERS", "SCHEMES"]
 
-C = TypeVar("C", bound=Scheme)
 T = TypeVar("T")
 
 
@@ -68,14 +68,19 @@ def find(scheme: "str | Scheme") -> Scheme:
     return parse(scheme) if isinstance(scheme, str) else scheme_text.required(scheme)
 
 
-def register(kind: SchemeKind[C]) -> SchemeKind[C]:
-    """Add the schemes of `kind.ready` in this process, for `parse` and for `--scheme` of a program that calls this.
+def register(kind: "SchemeKind[Any] | Scheme | type[Scheme]", name: str = "") -> SchemeKind[Any]:
+    """Add schemes in this process, for `parse` and for `--scheme` of a program that calls this.
 
+    kind: a LinearScheme or its class, with the name to give it, or a SchemeKind, whose `ready` has the names.
     A distribution adds schemes by entry points `refemu.schemes`. Raises Refused for a name of refemu's own,
-    RefusedType unless `kind` is a SchemeKind with a name.
+    RefusedType for anything else.
     """
+    config = kind() if isinstance(kind, type) and issubclass(kind, LinearScheme) and name else kind
+    if isinstance(config, LinearScheme) and name:
+        kind = named_kind(config, name)
     if not isinstance(kind, SchemeKind) or not kind.ready:
-        raise RefusedType(f"scheme: must be a SchemeKind with ready configurations, got {kind!r:.60}")
+        hint = "a LinearScheme and a name, or a SchemeKind with ready configurations"
+        raise RefusedType(f"scheme: must be {hint}, got {kind!r:.60}")
     for known in kind.ready:
         PLUGGED.register(kind, known)
     return kind

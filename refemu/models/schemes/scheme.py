@@ -42,6 +42,7 @@ class Scheme:
     paper: ClassVar[str] = ""  #: definition of the scheme, such as "olive §3.4"
     encoders: ClassVar[bool] = False  #: whether it also computes BERT-like encoders
     every_decoder: ClassVar[bool] = False  #: whether it computes every `ModelConfig`, not only Llama-like decoders
+    experts: ClassVar[bool] = False  #: whether it computes mixtures of experts
     halves: ClassVar[tuple[Half, ...]] = ()  #: halves that a mix may use
     other_half: ClassVar[str] = ""  #: why a mix may not use the other half, and what to do
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {}  #: parameters that affect one place of a mix only
@@ -299,6 +300,12 @@ class PreparedPart(Prepared, Protocol):
 def require_layers(scheme: Scheme, model: Model) -> None:
     """Raise Refused for a decoder with layers that the scheme does not compute."""
     more = () if isinstance(model.config, EncoderConfig) else model.config.unlike_llama
+    mixture = not isinstance(model.config, EncoderConfig) and model.config.experts > 0
+    if mixture and not scheme.experts:
+        raise Refused(
+            f"{type(scheme).__name__} does not compute a mixture of experts, got {model.name}; docs/your-model.md says "
+            "which schemes do"
+        )
     if more and not scheme.every_decoder:
         raise Refused(
             f"{type(scheme).__name__} computes Llama-like decoders, got {model.name} with "

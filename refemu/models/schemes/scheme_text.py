@@ -9,6 +9,7 @@ from refemu import plugins
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.arith.reader_errors import reading
 from refemu.formats import config_text
+from refemu.models.schemes import scheme_file
 from refemu.models.schemes.kind import SchemeKind
 from refemu.models.schemes.scheme import Scheme
 
@@ -60,6 +61,19 @@ def _validated(kind: object, known: str, origin: plugins.Origin) -> Scheme:
 PLUGGED = plugins.Registry("scheme", lambda: PAPERS, _validated)  #: schemes of plug-ins, and registered ones
 
 
+def _plugged(name: str) -> Scheme:
+    """The configuration of a plug-in. Refused: an unknown name, with the ways to name a scheme of one's own."""
+    try:
+        return PLUGGED.find(name)
+    except plugins.Unloadable:
+        raise
+    except Refused as error:
+        if "/" in name or "several" in str(error):
+            raise
+        hint = "a scheme of your own: FILE.py:NAME, or an installed package (docs/your-scheme.md)"
+        raise Refused(f"{str(error).rstrip('.')}; {hint}") from None
+
+
 class Ready(Mapping[str, Scheme]):
     """Registered configurations by name; the module of a paper is imported when one of its schemes is read.
 
@@ -68,12 +82,12 @@ class Ready(Mapping[str, Scheme]):
 
     def __getitem__(self, name: str) -> Scheme:
         if name not in PAPERS:
-            return PLUGGED.find(name)
+            return _plugged(name)
         config: Scheme = importlib.import_module(f"refemu.models.schemes.{PAPERS[name]}.config").READY[name]
         return config
 
     def __contains__(self, name: object) -> bool:
-        return name in PAPERS or (isinstance(name, str) and PLUGGED.knows(name))
+        return name in PAPERS or (isinstance(name, str) and (name.endswith(scheme_file.SUFFIX) or PLUGGED.knows(name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter(PAPERS)
@@ -92,7 +106,11 @@ def parse(spec: str) -> Scheme:
     Raises Refused for an unknown scheme or field, with the nearest match, and for invalid values.
     """
     name, _, rest = spec.partition(":")
-    base = SCHEMES[name]
+    if name.endswith(scheme_file.SUFFIX):
+        path, (name, _, rest) = name, rest.partition(":")
+        base = scheme_file.load(path, name)
+    else:
+        base = SCHEMES[name]
     changes = {}
     for part in rest.split(","):  # a later value overrides an earlier one
         for key, value in config_text.assignments(part, f"scheme {name}").items():
@@ -102,11 +120,18 @@ def parse(spec: str) -> Scheme:
 
 
 def name(scheme: Scheme) -> str:
-    """The registered name with the fewest changed fields; the first of equal ones."""
+    """The registered name with the fewest changed fields, the first of equal ones; `path:NAME` of one in a file.
+
+    The class of a configuration that is neither, which `parse` does not read.
+    """
+    if in_file := scheme_file.spec(scheme):
+        return in_file[0]
     module = type(scheme).__module__
     there = [known for known, paper in PAPERS.items() if module == f"refemu.models.schemes.{paper}.config"]
     others: Iterable[str] = () if module.startswith("refemu.") else PLUGGED.working()[0]
     same = [known for known in (*there, *others) if type(SCHEMES[known]) is type(scheme)]
+    if not same:
+        return type(scheme).__name__
     return min(same, key=lambda known: len(differences(known, scheme)))
 
 
@@ -119,7 +144,8 @@ def text(scheme: Scheme) -> str:
 
 def differences(known: str, scheme: Scheme) -> dict[str, Any]:
     """The fields in which a configuration differs from the registered one `known`, by name."""
-    base = SCHEMES[known]
+    in_file = scheme_file.spec(scheme)
+    base = in_file[1] if in_file else SCHEMES[known] if known in SCHEMES else type(scheme)()
     names = [field.name for field in dataclasses.fields(scheme)]  # type: ignore[arg-type]
     return {key: getattr(scheme, key) for key in names if getattr(scheme, key) != getattr(base, key)}
 

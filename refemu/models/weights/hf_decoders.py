@@ -43,6 +43,18 @@ GEMMA2_NAMES = {
     "ffn_norm": "pre_feedforward_layernorm",
     "ffn_post_norm": "post_feedforward_layernorm",
 }
+MIXTRAL_NAMES = {
+    **NAMES,
+    "router": "block_sparse_moe.gate",
+    "gate": "block_sparse_moe.experts.{}.w1",
+    "up": "block_sparse_moe.experts.{}.w3",
+    "down": "block_sparse_moe.experts.{}.w2",
+}
+QWEN3_MOE_NAMES = {
+    **NAMES,
+    "router": "mlp.gate",
+    **{part: f"mlp.experts.{{}}.{part}_proj" for part in ("gate", "up", "down")},
+}
 PHI3_NAMES = {
     **NAMES,
     **dict.fromkeys("qkv", "self_attn.qkv_proj"),
@@ -64,6 +76,19 @@ GELU: dict[str, Activation] = {"gelu_pytorch_tanh": "gelu_tanh"}
 BLOOM_CONTEXT = 2048  #: if `config.json` states none; ALiBi has no limit
 
 
+_GEMMA3 = "two rotary bases, one for blocks with a window (rope_local_base_freq), and norms of q and k with gain 1 + w"
+#: families that are not supported, and the parts that refemu would need
+MISSING = {
+    "gemma3_text": _GEMMA3,
+    "gemma3": f"image inputs; {_GEMMA3}",
+    "falcon": "attention and feed-forward halves in parallel, with one norm and query_key_value of several forms",
+    "qwen2_moe": "an expert that all tokens share (shared_expert)",
+    "deepseek_v3": "latent attention (kv_a_proj_with_mqa) and routing by groups",
+    "gpt_oss": "attention sinks, and biases of experts",
+    "llama4": "image inputs, blocks without rotary positions, an expert that all tokens share",
+}
+
+
 class Family(NamedTuple):
     """How to read the folders of a `model_type`."""
 
@@ -83,6 +108,8 @@ def family(folder: Path) -> Family:
     """The family that `config.json` names. Refused: an unknown `model_type`."""
     where = folder / "config.json"
     kind = read_json(where).get("model_type")
+    if isinstance(kind, str) and kind in MISSING:
+        raise Refused(f"{where}: model_type {kind!r} is not supported: refemu lacks {MISSING[kind]}")
     if not isinstance(kind, str) or kind not in FAMILIES:
         got = "none" if kind is None else repr(kind)
         raise Refused(f"{where}: model_type must be one of {', '.join(FAMILIES)}, bert, got {got}")
@@ -116,6 +143,44 @@ def qwen3_config(folder: Path) -> ModelConfig:
     read = _read(folder, "qwen3", {"attention_bias": False})
     sizes = _sizes(read, head_dim=128)
     return read.finished(ModelConfig(**sizes, qk_norm=True, windows=_qwen_windows(read, sizes["blocks"])))
+
+
+def mixtral_config(folder: Path) -> ModelConfig:
+    """Sizes of Mixtral: Mistral with a mixture of experts in every block."""
+    read = _read(folder, "mixtral", {"attention_bias": False})
+    _ignore(read, "output_router_logits", "router_aux_loss_coef", "router_jitter_noise")
+    sizes = _sizes(read)
+    return read.finished(
+        ModelConfig(
+            **sizes,
+            windows=_windows(read, sizes["blocks"], read.cap("sliding_window", 0)),
+            experts=read.whole("num_local_experts", 8),
+            experts_used=read.whole("num_experts_per_tok", 2),
+        )
+    )
+
+
+def qwen3_moe_config(folder: Path) -> ModelConfig:
+    """Sizes of Qwen3-MoE: Qwen3 with a mixture of experts in every block."""
+    read = _read(folder, "qwen3_moe", {"attention_bias": False, "decoder_sparse_step": 1, "mlp_only_layers": []})
+    _ignore(read, "output_router_logits", "router_aux_loss_coef")
+    sizes = _sizes(read) | {"ffn": read.whole("moe_intermediate_size")}
+    return read.finished(
+        ModelConfig(
+            **sizes,
+            qk_norm=True,
+            windows=_qwen_windows(read, sizes["blocks"]),
+            experts=read.whole("num_experts", read.whole("num_local_experts", 128)),
+            experts_used=read.whole("num_experts_per_tok", 8),
+            experts_normalized=read.truth("norm_topk_prob", False),
+        )
+    )
+
+
+def _ignore(read: HfSettings, *keys: str) -> None:
+    """Mark settings of training as read."""
+    for key in keys:
+        read.any(key)
 
 
 def phi3_config(folder: Path) -> ModelConfig:
@@ -193,6 +258,16 @@ def llama_weights(file: WeightFile, config: ModelConfig) -> Converted:
     return Converted(file, config, lambda name: llama_source(name, config), stored)
 
 
+def mixtral_weights(file: WeightFile, config: ModelConfig) -> Converted:
+    """The weights of a Mixtral-like file."""
+    return Converted(file, config, lambda name: experts_source(name, config, MIXTRAL_NAMES))
+
+
+def qwen3_moe_weights(file: WeightFile, config: ModelConfig) -> Converted:
+    """The weights of a Qwen3-MoE-like file."""
+    return Converted(file, config, lambda name: experts_source(name, config, QWEN3_MOE_NAMES))
+
+
 def phi3_weights(file: WeightFile, config: ModelConfig) -> Converted:
     """The weights of a Phi-3-like file."""
     return Converted(file, config, lambda name: phi3_source(name, config))
@@ -214,6 +289,18 @@ def llama_source(name: str, config: ModelConfig) -> Source:
     if name == "head":
         return Source(HEAD, config.shapes[name])
     return Source(raw_name(name, NAMES, "model.layers.", "model.")[1], config.shapes[name])
+
+
+def experts_source(name: str, config: ModelConfig, names: dict[str, str]) -> Source:
+    """`blk.3.expert.5.up` is `model.layers.3.block_sparse_moe.experts.5.w3.weight` of Mixtral."""
+    if ".expert." not in name:
+        return Source(
+            HEAD if name == "head" else raw_name(name, names, "model.layers.", "model.")[1], config.shapes[name]
+        )
+    block, _, rest = name.partition(".expert.")
+    number, _, part = rest.partition(".")
+    raw = raw_name(f"{block}.{part}", names, "model.layers.")[1]
+    return Source(raw.format(number), config.shapes[name])
 
 
 def phi3_source(name: str, config: ModelConfig) -> Source:
@@ -314,6 +401,8 @@ FAMILIES = {
     "mistral": Family(mistral_config, llama_weights),
     "qwen2": Family(qwen2_config, llama_weights),
     "qwen3": Family(qwen3_config, llama_weights),
+    "mixtral": Family(mixtral_config, mixtral_weights),
+    "qwen3_moe": Family(qwen3_moe_config, qwen3_moe_weights),
     "phi3": Family(phi3_config, phi3_weights),
     "gemma2": Family(gemma2_config, gemma2_weights),
     "bloom": Family(bloom_config, bloom_weights),

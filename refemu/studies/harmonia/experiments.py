@@ -90,11 +90,13 @@ def factors(bench: Bench, config: Any, progress: Progress) -> Smoothing | None:
     """The factors of offline smoothing for a scheme: saved, shipped, or else learned and saved."""
     if not isinstance(config, HarmoniaConfig) or not config.offline:
         return None
-    path = bench.store.path({"what": "harmonia factors", **search.described(bench.model, config)}, ".npz")
+    path = bench.store.path(
+        {"what": "harmonia factors", **search.described(bench.model, config), **bench.depends}, ".npz"
+    )
     try:
         return smoothing.load(path)
     except Refused:
-        result = search.obtain(bench.model, config, bench.backend, None, progress)
+        result = search.obtain(bench.model, config, bench.backend, bench.calibration, progress)
     bench.store.write(path, result.to_bytes())
     return result
 

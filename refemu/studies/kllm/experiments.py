@@ -81,14 +81,14 @@ class Calibrations:
         if saved is not None:
             return saved
         todo = {str(_key(bench, other)): other for other in self._configs if _load(bench, other) is None}
-        trained = calibrate.calibrate(bench.model, list(todo.values()), bench.backend, None, progress)
+        trained = calibrate.calibrate(bench.model, list(todo.values()), bench.backend, bench.calibration, progress)
         for other, result in zip(todo.values(), trained, strict=True):
             bench.store.write(_path(bench, other), result.to_bytes())
         return dict(zip(todo, trained, strict=True))[str(_key(bench, config))]
 
 
 def _key(bench: Bench, config: KllmConfig) -> dict[str, Any]:
-    windows = calibrate.cut(bench.model, config, None)
+    windows = calibrate.cut(bench.model, config, bench.calibration)
     return {
         "what": "kllm calibration",
         **calibrate.described(bench.model, config),

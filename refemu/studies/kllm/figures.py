@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from refemu.models import schemes
+from refemu.models.scores.uncertainty import spread
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Score, Setting
 from refemu.studies.kllm import experiments
@@ -15,7 +16,6 @@ from refemu.studies.kllm.experiments import BREAKDOWN, LADDER, SHARES, distance
 from refemu.studies.output import scores
 from refemu.studies.output.figure import Figure, Line, Panel, Series
 from refemu.studies.output.table import Column, Table
-from refemu.studies.uncertainty import spread
 
 FIGURES = {
     "table2": "ladder",

@@ -16,12 +16,12 @@ from refemu.models.runtime import Session
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.scheme import Progress
+from refemu.models.scores.uncertainty import Change, change
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import memory, sparsity
 from refemu.studies.leankv.memory import BUDGETS, MATCHED, MIXED, PAIRS, Prompts, Row
 from refemu.studies.steps import DECODED, Bench, Step, factors
-from refemu.studies.uncertainty import Change, change
 
 #: dynamic budgets of fp16 tokens: loss by the share of pruned tokens [leankv Fig. 10]
 PRUNED = tuple(f"leankv-k16v16:score_rule=cumulative,t_low={share}" for share in ("0.02", "0.05", "0.1", "0.2"))
@@ -131,7 +131,7 @@ def _significance(setting: Setting) -> list[Step]:
         parts: Any = bench.prepared(schemes.parse("leankv-k16v16"), progress)
         session: Any = Session(parts)
         session.append(prompts[0], last=True)
-        prompt = session._caches.current.prompt
+        prompt = session.caches.current.prompt
         layers = []
         for share, value in zip(prompt.shares, prompt.values, strict=True):
             scores = np.ascontiguousarray(share).view(np.float32).astype(np.float64)[:, :-1]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.models.scores.uncertainty import spread
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import experiments
@@ -24,7 +25,6 @@ from refemu.studies.output.table import (
     Column,
     Table,
 )
-from refemu.studies.uncertainty import spread
 
 FIGURES = {
     "fig1": "significance",

@@ -24,8 +24,8 @@ from refemu.models.schemes.leankv.layers import LeanKv
 from refemu.models.schemes.leankv.pool import Prompt
 from refemu.models.schemes.mix.config import Mix
 from refemu.models.schemes.scheme import Prepared, Progress, silent
-from refemu.studies import uncertainty
-from refemu.studies.perplexity import Perplexity, summary, surprise, windows
+from refemu.models.scores import uncertainty
+from refemu.models.scores.perplexity import Perplexity, summary, surprise, windows
 from refemu.units.leankv.page_manager import Memory
 
 MATCHED = "leankv-k16v16:policy=static"  #: its budget is the mean share of tokens in the row before

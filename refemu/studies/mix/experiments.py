@@ -13,9 +13,9 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.schemes.scheme import Prepared, Progress
+from refemu.models.scores.perplexity import run_window
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Score, Setting
-from refemu.studies.perplexity import run_window
 from refemu.studies.steps import DECODED, Bench, Step, factors
 
 LINEAR = ("fp16", "olive-4", "kllm-a4", "harmonia-kv4")

@@ -6,6 +6,7 @@ Paper: [olive §2.1 Fig. 2; §2.3 Tbl. 2, Fig. 3; §3.3 Fig. 5; §5.2 Tbl. 9].
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from refemu.models.scores.uncertainty import spread
 from refemu.studies import evaluation
 from refemu.studies.evaluation import Setting
 from refemu.studies.olive import experiments, outliers
@@ -13,7 +14,6 @@ from refemu.studies.olive.experiments import LADDER, LOST
 from refemu.studies.output import scores
 from refemu.studies.output.figure import Figure, Line, Panel, Series
 from refemu.studies.output.table import Column, Table, rows
-from refemu.studies.uncertainty import spread
 
 FIGURES = {"fig2": "weights", "table2": "weights", "fig3": "losses", "fig5": "weights", "table9": "ladder"}
 #: pairs of three kinds in percent [olive Tbl. 2]

@@ -33,7 +33,7 @@ from refemu.models.encoder import runtime
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
 from refemu.models.schemes.scheme import Progress, silent
-from refemu.studies.uncertainty import spread
+from refemu.models.scores.uncertainty import spread
 
 CONTENDERS = {
     "int4": (INT4.largest, (E0M3_BIAS0, E1M2_BIAS1, E2M1_BIAS2, E3M0_BIAS2)),

@@ -27,8 +27,12 @@ def document(
     tables: Sequence[Table],
     figures: Sequence[Figure],
     counts: tuple[int, int],
+    digests: Mapping[str, str | None],
 ) -> dict[str, Any]:
-    """The study for tools. source: file of the text; "" for the shipped item. counts: steps measured and found."""
+    """The study for tools. source: file of the text; "" for the shipped item. counts: steps measured and found.
+
+    digests: sha256 of what was read, None for nothing: of the text, of the calibration text or its token ids.
+    """
     windows = len(setting.texts) if setting.is_encoder else len(setting.windows) if setting.ids else 0
     whole = {
         "schema": SCHEMA,
@@ -48,6 +52,8 @@ def document(
             "prefill": setting.prefill,
             "ids_sha256": evaluation.digest(setting.ids),
             "source": source,
+            "sha256": digests["text"],
+            "calibration_sha256": digests["calibration"],
         },
         "measured": counts[0],
         "cached": counts[1],

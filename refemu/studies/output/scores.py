@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.models.scores.uncertainty import Change, Spread
 from refemu.studies.evaluation import Score, Setting
 from refemu.studies.output.figure import Series
 from refemu.studies.output.table import (
@@ -18,7 +19,6 @@ from refemu.studies.output.table import (
     Column,
     Table,
 )
-from refemu.studies.uncertainty import Change, Spread
 
 MEANING = Column("meaning", "text", "", "the paper's name of the scheme")
 SCHEME = Column("scheme", "text", "scheme", "as `--scheme` takes it")

@@ -16,8 +16,8 @@ TYPES: Mapping[Kind, tuple[type, ...]] = {"text": (str,), "integer": (int,), "nu
 class Column:
     """A column: its name in JSON and CSV, the type of its values, and its heading."""
 
-    name: str
-    kind: Kind
+    name: str  #: name in JSON and CSV
+    kind: Kind  #: type of its values
     heading: str  #: heading in tables
     meaning: str  #: one phrase
     unit: str = ""  #: "%", "sigma"; "" for none
@@ -28,10 +28,10 @@ class Column:
 class Table:
     """Rows of values in the order of the columns; None for no value."""
 
-    name: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    name: str  #: name in JSON, and of the CSV file
+    title: str  #: sentence above the table
+    columns: tuple[Column, ...]  #: columns, from left to right
+    rows: tuple[tuple[Any, ...], ...]  #: values of each row
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -42,7 +42,13 @@ class Table:
                     raise Refused(f"table {self.name}: {column.name} must be of type {column.kind}, got {value!r:.60}")
 
     def document(self) -> dict[str, Any]:
-        """The table as JSON values; a row is an object."""
+        """Convert the table to JSON values.
+
+        Returns
+        -------
+        dict
+            Name, title, columns, and rows, each an object.
+        """
         names = [column.name for column in self.columns]
         return {
             "name": self.name,
@@ -55,9 +61,19 @@ class Table:
         }
 
     def csv(self, model: str, seeded: bool) -> str:
-        """The table as CSV: a header, then a line for each row; numbers in full, empty for no value.
+        """Write the table as CSV: a header, then a line for each row; numbers in full, empty for no value.
 
-        model, seeded: name of the measured model and whether it is untrained, the first fields of every row.
+        Parameters
+        ----------
+        model : str
+            Name of the measured model, the first field of every row.
+        seeded : bool
+            Whether the model is untrained, the second field.
+
+        Returns
+        -------
+        str
+            Lines.
         """
         labels = [model, "true" if seeded else "false"]
         target = io.StringIO()
@@ -67,7 +83,13 @@ class Table:
         return target.getvalue()
 
     def cells(self) -> list[list[str]]:
-        """The rows as text."""
+        """Convert the rows to text.
+
+        Returns
+        -------
+        list of list of str
+            Cells of each row, as the command prints them.
+        """
         return [[_cell(column, value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
     @property

@@ -13,8 +13,8 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
 from refemu.models.encoder import runtime
 from refemu.models.schemes.fp16.config import Fp16Config
+from refemu.models.scores.perplexity import perplexity
 from refemu.models.taps import Watch
-from refemu.studies.perplexity import perplexity
 from refemu.units.unit import Cases
 from tests.oracles import fp16, sums
 

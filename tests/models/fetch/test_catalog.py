@@ -13,6 +13,7 @@ def test_known_models_in_order() -> None:
         "tiny-gpt2",
         "tiny-opt",
         "tiny-mistral",
+        "tiny-mixtral",
         "tiny-qwen2",
         "tiny-qwen3",
         "tiny-phi3",

@@ -16,7 +16,7 @@ from refemu.models.schemes.kllm.block import Blocks
 from refemu.models.schemes.kllm.taps import Taps
 from tests.models.schemes.tap_cases import Told, evaluated, require_ports
 
-NAMES = tuple(CONFIGS)
+NAMES = tuple(name for name, sizes in CONFIGS.items() if not sizes.experts)
 PAGED = tuple(name for name in NAMES if name not in ("tiny-gemma2", "tiny-bloom"))  # the others are rejected
 TEXT, PROMPT = list(b"Sir Walter Elliot, of Kellynch"), 26
 CALIBRATION = list(b"It is a truth universally acknowledged. " * 2)

@@ -130,10 +130,10 @@ models.SchemeKind(config=Foreign, prepare=prepare_foreign, taps=lambda config, h
 
 
 def test_configuration_from_outside_is_prepared_by_its_kind() -> None:
-    arguments: Any = models.prepare("tiny", Foreign(), "numpy", [1, 2], silent)
+    arguments: Any = models.prepare("tiny", Foreign(), "numpy", [1, 2] * 8, silent)
 
     assert arguments[1].name == "tiny" and repr(arguments[2]) == "Numpy()"
-    assert (arguments[0], *arguments[3:]) == (Foreign(), [1, 2], silent)
+    assert (arguments[0], *arguments[3:]) == (Foreign(), [1, 2] * 8, silent)
     assert schemes.taps(Foreign(("orizuru",))) == ("orizuru",)
 
 

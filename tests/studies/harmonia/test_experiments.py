@@ -12,7 +12,8 @@ from refemu.models import schemes
 from refemu.models.backend import Jit
 from refemu.models.schemes.harmonia import search, smoothing
 from refemu.models.schemes.scheme import silent
-from refemu.studies import perplexity, steps
+from refemu.models.scores import perplexity
+from refemu.studies import steps
 from refemu.studies.evaluation import Setting, score
 from refemu.studies.harmonia import experiments
 from refemu.studies.results import ResultStore

@@ -11,7 +11,8 @@ from refemu.models import schemes
 from refemu.models.backend import Jit
 from refemu.models.schemes.kllm import calibrate
 from refemu.models.schemes.scheme import silent
-from refemu.studies import perplexity, steps
+from refemu.models.scores import perplexity
+from refemu.studies import steps
 from refemu.studies.evaluation import Setting, score
 from refemu.studies.kllm import experiments
 from refemu.studies.results import ResultStore

@@ -10,7 +10,8 @@ from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.backend import Jit
 from refemu.models.schemes.leankv.engine import Engine
-from refemu.studies import perplexity, steps
+from refemu.models.scores import perplexity
+from refemu.studies import steps
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import experiments, memory, sparsity
 from refemu.studies.results import ResultStore

@@ -8,7 +8,7 @@ from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.schemes.leankv import layout
-from refemu.studies import perplexity
+from refemu.models.scores import perplexity
 from refemu.studies.evaluation import Setting
 from refemu.studies.leankv import experiments, memory
 from refemu.studies.leankv.memory import Row

@@ -7,7 +7,8 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.models.backend import Jit
-from refemu.studies import perplexity, steps
+from refemu.models.scores import perplexity
+from refemu.studies import steps
 from refemu.studies.evaluation import Setting
 from refemu.studies.mix import experiments
 from refemu.studies.results import ResultStore

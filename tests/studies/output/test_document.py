@@ -12,6 +12,7 @@ from refemu.studies.output import document
 from refemu.studies.output.figure import Figure
 from refemu.studies.output.table import Column, Table
 
+NOTHING = {"text": None, "calibration": None}
 TABLE = Table("t", "a table", (Column("n", "integer", "n", "how many"), Column("x", "number", "x", "x")), ((1, None),))
 
 
@@ -19,7 +20,7 @@ TABLE = Table("t", "a table", (Column("n", "integer", "n", "how many"), Column("
 def whole() -> dict[str, Any]:
     setting = Setting(models.load("tiny"), (1, 2, 3, 4), 2)
     figure = Figure("fig1", "[leankv Fig. 1]", "a title", (), "a caption")
-    return document.document("leankv", setting, "refemu study leankv", "ids.txt", [TABLE], [figure], (3, 1))
+    return document.document("leankv", setting, "refemu study leankv", "ids.txt", [TABLE], [figure], (3, 1), NOTHING)
 
 
 def test_a_document_says_what_was_run(whole: dict[str, Any]) -> None:
@@ -31,6 +32,8 @@ def test_a_document_says_what_was_run(whole: dict[str, Any]) -> None:
         "prefill": 0,
         "ids_sha256": whole["text"]["ids_sha256"],
         "source": "ids.txt",
+        "sha256": None,
+        "calibration_sha256": None,
     }
     assert whole["tables"][0]["rows"] == [{"n": 1, "x": None}]
     assert {"python", "platform", "numpy", "numba"} <= set(whole["versions"])
@@ -66,6 +69,6 @@ def test_another_document_is_rejected(place: tuple[Any, ...], value: Any, whole:
 def test_encoders_have_texts_and_weights_alone_no_window() -> None:
     encoder = Setting(models.load("tiny-encoder"), (1, 2, 3), 8, texts=((1,), (2, 3)))
     alone = Setting(models.load("tiny"), (), 8)
-    counted = [document.document("olive", each, "", "", [], [], (0, 0))["text"] for each in (encoder, alone)]
+    counted = [document.document("olive", each, "", "", [], [], (0, 0), NOTHING)["text"] for each in (encoder, alone)]
 
     assert [(text["windows"], text["win"]) for text in counted] == [(2, 8), (0, 0)]

@@ -14,6 +14,7 @@ class Fp16Config(Scheme):
 
     paper: ClassVar[str] = "docs/fp16-scheme.md"
     encoders: ClassVar[bool] = True
+    experts: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("linear", "attention")
     only: ClassVar[Mapping[Scope, frozenset[str]]] = {"linear": frozenset({"acc"}), "outer": frozenset({"residual"})}

@@ -65,6 +65,7 @@ class LeanKvConfig(Scheme):
     """Parameters of the LeanKV schemes. None: set by the preset or the model."""
 
     paper: ClassVar[str] = "leankv §4, §5, §6"
+    experts: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True
     halves: ClassVar[tuple[Half, ...]] = ("attention",)
     other_half: ClassVar[str] = "LeanKV has no linear layers of its own, so it can only be the last part"

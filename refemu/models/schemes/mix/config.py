@@ -37,6 +37,7 @@ class Mix(Scheme):
     """A scheme whose linear layers and attention are those of other schemes."""
 
     paper: ClassVar[str] = "docs/mixes.md"
+    experts: ClassVar[bool] = True
     every_decoder: ClassVar[bool] = True  # parts reject models that they do not compute
 
     parts: tuple[Part, ...]  #: linear parts, then the attention

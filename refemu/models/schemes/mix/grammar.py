@@ -2,6 +2,7 @@
 
     mix     part+...+part, the last one the attention
     part    NAME  NAME:parameter=value,...  NAME@LAYERS  NAME@LAYERS:parameter=value,...
+    NAME    of a registered scheme, or FILE.py:NAME
     LAYERS  0  0-1  0-1;29
 
 A plus among parameters starts a part only before a scheme's name, so `align=4+4` is one value.
@@ -36,14 +37,23 @@ class Piece:
     @property
     def layers(self) -> str | None:
         """The text after `@`, or None."""
-        _, at, layers = self.text.partition(":")[0].partition("@")
+        _, at, layers = self._head[0].partition("@")
         return layers if at else None
 
     @property
     def scheme(self) -> str:
         """The text without `@` and the layers."""
-        head, colon, parameters = self.text.partition(":")
-        return head.partition("@")[0] + colon + parameters
+        head, parameters = self._head
+        return head.partition("@")[0] + parameters
+
+    @property
+    def _head(self) -> tuple[str, str]:
+        """NAME@LAYERS, or FILE.py:NAME@LAYERS, and the parameters with their colon."""
+        head, colon, rest = self.text.partition(":")
+        if not head.endswith(".py"):
+            return head, colon + rest
+        name, second, parameters = rest.partition(":")
+        return head + colon + name, second + parameters
 
 
 def split(text: str, names: Collection[str]) -> list[Piece]:

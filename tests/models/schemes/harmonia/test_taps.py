@@ -209,7 +209,7 @@ def replayed(tokens: int) -> Any:
     session.append(IDS[:100])
     if tokens > 100:
         session.append(IDS[100:tokens])
-    return session._caches
+    return session.caches
 
 
 def test_array_tile_equals_the_model() -> None:
@@ -299,8 +299,8 @@ def test_offsets_of_other_rules_have_own_configurations(options: str, config: st
     shown = evaluated("k_offset", case)
 
     assert case.config == config
-    assert np.array_equal(shown.offset[0, -1], session._caches[1].offset)
-    assert np.array_equal(shown.k_out[0][shown.out_valid[0] == 1], session._caches[1].words()[0].reshape(40, 32))
+    assert np.array_equal(shown.offset[0, -1], session.caches[1].offset)
+    assert np.array_equal(shown.k_out[0][shown.out_valid[0] == 1], session.caches[1].words()[0].reshape(40, 32))
 
 
 def test_falls_are_those_of_the_cache() -> None:

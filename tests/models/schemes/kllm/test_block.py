@@ -204,7 +204,7 @@ def decoded(parts: Any, tap: Any = None) -> tuple[bytes, dict[str, int], list[by
     rows = [session.append(TEXT[:14]), *(session.append([token]) for token in TEXT[14:])]
     held = [
         array[: len(session)].tobytes()
-        for cache in session._caches
+        for cache in session.caches
         for tokens in (cache.k, cache.v)
         for array in tokens.arrays()
     ]

@@ -28,7 +28,7 @@ def parts(scheme: str = SCHEMES[0]) -> Any:
 
 def held(session: Session) -> list[Any]:
     """Everything that a session holds."""
-    pools = session._caches.pools.pools
+    pools = session.caches.pools.pools
     return [len(session), session.counters, *((pool.images.tobytes(), pool.manager.snapshot()) for pool in pools)]
 
 
@@ -71,25 +71,25 @@ def test_call_that_raises_in_layer_changes_nothing(fails: tuple[int, str]) -> No
 def test_unreachable_undo_records_are_freed() -> None:
     session = models.session(parts())
     session.append(IDS[:10])
-    now = session._caches.pools.now
+    now = session.caches.pools.now
     for token in IDS[10:]:
         session.append([token])
 
     assert len(list(now.all())) == 11
     assert repr(now) == "Past(10 passes ago)"
-    assert repr(session._caches.pools.now) == "Past(0 passes ago)"
+    assert repr(session.caches.pools.now) == "Past(0 passes ago)"
 
 
 def test_passes_of_one_call_are_undone_together() -> None:
     """A call of many tokens keeps the pages once, whatever its length."""
     session = models.session(parts())
     session.append(IDS[:10])
-    now, before = session._caches.pools.now, held(session)
+    now, before = session.caches.pools.now, held(session)
     mark = session.mark()
     session.append(IDS[10:])
 
     assert repr(now) == "Past(1 passes ago)"
-    assert len(session._caches.pools.now.undo) == 3  # what the taps know, one step, all the others
+    assert len(session.caches.pools.now.undo) == 3  # what the taps know, one step, all the others
     session.rewind(mark)
     assert held(session) == before
 
@@ -101,7 +101,7 @@ def test_at_most_one_page_per_head_and_step() -> None:
         session = models.session(parts(scheme))
         session.append(IDS[:10])
         session.append(IDS[10:])
-        most.append(session._caches.pools.pools[0].manager.totals["step_pages"])
+        most.append(session.caches.pools.pools[0].manager.totals["step_pages"])
 
     assert most == [1, 2]
 

@@ -55,7 +55,7 @@ def test_a_session_is_the_plain_decoder(scheme: str, choices: set[int]) -> None:
     expected = [*plain.prompt(IDS[:10]), *(plain.step(token) for token in IDS[10:])]
     session = models.session(parts)
     found = np.concatenate([session.append(IDS[:10]), session.append(IDS[10:13]), session.append(IDS[13:])])
-    stored = session._caches.pools.pools[0].stored([0])
+    stored = session.caches.pools.pools[0].stored([0])
 
     assert np.array(expected, np.float32).tobytes() == found.tobytes()
     assert choices <= set(plain.choices)
@@ -89,7 +89,7 @@ def test_means_over_heads_grow_by_one_at_most(backend: str) -> None:
 
 def stored_scores(session: Any, tokens: int) -> np.ndarray:
     """Shares of the first tokens of every head: (layers, H, tokens) float64."""
-    found = session._caches.pools.pools[0].stored([0]).score[0, ..., :tokens]
+    found = session.caches.pools.pools[0].stored([0]).score[0, ..., :tokens]
     return np.ascontiguousarray(found).view(np.float32).astype(np.float64)
 
 
@@ -99,7 +99,7 @@ def test_readable_units_give_the_same_bits(scheme: str) -> None:
     for backend in ("jit", "numpy"):
         session = models.session(small_parts(scheme, backend))
         logits.append(np.concatenate([session.append(IDS[:10]), session.append(IDS[10:14])]).tobytes())
-        images.append(session._caches.pools.pools[0].images.tobytes())
+        images.append(session.caches.pools.pools[0].images.tobytes())
 
     assert logits[0] == logits[1]
     assert images[0] == images[1]
@@ -277,7 +277,7 @@ def test_a_step_without_pages_changes_nothing() -> None:
     with pytest.raises(OutOfPages, match="pages must be at most 24, the free ones, got 28"):
         session.append(IDS[:20])
     session.append(IDS[:15])
-    pool = session._caches.pools.pools[0]
+    pool = session.caches.pools.pools[0]
     before = pool.images.tobytes(), pool.manager.snapshot()
     session.append(IDS[15:18])
     mark = len(session), pool.images.tobytes(), session.counters

@@ -93,7 +93,7 @@ def test_workers_share_out_the_heads() -> None:
     """[leankv §6.1]: equal logits, total pages and counters, each worker with its own pool."""
     sessions = [models.session(parts(change)) for change in ("", ",workers=2")]
     logits = [np.concatenate([session.append(TOKENS[:9]), session.append(TOKENS[9:])]) for session in sessions]
-    one, two = ([pool.stored([0]) for pool in session._caches.pools.pools] for session in sessions)
+    one, two = ([pool.stored([0]) for pool in session.caches.pools.pools] for session in sessions)
 
     assert logits[0].tobytes() == logits[1].tobytes()
     assert sessions[0].counters == sessions[1].counters

@@ -64,7 +64,7 @@ class Run:
     @property
     def pool(self) -> Pool:
         """The pages of the first worker."""
-        pool: Pool = self.session._caches.pools.pools[0]
+        pool: Pool = self.session.caches.pools.pools[0]
         return pool
 
     def _attended(self, pool: Pool, found: np.ndarray, plan: Plan, layer: int, *rest: Any) -> None:
@@ -177,7 +177,7 @@ def test_codes_are_those_in_the_page(scheme: str, wide: bool, steps: int) -> Non
 def stored_group(run: Run, layer: int, case: Cases) -> tuple[np.ndarray, np.ndarray]:
     """Words and metadata of the group of a case as its page holds them."""
     source, tensor, pair = case.source, case.why.split()[0], case.why.split(" at ")[1].split(",")[0]
-    pools = run.session._caches.pools
+    pools = run.session.caches.pools
     per = 2 // len(pools.pools)
     pool, head = pools.pools[source["kv_head"] // per], source["kv_head"] % per
     section = [page.config.name for page in pool.layouts.sections].index(pair)
@@ -242,7 +242,7 @@ def request_differs(run: Run, layer: int, case: Cases) -> list[str]:
             same["out"] = (fp16.values(event["out"][head]) == out[0, own + head].ravel()).all()
             same["scores"] = (event["scores"][head, :stored] == scores[0, own + head, :stored]).all()
             if step == 2:
-                page, (image, slot) = run.session._caches.pools.pools[worker], plan.high[at]
+                page, (image, slot) = run.session.caches.pools.pools[worker], plan.high[at]
                 high = page.layouts.high
                 record, codes = high.read(page.images[image], slot), high.parts["score"].start
                 same["written"] = (event["written"][head, :codes] == record[:codes]).all()
@@ -258,7 +258,7 @@ def test_records_of_request_are_those_in_pages(scheme: str, wide: bool) -> None:
     """kv_compressor: codes, metadata and positions of all tokens of a head, after the prompt and the last step."""
     run = ran(scheme, wide, 20, 3)
     shown = [entry for entry in cases(run.calls, "kv_compressor") if entry[1].source["largest"] == 3]
-    pools = run.session._caches.pools
+    pools = run.session.caches.pools
     for layer, case in shown:
         found = evaluated("kv_compressor", case)
         worker, head = divmod(case.source["kv_head"], 2 // len(pools.pools))
@@ -425,9 +425,9 @@ def test_calls_that_are_taken_back_are_not_shown() -> None:
     calls: list[Call] = []
     session: Any = models.session(models.prepare(models.load("tiny"), TINY), lambda *call: calls.append(call))
     session.append(TEXT[:8])
-    mark = session._caches.mark()
+    mark = session.caches.mark()
     session.append(TEXT[8:10])
-    session._caches.rewind(8, mark)
+    session.caches.rewind(8, mark)
     session.append(TEXT[8:9])
     *_, (_, case) = cases(calls, "page_manager")
 

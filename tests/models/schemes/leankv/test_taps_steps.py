@@ -19,9 +19,9 @@ def test_requests_that_are_taken_back_are_not_shown() -> None:
     calls: list[Call] = []
     session: Any = models.session(models.prepare(models.load("tiny"), TINY), lambda *call: calls.append(call))
     session.append(TEXT[:8])
-    mark = session._caches.mark()
+    mark = session.caches.mark()
     session.append(TEXT[8:10])
-    session._caches.rewind(8, mark)
+    session.caches.rewind(8, mark)
     session.append(TEXT[8:9])
     _, case = cases(calls, "layer_step")[-1]
 
@@ -48,7 +48,7 @@ def test_requests_of_smollm2_are_whole(smollm2: Any, tmp_path: Path) -> None:
         session.append([5, 6, 7, 8])
     _, case = cases(calls, "layer_step")[-1]
     config, found = units.find("layer_step").config(case.config), evaluated("layer_step", case)
-    layouts = session._caches.pools.pools[0].layouts
+    layouts = session.caches.pools.pools[0].layouts
 
     assert (config["kv_heads"], config["heads"], config["head_size"]) == (3, 3, 64)
     assert config["page_bytes"] == layouts.high.size

@@ -11,8 +11,8 @@ from refemu.models import schemes, text
 from refemu.models.config import ModelConfig
 from refemu.models.model import Model
 from refemu.models.schemes.olive.config import EXPERIMENTS, OliveStudyConfig
+from refemu.models.scores import perplexity
 from refemu.models.taps import Watch
-from refemu.studies import perplexity
 from tests.oracles import prng
 from tests.oracles.olive import ovp_study
 from tests.oracles.sums import f16

@@ -10,7 +10,7 @@ import pytest
 from refemu import models
 from refemu.arith.checks import Refused
 from refemu.cli import main
-from refemu.studies.perplexity import perplexity, surprise
+from refemu.models.scores.perplexity import perplexity, surprise
 
 IDS = list(b"Vanity was the beginning and the end of Sir Walter Elliot's character")
 
@@ -57,8 +57,11 @@ def test_scheme_that_only_steps_show_needs_a_prefill(scheme: str, capsys: pytest
     """A window read as one prompt has fp16's perplexity, to the last digit."""
     with pytest.raises(Refused, match=r"reads its KV cache in decode steps only.* --prefill N, with N below --win"):
         perplexity(models.prepare("tiny", scheme), list(range(40)), 32)
-    assert main(["ppl", "--model", "tiny", "--scheme", scheme, "--win", "32"]) == 2
+    line = ["ppl", "--model", "tiny", "--scheme", scheme, "--win", "32", "--windows", "1"]
+    assert main([*line, "--prefill", "0"]) == 2
     assert "--prefill N" in capsys.readouterr().err
+    assert main(line) == 0
+    assert "so the first 16 tokens of each window are its prompt" in capsys.readouterr().err
     assert perplexity(models.prepare("tiny", scheme), list(range(40)), 32, 16).scored == 16
 
 

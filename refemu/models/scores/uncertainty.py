@@ -36,7 +36,7 @@ class Change:
     percent: float  #: 100 (exp(d) - 1), d: the mean difference of the log perplexities
     error: float | None  #: its standard error, 100 exp(d) times that of d
     least: float  #: least change of a window
-    most: float
+    most: float  #: most change of a window
 
 
 def spread(values: Sequence[float]) -> Spread:

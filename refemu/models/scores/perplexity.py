@@ -85,14 +85,25 @@ def window_losses(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> np.n
 
 def run_window(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> tuple[np.ndarray, Session]:
     """The losses of one window, and the session that read it."""
+    rows, session = window_logits(prepared, ids, prefill)
+    return surprise(rows, following(ids, prefill)), session
+
+
+def following(ids: np.ndarray, prefill: int) -> np.ndarray:
+    """The scored tokens of a window."""
+    return np.asarray(ids)[max(prefill, 1) :]
+
+
+def window_logits(prepared: Prepared, ids: np.ndarray, prefill: int = 0) -> tuple[np.ndarray, Session]:
+    """The logits that predict each scored token of one window, and the session that read it."""
     require_decoding(prepared.config, prefill)
     tokens = require_tokens(ids, prepared)
     session = Session(prepared)
     if prefill == 0:
-        return surprise(session.append(tokens[:-1]), tokens[1:]), session
+        return session.append(tokens[:-1]), session
     rows = [session.append(tokens[:prefill], last=True)]
     rows += [session.append([token]) for token in tokens[prefill:-1].tolist()]
-    return surprise(np.concatenate(rows), tokens[prefill:]), session
+    return np.concatenate(rows), session
 
 
 def surprise(logits: np.ndarray, following: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.studies.uncertainty import change, spread
+from refemu.models.scores.uncertainty import change, spread
 
 
 def test_standard_error_by_hand() -> None:

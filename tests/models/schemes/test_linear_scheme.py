@@ -1,0 +1,140 @@
+"""The base class of a scheme of one's own: hooks, mixes, registration, rejected results."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from refemu import models
+from refemu.arith.checks import Refused, RefusedType
+from refemu.models.schemes.registry import PLUGGED
+
+IDS = list(b"the cat sat on the mat")
+
+
+@dataclass(frozen=True)
+class Rtn(models.LinearScheme):
+    """Weights rounded to nearest in groups."""
+
+    bits: int = 4
+    group: int = 8
+
+    def weight(self, name: str, rows: np.ndarray) -> np.ndarray:
+        groups = rows.reshape(len(rows), -1, self.group)
+        scale = np.abs(groups).max(axis=2, keepdims=True) / np.float32(2 ** (self.bits - 1) - 1)
+        codes = np.rint(groups / np.where(scale == 0, 1, scale))
+        return (codes * scale).reshape(rows.shape)
+
+
+@dataclass(frozen=True)
+class Hooks(models.LinearScheme):
+    """Each hook doubles what it gets, if it is named."""
+
+    hook: str = ""
+
+    def weight(self, name: str, rows: np.ndarray) -> np.ndarray:
+        return rows * 2 if self.hook == "weight" else rows.astype(np.float64)
+
+    def inputs(self, name: str, x: np.ndarray) -> np.ndarray:
+        return x * 2 if self.hook == "inputs" and name.endswith(("q", "gate")) else x
+
+    def keys(self, layer: int, k: np.ndarray) -> np.ndarray:
+        return k * 2 if self.hook == "keys" else k
+
+    def values(self, layer: int, v: np.ndarray) -> np.ndarray:
+        return v * 2 if self.hook == "values" else v.astype(np.float16)
+
+
+def logits(scheme: Any, model: str = "tiny", backend: str = "jit") -> bytes:
+    return models.run(model, IDS, scheme, backend=backend).logits.tobytes()
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-gpt2", "tiny-mixtral"])
+def test_scheme_without_changes_is_fp16(model: str) -> None:
+    assert logits(Hooks(), model) == logits("fp16", model) == logits(Hooks(), model, "numpy")
+
+
+def test_every_hook_changes_the_logits() -> None:
+    found = {logits(Hooks(hook)) for hook in ("", "weight", "inputs", "keys", "values")}
+
+    assert len(found) == 5
+
+
+def test_round_to_nearest_is_the_linear_layer_of_rounded_weights() -> None:
+    """By hand: the matrix of one layer, times one input, in the order of scheme fp16."""
+    prepared: Any = models.prepare("tiny", Rtn())
+    rows = models.load("tiny").half("blk.1.o").astype(np.float64)
+    groups = rows.reshape(len(rows), -1, 8)
+    scale = (np.abs(groups).max(axis=2, keepdims=True).astype(np.float32) / np.float32(7)).astype(np.float64)
+    codes = np.clip(np.round(groups.astype(np.float32) / scale.astype(np.float32)), -7, 7)
+    weights = (codes.astype(np.float32) * scale.astype(np.float32)).reshape(rows.shape)
+    x = np.eye(rows.shape[1], dtype=np.float32)[:3]
+
+    assert np.array_equal(prepared.linear(1, ("o",), x, None)[0], weights.T[:3].astype(np.float16))
+
+
+def test_prompt_and_single_tokens_give_the_same_bits() -> None:
+    prepared = models.prepare("tiny", Rtn())
+    session = models.session(prepared)
+
+    assert (
+        b"".join(session.append([token]).tobytes() for token in IDS)
+        == models.run("tiny", IDS, prepared).logits.tobytes()
+    )
+
+
+def test_class_is_registered_under_a_name() -> None:
+    models.schemes.register(Rtn, "own-rtn")
+    try:
+        assert models.schemes.parse("own-rtn:bits=3") == Rtn(bits=3)
+        assert models.schemes.text(Rtn(bits=3)) == "own-rtn:bits=3"
+        assert logits("own-rtn+leankv-k8v4") == logits(models.compose(linear=Rtn(), attention="leankv-k8v4"))
+    finally:
+        PLUGGED.forget("own-rtn")
+
+
+def test_scheme_without_a_name_is_text_of_its_class() -> None:
+    assert models.perplexity("tiny", "a text of some length", scheme=Rtn(bits=3)).scheme == "Rtn:bits=3"
+
+
+def test_class_without_dataclass_is_rejected_with_a_hint() -> None:
+    class Bare(models.LinearScheme):
+        """No dataclass."""
+
+    with pytest.raises(RefusedType, match=r"put @dataclass\(frozen=True\) above the class"):
+        models.prepare("tiny", Bare())
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "message"),
+    [
+        pytest.param(
+            lambda rows: rows[:1], Refused, r"Bad.weight: must return shape \(64, 64\), got \(1, 64\)", id="shape"
+        ),
+        pytest.param(
+            lambda rows: rows.astype(int), RefusedType, "must return an array of floats, got int64", id="dtype"
+        ),
+        pytest.param(
+            lambda rows: rows.reshape(-1, 7),
+            Refused,
+            r"Bad.weight: fails for blk.0.q: ValueError: cannot reshape .*py:[0-9]+\)",
+            id="raises",
+        ),
+        pytest.param(lambda rows: None, RefusedType, "must return an array of floats, got NoneType", id="none"),
+        pytest.param(
+            lambda rows: rows / 0, Refused, "weights must be finite, got NaN or infinity in blk.0.q", id="nan"
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_invalid_results_of_hooks_are_rejected(result: Any, error: type[Exception], message: str) -> None:
+    @dataclass(frozen=True)
+    class Bad(models.LinearScheme):
+        """A hook that returns something else."""
+
+        def weight(self, name: str, rows: np.ndarray) -> np.ndarray:
+            return result(rows)  # type: ignore[no-any-return]
+
+    with pytest.raises(error, match=message):
+        models.prepare("tiny", Bad())
