@@ -48,6 +48,7 @@ def form_of(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     return mark
 
 
+LARGEST = 136  #: bits of an integer from a real number: more than float32 has
 WHOLE: set[Any] = set()  #: forms that take a Choice as it is
 
 
@@ -63,9 +64,9 @@ def _special(value: Any) -> bool:
 @form_of(int)
 def _int(run: Interpreter, value: Any = 0) -> Any:
     if isinstance(value, Real):
-        limit = float(1 << 63)
-        demand(terms.and_(truth(value < limit), truth(-limit < value)), "an integer of 64 bits or more")
-        return made(terms.truncated(value.term, 64), -(1 << 63), (1 << 63) - 1)
+        limit = float(1 << LARGEST)
+        demand(terms.and_(truth(value < limit), truth(-limit < value)), f"an integer of {LARGEST} bits or more")
+        return made(terms.truncated(value.term, LARGEST + 1), -(1 << LARGEST), (1 << LARGEST) - 1)
     return integer(value)
 
 
