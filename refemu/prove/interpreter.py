@@ -54,6 +54,8 @@ class Interpreter(Obligations):
     """One run. `illegal` and `obligations` collect what `raise` and library functions say."""
 
     handlers: ClassVar[dict[Any, Callable[..., Any]]] = {}  #: function -> its form on values that depend on inputs
+    is_array: ClassVar[Callable[[Any], bool]]  #: set by `arrays`
+    function_of: ClassVar[Callable[[Any], Any]]  #: the form of a function of NumPy
 
     def __init__(self) -> None:
         self.guard = terms.TRUE  #: condition under which the present call runs
@@ -86,11 +88,19 @@ class Interpreter(Obligations):
         """Call a function, a method or a class."""
         if isinstance(function, Choice):
             return self.each_way(function, lambda each: self.call(each, *args, **named))
+        if any(map(self.is_array, (*args, *named.values()))) or (
+            any(map(is_symbolic, args)) and type(function).__module__ == "numpy"
+        ):
+            form = self.function_of(function)
+            if form is not None:
+                return form(*args, **named)
         handler = self._handler(function)
         if handler is not None:
             return handler(self, *args, **named)
         if isinstance(function, Closure):
             return self._run(function.tree, function.frame.scope, function.frame.file, function, args, named)
+        if (getattr(function, "__module__", None) or "").startswith("refemu.prove."):
+            return function(*args, **named)
         if isinstance(function, MethodType):
             if self._native(function.__func__, (function.__self__, *args), named):
                 return function(*args, **named)
@@ -120,6 +130,8 @@ class Interpreter(Obligations):
     @staticmethod
     def _native(function: Any, args: Sequence[Any], named: dict[str, Any]) -> bool:
         """Whether Python may run a call itself: nothing that it reads depends on inputs."""
+        if any(map(Interpreter.is_array, (*args, *named.values()))):
+            return False
         if not isinstance(function, FunctionType):
             return False
         if function.__closure__ or any(isinstance(each, Stepped | Closure) for each in (*args, *named.values())):
@@ -221,6 +233,8 @@ class Interpreter(Obligations):
     def block(self, body: Sequence[ast.stmt]) -> None:
         """Run statements until no path is left."""
         frame = self.frames[-1]
+        if body and isinstance(body[-1], ast.Raise) and all(map(_is_plain, body[:-1])):
+            body = body[-1:]  # the others only make its message
         for statement in body:
             if frame.path is terms.FALSE:
                 return
@@ -228,12 +242,12 @@ class Interpreter(Obligations):
             try:
                 getattr(self, f"do_{type(statement).__name__}", self.unsupported)(statement)
             except Unsupported as error:
-                if not getattr(error, "line", ""):
-                    error.line = f"{frame.file}:{statement.lineno}"  # type: ignore[attr-defined]
+                error.line = error.line or f"{frame.file}:{statement.lineno}"
+                error.term = error.term or self.now()
                 raise
             except (TypeError, AttributeError, ValueError, KeyError, IndexError) as error:
-                raised = Unsupported(f"{type(error).__name__}: {error}")
-                raised.line = f"{frame.file}:{statement.lineno}"  # type: ignore[attr-defined]
+                raised = Unsupported(f"{type(error).__name__}: {error}", self.now())
+                raised.line = f"{frame.file}:{statement.lineno}"
                 raise raised from error
 
     def unsupported(self, node: ast.AST) -> Any:
@@ -286,6 +300,20 @@ class Interpreter(Obligations):
                 self.unsupported(node)
         self.block(node.body)
 
+    def do_Try(self, node: ast.Try) -> None:
+        """Run the body; a handler where Python itself raises an exception, whatever the inputs are."""
+        try:
+            self.block(node.body)
+        except Unsupported as error:
+            cause = error.__cause__
+            for handler in node.handlers if cause is not None else []:
+                if handler.type is None or isinstance(cause, self.value(handler.type)):  # type: ignore[arg-type]
+                    self.block(handler.body)
+                    break
+            else:
+                raise
+        self.block([*node.orelse, *node.finalbody])
+
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
         for target in node.targets:
@@ -299,7 +327,13 @@ class Interpreter(Obligations):
         load = ast.copy_location(ast.parse(ast.unparse(node.target), mode="eval").body, node)
         value, more = self.value(load), self.value(node.value)
         if isinstance(value, list) and isinstance(node.op, ast.Add):
-            return self.store(node.target, [*value, *more])
+            self.call(value.extend, more)
+            return self.store(node.target, value)
+        if isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict):
+            if self.certain(value) or not set(more) - set(value):
+                for key, each in more.items():
+                    self.put(value, key, each)
+                return self.store(node.target, value)
         self.store(node.target, self.operate(type(node.op).__name__, value, more))
 
     def store(self, target: ast.expr, value: Any) -> None:
@@ -315,7 +349,13 @@ class Interpreter(Obligations):
                 before = vars(owner).get(target.attr, value) if hasattr(owner, "__dict__") else value
                 setattr(owner, target.attr, merge(self.now(), value, before))
             case ast.Subscript():
-                self.put(self.value(target.value), self.value(target.slice), value)
+                owner, index = self.value(target.value), self.value(target.slice)
+                if isinstance(owner, Choice):
+                    for condition, each in owner.ways:
+                        with self.under(condition):
+                            self.put(each, index, value)
+                else:
+                    self.put(owner, index, value)
             case _:
                 self.unsupported(target)
 
@@ -474,13 +514,13 @@ class Interpreter(Obligations):
     def iterate(self, values: Any) -> Iterator[tuple[Term, Any]]:
         """Elements of a loop, with the condition under which there is each."""
         if isinstance(values, Filtered):
-            raise Unsupported("a loop over a selection that depends on inputs")
+            raise Unsupported("a loop over a selection that depends on inputs", _first(values))
         if isinstance(values, SymbolicRange):
             for number in range(values.start, values.most):
                 yield truth(values.stop > number), number
             return
         if isinstance(values, Choice):
-            raise Unsupported("a loop over lists of which one is chosen")
+            raise Unsupported("a loop over lists of which one is chosen", values.ways[0][0])
         for each in values:
             yield terms.TRUE, each
 
@@ -583,7 +623,7 @@ class Interpreter(Obligations):
         """Elements whose number does not depend on inputs."""
         for condition, value in self.iterate(values):
             if condition is not terms.TRUE:
-                raise Unsupported("a list whose length depends on inputs")
+                raise Unsupported("a list whose length depends on inputs", condition)
             yield condition, value
 
     def new(self, container: Any) -> Any:
@@ -593,16 +633,11 @@ class Interpreter(Obligations):
         return container
 
     def of_Dict(self, node: ast.Dict) -> Any:
-        result: dict[Any, Any] = {}
-        for key, value in zip(node.keys, node.values, strict=True):
-            if key is not None:
-                result[self.value(key)] = self.value(value)
-                continue
-            more = self.value(value)
-            if isinstance(more, Choice):
-                raise Unsupported("one of several dicts with different keys")
-            result.update(more)
-        return self.new(result)
+        parts = [
+            self.value(value) if key is None else {self.value(key): self.value(value)}
+            for key, value in zip(node.keys, node.values, strict=True)
+        ]
+        return self.new(spread(parts, lambda *dicts: {name: value for each in dicts for name, value in each.items()}))
 
     def of_JoinedStr(self, node: ast.JoinedStr) -> Any:
         parts = []
@@ -640,13 +675,20 @@ class Interpreter(Obligations):
             values = container.tolist() if isinstance(container, np.ndarray) else container
             return merging.element(values, index)
         if isinstance(index, slice) and is_symbolic([index.start, index.stop, index.step]):
-            raise Unsupported("a slice whose bounds depend on inputs")
+            return self._slice(container, index)
         if isinstance(container, Symbolic):
             raise Unsupported("an element of a number")
         return container[index]
 
+    def _slice(self, container: Any, index: slice) -> Any:
+        """A part between bounds with few values, of which each gives another length."""
+        bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
+        if any(isinstance(each, Int) for each in bounds):
+            raise Unsupported("a slice whose bounds depend on inputs", next(b.term for b in bounds if isinstance(b, Int)))
+        return spread(bounds, lambda start, stop: container[start : stop : index.step])
+
     def _entry(self, container: dict[Any, Any], key: Any) -> Any:
-        tests = [(merging.equal(key, known), value) for known, value in container.items()]
+        tests = [(merging.equal(key, known), value) for known, value in list(container.items())]
         tests = [(test, value) for test, value in tests if test is not terms.FALSE]
         merging.demand(terms.any_of(test for test, _ in tests), "a key that is missing")
         result = tests[-1][1]
@@ -675,10 +717,9 @@ class Interpreter(Obligations):
     def operate(self, name: str, a: Any, b: Any) -> Any:
         """An arithmetic or bitwise operation, or one of lists and dicts."""
         if name == "Mult" and isinstance(a, tuple | list | str) and isinstance(b, Int):
-            raise Unsupported("a list whose length depends on inputs")
-        if isinstance(a, list | dict) or isinstance(b, list):
-            return self.new(OPERATORS[name](a, b))
-        return spread([a, b], OPERATORS[name])
+            raise Unsupported("a list whose length depends on inputs", b.term)
+        result = spread([a, b], OPERATORS[name])
+        return self.new(result) if isinstance(result, list | dict) else result
 
     def of_BoolOp(self, node: ast.BoolOp) -> Any:
         return self._logical(list(node.values), isinstance(node.op, ast.And))
@@ -718,6 +759,8 @@ class Interpreter(Obligations):
         left, result = self.value(node.left), terms.TRUE
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.value(comparator)
+            if (self.is_array(left) or self.is_array(right)) and type(op).__name__ in OPERATORS:
+                return OPERATORS[type(op).__name__](left, right)
             result = terms.and_(result, self.compare(type(op).__name__, left, right))
             if result is terms.FALSE:
                 return False
@@ -807,6 +850,17 @@ class Interpreter(Obligations):
         if frame.path is not terms.TRUE or frame.yielded is None:
             raise Unsupported("a yield under a condition that depends on inputs")
         frame.yielded += [value for _, value in self.whole(self.value(node.value))]
+
+
+def _first(values: Filtered) -> Term:
+    return next(condition for condition, _ in values if condition.op != "const")
+
+
+def _is_plain(statement: ast.stmt) -> bool:
+    """Whether a statement only sets names."""
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    plain = isinstance(statement, ast.Assign | ast.AnnAssign) and all(isinstance(t, ast.Name | ast.Tuple) for t in targets)
+    return plain and not any(isinstance(node, ast.NamedExpr | ast.Yield) for node in ast.walk(statement))
 
 
 class SymbolicRange:

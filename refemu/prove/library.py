@@ -6,6 +6,7 @@ Each says where it is exact: outside of that domain it demands that no input get
 import builtins
 import copy
 import functools
+import inspect
 import itertools
 import math
 import operator
@@ -22,6 +23,7 @@ from refemu.prove.merging import Choice, choice, is_symbolic, merge, spread, way
 from refemu.prove.values import Bool, Int, Real, Symbolic, Unsupported, bounds, demand, integer, made, number_of
 from refemu.prove.values import real, real_compare, truth, truth_of, word
 from refemu.units.declaration import Declared
+from refemu.units.stepping import Stepped
 
 HANDLERS = Interpreter.handlers
 
@@ -245,7 +247,7 @@ def _len(run: Interpreter, values: Any) -> Any:
 def _range(run: Interpreter, *ends: Any) -> Any:
     start, stop = (0, ends[0]) if len(ends) == 1 else ends[:2]
     if isinstance(start, Int) or len(ends) > 2:
-        raise Unsupported("a range whose start or step depends on inputs")
+        raise Unsupported("a range whose start or step depends on inputs", next(e.term for e in (*ends, start) if isinstance(e, Int)))
     return SymbolicRange(start, integer(stop))
 
 
@@ -567,6 +569,29 @@ def event_of(run: Interpreter, device: Any, event: Any, inputs: Any) -> Any:
     return device.state
 
 
+def changed(run: Interpreter, device: Any, **fields: Any) -> Any:
+    """As `Stepped.changed`."""
+    after = copy.copy(run.attribute(device, "state"))
+    vars(after).update(fields)
+    return after
+
+
+def latched(run: Interpreter, device: Any, *inputs: Any, **fields: Any) -> Any:
+    """As `Stepped.latched`."""
+    ports = {port.name: value for port, value in zip(device.ports.inputs, inputs, strict=True)}
+    return changed(run, device, **{"index": run.attribute(device, "state").index + 1, **ports, **fields})
+
+
+def restore(run: Interpreter, device: Any, state: Any) -> None:
+    """As `Stepped.restore`, of values that fit their ports."""
+    if isinstance(inspect.getattr_static(type(device), "state", None), property):
+        run.call(type(device).state.fset, device, state)
+    else:
+        before = vars(device).get("state", state)
+        device.state = state if run.now() is terms.TRUE else merge(run.now(), state, before)
+
+
+HANDLERS[Stepped.changed], HANDLERS[Stepped.latched], HANDLERS[Stepped.restore] = changed, latched, restore
 HANDLERS[Declared._commit] = commit
 HANDLERS[Declared._open] = lambda run, device, *inputs: event_of(run, device, run.call(device.opens, *inputs), inputs)
 HANDLERS[Declared._continue] = lambda run, device: event_of(run, device, run.call(device.follows), ())

@@ -10,7 +10,7 @@ import numpy as np
 from refemu.prove import terms
 from refemu.prove.terms import Term
 from refemu.prove.values import Bool, Int, Real, Symbolic, Unsupported, bounds, demand, integer, made, number_of
-from refemu.prove.values import real, real_compare, same, truth_of, word
+from refemu.prove.values import real, real_compare, same, truth, truth_of, word
 from refemu.units.declaration import DeclaredState
 
 FEW = 64  #: most values of an integer that becomes a word or a key
@@ -25,8 +25,12 @@ class Choice:
     def __init__(self, ways: Sequence[tuple[Term, Any]]) -> None:
         self.ways = ways
 
+    def condition(self) -> Term:
+        """What a test takes of the value."""
+        return terms.any_of(terms.and_(condition, truth(value)) for condition, value in self.ways)
+
     def __bool__(self) -> bool:
-        raise Unsupported("a truth value that depends on inputs")
+        raise Unsupported("a truth value that depends on inputs", self.ways[0][0])
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -56,7 +60,7 @@ def ways_of(value: Any) -> Sequence[tuple[Term, Any]]:
 
 def is_symbolic(value: Any) -> bool:
     """Whether a value depends on inputs."""
-    if isinstance(value, Symbolic | Choice):
+    if isinstance(value, Symbolic | Choice) or type(value).__name__ == "Array":
         return True
     if isinstance(value, tuple | list):
         return any(map(is_symbolic, value))
@@ -113,6 +117,13 @@ def _integers(test: Term, a: Any, b: Any) -> Any:
 
 def _alike(test: Term, a: Any, b: Any) -> Any:
     """Two values of one type; None if they do not match."""
+    if type(a).__name__ == "Array":
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return None
+        parts = [merge(test, x, y) for x, y in zip(a.values.ravel(), b.values.ravel(), strict=True)]
+        found = np.empty(len(parts), object)
+        found[:] = parts
+        return type(a)(found.reshape(a.shape), a.dtype)
     if isinstance(a, tuple | list) and len(a) == len(b):
         parts = [merge(test, x, y) for x, y in zip(a, b, strict=True)]
         return a._make(parts) if hasattr(a, "_make") else type(a)(parts)

@@ -89,7 +89,13 @@ def variables(lift: Lift, inputs: Mapping[str, np.ndarray], result: Any) -> dict
         after = np.asarray(getattr(result, port.name))
         first = np.broadcast_to(np.asarray(getattr(lift.device.state, port.name)), (len(after), 1, *port.shape))
         found |= words(port, np.concatenate([first.astype(after.dtype), after[:, :-1]], axis=1), "q_")
+    for port in ports.inputs:
+        array = np.asarray(inputs[port.name])
+        first = np.broadcast_to(np.asarray(getattr(lift.device.state, port.name)), (len(array), 1, *port.shape))
+        found |= words(port, np.concatenate([first.astype(array.dtype), array[:, :-1]], axis=1), "q_")
     count = len(next(iter(found.values())))
+    events = len(np.asarray(inputs[ports.inputs[0].name])[0])
+    found[f"q_{lift.device.number}"] = np.tile(np.arange(events, dtype=np.uint64), count // events)
     return found | {
         lanes[0].name: np.zeros(count, np.uint64) for lanes in lift.before.values() if lanes[0].name not in found
     }

@@ -83,7 +83,7 @@ def ties(lift: Lift, design: Design, timing: Timing) -> tuple[dict[str, Term], l
     for port in ports.outputs:
         if timing.compared is None or port.name in timing.compared:
             found[port.name] = design.outputs[port.name]
-    for port in ports.state:
+    for port in ports.state + ports.inputs:
         word = _register(design, port, timing.registers.get(port.name, ""))
         if word is not None:
             found[port.name] = word
@@ -137,7 +137,7 @@ def _expression(design: Design, port: Port, text: str, width: int) -> Term:
 def reset_words(lift: Lift) -> dict[str, Term]:
     """Outputs and registers of the unit at reset, as words."""
     found = {}
-    for port in lift.device.ports.outputs + lift.device.ports.state:
+    for port in lift.device.ports.all:
         value = getattr(lift.device.state, port.name)
         lanes = value if port.lanes else (value,)
         found[port.name] = word_of([terms.const(int(each), port.bits) for each in lanes])
@@ -147,8 +147,8 @@ def reset_words(lift: Lift) -> dict[str, Term]:
 class Reference:
     """The unit over several events."""
 
-    def __init__(self, lift: Lift, words: Mapping[str, Term]) -> None:
-        self.lift, self.words = lift, dict(words)
+    def __init__(self, lift: Lift, words: Mapping[str, Term], count: int | None = None) -> None:
+        self.lift, self.words, self.count = lift, dict(words), count  # count: number of the event, if it is known
         self.ports = {port.name: port for port in lift.device.ports.all}
 
     def event(self, inputs: Mapping[str, Term]) -> tuple[Term, dict[str, Term]]:
@@ -160,8 +160,12 @@ class Reference:
             if name in self.words:
                 values |= variables_of(self.ports[name], lanes, self.words[name])
         names = list(self.lift.terms)
+        number = self.lift.device.number
+        if number in self.lift.before and self.count is not None:
+            (counted,) = self.lift.before[number]
+            values[counted.number] = terms.const(self.count, counted.width)
         legal, *found = substitute([self.lift.legal, *(word_of(self.lift.terms[name]) for name in names)], values)
-        return legal, dict(zip(names, found, strict=True))
+        return legal, {**inputs, **dict(zip(names, found, strict=True))}
 
 
 def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
@@ -177,7 +181,7 @@ def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: 
     legal, after = Reference(lift, now).event(first)
     run.edge_with(first)
     then = dict(zip(tied, _words(run, tied, run.inputs(False)), strict=True))
-    differs = terms.any_of(differs_in(after[each], then[each]) for each in tied)
+    differs = terms.any_of(differs_in(after[each], then[each]) for each in tied)  # latched inputs among them
     step = ask("one event from equal registers", [legal, differs], seconds, name)
     start = Run(design, timing)
     start.reset()
@@ -207,7 +211,7 @@ def bounded(lift: Lift, design: Design, timing: Timing, depth: int, seconds: flo
     end = time.monotonic() + seconds
     for event in range(depth):
         inputs = run.inputs(False)
-        legal, words = Reference(lift, words).event(inputs)
+        legal, words = Reference(lift, words, event).event(inputs)
         assumed.append(legal)
         waiting.append(words)
         run.edge_with(inputs)

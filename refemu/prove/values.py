@@ -7,7 +7,7 @@ an operation to be the one of Python is demanded from `obligation`, under the co
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,14 @@ MOST_BITS = 4096  #: bits of an integer that are a mistake
 
 
 class Unsupported(Exception):
-    """A text has no terms; the message says what, and the interpreter adds the line."""
+    """A text has no terms; the message says what, and the interpreter adds the line.
+
+    term: what depends on inputs; where its variables have few values, `lift` tries each.
+    """
+
+    def __init__(self, message: str, term: Term | None = None) -> None:
+        super().__init__(message)
+        self.term, self.line = term, ""
 
 
 class Obligations:
@@ -53,15 +60,17 @@ class Symbolic:
     """Base of values that a term has."""
 
     __slots__ = ()
+    if TYPE_CHECKING:
+        term: Term
 
     def __bool__(self) -> bool:
-        raise Unsupported("a truth value that depends on inputs")
+        raise Unsupported("a truth value that depends on inputs", self.term)
 
     def __index__(self) -> int:
-        raise Unsupported("an index that depends on inputs")
+        raise Unsupported("an index that depends on inputs", self.term)
 
     def __hash__(self) -> int:
-        raise Unsupported("a key that depends on inputs")
+        raise Unsupported("a key that depends on inputs", self.term)
 
     def __deepcopy__(self, memo: object) -> "Symbolic":
         return self
@@ -358,6 +367,9 @@ def truth(value: Any) -> Term:
         return terms.not_(same(value, 0))
     if isinstance(value, Real):
         return terms.not_(real_compare("feq", value, 0.0))
+    condition: Callable[[], Term] | None = getattr(value, "condition", None)  # of arrays and choices
+    if condition is not None:
+        return condition()
     return terms.TRUE if value else terms.FALSE
 
 
@@ -472,6 +484,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "USub": operator.neg,
     "UAdd": operator.pos,
     "Invert": operator.invert,
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
     "Lt": operator.lt,
     "LtE": operator.le,
     "Gt": operator.gt,
