@@ -93,6 +93,14 @@ def _generate(commands: Commands) -> None:
         action="store_true",
         help="Write only a small subset of the cases of each --unit that detects the same faults (see `refemu grade`).",
     )
+    command.add_argument(
+        "--complete",
+        nargs="?",
+        const="",
+        metavar="CLASS,...",
+        help="Add cases to each set that detect every fault that it misses (see `refemu grade`), of these classes "
+        "(default: all except model).",
+    )
     add_count(
         command,
         "--cases",
@@ -216,9 +224,7 @@ def _grade(commands: Commands) -> None:
         metavar="DIR",
         help="Write a set to DIR with cases that detect every missed fault.",
     )
-    command.add_argument(
-        "--strict", action="store_true", help="Exit with 1 if a fault is missed, equivalent or unknown."
-    )
+    command.add_argument("--strict", action="store_true", help="Exit with 1 if a fault is missed or undecided.")
 
 
 def _report(commands: Commands) -> None:

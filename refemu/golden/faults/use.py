@@ -1,6 +1,7 @@
 """Faults of class `use`: an input that is not connected, late, or seen with changed bits or lanes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,8 @@ def faults(rows: Rows) -> Iterator[Fault]:
     event = rows.unit.timing == "event"
     for name in ports:
         yield _fault("unconnected", name, "is not connected, and reads as 0", "unconnected", partial(_zero, name))
-        yield _fault(
-            "late", name, "is sampled a row late, 0 first", "row_shift", partial(_delayed, name, event), rows=1
-        )
+        late = partial(_delayed, name, event)
+        yield replace(_fault("late", name, "is sampled a row late, 0 first", "row_shift", late, rows=1), remembers=True)
     for name, port in ports.items():
         yield from _arranged(name, port)
         yield from _ordered(name, port)

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -87,14 +88,14 @@ class _Ascending:
 
     def __init__(self, port: Port) -> None:
         self.port = port
-        self.silent: dict[int, int] = {}  #: by identity of a stimulus: the least width that shows nothing
+        self.silent = WeakKeyDictionary[Answers, int]()  #: by stimulus: the least width that shows nothing
 
     def wrong(self, bits: int, answers: Answers) -> np.ndarray:
-        if bits >= self.silent.get(id(answers), self.port.bits):
+        if bits >= self.silent.get(answers, self.port.bits):
             return np.zeros(answers.rows, np.bool_)
         rows = narrowed(self.port, bits).wrong(answers)
         if not rows.any():
-            self.silent[id(answers)] = bits
+            self.silent[answers] = bits
         return rows
 
 

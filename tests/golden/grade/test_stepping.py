@@ -57,6 +57,6 @@ def test_value_outside_its_port_is_wrong() -> None:
     for value in (2, "none"):
 
         def hold(state: Any, value: Any = value) -> Any:
-            return dataclasses.replace(state, overflow=value if state.index == 3 else state.overflow)
+            return dataclasses.replace(state, overflow=value if state.index == 0 else state.overflow)
 
-        assert np.flatnonzero(stepping.wrong(right, Tampering(hold=hold))).tolist() == [3]
+        assert np.flatnonzero(stepping.wrong(right, Tampering(hold=hold))).tolist() == [0]
