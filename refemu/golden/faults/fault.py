@@ -116,8 +116,8 @@ class Fault:
 
     def _cut(self, codes: np.ndarray, port: Port) -> np.ndarray:
         assert self.word is not None
-        mask = codes.dtype.type(fields.mask_of(port.bits))
-        return np.asarray(self.word(codes, port) & mask, codes.dtype)
+        cut: np.ndarray = self.word(codes, port) & codes.dtype.type(fields.mask_of(port.bits))
+        return cut.astype(codes.dtype, copy=False)
 
     def wrong(self, answers: Answers) -> np.ndarray:
         """Rows in which the device differs: bool (rows,).

@@ -82,10 +82,11 @@ def _tampered(name: str, port: Port) -> Iterator[Fault]:
 
 
 def _seen(port: Port, change: Change) -> Any:
-    return partial(_changed, port, change)
+    return partial(changed, port, change)
 
 
-def _changed(port: Port, change: Change, inputs: Inputs, before: np.ndarray) -> Inputs:
+def changed(port: Port, change: Change, inputs: Inputs, before: np.ndarray) -> Inputs:
+    """Inputs in which the words of a port are changed."""
     codes = fields.encode(inputs[port.name], port, port.name)
     mask = codes.dtype.type(fields.mask_of(port.bits))
     return {**inputs, port.name: fields.decode(np.asarray(change(codes, port) & mask, codes.dtype), port)}
@@ -111,7 +112,7 @@ def _permuted(name: str, order: np.ndarray, inputs: Inputs, before: np.ndarray) 
 
 
 def _dead(name: str, lane: int, inputs: Inputs, before: np.ndarray) -> Inputs:
-    array = np.array(inputs[name])
+    array = inputs[name].copy()
     array[..., lane] = 0
     return {**inputs, name: array}
 

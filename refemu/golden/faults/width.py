@@ -77,7 +77,7 @@ def narrowed(port: Port, bits: int) -> Fault:
     """A register of fewer bits."""
     says = f"{port.name} has {bits} of its {port.bits} bits"
     parameters, price = {"port": port.name, "bits": bits}, bits_of(port.bits)
-    cut = Tampering(hold=partial(_held, port, bits))
+    cut = Tampering(hold=partial(held, port, bits))
     return Fault(
         f"narrowed/{port.name}/{bits}", says, "width", parameters, price, registers=cut, looked_at=slices.tried
     )
@@ -99,7 +99,7 @@ class _Ascending:
         return rows
 
 
-def _held(port: Port, bits: int, state: Any) -> Any:
+def held(port: Port, bits: int, state: Any) -> Any:
     """State in which a port has the low bits of each lane, two's complement where it is signed."""
     value = getattr(state, port.name)
     low = tuple(_low(port, bits, each) for each in value) if isinstance(value, tuple) else _low(port, bits, value)

@@ -20,6 +20,7 @@ from refemu.golden.faults.fault import CLASSES, QUICK, Fault, FaultClass, Faults
 from refemu.golden.faults.library import STRUCTURE
 from refemu.golden.grade import decisions, model
 from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.decider import Decider
 from refemu.golden.grade.grade import Counts, Grade, Outcome, Survivor
 from refemu.golden.grade.pool import Pool
 from refemu.units.ports import Port
@@ -40,11 +41,18 @@ class Grading:
     """A stimulus, and a pool of rows for the faults that it does not detect."""
 
     def __init__(
-        self, name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None = None, every: bool = False
+        self,
+        name: str,
+        stimulus: Answers,
+        pool: Pool,
+        classes: Sequence[str] | None = None,
+        every: bool = False,
+        prove: float = 0,
     ) -> None:
         """Try every fault of `classes`, by default of QUICK.
 
-        name: of the set. every: try all mutants of class model, not a sample. Refused: an unknown class.
+        name: of the set. every: try all mutants of class model, not a sample. prove: seconds of a solver for each fault
+        that no row tried detects; 0: none. Refused: an unknown class.
         """
         self.stimulus, self.pool = stimulus, pool
         self._library: dict[FaultClass, Faults] = dict(LIBRARY)
@@ -52,6 +60,7 @@ class Grading:
             self._library["model"] = partial(model.faults, sample=sys.maxsize)
         self._decisions: dict[str, np.ndarray] = {}  #: bool per row: detects some variant of the decision
         self.missed: list[Missed] = []
+        self._decider = Decider(pool.unit, stimulus.config, prove) if prove else None
         chosen = [known(each) for each in classes] if classes else QUICK
         with np.errstate(all="ignore"):  # a faulty device may divide by 0
             graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
@@ -107,7 +116,19 @@ class Grading:
         if others.inputs and not (fault.remembers and others.unit.care):
             return "equivalent", None, f"{'no sequence' if fault.remembers else 'none'} of {which} detects it"
         steps = f", at most {others.steps} steps from reset," * (others.unit.timing == "event")
-        return "undecided", None, f"none of {which}{steps} detects it"
+        reason = f"none of {which}{steps} detects it"
+        if self._decider is None:
+            return "undecided", None, reason
+        decision = self._decider.decide(fault, self.stimulus)
+        if decision.rows is None:
+            return (
+                ("equivalent", None, decision.reason)
+                if decision.equivalent
+                else ("undecided", None, f"{reason}; {decision.reason}")
+            )
+        wrong = fault.wrong(decision.rows)
+        self.missed.append(Missed(fault, decision.rows, wrong))
+        return "missed", decision.rows.stimulus(int(np.argmax(wrong))), decision.reason
 
 
 def _all(which: str) -> str:

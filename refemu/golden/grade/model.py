@@ -43,7 +43,7 @@ def faults(answers: Answers, sample: int = SAMPLE) -> Iterator[Fault]:
         path, mutation = places[number]
         id = f"{path.stem}/{mutation.line}/{mutation.kind}/{mutation.start}/{mutation.new}"
         says = f"{path.name}:{mutation.line}: {_line(mutation.old)} is {_line(mutation.new)}"
-        yield Fault(id, says, program=partial(_wrong, path, mutation), looked_at=_tried)
+        yield Fault(id, says, program=partial(wrong, path, mutation), looked_at=_tried)
 
 
 def _places(unit: AnyUnit, source: str) -> list[Mutation]:
@@ -71,7 +71,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
+def wrong(path: Path, mutation: Mutation, answers: Answers) -> np.ndarray:
     """Rows that differ, in the first part of the stimulus with any."""
     source, different = path.read_text(), np.zeros(answers.rows, np.bool_)
     right = _executed(answers)

@@ -1,0 +1,140 @@
+"""Faulty devices as terms: outputs and next registers of one event, from the terms of the right unit or their own."""
+
+import linecache
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.golden.faults import symbols, use, width
+from refemu.golden.faults.fault import Fault
+from refemu.golden.files import fields
+from refemu.golden.grade import model, reimport
+from refemu.golden.grade.answers import Answers
+from refemu.golden.grade.mutations import Mutation
+from refemu.prove import terms
+from refemu.prove.design import substitute
+from refemu.prove.lift import Lift, lift
+from refemu.prove.terms import Term
+from refemu.units import parameters
+from refemu.units import variant as other
+from refemu.units.ports import Port
+
+Lanes = Mapping[str, Sequence[Term]]  #: by port
+
+
+@dataclass(frozen=True)
+class Device:
+    """One event of a device, in the variables of the lift of the right unit."""
+
+    outputs: Lanes
+    after: Lanes  #: registers after the event: ports of the unit; of one whose registers are right, those of the unit
+    legal: Term = terms.TRUE  #: where it has answers
+    invariant: Term = terms.TRUE  #: holds for its registers at reset, and is to hold after each event
+    demands: Sequence[tuple[Term, str]] = ()  #: as of a lift
+    rejects: bool = True  #: whether it differs where it has no answers
+
+
+def right(lifted: Lift) -> Device:
+    """The unit itself."""
+    outputs = {port.name: lifted.terms[port.name] for port in lifted.device.ports.outputs}
+    return Device(outputs, lifted.terms, lifted.legal)
+
+
+def of_fault(lifted: Lift, answers: Answers, fault: Fault) -> Device:
+    """The device of a fault. Refused: it has no terms, or other ports."""
+    if fault.variants:
+        return _variant(lifted, fault)
+    if isinstance(fault.program, partial) and fault.program.func is model.wrong:
+        return _mutant(lifted, *fault.program.args)
+    hold = fault.registers.hold if fault.registers else None
+    if isinstance(hold, partial) and hold.func is width.held:
+        return _narrowed(lifted, *hold.args)
+    if fault.stimulus is not None and not fault.remembers:
+        return _tampered(lifted, fault.stimulus)
+    if not fault.runs and not fault.remembers:
+        return _rewired(lifted, answers, fault)
+    raise Refused("it has no terms")
+
+
+def _rewired(lifted: Lift, answers: Answers, fault: Fault) -> Device:
+    """Other words at the outputs; the registers are right."""
+    words: Any = {name: symbols.of_port(lifted.terms[port.name], port) for name, port in answers.ports.items()}
+    new = fault.applied(answers, words)
+    outputs = {port.name: symbols.lanes_of(new[name], port) for name, port in answers.ports.items()}
+    return Device(outputs, lifted.terms, lifted.legal)
+
+
+def _tampered(lifted: Lift, stimulus: Any) -> Device:
+    """Other inputs: the terms of the unit with changed words in the place of the variables."""
+    ports = {port.name: port for port in lifted.device.ports.inputs}
+    words: Any = {name: symbols.of_port(lanes, ports[name]) for name, lanes in lifted.inputs.items()}
+    if isinstance(stimulus, partial) and stimulus.func is use.changed:
+        port, change = stimulus.args
+        mask = words[port.name].dtype.type(fields.mask_of(port.bits))
+        new = {**words, port.name: change(words[port.name], port) & mask}
+    else:
+        new = stimulus(words, None)
+    values = {
+        variable.number: term
+        for name, port in ports.items()
+        for variable, term in zip(lifted.inputs[name], symbols.lanes_of(new[name], port), strict=True)
+    }
+    changed = iter(substitute([lifted.legal, *lifted.roots], values))
+    legal = next(changed)
+    after = {name: [next(changed) for _ in lanes] for name, lanes in lifted.terms.items()}
+    outputs = {port.name: after[port.name] for port in lifted.device.ports.outputs}
+    return Device(outputs, after, legal, rejects=False)
+
+
+def _narrowed(lifted: Lift, port: Port, bits: int) -> Device:
+    """A register of fewer bits."""
+
+    def low(lane: Term) -> Term:
+        if bits == 0:
+            return terms.const(0, lane.width)
+        return (terms.sext if port.signed else terms.zext)(terms.extract(lane, 0, bits), lane.width)
+
+    after = {**lifted.terms, port.name: [low(lane) for lane in lifted.terms[port.name]]}
+    outputs = {each.name: after[each.name] for each in lifted.device.ports.outputs}
+    fits = terms.all_of(terms.eq(lane, low(lane)) for lane in lifted.before[port.name])
+    return Device(outputs, after, lifted.legal, fits)
+
+
+def _variant(lifted: Lift, fault: Fault) -> Device:
+    """A unit in another configuration, or of another class."""
+    found = other.device(lifted.unit, lifted.unit.config(parameters.text(lifted.unit, lifted.config)), fault.variants)
+    if found is None or found.answer is not None:
+        raise Refused("it is a function on outputs")
+    unit: Any = found.readable
+    return _lifted(lifted, lift(unit, found.config))
+
+
+def _mutant(lifted: Lift, path: Path, mutation: Mutation) -> Device:
+    text = mutation.apply(path.read_text())
+    with _source(path, text), reimport.mutated(lifted.unit, path, compile(text, str(path), "exec")) as unit:
+        return _lifted(lifted, lift(unit, unit.config(parameters.text(lifted.unit, lifted.config))))
+
+
+def _lifted(lifted: Lift, device: Lift) -> Device:
+    shapes = [{name: [lane.width for lane in lanes] for name, lanes in each.terms.items()} for each in (lifted, device)]
+    if shapes[0] != shapes[1] or list(lifted.before) != list(device.before):
+        raise Refused("it has other ports")
+    outputs = {port.name: device.terms[port.name] for port in lifted.device.ports.outputs}
+    return Device(outputs, device.terms, device.legal, demands=device.demands)
+
+
+@contextmanager
+def _source(path: Path, text: str) -> Iterator[None]:
+    """Another text of a file, as seen by what reads the source of a function."""
+    name, before = str(path), linecache.cache.get(str(path))
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    try:
+        yield
+    finally:
+        linecache.cache.pop(name)
+        if before is not None:
+            linecache.cache[name] = before
