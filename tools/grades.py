@@ -34,9 +34,9 @@ HEAD = """# Grades of the committed sets
 
 Written by `make grades`; do not edit. Classes and results: docs/fault-coverage.md. A cell: detected faults
 of all detected and missed faults; `=` equivalent ones, which no legal input detects; `?` undecided ones, which none of
-2,000 and more other legal rows detects; `!` faults that raise an error for every case of the set. `refemu grade vectors/SET` names every fault. The digest
-covers the set, the code of its unit and the fault library. Rows that tests/tools/test_grades.py and
-test_grades_mutants.py list as due were counted before a later change of that code.
+2,000 and more other legal rows detects; `!` faults that raise an error for every case of the set. `refemu grade
+vectors/SET` names every fault. The digest covers the set, the code of its unit and the fault library. Rows that
+tests/tools/test_grades.py and test_grades_mutants.py list as due were counted before a later change of that code.
 
 """
 

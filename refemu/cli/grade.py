@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
     if arguments.all and "model" not in (classes or ()):
         raise Refused("grade: --all needs --class model; all faults of the other classes are always tried")
-    how = {"missing": arguments.write_missing, "every": arguments.all}
+    how = {"missing": arguments.write_missing, "every": arguments.all, "prove": arguments.prove or 0}
     start = perf_counter()
     if arguments.unit:
         result = entry.grade_stimulus(arguments.stimulus, arguments.unit, arguments.config, classes, **how)

@@ -1,5 +1,7 @@
 """Options of the commands on formats, units and golden sets."""
 
+import argparse
+
 from refemu.cli.options.common import (
     CONFIG,
     IDS,
@@ -101,6 +103,7 @@ def _generate(commands: Commands) -> None:
         help="Add cases to each set that detect every fault that it misses (see `refemu grade`), of these classes "
         "(default: all except model).",
     )
+    _add_prove(command, "With --complete: decide")
     add_count(
         command,
         "--cases",
@@ -121,6 +124,18 @@ def _generate(commands: Commands) -> None:
     )
     command.add_argument("--hex", action="store_true", help="Also write hex/ for $readmemh, with include files.")
     command.add_argument("--bin", action="store_true", help="Also write bin/ for C and CUDA, with include files.")
+
+
+def _add_prove(command: argparse.ArgumentParser, how: str) -> None:
+    """Add the option of a solver."""
+    command.add_argument(
+        "--prove",
+        nargs="?",
+        const=10,
+        type=positive,
+        metavar="SECONDS",
+        help=f"{how} each fault that no row tried detects by a solver, in SECONDS (default: 10). Needs refemu[formal].",
+    )
 
 
 def _check(commands: Commands) -> None:
@@ -224,6 +239,7 @@ def _grade(commands: Commands) -> None:
         metavar="DIR",
         help="Write a set to DIR with cases that detect every missed fault.",
     )
+    _add_prove(command, "Decide")
     command.add_argument("--strict", action="store_true", help="Exit with 1 if a fault is missed or undecided.")
 
 

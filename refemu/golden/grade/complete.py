@@ -15,13 +15,19 @@ ROUNDS = 4  #: tries to add the cases around a case too
 
 
 def added(
-    unit: AnyUnit, config: str, cases: Sequence[Cases], seed: int, classes: Sequence[FaultClass] = QUICK
+    unit: AnyUnit,
+    config: str,
+    cases: Sequence[Cases],
+    seed: int,
+    classes: Sequence[FaultClass] = QUICK,
+    prove: float = 0,
 ) -> list[Cases]:
-    """Blocks of kind "fault" after which a set of `cases` misses no fault of `classes`. seed: of its random cases.
+    """Blocks of kind "fault" after which a set of `cases` misses no fault of `classes`.
 
-    Refused: no added cases detect a fault.
+    seed: of its random cases. prove: seconds of a solver for each fault that no row tried detects. Refused: no added
+    cases detect a fault.
     """
-    grading = Grading("", _answers(unit, config, cases), Pool(unit, config, seed), classes)
+    grading = Grading("", _answers(unit, config, cases), Pool(unit, config, seed), classes, prove=prove)
     blocks: list[Cases] = []
     missed = grading.missed
     for around in range(ROUNDS):

@@ -18,8 +18,8 @@ class Survivor:
     klass: FaultClass  #: class of the fault
     id: str  #: stable
     fault: str  #: what the device does
-    #: "missed": another legal row shows it; "equivalent": none can; "undecided": none that was tried does; "raised": the
-    #: device rejects all cases
+    #: "missed": another legal row shows it; "equivalent": no legal row does; "undecided": none that was tried does;
+    #: "raised": the device rejects all cases
     outcome: Outcome
     row: (
         Mapping[str, Sequence[str]] | None

@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
 from refemu import units as unit_names
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, require_choice
-from refemu.golden.faults.fault import QUICK, FaultClass, known
+from refemu.golden.faults.fault import QUICK, known
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets, store
 from refemu.golden.grade import complete as complete_cases
@@ -58,6 +59,7 @@ def generate(
     progress: Progress | None = None,
     token_ids: Sequence[int] | None = None,
     complete: bool | Sequence[str] = False,
+    prove: float = 0,
 ) -> list[Summary]:
     """Write one set per unit and configuration into `out`/<unit>-<configuration>/.
 
@@ -91,6 +93,8 @@ def generate(
     complete : bool or sequence of str
         Whether each set gets cases of kind "fault" that detect every fault that its other cases miss; or the classes of
         these faults, by default all except "model".
+    prove : float
+        With `complete`: seconds of a solver for each fault that no row tried detects; 0 for none.
 
     Returns
     -------
@@ -124,7 +128,8 @@ def generate(
     if units is not None:
         require_cases(chosen, targets, wanted, seed, taps, runs)
     classes = tuple(QUICK if complete is True else map(known, complete or ()))
-    written = list(_written(targets, wanted, seed, taps, hex, bin, progress, classes))
+    more = partial(complete_cases.added, classes=classes, prove=prove) if classes else None
+    written = list(_written(targets, wanted, seed, taps, hex, bin, progress, more))
     if not written:
         raise Refused(f"generate: no cases of kind {', '.join(wanted)} for {', '.join(unit.name for unit in chosen)}")
     return _told(written, _elsewhere(targets, taps), _unreached(runs, chosen, taps))
@@ -160,7 +165,7 @@ def _written(
     hex: bool,
     bin: bool,
     progress: Progress | None,
-    classes: Sequence[FaultClass],
+    more: partial[list[Cases]] | None,
 ) -> Iterator[Summary]:
     for done, (unit, config, folder) in enumerate(targets):
         if progress:
@@ -168,9 +173,9 @@ def _written(
         run, tapped = taps.get((unit.key, config), (None, ()))
         left_out: list[str] = []
         blocks, generator = collect(unit, config, kinds, seed, tapped, left_out.append)
-        if blocks and classes and (more := complete_cases.added(unit, config, blocks, seed, classes)):
-            blocks += more
-            generator["fault"] = {"function": COMPLETE, "seed": seed, "classes": list(classes)}
+        if blocks and more and (added := more(unit, config, blocks, seed)):
+            blocks += added
+            generator["fault"] = {"function": COMPLETE, "seed": seed, **more.keywords}
         if blocks:
             source = model_cases.described(run) if run and tapped else {}
             summary = _write(unit, config, folder, blocks, hex, bin, generator=generator, seed=seed, source=source)

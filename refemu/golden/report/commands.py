@@ -60,6 +60,7 @@ def of_set(golden: Golden, again: str = "again") -> Iterator[Command]:
     words += ["--kinds", ",".join(sorted(set(generator) - {"fault"})), "--seed", golden.manifest["seed"], *forms]
     if "fault" in generator:
         words += ["--complete", ",".join(generator["fault"]["classes"])]
+        words += ["--prove", generator["fault"]["prove"]] * bool(generator["fault"]["prove"])
     yield _command("the set from its seed", "refemu", *words)
 
 
