@@ -16,7 +16,8 @@ from refemu.golden.faults.fault import Fault
 from refemu.golden.files import fields
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.term_devices import Device, of_fault, right
+from refemu.golden.grade.invariants import lasting
+from refemu.golden.grade.term_devices import Device, at_reset, of_fault, right
 from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.prove import equivalence, selfcheck, solver, terms
 from refemu.prove.design import substitute
@@ -62,6 +63,11 @@ class Decider:
             return str(error)
         return lifted
 
+    @cached_property
+    def _invariant(self) -> Term:
+        """Facts about registers that hold in all cases."""
+        return lasting(self._lift, self.seconds) if isinstance(self._lift, Lift) else terms.TRUE
+
     def decide(self, fault: Fault, answers: Answers) -> Decision:
         """Decide a fault. answers: rows of the unit; the first gives inputs that do not matter."""
         lifted = self._lift
@@ -74,22 +80,25 @@ class Decider:
             return Decision(False, f"no terms of the device: {error}")
         except Exception as error:  # a mutant may raise anything
             return Decision(False, f"no terms of the device: {type(error).__name__}")
-        search = _Search(lifted, device, fault, answers, self.seconds)
+        search = _Search(lifted, device, fault, answers, self._invariant, self.seconds)
         return search.by_events() if lifted.before else search.at_once()
 
 
 class _Search:
     """The questions about one device."""
 
-    def __init__(self, lifted: Lift, device: Device, fault: Fault, answers: Answers, seconds: float) -> None:
+    def __init__(
+        self, lifted: Lift, device: Device, fault: Fault, answers: Answers, invariant: Term, seconds: float
+    ) -> None:
         self.lifted, self.right, self.device, self.fault, self.answers = lifted, right(lifted), device, fault, answers
+        self.invariant = terms.and_(invariant, device.invariant)
         self.end = monotonic() + seconds
         self.solver = ""
 
     def at_once(self) -> Decision:
         """Whether one event from any registers, equal in both, may differ."""
         part = self._ask([self.lifted.legal, *self._stimuli(""), self._differs(self.right, self.device)])
-        if part.outcome == "refuted":
+        if part.outcome == "refuted" and self.device.runs:
             return self._shown([part.values], "")
         return self._equal() if part.outcome == "proved" else Decision(False, f"{part.solver} does not decide it")
 
@@ -100,10 +109,12 @@ class _Search:
             [self._differs(self.right, self.device), *self._unequal(self.right.after, self.device.after, registers)]
         )
         kept = terms.not_(substitute([self.device.invariant], self._states(self.device.after))[0])
-        assumed = [self.lifted.legal, self.device.invariant, *self._stimuli("")]
+        assumed = [self.lifted.legal, self.invariant, *self._stimuli("")]
         if self._ask([*assumed, terms.or_(differs, kept)]).outcome == "proved":
             return self._equal()
-        start = self._reset()
+        if not self.device.runs:
+            return Decision(False, f"{self.solver} does not show that it is equivalent")
+        start = at_reset(self.lifted)
         before, assumed = (start, start), []
         for event in range(STEPS):
             suffix = EVENT.format(event)
@@ -113,9 +124,13 @@ class _Search:
             if part.outcome == "refuted":
                 return self._shown([part.values] * (event + 1), EVENT)
             if part.outcome == "undecided":
-                return Decision(False, f"{part.solver} does not decide event {event} from reset")
+                return self._later(event) if event else Decision(False, f"{part.solver} does not decide it")
             before = now[0].after, now[1].after
-        return Decision(False, f"it needs more than {STEPS} events from reset, or is equivalent")
+        return self._later(STEPS)
+
+    @staticmethod
+    def _later(steps: int) -> Decision:
+        return Decision(False, f"it needs more than {steps} step{'s' * (steps > 1)} from reset, or is equivalent")
 
     def _ask(self, conditions: Sequence[Term]) -> equivalence.Part:
         part = equivalence.ask("", conditions, max(0.1, self.end - monotonic()))
@@ -145,14 +160,6 @@ class _Search:
             if name in after
             for variable, term in zip(lanes, after[name], strict=True)
         }
-
-    def _reset(self) -> dict[str, list[Term]]:
-        state, ports = self.lifted.device.state, self.lifted.device.ports
-        found = {}
-        for port in ports.outputs + ports.state:
-            value = getattr(state, port.name)
-            found[port.name] = [terms.const(int(each), port.bits) for each in (value if port.lanes else [value])]
-        return found
 
     def _at(self, device: Device, before: Mapping[str, Sequence[Term]], suffix: str) -> Device:
         """The device in an event after given registers, with inputs of its own."""

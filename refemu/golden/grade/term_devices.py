@@ -35,6 +35,7 @@ class Device:
     legal: Term = terms.TRUE  #: where it has answers
     invariant: Term = terms.TRUE  #: holds for its registers at reset, and is to hold after each event
     demands: Sequence[tuple[Term, str]] = ()  #: as of a lift
+    runs: bool = True  #: whether these terms are those of the device, not only equal to it where nothing differs
     rejects: bool = True  #: whether it differs where it has no answers
 
 
@@ -57,7 +58,46 @@ def of_fault(lifted: Lift, answers: Answers, fault: Fault) -> Device:
         return _tampered(lifted, fault.stimulus)
     if not fault.runs and not fault.remembers:
         return _rewired(lifted, answers, fault)
-    raise Refused("it has no terms")
+    if fault.remembers and fault.stimulus is None:
+        return _constant(lifted, answers, fault)
+    if fault.registers and fault.registers.start:
+        return _retained(lifted, fault)
+    raise Refused("it has none")
+
+
+def _constant(lifted: Lift, answers: Answers, fault: Fault) -> Device:
+    """Outputs of another row: nothing differs where they are constant, 0 if zeros come first."""
+    alone, zeros = (
+        fault.parameters.get("port"),
+        fault.parameters.get("rows", 0) > 0 and not fault.id.startswith("frozen"),
+    )
+    outputs = {port.name: list(lifted.terms[port.name]) for port in lifted.device.ports.outputs}
+    for name, port in answers.ports.items():
+        for lane in fault.lanes or range(port.count):
+            if alone in (None, port.name):
+                word = 0 if zeros else int(answers.outputs[name][0, lane])
+                outputs[port.name][lane] = terms.const(word, port.bits)
+    return Device(outputs, lifted.terms, lifted.legal, runs=False)
+
+
+def _retained(lifted: Lift, fault: Fault) -> Device:
+    """Registers of the case before: nothing differs where they never change."""
+    names = [fault.parameters["port"]] if "port" in fault.parameters else list(lifted.before)
+    if unknown := [name for name in names if name not in lifted.terms]:
+        raise Refused(f"register {unknown[0]} is no port")
+    start = at_reset(lifted)
+    return Device(
+        right(lifted).outputs, {**lifted.terms, **{name: start[name] for name in names}}, lifted.legal, runs=False
+    )
+
+
+def at_reset(lifted: Lift) -> dict[str, list[Term]]:
+    """Outputs and registers at reset."""
+    lanes = {}
+    for port in lifted.device.ports.outputs + lifted.device.ports.state:
+        value = getattr(lifted.device.state, port.name)
+        lanes[port.name] = [terms.const(int(each), port.bits) for each in (value if port.lanes else [value])]
+    return lanes
 
 
 def _rewired(lifted: Lift, answers: Answers, fault: Fault) -> Device:
