@@ -1,4 +1,4 @@
-"""Facts about registers that hold at reset and that each event keeps: bits that never change, floats that are no NaN."""
+"""Facts about registers that hold at reset and that each event keeps: constant bits, floats that are never NaN."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -83,12 +83,12 @@ def _constant(lifted: Lift, answers: Answers, fault: Fault) -> Device:
 def _retained(lifted: Lift, fault: Fault) -> Device:
     """Registers of the case before: nothing differs where they never change."""
     names = [fault.parameters["port"]] if "port" in fault.parameters else list(lifted.before)
-    if unknown := [name for name in names if name not in lifted.terms]:
-        raise Refused(f"register {unknown[0]} is no port")
+    if unknown := [name for name in names if name not in lifted.before]:
+        raise Refused(f"register {unknown[0]} has none")
+    read = {each.number for each in terms.order([*lifted.roots, lifted.legal]) if each.op == "var"}
     start = at_reset(lifted)
-    return Device(
-        right(lifted).outputs, {**lifted.terms, **{name: start[name] for name in names}}, lifted.legal, runs=False
-    )
+    matter = {name: start[name] for name in names if any(lane.number in read for lane in lifted.before[name])}
+    return Device(right(lifted).outputs, {**lifted.terms, **matter}, lifted.legal, runs=False)
 
 
 def at_reset(lifted: Lift) -> dict[str, list[Term]]:
@@ -133,6 +133,9 @@ def _tampered(lifted: Lift, stimulus: Any) -> Device:
 def _narrowed(lifted: Lift, port: Port, bits: int) -> Device:
     """A register of fewer bits."""
 
+    if port.name not in lifted.before:
+        raise Refused(f"register {port.name} changes within an operation")
+
     def low(lane: Term) -> Term:
         if bits == 0:
             return terms.const(0, lane.width)
@@ -160,11 +163,37 @@ def _mutant(lifted: Lift, path: Path, mutation: Mutation) -> Device:
 
 
 def _lifted(lifted: Lift, device: Lift) -> Device:
-    shapes = [{name: [lane.width for lane in lanes] for name, lanes in each.terms.items()} for each in (lifted, device)]
-    if shapes[0] != shapes[1] or list(lifted.before) != list(device.before):
+    """A device with a lift of its own, whose ports may have other widths: the values count."""
+    ours, theirs = (each.device.ports for each in (lifted, device))
+    if [(port.name, port.lanes) for port in ours.all] != [(port.name, port.lanes) for port in theirs.all]:
         raise Refused("it has other ports")
-    outputs = {port.name: device.terms[port.name] for port in lifted.device.ports.outputs}
-    return Device(outputs, device.terms, device.legal, demands=device.demands)
+    bits = {port.name: (port, new) for port, new in zip(ours.all, theirs.all, strict=True)}
+    values, taken = {}, []
+    for here, there in ((lifted.inputs, device.inputs), (lifted.before, device.before)):
+        for name in here.keys() & there.keys() & bits.keys():
+            port, new = bits[name]
+            for lane, variable in zip(here[name], there[name], strict=True):
+                values[variable.number] = _resized(lane, port, new.bits)
+                taken.append(terms.eq(lane, _resized(values[variable.number], new, port.bits)))
+    changed = iter(substitute([device.legal, *(each for each, _ in device.demands), *device.roots], values))
+    legal, demands = next(changed), [(next(changed), what) for _, what in device.demands]
+    after = {}
+    for name in device.terms:
+        port, new = bits[name]
+        lanes = [next(changed) for _ in device.terms[name]]
+        after[name] = [_resized(lane, new, port.bits) for lane in lanes]
+        fits = (terms.eq(lane, _resized(cut, port, new.bits)) for lane, cut in zip(lanes, after[name], strict=True))
+        demands.append((terms.all_of(fits), "a value of its port"))
+    outputs = {port.name: after[port.name] for port in ours.outputs}
+    same = all(port.bits == new.bits for port, new in bits.values())
+    return Device(outputs, after, terms.and_(legal, terms.all_of(taken)), demands=demands, runs=same)
+
+
+def _resized(lane: Term, port: Port, bits: int) -> Term:
+    """The value of a lane of a port in another number of bits, modulo its size."""
+    if bits <= lane.width:
+        return terms.extract(lane, 0, bits)
+    return (terms.sext if port.signed else terms.zext)(lane, bits)
 
 
 @contextmanager
