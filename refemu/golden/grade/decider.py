@@ -130,7 +130,7 @@ class _Search:
 
     @staticmethod
     def _later(steps: int) -> Decision:
-        return Decision(False, f"it needs more than {steps} step{'s' * (steps > 1)} from reset, or is equivalent")
+        return Decision(False, f"it needs more than {steps} step{'s' * (steps != 1)} from reset, or is equivalent")
 
     def _ask(self, conditions: Sequence[Term]) -> equivalence.Part:
         part = equivalence.ask("", conditions, max(0.1, self.end - monotonic()))

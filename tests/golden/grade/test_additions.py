@@ -7,7 +7,7 @@ import pytest
 
 from refemu import golden
 from refemu.arith.checks import Refused
-from refemu.golden.grade import additions, covering
+from refemu.golden.grade import additions
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.grading import Grading
@@ -59,12 +59,3 @@ def test_foreign_folder_is_unchanged(fake_units: None, tmp_path: Path) -> None:
     with pytest.raises(Refused):
         additions.write(poor(), tmp_path)
     assert (tmp_path / "blender-wrap" / "mine.txt").read_text() == "mine"
-
-
-def test_the_cover_is_small_and_complete() -> None:
-    tells = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1], [1, 1, 0, 0]], np.bool_)
-
-    assert covering.cover(tells) == [0, 1, 3]
-    assert covering.cover(np.zeros((0, 4), np.bool_)) == []
-    with pytest.raises(Refused, match="some case must detect every fault"):
-        covering.cover(np.zeros((1, 4), np.bool_))

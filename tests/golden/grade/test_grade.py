@@ -23,4 +23,4 @@ def test_97_percent_of_mutants_pass() -> None:
 
 
 def passes(classes: dict[FaultClass, Counts]) -> bool:
-    return Grade("s", "u", "c", 1, 0, classes, [], {}, {}, {}).passes
+    return Grade("s", "u", "c", 1, 0, 0, classes, [], {}, {}, {}).passes
