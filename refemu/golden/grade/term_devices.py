@@ -1,9 +1,10 @@
 """Faulty devices as terms: outputs and next registers of one event, from the terms of the right unit or their own."""
 
+import copy
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.mutations import Mutation
 from refemu.prove import terms
 from refemu.prove.design import substitute
+from refemu.prove.library import HANDLERS
 from refemu.prove.lift import Lift, lift
 from refemu.prove.terms import Term
+from refemu.prove.values import truth
 from refemu.units import parameters
 from refemu.units import variant as other
+from refemu.units.declaration import Declared
 from refemu.units.ports import Port
 
 Lanes = Mapping[str, Sequence[Term]]  #: by port
@@ -35,6 +39,7 @@ class Device:
     legal: Term = terms.TRUE  #: where it has answers
     invariant: Term = terms.TRUE  #: holds for its registers at reset, and is to hold after each event
     demands: Sequence[tuple[Term, str]] = ()  #: as of a lift
+    equal: Term = terms.FALSE  #: where this holds at each event, nothing differs
     runs: bool = True  #: whether these terms are those of the device, not only equal to it where nothing differs
     rejects: bool = True  #: whether it differs where it has no answers
 
@@ -131,20 +136,42 @@ def _tampered(lifted: Lift, stimulus: Any) -> Device:
 
 
 def _narrowed(lifted: Lift, port: Port, bits: int) -> Device:
-    """A register of fewer bits."""
+    """A register of fewer bits after each event, of those within an operation too."""
 
-    if port.name not in lifted.before:
-        raise Refused(f"register {port.name} changes within an operation")
+    def low(lane: Any) -> Any:
+        word = lane & (1 << bits) - 1
+        sign = 1 << bits >> 1
+        return (word ^ sign) - sign if port.signed else word
 
-    def low(lane: Term) -> Term:
-        if bits == 0:
-            return terms.const(0, lane.width)
-        return (terms.sext if port.signed else terms.zext)(terms.extract(lane, 0, bits), lane.width)
+    unchanged: list[Term] = []
 
-    after = {**lifted.terms, port.name: [low(lane) for lane in lifted.terms[port.name]]}
-    outputs = {each.name: after[each.name] for each in lifted.device.ports.outputs}
-    fits = terms.all_of(terms.eq(lane, low(lane)) for lane in lifted.before[port.name])
-    return Device(outputs, after, lifted.legal, fits)
+    def after(event: Any, run: Any, device: Any, *inputs: Any) -> Any:
+        state = copy.copy(event(run, device, *inputs))
+        value = getattr(state, port.name)
+        lanes = value if isinstance(value, tuple) else (value,)
+        same = terms.all_of(truth(low(lane) == lane) for lane in lanes)
+        unchanged.append(terms.or_(terms.not_(run.now()), same))
+        vars(state)[port.name] = tuple(map(low, lanes)) if isinstance(value, tuple) else low(value)
+        device.state = state
+        return state
+
+    known = {method: HANDLERS[method] for method in (Declared._open, Declared._continue)}
+    HANDLERS.update({method: partial(after, event) for method, event in known.items()})
+    try:
+        device = _lifted(lifted, lift(lifted.unit, lifted.config))
+    finally:
+        HANDLERS.update(known)
+    if not unchanged:
+        raise Refused("its events have none")
+    fits = terms.all_of(_fits(lane, port, bits) for lane in lifted.before.get(port.name, ()))
+    return replace(device, invariant=fits, equal=terms.all_of(unchanged))
+
+
+def _fits(lane: Term, port: Port, bits: int) -> Term:
+    """Whether a lane is its low bits."""
+    if bits == 0:
+        return terms.eq(lane, terms.const(0, lane.width))
+    return terms.eq(lane, _resized(terms.extract(lane, 0, bits), port, lane.width))
 
 
 def _variant(lifted: Lift, fault: Fault) -> Device:
