@@ -26,12 +26,12 @@ class Symbols(NDArrayOperatorsMixin):
         function, is_test = _UFUNCS[ufunc.__name__]
         dtype = next(each.dtype for each in inputs if isinstance(each, Symbols))
         operands = [_lanes(each, dtype, len(self.lanes)) for each in inputs]
-        found = [function(dtype.kind == "i", *each) for each in zip(*operands, strict=True)]
-        return Symbols(found, np.dtype(np.bool_) if is_test else dtype)
+        lanes = [function(dtype.kind == "i", *each) for each in zip(*operands, strict=True)]
+        return Symbols(lanes, np.dtype(np.bool_) if is_test else dtype)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        made = _FUNCTIONS.get(function.__name__)
-        return NotImplemented if made is None else made(*args, **kwargs)
+        form = _FUNCTIONS.get(function.__name__)
+        return NotImplemented if form is None else form(*args, **kwargs)
 
     def __getitem__(self, place: Any) -> "Symbols":
         picked = np.arange(len(self.lanes))[place[-1]]

@@ -100,8 +100,8 @@ def is_nan(codes: np.ndarray, port: Port) -> np.ndarray:
     if not holds_floats(port):
         return np.zeros(codes.shape, np.bool_)
     infinity = codes.dtype.type(_FLOATS[port.kind][1])
-    found: np.ndarray = codes & codes.dtype.type(mask_of(port.bits - 1)) > infinity
-    return found
+    above: np.ndarray = codes & codes.dtype.type(mask_of(port.bits - 1)) > infinity
+    return above
 
 
 def canonical(codes: np.ndarray, port: Port) -> np.ndarray:

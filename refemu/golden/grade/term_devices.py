@@ -176,11 +176,11 @@ def _fits(lane: Term, port: Port, bits: int) -> Term:
 
 def _variant(lifted: Lift, fault: Fault) -> Device:
     """A unit in another configuration, or of another class."""
-    found = other.device(lifted.unit, lifted.unit.config(parameters.text(lifted.unit, lifted.config)), fault.variants)
-    if found is None or found.answer is not None:
+    device = other.device(lifted.unit, lifted.unit.config(parameters.text(lifted.unit, lifted.config)), fault.variants)
+    if device is None or device.answer is not None:
         raise Refused("it is a function on outputs")
-    unit: Any = found.readable
-    return _lifted(lifted, lift(unit, found.config))
+    unit: Any = device.readable
+    return _lifted(lifted, lift(unit, device.config))
 
 
 def _mutant(lifted: Lift, path: Path, mutation: Mutation) -> Device:
