@@ -17,7 +17,7 @@ from refemu.golden.files import fields
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.invariants import lasting
-from refemu.golden.grade.term_devices import Device, at_reset, of_fault, right
+from refemu.golden.grade.term_devices import Device, at_reset, of_fault, registers_read, right
 from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.prove import equivalence, selfcheck, solver, terms
 from refemu.prove.design import substitute
@@ -28,7 +28,7 @@ from refemu.units.unit import AnyUnit, Cases, Config
 
 SECONDS = 10.0  #: of the solver, for a fault
 STEPS = 8  #: events from reset, at most
-LIFTED = 60.0  #: seconds for the terms of the unit
+LIFTED = 60.0  #: seconds for the terms of the unit, and for facts about its registers
 CHECKED = 2_000  #: drawn rows of the self-check
 EVENT = "@{}"  #: suffix of the variables of an event
 
@@ -59,6 +59,8 @@ class Decider:
             if equivalence.demands(lifted, self.seconds).outcome != "proved":
                 return f"{self.unit.name}: terms that hold for all legal inputs are not proved"
             selfcheck.check(lifted, CHECKED)
+            if hidden := [name for name in registers_read(lifted) if name not in lifted.terms]:
+                return f"{self.unit.name}: register {hidden[0]} is not a port"
         except Refused as error:
             return str(error)
         return lifted
@@ -66,7 +68,7 @@ class Decider:
     @cached_property
     def _invariant(self) -> Term:
         """Facts about registers that hold in all cases."""
-        return lasting(self._lift, self.seconds) if isinstance(self._lift, Lift) else terms.TRUE
+        return lasting(self._lift, LIFTED) if isinstance(self._lift, Lift) else terms.TRUE
 
     def decide(self, fault: Fault, answers: Answers) -> Decision:
         """Decide a fault. answers: rows of the unit; the first gives inputs that do not matter."""

@@ -7,7 +7,7 @@ from time import monotonic
 import numpy as np
 
 from refemu.golden.files import fields
-from refemu.golden.grade.term_devices import at_reset
+from refemu.golden.grade.term_devices import at_reset, registers_read
 from refemu.prove import solver, terms
 from refemu.prove.lift import Lift
 from refemu.prove.terms import Term
@@ -35,14 +35,13 @@ def lasting(lifted: Lift, seconds: float) -> Term:
 
 def _pairs(lifted: Lift) -> list[Pair]:
     """Candidates: each bit of the registers that are read, and kinds of numbers that floats at reset are not."""
-    read = {each.number for each in terms.order([*lifted.roots, lifted.legal]) if each.op == "var"}
+    read = registers_read(lifted)
     ports = {port.name: port for port in lifted.device.ports.outputs + lifted.device.ports.state}
     pairs = []
     for name, lanes in at_reset(lifted).items() if lifted.before else ():
         for variable, after, start in zip(lifted.before[name], lifted.terms[name], lanes, strict=True):
-            if variable.number in read:
-                words = zip(_facts(variable, start, ports[name]), _facts(after, start, ports[name]), strict=True)
-                pairs += list(words)
+            if name in read:
+                pairs += zip(_facts(variable, start, ports[name]), _facts(after, start, ports[name]), strict=True)
     return pairs
 
 

@@ -90,10 +90,15 @@ def _retained(lifted: Lift, fault: Fault) -> Device:
     names = [fault.parameters["port"]] if "port" in fault.parameters else list(lifted.before)
     if unknown := [name for name in names if name not in lifted.before]:
         raise Refused(f"register {unknown[0]} has none")
-    read = {each.number for each in terms.order([*lifted.roots, lifted.legal]) if each.op == "var"}
-    start = at_reset(lifted)
-    matter = {name: start[name] for name in names if any(lane.number in read for lane in lifted.before[name])}
+    read, start = registers_read(lifted), at_reset(lifted)
+    matter = {name: start[name] for name in names if name in read}
     return Device(right(lifted).outputs, {**lifted.terms, **matter}, lifted.legal, runs=False)
+
+
+def registers_read(lifted: Lift) -> list[str]:
+    """Registers on which outputs or registers after an event depend."""
+    read = {each.number for each in terms.order(lifted.roots) if each.op == "var"}
+    return [name for name, lanes in lifted.before.items() if any(lane.number in read for lane in lanes)]
 
 
 def at_reset(lifted: Lift) -> dict[str, list[Term]]:
