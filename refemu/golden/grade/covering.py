@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.faults.fault import Fault
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.grade.grading import Missed
 from refemu.golden.make.rows import Block
@@ -34,8 +35,9 @@ def cases(missed: Sequence[Missed], kind: Kind, prefix: str = "", around: int = 
     prefix: of the reasons, which then name the cases of the pool; without it they name the faults. around: cases before
     and after it that come too, since a fault may concern them: then no case is shortened to the rows that detect.
     """
-    for answers in dict.fromkeys(each.answers for each in missed):
-        here = [each for each in missed if each.answers is answers]
+    some = _shared(missed)
+    for answers in dict.fromkeys(each.answers for each in some):
+        here = [each for each in some if each.answers is answers]
         by_case, left = _by_case(here), list(range(len(here)))
         for case in cover(by_case):
             faults = [number for number in left if by_case[number, case]]
@@ -50,6 +52,26 @@ def cases(missed: Sequence[Missed], kind: Kind, prefix: str = "", around: int = 
             why = f"{prefix}{block.cases.why}" if prefix else _why(shown)
             ids = {"faults": [each.fault.id for each in shown]}
             yield Cases(kind, why, inputs, block.cases.decision, {} if prefix else ids)
+
+
+def _shared(missed: Sequence[Missed]) -> list[Missed]:
+    """The same faults, by the first row that a solver solved for one of them and that detects it."""
+    solved: list[Answers] = []
+    shared = []
+    for each in missed:
+        if not each.answers.spare:
+            earlier = (Missed(each.fault, rows, _wrong(each.fault, rows)) for rows in solved)
+            each = next((other for other in earlier if other.rows.any()), each)
+            solved += [each.answers] * (each.answers not in solved)
+        shared.append(each)
+    return shared
+
+
+def _wrong(fault: Fault, answers: Answers) -> np.ndarray:
+    try:
+        return fault.wrong(answers)
+    except (Refused, RefusedType):
+        return np.zeros(answers.rows, np.bool_)
 
 
 def _by_case(missed: Sequence[Missed]) -> np.ndarray:

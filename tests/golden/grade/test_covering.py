@@ -64,6 +64,21 @@ def test_cases_around_come_whole() -> None:
     assert remembered.inputs["load"].shape == (3, 1) and around.inputs["load"].shape == (3, steps)
 
 
+def test_rows_of_a_solver_are_shared() -> None:
+    """Two faults with a row each, the first of which shows both."""
+    unit = units.find("olive_mac")
+    config = unit.configs["wrap"]
+    one, other = (of_cases(unit, config, [next(iter(unit.cases(config, "paper", 0)))]) for _ in range(2))
+
+    def wrong(answers: Answers) -> np.ndarray:
+        return np.ones(answers.rows, np.bool_)
+
+    some = [Missed(Fault(name, name, program=wrong), rows, wrong(rows)) for name, rows in (("a", one), ("b", other))]
+    (block,) = covering.cases(some, "fault")
+
+    assert block.source == {"faults": ["a", "b"]}
+
+
 def test_long_reasons_are_counted() -> None:
     answers = pool()
     (block,) = covering.cases([missed(answers, [0], name) for name in "abcd"], "fault")
