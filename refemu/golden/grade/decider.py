@@ -17,7 +17,7 @@ from refemu.golden.files import fields
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.invariants import lasting
-from refemu.golden.grade.term_devices import Device, at_reset, of_fault, registers_read, right
+from refemu.golden.grade.term_devices import Device, Lanes, at_reset, of_fault, registers_read, right
 from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.prove import equivalence, selfcheck, solver, terms
 from refemu.prove.design import substitute
@@ -120,7 +120,8 @@ class _Search:
         if not self.device.runs:
             return Decision(False, f"{self.solver} does not show that it is equivalent")
         start = at_reset(self.lifted)
-        before, assumed = (start, start), []
+        before: tuple[Lanes, Lanes] = (start, start)
+        assumed = []
         for event in range(STEPS):
             suffix = EVENT.format(event)
             now = [self._at(each, state, suffix) for each, state in zip((self.right, self.device), before, strict=True)]

@@ -112,7 +112,8 @@ def _unlike_values(answers: Answers, block: Block, got: Mapping[str, np.ndarray]
             different |= bad.reshape(rows, -1).any(axis=1)
             array = np.where(bad, array.dtype.type(0), array)
         arrays[name] = fields.encode(array, port, name).reshape(block.arrays[name].shape)
-    return different | unlike(answers, block, Block(block.cases, arrays, block.flags))
+    different |= unlike(answers, block, Block(block.cases, arrays, block.flags))
+    return different
 
 
 def kept(answers: Answers) -> np.ndarray:

@@ -37,7 +37,7 @@ def _pairs(lifted: Lift) -> list[Pair]:
     """Candidates: each bit of the registers that are read, and kinds of numbers that floats at reset are not."""
     read = registers_read(lifted)
     ports = {port.name: port for port in lifted.device.ports.outputs + lifted.device.ports.state}
-    pairs = []
+    pairs: list[Pair] = []
     for name, lanes in at_reset(lifted).items() if lifted.before else ():
         for variable, after, start in zip(lifted.before[name], lifted.terms[name], lanes, strict=True):
             if name in read:

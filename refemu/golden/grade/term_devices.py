@@ -113,7 +113,7 @@ def at_reset(lifted: Lift) -> dict[str, list[Term]]:
 def _rewired(lifted: Lift, answers: Answers, fault: Fault) -> Device:
     """Other words at the outputs; the registers are right."""
     words: Any = {name: symbols.of_port(lifted.terms[port.name], port) for name, port in answers.ports.items()}
-    new = fault.applied(answers, words)
+    new: Any = fault.applied(answers, words)
     outputs = {port.name: symbols.lanes_of(new[name], port) for name, port in answers.ports.items()}
     return Device(outputs, lifted.terms, lifted.legal)
 
