@@ -47,10 +47,6 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
             "refemu generate -o vec --unit orizuru:n=16,k=2 --kinds edge,random --seed 7",
             "your own sizes, two kinds of cases",
         ),
-        Example(
-            "refemu generate -o full --unit flint_decoder --kinds paper --complete",
-            "a few rows, and one for each fault that they miss",
-        ),
         Example("refemu generate --stdout --unit ovp_decoder:int4 > stimulus.txt", "stimulus for a device on a pipe"),
         Example(
             "refemu generate -o campaign --unit outlier_decoder --cases 10000 --workers 2",
