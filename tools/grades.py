@@ -8,6 +8,7 @@ Every row ends with a digest of what it depends on: the set, the code of its uni
 test compares the digests, so no row is stale in any class.
 """
 
+import dataclasses
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from refemu import golden, units
+from refemu.arith import integers
 from refemu.golden.grade.grade import Counts
 from tools import code, grades_mutants
 
@@ -31,10 +33,10 @@ ASIDE = (*grades_mutants.ALONE, "additions", "minimize", "reimport")
 HEAD = """# Grades of the committed sets
 
 Written by `make grades`; do not edit. Classes and results: docs/fault-coverage.md. A cell: detected faults
-of all detected and missed faults; `?` undecided ones, which none of 2,000 and more other legal rows detects;
-`!` faults that raise an error for every case of the set. `refemu grade vectors/SET` names every fault. The digest
-covers the set, the code of its unit and the fault library. Rows that tests/tools/test_grades.py and
-test_grades_mutants.py list as due were counted before a later change of that code.
+of all detected and missed faults; `=` equivalent ones, which no legal input detects; `?` undecided ones, which none of
+2,000 and more other legal rows detects; `!` faults that raise an error for every case of the set. `refemu grade
+vectors/SET` names every fault. The digest covers the set, the code of its unit and the fault library. Rows that
+tests/tools/test_grades.py and test_grades_mutants.py list as due were counted before a later change of that code.
 
 """
 
@@ -70,6 +72,7 @@ def cell(counts: Counts) -> str:
 
 
 def _others(counts: Counts) -> Iterator[tuple[str, int]]:
+    yield "=", counts.equivalent
     yield "?", counts.undecided
     yield "!", counts.raised
 
@@ -82,19 +85,21 @@ def row(name: str, rows: int, classes: Mapping[str, Counts], end: str) -> str:
 
 def counted(text: str) -> Counts:
     """Counts from a cell."""
-    detected = missed = undecided = raised = 0
+    detected = missed = 0
+    others = dict.fromkeys("=?!", 0)
     for part in text.split():
-        if part[0] in "?!":
-            undecided, raised = (int(part[1:]), raised) if part[0] == "?" else (undecided, int(part[1:]))
+        if part[0] in others:
+            others[part[0]] = int(part[1:])
         elif part != "-":
             detected, known = map(int, part.split("/"))
             missed = known - detected
-    return Counts(detected + missed + undecided + raised, detected, missed, undecided, raised)
+    results = (detected, missed, *others.values())
+    return Counts(integers.total(results), *results)
 
 
 def total(rows: Sequence[Mapping[str, Counts]]) -> dict[str, Counts]:
     """Counts of all sets."""
-    fields = ("faults", "detected", "missed", "undecided", "raised")
+    fields = [field.name for field in dataclasses.fields(Counts)]
     return {
         each: Counts(*(sum(getattr(classes[each], name) for classes in rows) for name in fields)) for each in GRADED
     }

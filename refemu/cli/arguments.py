@@ -9,7 +9,7 @@ from refemu.cli.options.common import Commands, Parser, new_command
 GROUPS = {
     "Look": ("list", "show", "explain", "step", "view"),
     "Vectors": ("generate", "check", "diff", "grade", "report"),
-    "Designs": ("export", "serve"),
+    "Designs": ("export", "serve", "prove"),
     "Models": ("models", "ppl", "generate-text", "study", "machine", "cost"),
     "More": ("new-unit", "schema", "completion"),
 }

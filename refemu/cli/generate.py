@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from refemu.cli import source
 from refemu.cli.output import counted, print_json, print_lines, print_table, size
@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 
 CAMPAIGN = ("cases", "layer", "win", "workers", "scheduler")  #: options of a campaign
 _DIGITS = 4  # of the number of a block, since the model is not loaded yet
-SETS = ("model", "scheme", "text", "ids", "tokens", "hex", "bin", "json")  #: options of sets in files
+SETS = (
+    "model",
+    "scheme",
+    "text",
+    "ids",
+    "tokens",
+    "hex",
+    "bin",
+    "json",
+    "complete",
+    "prove",
+)  #: options of sets in files
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import golden
     from refemu.models import text
 
+    if arguments.complete is None:
+        _leave_out(arguments, "prove", why="a solver needs --complete")
     with progress() as bar:
         summaries = golden.generate(
             arguments.out,
@@ -43,13 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
             bin=arguments.bin,
             progress=bar,
             token_ids=_ids(arguments),
+            complete=arguments.complete.split(",") if arguments.complete else arguments.complete is not None,
+            prove=arguments.prove or 0,
         )
     if arguments.json:
         print_json("generate", {"sets": [dataclasses.asdict(summary) for summary in summaries]})
         return 0
-    from refemu.units.unit import KINDS
+    from refemu.units.unit import Kind
 
-    kinds = [kind for kind in KINDS if any(kind in summary.kinds for summary in summaries)]
+    kinds = [kind for kind in get_args(Kind) if any(kind in summary.kinds for summary in summaries)]
     rows = [
         [summary.name, summary.rows, *(summary.kinds.get(kind, "") for kind in kinds), size(summary.bytes)]
         for summary in summaries
@@ -78,6 +93,8 @@ def _minimal(arguments: argparse.Namespace) -> int:
         "tokens",
         "hex",
         "bin",
+        "complete",
+        "prove",
         why="--minimal chooses among paper, edge and random cases",
     )
     if not arguments.unit:
@@ -143,7 +160,7 @@ def _random_request(arguments: argparse.Namespace) -> "Request":
             "generate: --workers, --scheduler and --win need a campaign: give --cases N for random cases, or "
             "--layer L,... and --tokens N for cases of a model"
         )
-    _only(arguments, "random", "model", "scheme", "text", "ids", "tokens", "win", "hex", "bin")
+    _only(arguments, "random", "model", "scheme", "text", "ids", "tokens", "win", "hex", "bin", "complete", "prove")
     return campaign.request(arguments.cases, units_=arguments.unit, seed=arguments.seed)
 
 
@@ -154,7 +171,7 @@ def _model_request(arguments: argparse.Namespace) -> "Request":
 
     if not arguments.tokens:
         raise Refused("generate: --layer needs --tokens N")
-    _only(arguments, "model", "cases", "seed", "hex", "bin")
+    _only(arguments, "model", "cases", "seed", "hex", "bin", "complete", "prove")
     return campaign.model_request(
         arguments.tokens,
         model=arguments.model,

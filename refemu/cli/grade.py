@@ -1,13 +1,14 @@
 """`refemu grade`: inject faults, and report which ones a stimulus detects or misses."""
 
 import argparse
+import dataclasses
 from time import perf_counter
 from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.cli.output import print_json, print_table
 
-WORDS = {"undecided": "equivalent", "raised": "untested"}  #: printed results of faults
+WORDS = {"raised": "untested"}  #: printed results of faults
 SHOWN = 20  #: faults of a class that the table lists; --json has all
 
 
@@ -20,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     classes = [name for part in arguments.classes for name in part.split(",")] if arguments.classes else None
     if arguments.all and "model" not in (classes or ()):
         raise Refused("grade: --all needs --class model; all faults of the other classes are always tried")
-    how = {"missing": arguments.write_missing, "every": arguments.all}
+    how = {"missing": arguments.write_missing, "every": arguments.all, "prove": arguments.prove or 0}
     start = perf_counter()
     if arguments.unit:
         result = entry.grade_stimulus(arguments.stimulus, arguments.unit, arguments.config, classes, **how)
@@ -58,12 +59,10 @@ def _set_name(unit: str, config: str | None) -> str:
 
 
 def _print(result: Any) -> None:
-    rows = [
-        (klass, counts.faults, counts.detected, counts.missed, counts.undecided, counts.raised, _percent(counts.grade))
-        for klass, counts in result.classes.items()
-    ]
-    numbers = ("faults", "detected", "missed", "equivalent", "untested", "coverage")
-    title = f"{result.set}: {result.rows} rows"
+    rows = [(klass, *dataclasses.astuple(counts), _percent(counts.grade)) for klass, counts in result.classes.items()]
+    numbers = ("faults", "detected", "missed", "equivalent", "undecided", "untested", "coverage")
+    others = f", and all {result.inputs} inputs" * bool(result.inputs)
+    title = f"{result.set}: {result.rows} rows{others}"
     print_table(title, ("class", *numbers), rows, numbers)
     seen = ("bits", "0", "1", "rising", "falling")
     print_table("toggled bits", ("output or register", *seen), _toggles(result.toggle, seen), seen)

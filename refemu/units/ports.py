@@ -218,14 +218,65 @@ def in_order(unit: str, ports: Sequence[Port], values: Sequence[Any], named: Map
     return [*values, *(named[name] for name in rest)]
 
 
+class OutsidePort(Refused):
+    """A State has a value that a port cannot hold.
+
+    arrays: what `collect` would return, with 0 for such values. outside: by port, bool (states,).
+    """
+
+    def __init__(self, message: str, arrays: Mapping[str, np.ndarray], outside: Mapping[str, np.ndarray]) -> None:
+        super().__init__(message)
+        self.arrays, self.outside = arrays, outside
+
+
 def collect(states: Sequence[Any], ports: Sequence[Port], shape: tuple[int, ...]) -> dict[str, Any]:
-    """Collect the values of `ports` in `states`, by name: arrays of `shape` (and lanes) in the ports' result dtypes."""
-    return {
-        port.name: np.array([getattr(state, port.name) for state in states], port.result_dtype).reshape(
-            shape + port.shape
-        )
-        for port in ports
-    }
+    """Collect the values of `ports` in `states`, by name: arrays of `shape` (and lanes) in the ports' result dtypes.
+
+    OutsidePort: a value is not an integer of its port's bits.
+    """
+    arrays, outside, message = {}, {}, ""
+    for port in ports:
+        values = [getattr(state, port.name) for state in states]
+        bad = _outside(values, port)
+        if bad is not None:
+            at = int(np.argmax(bad))
+            low, high = limits(port.bits, port.signed)
+            message = message or (
+                f"{port.name}: a State must have integers in [{low}, {high}], got {values[at]!r} at index {at}; "
+                "change the event, or the width of the port"
+            )
+            outside[port.name] = bad
+            values = [port.filled(0) if wrong else value for value, wrong in zip(values, bad.tolist(), strict=True)]
+        arrays[port.name] = np.array(values, port.result_dtype).reshape(shape + port.shape)
+    if outside:
+        raise OutsidePort(message, arrays, outside)
+    return arrays
+
+
+def _outside(values: Sequence[Any], port: Port) -> np.ndarray | None:
+    """States with a value that the port cannot hold: bool (states,); None if there are none."""
+    low, high = limits(port.bits, port.signed)
+    try:
+        array = np.array(values)
+    except ValueError:  # lanes differ in number
+        array = np.empty(0, object)
+    if not values or (
+        array.dtype.kind in "iub"
+        and array.shape[1:] == port.shape
+        and low <= int(array.min())
+        and int(array.max()) <= high
+    ):
+        return None
+    bad = np.array([not _holds(value, port, low, high) for value in values])
+    return bad if bad.any() else None
+
+
+def _holds(value: Any, port: Port, low: int, high: int) -> bool:
+    """Whether a value of any type is one of the port."""
+    if np.shape(value) != port.shape:
+        return False
+    lanes = np.array(value, object).reshape(-1).tolist()
+    return all(isinstance(each, int | np.integer | np.bool_) and low <= int(each) <= high for each in lanes)
 
 
 def put(values: Lanes, at: int, value: int) -> Lanes:

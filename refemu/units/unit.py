@@ -28,8 +28,9 @@ S = TypeVar("S")
 R = TypeVar("R", bound=Result, covariant=True)
 _DERIVED: Any = None  #: default of fields that `Unit` derives
 
-Kind: TypeAlias = Literal["paper", "edge", "random", "exhaustive", "model"]  #: kind of golden cases
-KINDS: tuple[Kind, ...] = get_args(Kind)
+#: kind of golden cases; "fault": rows that `generate --complete` adds
+Kind: TypeAlias = Literal["paper", "edge", "random", "exhaustive", "model", "fault"]
+KINDS: tuple[Kind, ...] = get_args(Kind)[:-1]  #: those that can be requested
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,14 @@ class Flag:
 class Cases:
     """Golden cases of one kind that share a reason."""
 
-    kind: Kind  #: one of KINDS
+    kind: Kind  #: kind
     why: str  #: reason for these cases, one line
     #: one array per input port, in its range: (cases,) for a combinational unit, (cases, events) from reset for
     #: another, then lanes
     inputs: Mapping[str, np.ndarray]
     decision: str = ""  #: id of the decision that the outputs follow, if any
-    source: Mapping[str, Any] = field(default_factory=dict)  #: for model cases: layer, tensor, tokens, ...
+    #: for model cases: layer, tensor, tokens, ...; for those of kind "fault": ids of the faults
+    source: Mapping[str, Any] = field(default_factory=dict)
     config: str = ""  #: for model cases: name of the configuration in the unit's `configs`
 
 

@@ -83,6 +83,7 @@ class Device:
     config: Config  #: configuration of the device
     run: Callable[..., Result]  #: compiled if no class is overridden
     answer: Answer | None = None
+    readable: Any = None  #: the unit, with the stepping class of the device
 
     def evaluate(self, inputs: Mapping[str, np.ndarray], jit: bool = True) -> Result:
         """Outputs for inputs by port name, in the form of `Unit.evaluate`.
@@ -129,7 +130,7 @@ def device(unit: Descriptor, config: Config, variants: Sequence[Variant]) -> Dev
     whole: Any = unit
     joined = dataclasses.replace(whole, unit_class=_joined(unit, classes), run=None) if classes else None
     run = readable(joined) if joined else unit.run_compiled
-    return Device(unit, changed, run, answers[0] if answers else None)
+    return Device(unit, changed, run, answers[0] if answers else None, joined or unit)
 
 
 def _same(unit: Descriptor, before: Config, after: Config) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from refemu.golden.grade.grade import Counts
 from tools import grades
 
-NONE = Counts(0, 0, 0, 0, 0)
+NONE = Counts(0, 0, 0, 0, 0, 0)
 
 
 #: rows to be counted again: the texts of all units and of the fault library changed, and no answer of any
@@ -37,9 +37,10 @@ def test_committed_sets_miss_no_fault() -> None:
     ("counts", "cell"),
     [
         (NONE, "-"),
-        (Counts(5, 5, 0, 0, 0), "5/5"),
-        (Counts(9, 5, 1, 2, 1), "5/6 ?2 !1"),
-        (Counts(3, 0, 0, 3, 0), "?3"),
+        (Counts(5, 5, 0, 0, 0, 0), "5/5"),
+        (Counts(9, 5, 1, 0, 2, 1), "5/6 ?2 !1"),
+        (Counts(12, 5, 1, 3, 2, 1), "5/6 =3 ?2 !1"),
+        (Counts(3, 0, 0, 0, 3, 0), "?3"),
     ],
 )
 def test_cells(counts: Counts, cell: str) -> None:
@@ -71,7 +72,7 @@ def test_rows_with_fresh_digest_are_reused(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_rows_of_a_page_are_read_back() -> None:
-    classes = {name: Counts(1, 1, 0, 0, 0) for name in grades.GRADED}
+    classes = {name: Counts(1, 1, 0, 0, 0, 0) for name in grades.GRADED}
     lines = [grades.row("orizuru-n8", 1209, classes, "0123456789ab"), grades.row("all", 1209, classes, "")]
 
     assert lines[0].startswith("| orizuru-n8 | 1,209 | 1/1 |")

@@ -32,7 +32,7 @@ def test_fresh_rows_are_reused_and_stale_ones_graded(monkeypatch: pytest.MonkeyP
 
     def graded(name: str) -> tuple[int, Counts]:
         asked.append(name)
-        return 1234, Counts(10, 6, 1, 2, 1)
+        return 1234, Counts(10, 6, 1, 0, 2, 1)
 
     def in_processes(wanted: list[str], names: list[str]) -> list[tuple[str, tuple[int, Counts]]]:
         return [(unit, graded(name)) for unit, name in zip(wanted, names, strict=True)]
@@ -60,5 +60,5 @@ def test_digest_depends_on_mutant_code_only() -> None:
 
 
 def test_the_share() -> None:
-    assert grades_mutants.share(Counts(9, 0, 0, 9, 0)) == "-"
-    assert grades_mutants.share(Counts(9, 5, 1, 2, 1)) == "83.3 %"
+    assert grades_mutants.share(Counts(9, 0, 0, 0, 9, 0)) == "-"
+    assert grades_mutants.share(Counts(9, 5, 1, 0, 2, 1)) == "83.3 %"

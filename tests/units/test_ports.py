@@ -1,13 +1,14 @@
 """Ports: what they admit, broadcast and reject."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused, RefusedType
-from refemu.units.ports import Port, collect, validate, validate_events
+from refemu.units.ports import OutsidePort, Port, collect, validate, validate_events
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,19 @@ def test_small_and_large_words_of_64_bits_mix() -> None:
 def test_value_beyond_64_bits_is_rejected() -> None:
     with pytest.raises((Refused, RefusedType), match="thing"):
         NIBBLE.validate_one(1 << 70, "thing")
+
+
+@pytest.mark.parametrize("value", [2, -1, 1.5, (1,), None])
+def test_collect_rejects_values_outside_a_port(value: object) -> None:
+    ports = (Port("flag", 1), Port("pair", 4, 2, signed=True))
+    states = [SimpleNamespace(flag=0, pair=(1, -8)), SimpleNamespace(flag=value, pair=(7, 8))]
+    with pytest.raises(OutsidePort) as raised:
+        collect(states, ports, (2,))
+
+    assert str(raised.value).startswith(f"flag: a State must have integers in [0, 1], got {value!r} at index 1; ")
+    assert list(raised.value.outside) == ["flag", "pair"]
+    assert all(rows.tolist() == [False, True] for rows in raised.value.outside.values())
+    assert raised.value.arrays["pair"].tolist() == [[1, -8], [0, 0]]
 
 
 def test_collect_gathers_states_by_port() -> None:

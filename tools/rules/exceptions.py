@@ -65,6 +65,8 @@ EXCEPTIONS = {
     ("cli/unit_rows.py", "module time"): "whether a source changed too recently for that, never a vector",
     ("cli/grade.py", "module time"): SECONDS,
     ("golden/grade/reached_lines.py", "module time"): "how long a mutant may run before it counts as endless",
+    ("golden/grade/decider.py", "module time"): "how long a solver may take for a fault",
+    ("golden/grade/invariants.py", "module time"): "how long a solver may take for the registers",
     ("golden/serve/server.py", "module time"): "how long to poll for a request before sleeping",
     ("golden/serve/predictor.py", "module time"): "which of two equal forms is faster, never a bit",
     ("golden/explain/unit_runs.py", "module time"): "the sample size for a slow device, never a vector",

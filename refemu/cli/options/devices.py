@@ -122,6 +122,36 @@ def _serve(commands: Commands) -> None:
     )
 
 
+def _prove(commands: Commands) -> None:
+    help = "Prove that a design equals a unit for all legal inputs, or show inputs for which it does not."
+    command = new_command(commands, "prove", help)
+    command.epilog = (
+        "Needs yosys and a solver: install refemu[formal]. docs/proofs.md says what a proof promises. Exit codes: "
+        "0 proved, 1 refuted, 2 undecided or unusable, 3 an error inside refemu."
+    )
+    command.add_argument("unit", metavar="UNIT", help=UNIT)
+    command.add_argument("sources", nargs="+", type=path, metavar="FILE", help="Sources of the design, in Verilog.")
+    add_word(command, "--config", "CONFIG", CONFIG)
+    add_word(command, "--top", "MODULE", "Module to prove (default: the unit's name, or that of the port map).")
+    command.add_argument("--map", type=path, metavar="FILE", help="Port map of your core (docs/port-map.md).")
+    add_count(
+        command, "--depth", "Events, or cycles of a handshake, after a reset where induction fails (default: 8).", 8
+    )
+    add_count(command, "--timeout", "Seconds for the solver (default: 60).", 60)
+    add_count(command, "--latency", "Rising edges from the inputs of a row to its outputs (default: as a bench).", low=0)
+    command.add_argument("--valid", action="store_true", help="The design has valid and ready on both sides.")
+    command.add_argument(
+        "--set",
+        action="append",
+        metavar="ID=WORDS",
+        help="Compare with a variant of a decision, named by words of its description: D-olive-20=saturate. May be "
+        "repeated.",
+    )
+    add_word(command, "--solver", "NAME", "bitwuzla or z3 (default: the first that is installed).")
+    help = "If it is refuted, write the inputs as a golden set, and waveforms of both sides, to folders in DIR."
+    command.add_argument("--out", type=path, metavar="DIR", help=help)
+
+
 def _step(commands: Commands) -> None:
     command = new_command(commands, "step", "Step through a unit, one event at a time, and show what changes.")
     command.add_argument("unit", metavar="UNIT", help=UNIT)
@@ -177,4 +207,4 @@ def _view(commands: Commands) -> None:
     add_word(command, "--rows", "A:B", "Show rows A to B - 1 (default: all; at most 5 MB).")
 
 
-COMMANDS = (_export, _serve, _step, _view)
+COMMANDS = (_export, _serve, _prove, _step, _view)

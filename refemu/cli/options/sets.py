@@ -1,5 +1,7 @@
 """Options of the commands on formats, units and golden sets."""
 
+import argparse
+
 from refemu.cli.options.common import (
     CONFIG,
     SCHEME,
@@ -92,6 +94,15 @@ def _generate(commands: Commands) -> None:
         action="store_true",
         help="Write only a small subset of the cases of each --unit that detects the same faults (see `refemu grade`).",
     )
+    command.add_argument(
+        "--complete",
+        nargs="?",
+        const="",
+        metavar="CLASS,...",
+        help="Add cases to each set that detect every fault that it misses (see `refemu grade`), of these classes "
+        "(default: all except model).",
+    )
+    _add_prove(command, "With --complete: decide")
     add_count(
         command,
         "--cases",
@@ -112,6 +123,18 @@ def _generate(commands: Commands) -> None:
     )
     command.add_argument("--hex", action="store_true", help="Also write hex/ for $readmemh, with include files.")
     command.add_argument("--bin", action="store_true", help="Also write bin/ for C and CUDA, with include files.")
+
+
+def _add_prove(command: argparse.ArgumentParser, how: str) -> None:
+    """Add the option of a solver."""
+    command.add_argument(
+        "--prove",
+        nargs="?",
+        const=10,
+        type=positive,
+        metavar="SECONDS",
+        help=f"{how} each fault that no row tried detects by a solver, in SECONDS (default: 10). Needs refemu[formal].",
+    )
 
 
 def _check(commands: Commands) -> None:
@@ -215,9 +238,8 @@ def _grade(commands: Commands) -> None:
         metavar="DIR",
         help="Write a set to DIR with cases that detect every missed fault.",
     )
-    command.add_argument(
-        "--strict", action="store_true", help="Exit with 1 if a fault is missed, equivalent or unknown."
-    )
+    _add_prove(command, "Decide")
+    command.add_argument("--strict", action="store_true", help="Exit with 1 if a fault is missed or undecided.")
 
 
 def _report(commands: Commands) -> None:

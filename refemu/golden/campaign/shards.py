@@ -18,7 +18,7 @@ from refemu.arith.checks import Refused
 from refemu.arith.reader_errors import reading
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets, store
-from refemu.golden.make import build, generate, model_cases, regenerate
+from refemu.golden.make import build, generate, model_cases, random_cases, regenerate
 from refemu.units import parameters
 
 Files = dict[str, bytes]
@@ -64,7 +64,7 @@ class RandomShard:
     def render(self) -> Iterator[tuple[str, Files]]:
         """The shard's only set."""
         unit = units.find(self.unit)
-        blocks = generate.random_cases(unit, self.config, self.seed, self.seeds)
+        blocks = random_cases.random_cases(unit, self.config, self.seed, self.seeds)
         entry = {"function": generate.function_of(unit), "seed": self.seed, "seeds": self.seeds}
         manifest, arrays = build.build(
             unit, self.config, blocks, generator={"random": entry}, seed=self.seed, compiled_from=1

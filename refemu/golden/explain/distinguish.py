@@ -16,7 +16,7 @@ from refemu.golden.explain.table import Table
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets, store
 from refemu.golden.files.sets import Golden
-from refemu.golden.grade.additions import cover
+from refemu.golden.grade.covering import cover
 from refemu.golden.grade.pool import Pool
 from refemu.golden.make import build
 from refemu.golden.make.regenerate import MISSING

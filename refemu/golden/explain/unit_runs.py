@@ -119,9 +119,10 @@ def _tampered(
         try:
             some = {name: array[case : case + 1] for name, array in inputs.items()}
             states = [state for _, state in tampered.operations(some)]
+            result = SimpleNamespace(**collect(states, tuple(table.ports.values()), (1, shape[1])))
         except Exception:  # whatever a faulty device does
             return
-        yield case, case + 1, SimpleNamespace(**collect(states, tuple(table.ports.values()), (1, shape[1])))
+        yield case, case + 1, result
 
 
 def pace(table: Table) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, lookup
 from refemu.golden.files import fields
 from refemu.golden.grade import device, slices, stepping
 from refemu.golden.grade.answers import Answers
@@ -23,6 +23,12 @@ FaultClass: TypeAlias = Literal[
 ]
 CLASSES: tuple[FaultClass, ...] = get_args(FaultClass)
 QUICK = CLASSES[:-1]  #: by default: mutants of a model take minutes
+
+
+def known(name: str) -> FaultClass:
+    """A class by its name. Refused: an unknown one, with the nearest."""
+    return lookup("fault class", name, {str(each): each for each in CLASSES})
+
 
 Kind: TypeAlias = Literal["decision", "structure"]
 Words: TypeAlias = dict[str, np.ndarray]  #: bit patterns by output, "out.y": (rows, lanes)
@@ -76,6 +82,7 @@ class Fault:
     variants: tuple[Variant, ...] = ()
     program: Callable[[Answers], np.ndarray] | None = None  #: differing rows of a device of its own: a mutant
     looked_at: Callable[[Answers], int] | None = None  #: rows that `wrong` looks at, if not those of its kind
+    remembers: bool = False  #: its answers depend on rows before or after, in a unit without registers too
     excuses: str = ""  #: output of which nothing is predicted in `lanes`
     lanes: tuple[int, ...] = ()  #: lanes that change; () for all
     only: int = 0  #: where a fault of all lanes is limited to `lanes`: lanes of the outputs concerned
@@ -109,8 +116,8 @@ class Fault:
 
     def _cut(self, codes: np.ndarray, port: Port) -> np.ndarray:
         assert self.word is not None
-        mask = codes.dtype.type(fields.mask_of(port.bits))
-        return np.asarray(self.word(codes, port) & mask, codes.dtype)
+        cut: np.ndarray = self.word(codes, port) & codes.dtype.type(fields.mask_of(port.bits))
+        return cut.astype(codes.dtype, copy=False)
 
     def wrong(self, answers: Answers) -> np.ndarray:
         """Rows in which the device differs: bool (rows,).
@@ -139,6 +146,8 @@ class Fault:
 
     def tried(self, answers: Answers) -> int:
         """Rows that `wrong` looks at, where none differs."""
+        if answers.inputs:
+            return answers.rows
         if self.looked_at is not None:
             return self.looked_at(answers)
         return slices.tried(answers) if self.registers or self.arithmetic else answers.rows
@@ -164,10 +173,9 @@ def _ends(lanes: tuple[int, ...]) -> tuple[int, int]:
 def _computed(answers: Answers, block: Block) -> np.ndarray:
     """Rows of a block in which the readable unit, as it is at the moment, differs."""
     try:
-        got = device.readable(answers.unit, answers, block)
+        return device.readable(answers.unit, answers, block)
     except Exception as error:  # whatever a faulty device does
         raise Refused(f"{type(error).__name__}: {error}") from error
-    return device.unlike(answers, block, got)
 
 
 @contextmanager

@@ -49,12 +49,14 @@ def shifted(arrays: tuple[str, ...], array: str, late: int, within: bool = True,
     parts = ["frozen" if frozen else "late" if late > 0 else "early", *[array] * bool(array)]
     id = "/".join([*parts, *[str(abs(late))] * (abs(late) > 1), *["across"] * (not within)])
     parameters: dict[str, object] = {"rows": late, **({"port": short(array)} if array else {})}
-    return Fault(id, says, "row_shift", parameters, answers=partial(_moved, arrays, late, within, frozen))
+    moved = partial(_moved, arrays, late, within, frozen)
+    return Fault(id, says, "row_shift", parameters, answers=moved, remembers=True)
 
 
 def swapped(arrays: tuple[str, ...]) -> Fault:
     """The answers of every two rows of a case exchanged."""
-    return Fault("swapped", "the answers of every two rows are swapped", "row_swap", answers=partial(_swapped, arrays))
+    says, swap = "the answers of every two rows are swapped", partial(_swapped, arrays)
+    return Fault("swapped", says, "row_swap", answers=swap, remembers=True)
 
 
 def rows_of(count: int) -> str:

@@ -1,6 +1,7 @@
 """Faults of class `use`: an input that is not connected, late, or seen with changed bits or lanes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,9 +23,8 @@ def faults(rows: Rows) -> Iterator[Fault]:
     event = rows.unit.timing == "event"
     for name in ports:
         yield _fault("unconnected", name, "is not connected, and reads as 0", "unconnected", partial(_zero, name))
-        yield _fault(
-            "late", name, "is sampled a row late, 0 first", "row_shift", partial(_delayed, name, event), rows=1
-        )
+        late = partial(_delayed, name, event)
+        yield replace(_fault("late", name, "is sampled a row late, 0 first", "row_shift", late, rows=1), remembers=True)
     for name, port in ports.items():
         yield from _arranged(name, port)
         yield from _ordered(name, port)
@@ -82,10 +82,11 @@ def _tampered(name: str, port: Port) -> Iterator[Fault]:
 
 
 def _seen(port: Port, change: Change) -> Any:
-    return partial(_changed, port, change)
+    return partial(changed, port, change)
 
 
-def _changed(port: Port, change: Change, inputs: Inputs, before: np.ndarray) -> Inputs:
+def changed(port: Port, change: Change, inputs: Inputs, before: np.ndarray) -> Inputs:
+    """Inputs in which the words of a port are changed."""
     codes = fields.encode(inputs[port.name], port, port.name)
     mask = codes.dtype.type(fields.mask_of(port.bits))
     return {**inputs, port.name: fields.decode(np.asarray(change(codes, port) & mask, codes.dtype), port)}
@@ -111,7 +112,7 @@ def _permuted(name: str, order: np.ndarray, inputs: Inputs, before: np.ndarray) 
 
 
 def _dead(name: str, lane: int, inputs: Inputs, before: np.ndarray) -> Inputs:
-    array = np.array(inputs[name])
+    array = inputs[name].copy()
     array[..., lane] = 0
     return {**inputs, name: array}
 

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence, Set
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def narrowed(port: Port, bits: int) -> Fault:
     """A register of fewer bits."""
     says = f"{port.name} has {bits} of its {port.bits} bits"
     parameters, price = {"port": port.name, "bits": bits}, bits_of(port.bits)
-    cut = Tampering(hold=partial(_held, port, bits))
+    cut = Tampering(hold=partial(held, port, bits))
     return Fault(
         f"narrowed/{port.name}/{bits}", says, "width", parameters, price, registers=cut, looked_at=slices.tried
     )
@@ -87,18 +88,18 @@ class _Ascending:
 
     def __init__(self, port: Port) -> None:
         self.port = port
-        self.silent: dict[int, int] = {}  #: by identity of a stimulus: the least width that shows nothing
+        self.silent = WeakKeyDictionary[Answers, int]()  #: by stimulus: the least width that shows nothing
 
     def wrong(self, bits: int, answers: Answers) -> np.ndarray:
-        if bits >= self.silent.get(id(answers), self.port.bits):
+        if bits >= self.silent.get(answers, self.port.bits):
             return np.zeros(answers.rows, np.bool_)
         rows = narrowed(self.port, bits).wrong(answers)
         if not rows.any():
-            self.silent[id(answers)] = bits
+            self.silent[answers] = bits
         return rows
 
 
-def _held(port: Port, bits: int, state: Any) -> Any:
+def held(port: Port, bits: int, state: Any) -> Any:
     """State in which a port has the low bits of each lane, two's complement where it is signed."""
     value = getattr(state, port.name)
     low = tuple(_low(port, bits, each) for each in value) if isinstance(value, tuple) else _low(port, bits, value)

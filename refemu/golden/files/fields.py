@@ -90,12 +90,18 @@ def infinity(port: Port) -> int:
     return _FLOATS[port.kind][1]
 
 
+def nan(port: Port) -> int:
+    """Word of the NaN of sets at a port of floats."""
+    return _FLOATS[port.kind][2]
+
+
 def is_nan(codes: np.ndarray, port: Port) -> np.ndarray:
     """Which words of a port are NaN: bool, False throughout where it holds no floats."""
     if not holds_floats(port):
         return np.zeros(codes.shape, np.bool_)
     infinity = codes.dtype.type(_FLOATS[port.kind][1])
-    return np.asarray(codes & codes.dtype.type(mask_of(port.bits - 1)) > infinity)
+    above: np.ndarray = codes & codes.dtype.type(mask_of(port.bits - 1)) > infinity
+    return above
 
 
 def canonical(codes: np.ndarray, port: Port) -> np.ndarray:

@@ -22,6 +22,7 @@ class Answers:
     config: Config
     blocks: Sequence[Block]  #: not empty
     spare: bool = False  #: of a pool: a few cases of every block detect more than all cases of the first
+    inputs: int = 0  #: of a pool with every legal input: their number
 
     @cached_property
     def ports(self) -> dict[str, Port]:
@@ -55,6 +56,11 @@ class Answers:
     def rows(self) -> int:
         """Number of rows."""
         return len(self.cases)
+
+    @property
+    def steps(self) -> int:
+        """Most rows of a case."""
+        return max(block.shape[1] for block in self.blocks)
 
     @cached_property
     def cases(self) -> np.ndarray:

@@ -1,13 +1,16 @@
 """Devices that run: the unit in another configuration, or with inputs other than the testbench's."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.integers import limits
+from refemu.golden.files import fields
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.make.rows import Block, evaluate
+from refemu.units import parameters
+from refemu.units.ports import OutsidePort
 from refemu.units.unit import AnyUnit, Cases
 from refemu.units.variant import Device
 
@@ -31,8 +34,9 @@ def wrong(answers: Answers, device: Device, change: Change | None = None, whole:
         if change:
             seen = dict(change(inputs, np.arange(cases) - 1))
         for first, stop, got in _parts(answers, device, block, seen, 0 if whole else FIRST):
-            if isinstance(got, Block):
-                some = unlike(answers, block.pick(np.arange(first, stop)), got)
+            if isinstance(got, Block | OutsidePort):
+                here = block.pick(np.arange(first, stop))
+                some = unlike(answers, here, got) if isinstance(got, Block) else outside(answers, here, got)
                 different[row + first * rows : row + stop * rows] = some
                 taken = True
                 if some.any() and not whole:
@@ -64,6 +68,8 @@ def _parts(
             some = {name: array[first:stop] for name, array in inputs.items()}
             cases = Cases(block.cases.kind, block.cases.why, some)
             yield first, stop, evaluate(answers.unit, device.config, cases, compiled_from=1, device=device)
+        except OutsidePort as error:
+            yield first, stop, error
         except (Refused, RefusedType) as error:
             if stop - first == 1 or tries >= TRIES:
                 yield first, stop, error
@@ -72,10 +78,42 @@ def _parts(
                 todo += [(middle, stop), (first, middle)]
 
 
-def readable(unit: AnyUnit, answers: Answers, block: Block) -> Block:
-    """Answers of the readable form of `unit` to the stimulus of a block of `answers`."""
-    cases = Cases(block.cases.kind, block.cases.why, values(answers.unit, answers.config, block))
-    return evaluate(unit, answers.config, cases, compiled_from=sys.maxsize)
+def readable(unit: AnyUnit, answers: Answers, block: Block) -> np.ndarray:
+    """Rows of a block of `answers` in which the readable form of `unit` differs: bool (cases * rows,).
+
+    unit: that of `answers`, or a mutant, whose tables and defaults may differ: it has the configuration of that name.
+    """
+    config = answers.config if unit is answers.unit else unit.config(parameters.text(answers.unit, answers.config))
+    try:
+        result = unit.evaluate(config, values(answers.unit, answers.config, block), jit=False)
+    except OutsidePort as error:
+        return outside(answers, block, error)
+    return _unlike_values(answers, block, vars(result))
+
+
+def outside(answers: Answers, block: Block, error: OutsidePort) -> np.ndarray:
+    """Rows of a block that differ, of a device with values that its ports cannot hold: bool (cases * rows,)."""
+    different = _unlike_values(answers, block, error.arrays)
+    for port in answers.ports.values():
+        if port.name in error.outside:
+            different |= error.outside[port.name]
+    return different
+
+
+def _unlike_values(answers: Answers, block: Block, got: Mapping[str, np.ndarray]) -> np.ndarray:
+    """As `unlike`, of values by output; one that does not fit the port of the unit differs."""
+    rows = block.shape[0] * block.shape[1]
+    different, arrays = np.zeros(rows, np.bool_), {}
+    for name, port in answers.ports.items():
+        array = np.asarray(got[port.name])
+        if array.dtype.kind in "iu":
+            low, high = limits(port.bits, port.signed)
+            bad = (array < low) | (array > high)
+            different |= bad.reshape(rows, -1).any(axis=1)
+            array = np.where(bad, array.dtype.type(0), array)
+        arrays[name] = fields.encode(array, port, name).reshape(block.arrays[name].shape)
+    different |= unlike(answers, block, Block(block.cases, arrays, block.flags))
+    return different
 
 
 def kept(answers: Answers) -> np.ndarray:

@@ -28,6 +28,7 @@ def grade_set(
     pool: int = ROWS,
     missing: str | Path | None = None,
     every: bool = False,
+    prove: float = 0,
 ) -> Grade:
     """Measure the fault coverage of a golden set.
 
@@ -43,6 +44,8 @@ def grade_set(
         Folder for a set of cases that detect every missed fault, `missing`/<unit>-<config>/.
     every : bool
         Try all mutants of class `model`, not a sample of 300.
+    prove : float
+        Seconds of a solver for each fault that no row tried detects; 0 for none.
 
     Returns
     -------
@@ -58,7 +61,7 @@ def grade_set(
     unit = units.find(golden.manifest["unit"])
     unit.config(golden.config)
     spare = Pool(unit, golden.config, golden.manifest["seed"], pool)
-    return _graded(golden.name, answers_of.of_set(golden), spare, classes, missing, every)
+    return _graded(golden.name, answers_of.of_set(golden), spare, classes, missing, every, prove)
 
 
 def grade_stimulus(
@@ -69,6 +72,7 @@ def grade_stimulus(
     pool: int = ROWS,
     missing: str | Path | None = None,
     every: bool = False,
+    prove: float = 0,
 ) -> Grade:
     """Measure the fault coverage of a user's stimulus.
 
@@ -89,6 +93,8 @@ def grade_stimulus(
         As for `grade_set`.
     every : bool
         As for `grade_set`.
+    prove : float
+        As for `grade_set`.
 
     Returns
     -------
@@ -106,13 +112,19 @@ def grade_stimulus(
         arrays = npz.read(Path(path).read_bytes(), str(path))
     cases = list(_cases(descriptor, chosen, arrays, str(path)))
     answers = answers_of.of_cases(descriptor, chosen, cases)
-    return _graded(Path(path).name, answers, Pool(descriptor, name, 0, pool), classes, missing, every)
+    return _graded(Path(path).name, answers, Pool(descriptor, name, 0, pool), classes, missing, every, prove)
 
 
 def _graded(
-    name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None, missing: str | Path | None, every: bool
+    name: str,
+    stimulus: Answers,
+    pool: Pool,
+    classes: Sequence[str] | None,
+    missing: str | Path | None,
+    every: bool,
+    prove: float,
 ) -> Grade:
-    grading = Grading(name, stimulus, pool, classes, every)
+    grading = Grading(name, stimulus, pool, classes, every, prove)
     if missing is not None:
         missing_cases.write(grading, Path(missing))
     return grading.grade

@@ -8,7 +8,7 @@ from refemu.golden.faults.fault import FaultClass
 
 GATES: Mapping[FaultClass, float] = {"model": 0.97}  #: least coverage of a class, if not 1
 
-Outcome: TypeAlias = Literal["missed", "undecided", "raised"]  #: of a fault that is not detected
+Outcome: TypeAlias = Literal["missed", "equivalent", "undecided", "raised"]  #: of a fault that is not detected
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,9 @@ class Survivor:
     klass: FaultClass  #: class of the fault
     id: str  #: stable
     fault: str  #: what the device does
-    outcome: Outcome  #: "missed": another legal row shows it; "undecided": none does; "raised": it rejects all cases
+    #: "missed": another legal row shows it; "equivalent": no legal row does; "undecided": none that was tried does;
+    #: "raised": the device rejects all cases
+    outcome: Outcome
     row: (
         Mapping[str, Sequence[str]] | None
     )  #: of a missed fault: words at every input up to the row that shows it, in hex
@@ -32,7 +34,8 @@ class Counts:
     faults: int  #: tried
     detected: int  #: detected by some row
     missed: int  #: missed: only another legal row detects them
-    undecided: int  #: equivalent or unknown: no row tried detects them
+    equivalent: int  #: equivalent: no legal row detects them
+    undecided: int  #: unknown: no row tried detects them
     raised: int  #: untested: no case is valid for their device
 
     @property
@@ -51,6 +54,7 @@ class Grade:
     config: str  #: name of the configuration
     rows: int  #: rows of the stimulus
     pool: int  #: other rows that distinguish missed from equivalent faults; 0 if none was needed
+    inputs: int  #: number of all legal inputs, if they are the other rows; else 0
     classes: Mapping[FaultClass, Counts]  #: in the order of the library
     survivors: Sequence[Survivor]  #: faults that are not detected, class by class
     #: by output and register: bits of all lanes; seen 0, 1, rising, falling where they count

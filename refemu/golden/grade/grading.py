@@ -1,46 +1,67 @@
 """Fault simulation: every fault of the library is tried on the stimulus, and undetected faults on the rows of a pool.
 
 A fault is detected if a bit that counts differs in some row. Otherwise it is missed if a row of the pool detects it:
-legal edge, exhaustive and random cases outside the set. If no row of the pool does, it is equivalent or unknown. A
-fault is untested if no case of the stimulus is valid for its device.
+legal edge, exhaustive and random cases outside the set, or all inputs where they are few. If no row of the pool does,
+it is equivalent if the pool has all inputs, else undecided. A fault is untested if no case of the stimulus is valid for
+its device.
 """
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from typing import get_args
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, lookup
-from refemu.golden.faults.fault import CLASSES, QUICK, Fault, FaultClass, Faults
+from refemu.arith.checks import Refused, RefusedType
+from refemu.golden.faults.fault import CLASSES, QUICK, Fault, FaultClass, Faults, known
 from refemu.golden.faults.library import STRUCTURE
 from refemu.golden.grade import decisions, model
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.grade import Counts, Grade, Survivor
+from refemu.golden.grade.decider import Decider
+from refemu.golden.grade.grade import Counts, Grade, Outcome, Survivor
 from refemu.golden.grade.pool import Pool
 from refemu.units.ports import Port
 
 LIBRARY: Mapping[FaultClass, Faults] = {**STRUCTURE, "decisions": decisions.faults, "model": model.faults}
 
 
+@dataclass(frozen=True)
+class Missed:
+    """A missed fault, and the rows of a pool that show it."""
+
+    fault: Fault
+    answers: Answers  #: the pool
+    rows: np.ndarray  #: bool per row
+
+
 class Grading:
     """A stimulus, and a pool of rows for the faults that it does not detect."""
 
     def __init__(
-        self, name: str, stimulus: Answers, pool: Pool, classes: Sequence[str] | None = None, every: bool = False
+        self,
+        name: str,
+        stimulus: Answers,
+        pool: Pool,
+        classes: Sequence[str] | None = None,
+        every: bool = False,
+        prove: float = 0,
     ) -> None:
         """Try every fault of `classes`, by default of QUICK.
 
-        name: of the set. every: try all mutants of class model, not a sample. Refused: an unknown class.
+        name: of the set. every: try all mutants of class model, not a sample. prove: seconds of a solver for each fault
+        that no row tried detects; 0: none. Refused: an unknown class.
         """
         self.stimulus, self.pool = stimulus, pool
         self._library: dict[FaultClass, Faults] = dict(LIBRARY)
         if every:
             self._library["model"] = partial(model.faults, sample=sys.maxsize)
         self._decisions: dict[str, np.ndarray] = {}  #: bool per row: detects some variant of the decision
-        self.shown_by: list[np.ndarray] = []  #: for every missed fault, bool per row of the pool
-        chosen = [_known(each) for each in classes] if classes else QUICK
+        self.missed: list[Missed] = []
+        self._decider = Decider(pool.unit, stimulus.config, prove) if prove else None
+        chosen = [known(each) for each in classes] if classes else QUICK
         with np.errstate(all="ignore"):  # a faulty device may divide by 0
             graded = {klass: self._graded(klass) for klass in CLASSES if klass in chosen}
         self.grade = Grade(
@@ -49,6 +70,7 @@ class Grading:
             pool.config,
             stimulus.rows,
             pool.rows,
+            pool.every.count if pool.rows else 0,
             {klass: counts for klass, (counts, _) in graded.items()},
             [survivor for _, survivors in graded.values() for survivor in survivors],
             toggles(stimulus),
@@ -60,8 +82,8 @@ class Grading:
         tried = [self._tried(klass, fault) for fault in self._library[klass](self.stimulus)]
         survivors = [survivor for survivor in tried if survivor is not None]
         of = [survivor.outcome for survivor in survivors]
-        missed, undecided, raised = of.count("missed"), of.count("undecided"), of.count("raised")
-        return Counts(len(tried), len(tried) - len(of), missed, undecided, raised), survivors
+        counts = [of.count(each) for each in get_args(Outcome)]
+        return Counts(len(tried), len(tried) - len(of), *counts), survivors
 
     def _tried(self, klass: FaultClass, fault: Fault) -> Survivor | None:
         """The record of an undetected fault, None if it is detected."""
@@ -73,24 +95,44 @@ class Grading:
                 return None
         except (Refused, RefusedType) as error:
             return Survivor(klass, fault.id, fault.says, "raised", None, str(error))
-        others = self.pool.answers
+        outcome, row, reason = self._undetected(fault)
+        return Survivor(klass, fault.id, fault.says, outcome, row, reason)
+
+    def _undetected(self, fault: Fault) -> tuple[Outcome, Mapping[str, Sequence[str]] | None, str]:
+        """Result of a fault that the stimulus does not detect, a row that shows it, and why."""
+        others = self.pool.of(fault)
+        which = f"{fault.tried(others)} other rows" if not others.inputs else f"all {others.inputs} inputs"
         try:
             wrong = fault.wrong(others)
         except (Refused, RefusedType) as error:
-            reason = f"all {fault.tried(others)} other rows are invalid for the device: {error}"
-            return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
+            return "undecided", None, f"{_all(which)} are invalid for the device: {error}"
         shown_by = np.flatnonzero(wrong)
-        if not shown_by.size:
-            reason = f"none of {fault.tried(others)} other rows detects it"
-            return Survivor(klass, fault.id, fault.says, "undecided", None, reason)
-        self.shown_by.append(wrong)
-        reason = f"{shown_by.size} of {fault.tried(others)} other rows detect it"
-        return Survivor(klass, fault.id, fault.says, "missed", others.stimulus(int(shown_by[0])), reason)
+        if shown_by.size:
+            self.missed.append(Missed(fault, others, wrong))
+            reason = f"{shown_by.size} of {which} detect it"
+            if others.inputs and fault.remembers:
+                reason = f"a sequence of {which} detects it"
+            return "missed", others.stimulus(int(shown_by[0])), reason
+        if others.inputs and not (fault.remembers and others.unit.care):
+            return "equivalent", None, f"{'no sequence' if fault.remembers else 'none'} of {which} detects it"
+        steps = f", at most {others.steps} steps from reset," * (others.unit.timing == "event")
+        reason = f"none of {which}{steps} detects it"
+        if self._decider is None:
+            return "undecided", None, reason
+        decision = self._decider.decide(fault, self.stimulus)
+        if decision.rows is None:
+            return (
+                ("equivalent", None, decision.reason)
+                if decision.equivalent
+                else ("undecided", None, f"{reason}; {decision.reason}")
+            )
+        wrong = fault.wrong(decision.rows)
+        self.missed.append(Missed(fault, decision.rows, wrong))
+        return "missed", decision.rows.stimulus(int(np.argmax(wrong))), decision.reason
 
 
-def _known(name: str) -> FaultClass:
-    """A class by its name. Refused: an unknown one, with the nearest."""
-    return lookup("fault class", name, {str(each): each for each in CLASSES})
+def _all(which: str) -> str:
+    return which if which.startswith("all") else f"all {which}"
 
 
 def toggles(answers: Answers) -> dict[str, dict[str, int]]:

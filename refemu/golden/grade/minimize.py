@@ -10,8 +10,8 @@ from refemu import units as find_units
 from refemu.arith.checks import Refused, RefusedType, require_choice
 from refemu.golden.faults.fault import QUICK, Fault
 from refemu.golden.files import sets, store
-from refemu.golden.grade import additions
 from refemu.golden.grade import answers as answers_of
+from refemu.golden.grade import covering
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.grade.grading import LIBRARY
 from refemu.golden.make import build
@@ -94,7 +94,7 @@ def subset(unit: AnyUnit, config: Config, cases: Sequence[Cases]) -> list[Cases]
     tells = {fault: by_case for fault in _faults(whole) if (by_case := _by_case(fault, whole)).any()}
     if not tells:
         return list(cases)
-    chosen = set(additions.cover(np.array(list(tells.values()))))
+    chosen = set(covering.cover(np.array(list(tells.values()))))
     count = len(next(iter(tells.values())))
     while len(chosen) < count:
         few = _picked(whole, chosen)

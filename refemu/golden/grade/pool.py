@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from refemu.golden.faults.fault import Fault
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
-from refemu.golden.make.generate import random_cases
+from refemu.golden.grade.every import Every
+from refemu.golden.make.random_cases import random_cases
 from refemu.units.unit import AnyUnit, Cases, Kind
 
 ROWS = 10_000  #: least number of random rows
@@ -14,7 +16,7 @@ _KINDS: tuple[Kind, ...] = ("paper", "edge", "exhaustive")
 
 @dataclass(eq=False)
 class Pool:
-    """Legal rows of a unit in a configuration, computed when a fault first needs them."""
+    """Legal rows of a unit in a configuration, computed when a fault first needs them; all of them if they are few."""
 
     unit: AnyUnit
     config: str  #: name of a ready configuration
@@ -22,7 +24,24 @@ class Pool:
     least: int = ROWS  #: random rows
 
     @cached_property
+    def every(self) -> Every:
+        """All legal inputs, where they are few."""
+        return Every(self.unit, self.unit.config(self.config))
+
+    @cached_property
     def answers(self) -> Answers:
+        """All legal inputs, or a sample of them."""
+        return self.every.rows() if self.every.count else self._sample()
+
+    @cached_property
+    def _sequences(self) -> Answers:
+        return self.every.sequences()
+
+    def of(self, fault: Fault) -> Answers:
+        """Rows that show a fault: of one that remembers rows, all inputs in several orders."""
+        return self._sequences if fault.remembers and self.every.count else self.answers
+
+    def _sample(self) -> Answers:
         """Cases of every kind except "model", and random ones until there are enough rows."""
         config = self.unit.config(self.config)
         cases = [block for kind in _KINDS for block in self.unit.stimuli(config, kind, 0)]

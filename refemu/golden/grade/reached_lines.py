@@ -20,6 +20,7 @@ from refemu.golden.grade.answers import Answers
 from refemu.golden.make.rows import Block
 
 LEAST, TIMES = 1.0, 5.0  #: limit of a mutant's time for a part: LEAST seconds, or TIMES that of the traced unit
+UNTRACED = 50.0  #: the same, of a unit that is not traced
 SPARE = 1 << 12  #: values of a pool for every mutant, about: most mutants that reach it are equivalent
 Lines = frozenset[tuple[str, int]]  #: file and line
 
@@ -40,12 +41,12 @@ def most(answers: Answers) -> int:
 def executed(answers: Answers, files: tuple[Path, ...], answer: Callable[[Answers, Block], Any]) -> Executed:
     """Trace the right unit on the parts of a stimulus."""
     lines: set[tuple[str, int]] = set()
-    seconds = []
+    seconds, times = [], TIMES if files else UNTRACED
     for _, block in slices.parts(answers, most(answers)):
         start = time.perf_counter()
         with _traced({str(file) for file in files}, lines):
             answer(answers, block)
-        seconds.append(max(LEAST, TIMES * (time.perf_counter() - start)))
+        seconds.append(max(LEAST, times * (time.perf_counter() - start)))
     return Executed(frozenset(lines), tuple(seconds))
 
 

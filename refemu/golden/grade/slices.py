@@ -1,5 +1,6 @@
 """A stimulus in parts that grow: readable units are slow, and most faults show in the first cases."""
 
+import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ from refemu.golden.make.rows import Block
 
 FIRST, GROWTH = 8, 8  #: cases of the first part, and the growth of each next part
 MOST = 1 << 15  #: values of a stimulus that are tried, about
+PART = 1 << 15  #: cases of a part, at most: the readable unit has a State for each
 WIDE = 256  #: most values that a case counts as
 
 
@@ -18,16 +20,20 @@ def parts(answers: Answers, most: int | None = None) -> Iterator[tuple[int, Bloc
     The blocks of a pool share them evenly.
     """
     first, size, left = 0, FIRST, MOST if most is None else most
+    if answers.inputs:  # each counts
+        left = sys.maxsize
     for number, block in enumerate(answers.blocks):
         cases, rows = block.shape
         start, each = 0, _values(block)
         share = left // (len(answers.blocks) - number) if answers.spare else left
+        if block.cases.kind == "fault":  # rows that were added to detect faults
+            share = cases * each
         while start < cases and share > 0:
             stop = min(cases, start + min(size, max(1, share // each)))
             yield first + start * rows, block.pick(np.arange(start, stop))
             left -= (stop - start) * each
             share -= (stop - start) * each
-            start, size = stop, size * GROWTH
+            start, size = stop, min(size * GROWTH, PART)
         first += cases * rows
 
 

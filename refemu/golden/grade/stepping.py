@@ -14,7 +14,7 @@ from refemu.golden.files import fields
 from refemu.golden.grade import device, slices
 from refemu.golden.grade.answers import Answers, values
 from refemu.golden.make.rows import Block
-from refemu.units.ports import Port, collect
+from refemu.units.ports import OutsidePort, Port, collect
 from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit, Config
 
@@ -85,6 +85,8 @@ def wrong(answers: Answers, tampering: Tampering) -> np.ndarray:
         try:
             states = [state for _, state in device_.operations(values(answers.unit, answers.config, block))]
             arrays = encoded(answers.ports, states, block.shape)
+        except OutsidePort as error:
+            return device.outside(answers, block, error)
         except Exception as error:  # whatever a faulty device does
             raise Refused(f"{type(error).__name__}: {error}") from error
         return device.unlike(answers, block, Block(block.cases, arrays, block.flags))

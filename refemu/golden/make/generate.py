@@ -3,23 +3,24 @@
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, get_args
 
 from refemu import units as unit_names
-from refemu.arith import integers, selftest
+from refemu.arith import selftest
 from refemu.arith.checks import Refused, require_choice
-from refemu.golden.files import fields, sets, store
+from refemu.golden.faults.fault import QUICK, known
 from refemu.golden.files import manifest as manifests
+from refemu.golden.files import sets, store
+from refemu.golden.grade import complete as complete_cases
 from refemu.golden.make import build, model_cases
 from refemu.golden.make.model_cases import Progress, Source
 from refemu.units import parameters
-from refemu.units.unit import KINDS, AnyUnit, Cases, Config, Kind
+from refemu.units.unit import KINDS, AnyUnit, Cases, Kind
 
+COMPLETE = "grade.complete"  #: function of cases of kind "fault": they detect what the others miss
 Target = tuple[AnyUnit, str, Any]  #: unit, name of a configuration, where its set goes
-PART = 1 << 19  #: values of random cases drawn at once, about: 4 MB before they get their port's dtype
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def generate(
     bin: bool = False,
     progress: Progress | None = None,
     token_ids: Sequence[int] | None = None,
+    complete: bool | Sequence[str] = False,
+    prove: float = 0,
 ) -> list[Summary]:
     """Write one set per unit and configuration into `out`/<unit>-<configuration>/.
 
@@ -87,6 +90,11 @@ def generate(
         Called as progress(what, done, total).
     token_ids : sequence of int, optional
         Token ids that the model reads instead of a text.
+    complete : bool or sequence of str
+        Whether each set gets cases of kind "fault" that detect every fault that its other cases miss; or the classes of
+        these faults, by default all except "model".
+    prove : float
+        With `complete`: seconds of a solver for each fault that no row tried detects; 0 for none.
 
     Returns
     -------
@@ -119,7 +127,9 @@ def generate(
     taps = _tapped(runs, [unit.key for unit in chosen], progress)
     if units is not None:
         require_cases(chosen, targets, wanted, seed, taps, runs)
-    written = list(_written(targets, wanted, seed, taps, hex, bin, progress))
+    classes = tuple(QUICK if complete is True else map(known, complete or ()))
+    more = partial(complete_cases.added, classes=classes, prove=prove) if classes else None
+    written = list(_written(targets, wanted, seed, taps, hex, bin, progress, more))
     if not written:
         raise Refused(f"generate: no cases of kind {', '.join(wanted)} for {', '.join(unit.name for unit in chosen)}")
     return _told(written, _elsewhere(targets, taps), _unreached(runs, chosen, taps))
@@ -155,6 +165,7 @@ def _written(
     hex: bool,
     bin: bool,
     progress: Progress | None,
+    more: partial[list[Cases]] | None,
 ) -> Iterator[Summary]:
     for done, (unit, config, folder) in enumerate(targets):
         if progress:
@@ -162,6 +173,9 @@ def _written(
         run, tapped = taps.get((unit.key, config), (None, ()))
         left_out: list[str] = []
         blocks, generator = collect(unit, config, kinds, seed, tapped, left_out.append)
+        if blocks and more and (added := more(unit, config, blocks, seed)):
+            blocks += added
+            generator["fault"] = {"function": COMPLETE, "seed": seed, **more.keywords}
         if blocks:
             source = model_cases.described(run) if run and tapped else {}
             summary = _write(unit, config, folder, blocks, hex, bin, generator=generator, seed=seed, source=source)
@@ -232,44 +246,6 @@ def function_of(unit: AnyUnit) -> str:
     return f"{unit.name}.cases"
 
 
-def random_cases(unit: AnyUnit, config: str, seed: int, seeds: int) -> list[Cases]:
-    """The random cases of consecutive seeds: a block for each reason, integers in the dtypes of the ports."""
-    values = int(
-        integers.total(
-            [
-                array.size
-                for block in unit.stimuli(unit.config(config), "random", seed)
-                for array in block.inputs.values()
-            ]
-        )
-    )
-    step, last = max(1, PART // max(1, values)), seed + seeds
-    drawn = [
-        _drawn(unit, unit.config(config), range(first, min(first + step, last))) for first in range(seed, last, step)
-    ]
-    return [_merged(blocks) for blocks in zip(*drawn, strict=True)]
-
-
-def _drawn(unit: AnyUnit, config: Config, seeds: range) -> list[Cases]:
-    """The random cases of a few seeds."""
-    ports = {port.name: port for port in unit.ports(config).inputs}
-    return [
-        dataclasses.replace(
-            block, inputs={name: fields.narrow(array, ports[name]) for name, array in block.inputs.items()}
-        )
-        for block in unit.stimuli(config, "random", seeds)
-    ]
-
-
-def _merged(blocks: Sequence[Cases]) -> Cases:
-    if len({block.why for block in blocks}) > 1:
-        raise Refused(f"random cases: reasons must not depend on the seed, got {blocks[0].why!r}, {blocks[-1].why!r}")
-    names = blocks[0].inputs
-    return dataclasses.replace(
-        blocks[0], inputs={name: np.concatenate([block.inputs[name] for block in blocks]) for name in names}
-    )
-
-
 def _write(
     unit: AnyUnit, config: str, folder: Path, blocks: Sequence[Cases], hex: bool, bin: bool, **facts: Any
 ) -> Summary:
@@ -281,7 +257,7 @@ def _write(
         sealed = {**sealed, **kept}
         files[sets.MANIFEST] = manifests.canonical(sealed)
     store.replace(folder, files)
-    kinds = {kind: rows for kind in KINDS if (rows := _rows(sealed, kind))}
+    kinds = {kind: rows for kind in get_args(Kind) if (rows := _rows(sealed, kind))}
     return Summary(
         sealed["name"],
         unit.key,

@@ -9,8 +9,9 @@ from refemu import units
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets
 from refemu.golden.make import build, model_cases
-from refemu.golden.make.generate import collect, function_of, random_cases
+from refemu.golden.make.generate import COMPLETE, collect, function_of
 from refemu.golden.make.model_cases import Progress, Source
+from refemu.golden.make.random_cases import random_cases
 from refemu.units.unit import KINDS, AnyUnit, Cases
 
 SAVED = "testing.hold"  #: in place of a generator's function: a test saved the cases, nothing regenerates them
@@ -20,6 +21,7 @@ _KEPT = {
     SAVED: "a test saved these cases; only their answers were recomputed",
     MISSING: "`refemu grade` chose these cases; only their answers were recomputed",
     MINIMAL: "`refemu grade` chose these cases; only their answers were recomputed",
+    COMPLETE: "`refemu generate --complete` chose the cases of kind fault; only their answers were recomputed",
 }
 
 
@@ -48,12 +50,19 @@ def _layer(manifest: Mapping[str, Any]) -> int | None:
 
 def _kept(manifest: Mapping[str, Any]) -> str:
     """Name in place of a generator's function; "" if the cases have a generator."""
-    function = str(manifest["generator"].get("model", {}).get("function", ""))
-    return function if function in _KEPT else ""
+    return next((_function(manifest, kind) for kind in ("model", "fault") if _is_kept(manifest, kind)), "")
+
+
+def _is_kept(manifest: Mapping[str, Any], kind: str) -> bool:
+    return _function(manifest, kind) in _KEPT
+
+
+def _function(manifest: Mapping[str, Any], kind: str) -> str:
+    return str(manifest["generator"].get(kind, {}).get("function", ""))
 
 
 def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping[str, Any]) -> dict[str, bytes]:
-    """Regenerate a set from given cases of kind "model" and their run."""
+    """Regenerate a set from given cases of kinds "model", with their run, and "fault"."""
     unit, config = units.find(manifest["unit"]), manifests.config(manifest)
     unit.config(config)
     kinds = [kind for kind in KINDS if kind in manifest["generator"]]
@@ -61,9 +70,10 @@ def remake(manifest: Mapping[str, Any], tapped: Sequence[Cases], source: Mapping
         return _shard(unit, config, manifest)
     if (layer := _layer(manifest)) is not None:
         return block_set(unit, config, layer, tapped, source, manifest)
-    blocks, generator = collect(unit, config, kinds, manifest["seed"], tapped)
-    if kept := _kept(manifest):
-        generator["model"] = {"function": kept, "seed": 0}
+    model = [block for block in tapped if block.kind == "model"]
+    blocks, generator = collect(unit, config, kinds, manifest["seed"], model)
+    blocks += [block for block in tapped if block.kind == "fault"]
+    generator |= {kind: manifest["generator"][kind] for kind in ("model", "fault") if _is_kept(manifest, kind)}
     manifest_, arrays = build.build(
         unit,
         config,
@@ -129,14 +139,14 @@ def block_set(
 
 
 def model_blocks(golden: sets.Golden) -> list[Cases]:
-    """The cases of kind "model" in a set: their stimulus from the arrays, all else from the manifest."""
+    """The cases of kinds "model" and "fault" of a set: their stimulus from the arrays, all else from the manifest."""
     unit, blocks = units.find(golden.manifest["unit"]), []
     for entry in golden.manifest["cases"]:
-        if entry["kind"] == "model":
+        if entry["kind"] in ("model", "fault"):
             inputs = sets.inputs(golden, unit, entry["first"], entry["cases"], entry["rows"])
             blocks.append(
                 Cases(
-                    "model",
+                    entry["kind"],
                     entry["why"],
                     {name: np.asarray(array) for name, array in inputs.items()},
                     entry.get("decision", ""),

@@ -57,7 +57,10 @@ def of_set(golden: Golden, again: str = "again") -> Iterator[Command]:
         yield _command("the shard from its seeds", "refemu", *words, "--cases", rows, "--seed", random["seed"])
         return
     forms = [f"--{form}" for form in ("hex", "bin") if golden.manifest[form]]
-    words += ["--kinds", ",".join(sorted(generator)), "--seed", golden.manifest["seed"], *forms]
+    words += ["--kinds", ",".join(sorted(set(generator) - {"fault"})), "--seed", golden.manifest["seed"], *forms]
+    if "fault" in generator:
+        words += ["--complete", ",".join(generator["fault"]["classes"])]
+        words += ["--prove", generator["fault"]["prove"]] * bool(generator["fault"]["prove"])
     yield _command("the set from its seed", "refemu", *words)
 
 

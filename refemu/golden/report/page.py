@@ -189,8 +189,8 @@ def _coverage(each: Coverage) -> Iterator[str]:
 
 
 def _graded(classes: Mapping[FaultClass, Counts]) -> str:
-    numbers = ("faults", "detected", "missed", "undecided", "raised")
-    head = ("faults", "detected", "missed", "equivalent", "untested")
+    numbers = ("faults", "detected", "missed", "equivalent", "undecided", "raised")
+    head = ("faults", "detected", "missed", "equivalent", "undecided", "untested")
     rows = [[str(name), *(str(getattr(counts, column)) for column in numbers)] for name, counts in classes.items()]
     return _table("injected faults", ("class", *head), rows, head)
 

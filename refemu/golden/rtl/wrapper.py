@@ -4,6 +4,7 @@ Macros say what the core has if the map does not: REFEMU_CLOCK a clock and a res
 another module. The wrapper marks outputs that the core lacks, and registers that the map does not name.
 """
 
+import re
 from collections.abc import Iterator
 from itertools import accumulate
 
@@ -90,6 +91,20 @@ def text(unit: AnyUnit, config: str, map_: Map, origin: str = "") -> str:
         *_checks(unit, config, map_),
     ]
     return head.replace("inside. \n", "inside.\n") + "\n".join([*lines, "endmodule", ""])
+
+
+def for_yosys(unit: AnyUnit, config: str, map_: Map, clocked: bool, valid: bool) -> str:
+    """Source of the wrapper without statements for simulation and without hierarchical names."""
+    ports = unit.ports(unit.config(config))
+    macros = ["`define REFEMU_CLOCK"] * clocked + ["`define REFEMU_VALID"] * (valid and map_.handshake is None)
+    head = HEAD.format(set=parameters.set_name(unit, config), origin="", top=map_.top or unit.name, module=MODULE)
+    groups = (("input ", ports.inputs), ("output", ports.outputs))
+    declared = [
+        f"  {direction} wire {range_(width(port))}{port.name}" for direction, group in groups for port in group
+    ]
+    assigns = [line for line in _assigns(unit, config, map_) if not re.search(r"hs_(present|named|registers)", line)]
+    texts = [*macros, head.rstrip(" ") + ",\n".join(declared), ");", *_instance(unit, config, map_), *assigns]
+    return "\n".join([*texts, "endmodule", ""])
 
 
 def _instance(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:

@@ -11,7 +11,7 @@ from refemu.golden.explain import table as tables
 from refemu.golden.explain.table import Table
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files.sets import Golden
-from refemu.golden.make import build, generate
+from refemu.golden.make import build, random_cases
 from refemu.units.unit import Cases, Kind
 
 Arrays = dict[str, np.ndarray]
@@ -29,7 +29,7 @@ def golden(unit: str, config: str, kinds: tuple[Kind, ...] = KINDS) -> Golden:
 
 def random(unit: str, config: str, seeds: int) -> Golden:
     """A set of random cases in memory."""
-    return _built(unit, config, list(generate.random_cases(units.find(unit), config, 0, seeds)))
+    return _built(unit, config, list(random_cases.random_cases(units.find(unit), config, 0, seeds)))
 
 
 def _built(unit: str, config: str, cases: Sequence[Cases]) -> Golden:

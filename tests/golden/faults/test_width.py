@@ -69,8 +69,8 @@ def test_narrowing_keeps_low_bits_and_their_sign() -> None:
         x: Any
 
     same = Pair(5)
-    assert width._held(Port("x", 8), 3, same) is same
-    assert width._held(Port("x", 8, 2, signed=True), 3, Pair((4, -5))).x == (-4, 3)
+    assert width.held(Port("x", 8), 3, same) is same
+    assert width.held(Port("x", 8, 2, signed=True), 3, Pair((4, -5))).x == (-4, 3)
 
 
 @pytest.mark.parametrize(("value", "signed", "bits"), [(0, True, 0), (-1, True, 1), (5, False, 3), ((4, -9), True, 5)])

@@ -59,12 +59,3 @@ def test_foreign_folder_is_unchanged(fake_units: None, tmp_path: Path) -> None:
     with pytest.raises(Refused):
         additions.write(poor(), tmp_path)
     assert (tmp_path / "blender-wrap" / "mine.txt").read_text() == "mine"
-
-
-def test_the_cover_is_small_and_complete() -> None:
-    tells = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1], [1, 1, 0, 0]], np.bool_)
-
-    assert additions.cover(tells) == [0, 1, 3]
-    assert additions.cover(np.zeros((0, 4), np.bool_)) == []
-    with pytest.raises(Refused, match="some case must detect every fault"):
-        additions.cover(np.zeros((1, 4), np.bool_))

@@ -64,7 +64,7 @@ def test_right_unit_differs_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     (path,) = reimport.sources(answers.unit)
     with reimport.mutated(answers.unit, path, compile(path.read_text(), str(path), "exec")) as unit:
         for _, block in slices.parts(answers):
-            assert np.array_equal(device.readable(unit, answers, block).arrays["out.acc"], block.arrays["out.acc"])
+            assert not device.readable(unit, answers, block).any()
 
 
 def test_a_sample_is_seeded_and_in_order() -> None:
@@ -85,6 +85,30 @@ def test_descriptors_flags_and_masks_are_not_changed() -> None:
     assert places and not any(lines[each.line - 1].startswith("UNIT") for each in places)
     end = next(number for number, line in enumerate(lines, 1) if line.startswith("UNIT"))
     assert all(each.line < end for each in places)
+
+
+def test_mutated_table_of_a_configuration_is_detected() -> None:
+    """The ready configuration names the table, so a mutant must have the configuration of the mutated module."""
+    answers = of_set("flint_decoder-flint4")
+    text = Path(reimport.sources(answers.unit)[0]).read_text().splitlines()
+    line = next(number for number, each in enumerate(text, 1) if each.startswith("FLINT4_PAIRS"))
+    table = [each for each in model.faults(answers) if each.id.startswith(f"flint_decoder/{line}/constant/")]
+
+    possible = [fault for fault in table if not fault.id.endswith("/(-1)")]  # no exponent is negative
+
+    assert len(possible) > 10 and all(fault.wrong(answers).any() for fault in possible)
+
+
+def test_state_value_outside_its_port_is_detected() -> None:
+    """The flag of a sum that wraps is 2 in place of 1: a port of one bit cannot hold it, and bool() hides it."""
+    answers = of_set("olive_mac-wrap")
+    text = Path(reimport.sources(answers.unit)[0]).read_text().splitlines()
+    line = next(number for number, each in enumerate(text, 1) if each.endswith("+ low, 1"))
+    ones = [each for each in model.faults(answers, sys.maxsize) if each.id.startswith(f"olive_mac/{line}/constant/")]
+    flag = [each for each in ones if each.id.endswith("/2")][-1]
+
+    assert flag.says == f"olive_mac.py:{line}: 1 is 2"
+    assert flag.wrong(answers).any()
 
 
 @pytest.mark.long

@@ -1,7 +1,9 @@
 """Readable units with changed registers: fields that outlast events, and effects on outputs."""
 
 import dataclasses
+from typing import Any
 
+import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
@@ -46,4 +48,15 @@ def test_changed_accumulator_is_wrong_afterwards() -> None:
 def test_error_of_a_device_is_rejected() -> None:
     answers = plain.committed("olive_mac-wrap")
     with pytest.raises(Refused, match="ValueError"):
-        stepping.wrong(answers, Tampering(hold=lambda state: dataclasses.replace(state, acc="none")))
+        stepping.wrong(answers, Tampering(hold=lambda state: dataclasses.replace(state, acc=int("none"))))
+
+
+def test_value_outside_its_port_is_wrong() -> None:
+    answers = plain.committed("olive_mac-wrap")
+    right = Answers(answers.unit, answers.config, [answers.blocks[0].pick(np.arange(1))])
+    for value in (2, "none"):
+
+        def hold(state: Any, value: Any = value) -> Any:
+            return dataclasses.replace(state, overflow=value if state.index == 0 else state.overflow)
+
+        assert np.flatnonzero(stepping.wrong(right, Tampering(hold=hold))).tolist() == [0]

@@ -12,7 +12,7 @@ from refemu import golden, units
 from refemu.arith.checks import Refused
 from refemu.golden.files import manifest as manifests
 from refemu.golden.files import sets, store
-from refemu.golden.make import model_cases
+from refemu.golden.make import model_cases, random_cases
 from refemu.golden.make.regenerate import model_blocks, regenerate, remake
 from tests.golden.conftest import RUN, taps
 
@@ -277,8 +277,8 @@ def test_random_cases_are_independent_of_parts(name: str, monkeypatch: pytest.Mo
     )
     ways = []
     for part in (1, 2 * values, 100 * values):
-        monkeypatch.setattr(generator, "PART", part)
-        ways.append(generator.random_cases(unit, config, 3, 5))
+        monkeypatch.setattr(random_cases, "PART", part)
+        ways.append(random_cases.random_cases(unit, config, 3, 5))
     for blocks in zip(*ways, strict=True):
         for port in unit.ports(unit.configs[config]).inputs:
             arrays = [block.inputs[port.name] for block in blocks]

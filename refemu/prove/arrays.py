@@ -1,0 +1,479 @@
+"""Arrays of NumPy whose elements depend on inputs: integers that wrap in their dtype, truth values, and floats.
+
+An operation has NumPy's dtype of its result; float16 and float32 results are rounded once, which is exact for sums,
+products, quotients and roots of such numbers computed in binary64.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import fp16
+from refemu.prove import merging, terms
+from refemu.prove.interpreter import Interpreter
+from refemu.prove.merging import is_symbolic, merge
+from refemu.prove.values import Bool, Int, Real, Unsupported, bounds, integer, number_of, real, truth, truth_of
+
+
+class Array:
+    """Values in an array of objects, and the dtype that NumPy would have."""
+
+    __array_priority__ = 1000
+    __array_ufunc__ = None
+
+    def __init__(self, values: Any, dtype: Any) -> None:
+        self.values: np.ndarray = np.asarray(values, object)
+        self.dtype = np.dtype(dtype)
+
+    shape = property(lambda self: self.values.shape)
+    ndim = property(lambda self: self.values.ndim)
+    size = property(lambda self: self.values.size)
+    T = property(lambda self: Array(self.values.T, self.dtype))
+
+    def map(self, function: Callable[[Any], Any], dtype: Any = None) -> "Array":
+        """A function of each element."""
+        found = np.empty(self.shape, object)
+        for place in np.ndindex(self.shape):
+            found[place] = function(self.values[place])
+        return Array(found, self.dtype if dtype is None else dtype)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Any:
+        return (self[place] for place in range(len(self.values)))
+
+    def condition(self) -> terms.Term:
+        """What a test takes of an array of one element."""
+        if self.size != 1:
+            raise Unsupported("a truth value of an array")
+        return truth(self.values.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise Unsupported("a truth value of an array")
+        return bool(self.values.item())
+
+    def __getitem__(self, index: Any) -> Any:
+        if is_symbolic(index):
+            if isinstance(index, Int) and self.ndim == 1:
+                return Array(merging.element(list(self.values), index), self.dtype)
+            raise Unsupported("an index of an array that depends on inputs")
+        return Array(self.values[index], self.dtype)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        now = Interpreter.current.now() if Interpreter.current else terms.TRUE  # type: ignore[attr-defined]
+        new = np.broadcast_to(as_array(value).values, np.shape(self.values[index]))
+        if now is terms.TRUE:
+            self.values[index] = new if np.ndim(self.values[index]) else new.item()
+            return
+        old = Array(self.values[index], self.dtype)
+        merged = each(lambda a, b: merge(now, a, b), self.dtype, Array(new, self.dtype), old).values
+        self.values[index] = merged if merged.ndim else merged.item()
+
+    def any(self, axis: Any = None) -> Any:
+        return self.reduced(lambda xs: truth_of(terms.any_of(map(truth, xs))), axis, bool)
+
+    def all(self, axis: Any = None) -> Any:
+        return self.reduced(lambda xs: truth_of(terms.all_of(map(truth, xs))), axis, bool)
+
+    def sum(self, axis: Any = None, dtype: Any = None) -> Any:
+        wide = np.int64 if self.dtype.kind in "bi" else np.uint64 if self.dtype.kind == "u" else self.dtype
+        if self.dtype.kind == "f":
+            raise Unsupported("a sum of floats by NumPy")
+        return self.reduced(lambda xs: sum(xs[1:], xs[0]) if len(xs) else 0, axis, dtype or wide)
+
+    def max(self, axis: Any = None) -> Any:
+        return self.reduced(lambda xs: _extreme(xs, True), axis, self.dtype)
+
+    def min(self, axis: Any = None) -> Any:
+        return self.reduced(lambda xs: _extreme(xs, False), axis, self.dtype)
+
+    def reduced(self, function: Callable[[list[Any]], Any], axis: Any, dtype: Any) -> Any:
+        """A function of the elements along an axis, or of all."""
+        if axis is None:
+            return Array(fitted(function(list(self.values.ravel())), np.dtype(dtype)), dtype)
+        moved = np.moveaxis(self.values, axis, -1)
+        found = np.empty(moved.shape[:-1], object)
+        for place in np.ndindex(found.shape):
+            found[place] = fitted(function(list(moved[place])), np.dtype(dtype))
+        return Array(found, dtype)
+
+    def reshape(self, *shape: Any) -> "Array":
+        return Array(self.values.reshape(*shape), self.dtype)
+
+    def ravel(self) -> "Array":
+        return Array(self.values.ravel(), self.dtype)
+
+    def copy(self) -> "Array":
+        return Array(self.values.copy(), self.dtype)
+
+    def tolist(self) -> Any:
+        return self.values.tolist()
+
+    def item(self) -> Any:
+        return self.values.item()
+
+    def astype(self, dtype: Any, copy: bool = True) -> "Array":
+        kind = np.dtype(dtype)
+        return self.map(lambda x: cast(x, self.dtype, kind), kind)
+
+    def view(self, dtype: Any) -> "Array":
+        kind = np.dtype(dtype)
+        if kind.itemsize != self.dtype.itemsize:
+            raise Unsupported(f"a view of {self.dtype} as {kind}")
+        bits = 8 * kind.itemsize
+        if kind.kind == "f":
+            return self.map(lambda x: value_of(x, bits), kind)
+        if self.dtype.kind == "f":
+            return self.map(lambda x: pattern_of(x, bits), kind)
+        return self.map(lambda x: fitted(x, kind), kind)
+
+    def __invert__(self) -> "Array":
+        if self.dtype == bool:
+            return self.map(lambda x: truth_of(terms.not_(truth(x))))
+        return self.map(lambda x: fitted(~x, self.dtype))
+
+    def __neg__(self) -> "Array":
+        return self.map(lambda x: fitted(-x, self.dtype))
+
+    def __abs__(self) -> "Array":
+        return self.map(lambda x: fitted(abs(x), self.dtype))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _extreme(values: list[Any], largest: bool) -> Any:
+    best = values[0]
+    for each_ in values[1:]:
+        best = merge(merging.ordered(best, each_) if largest else merging.ordered(each_, best), each_, best)
+    return best
+
+
+def fitted(value: Any, dtype: np.dtype) -> Any:
+    """A value as an element of a dtype: integers wrap, floats are rounded."""
+    if dtype == bool:
+        return truth_of(truth(value)) if is_symbolic(value) else bool(value)
+    if dtype.kind == "f":
+        term = real(value)
+        if dtype.itemsize == 4:
+            term = terms.fp("f32", term)
+        elif dtype.itemsize == 2:
+            term = terms.fp("value16", terms.fp("pattern16", term))
+        return number_of(term)
+    number = integer(value)
+    if number is None:
+        raise Unsupported(f"an element of {dtype} from {type(value).__name__}")
+    info = np.iinfo(dtype)
+    low, high = bounds(number)
+    if info.min <= low and high <= info.max:
+        return number
+    return ((number - int(info.min)) & ((1 << info.bits) - 1)) + int(info.min)
+
+
+def cast(value: Any, before: np.dtype, after: np.dtype) -> Any:
+    """An element in another dtype; floats become integers towards 0, which must fit."""
+    if before.kind == "f" and after.kind in "iu":
+        number = Interpreter.handlers[int](None, value)
+        info = np.iinfo(after)
+        if isinstance(number, Int):
+            merging.demand(
+                terms.and_(truth(number >= int(info.min)), truth(number <= int(info.max))), "a float beyond its integer"
+            )
+            low, high = max(number.low, int(info.min)), min(number.high, int(info.max))
+            return Int(number.term, low, high)
+        return number
+    return fitted(value, after)
+
+
+def value_of(word: Any, bits: int) -> Any:
+    """The float of a pattern."""
+    number = integer(word)
+    low, _ = bounds(number)
+    pattern = number & ((1 << bits) - 1) if low < 0 else number
+    return number_of(terms.fp(f"value{bits}", merging.word(pattern, bits)))
+
+
+def pattern_of(value: Any, bits: int) -> Any:
+    """The pattern of a float; a NaN must be the positive quiet one, which refemu makes of every NaN."""
+    return merging.made(terms.zext(terms.fp(f"pattern{bits}", real(value)), bits + 1), 0, (1 << bits) - 1)
+
+
+def as_array(value: Any, dtype: Any = None) -> Array:
+    """Values as an Array."""
+    if isinstance(value, Array):
+        return value if dtype is None else value.astype(dtype)
+    if isinstance(value, np.ndarray | np.generic):
+        found = Array(np.array(value.tolist(), object).reshape(value.shape), value.dtype)
+    else:
+        values = np.empty(_shape(value), object)
+        kinds = set()
+        for place in np.ndindex(values.shape):
+            item = value
+            for at in place:
+                item = item[at]
+            kinds.add(np.dtype(bool) if isinstance(item, bool | Bool) else np.dtype(float if isinstance(item, float | Real) else int))
+            if isinstance(item, Array):
+                kinds = {item.dtype}
+                item = item.values.item()
+            values[place] = item
+        found = Array(values, np.result_type(*kinds) if kinds else float)
+    return found if dtype is None else found.astype(dtype)
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if isinstance(value, Array | np.ndarray):
+        return value.shape
+    return (len(value), *(_shape(value[0]) if len(value) else ())) if isinstance(value, list | tuple) else ()
+
+
+def kind_of(value: Any) -> Any:
+    """What a value brings to the dtype of a result: a number of Python only its kind."""
+    if isinstance(value, Array | np.ndarray | np.generic):
+        return value.dtype
+    return False if isinstance(value, bool | Bool) else 0 if integer(value) is not None else 0.0
+
+
+def each(function: Callable[..., Any], dtype: Any, *operands: Any) -> Array:
+    """A function of the elements of arrays, broadcast."""
+    arrays = [as_array(operand) for operand in operands]
+    parts = np.broadcast_arrays(*(array.values for array in arrays))
+    found = np.empty(parts[0].shape, object)
+    for place in np.ndindex(found.shape):
+        found[place] = function(*(part[place] for part in parts))
+    return Array(found, dtype)
+
+
+def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def of(a: Any, b: Any) -> Array:
+        dtype = np.result_type(kind_of(a), kind_of(b))
+        if dtype == bool and operation not in (operator.and_, operator.or_, operator.xor):
+            raise Unsupported("arithmetic on truth values of NumPy")
+        return each(lambda x, y: fitted(operation(x, y), dtype), dtype, a, b)
+
+    return of
+
+
+def _test(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    return lambda a, b: each(lambda x, y: truth_of(function(x, y)), bool, a, b)
+
+
+def _less(a: Any, b: Any) -> Any:
+    return merging.ordered(a, b)
+
+
+OPERATIONS: dict[str, Callable[..., Array]] = {
+    "add": _arithmetic(operator.add),
+    "sub": _arithmetic(operator.sub),
+    "mul": _arithmetic(operator.mul),
+    "and": _arithmetic(operator.and_),
+    "or": _arithmetic(operator.or_),
+    "xor": _arithmetic(operator.xor),
+    "lshift": _arithmetic(operator.lshift),
+    "rshift": _arithmetic(operator.rshift),
+    "floordiv": _arithmetic(operator.floordiv),
+    "mod": _arithmetic(operator.mod),
+    "truediv": lambda a, b: _divided(a, b),
+}
+TESTS: dict[str, Callable[..., Array]] = {
+    "eq": _test(merging.equal),
+    "ne": _test(lambda a, b: terms.not_(merging.equal(a, b))),
+    "lt": _test(_less),
+    "gt": _test(lambda a, b: _less(b, a)),
+    "le": _test(lambda a, b: truth(a <= b)),
+    "ge": _test(lambda a, b: truth(a >= b)),
+}
+
+
+def _divided(a: Any, b: Any) -> Array:
+    dtype = np.result_type(kind_of(a), kind_of(b), 0.0)
+    return each(lambda x, y: fitted(number_of(terms.fp("fdiv", real(x), real(y))), dtype), dtype, a, b)
+
+
+for _name, _operation in (OPERATIONS | TESTS).items():
+    setattr(Array, f"__{_name}__", _operation)
+    if _name in OPERATIONS:
+        setattr(Array, f"__r{_name}__", lambda a, b, _operation=_operation: _operation(b, a))
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value, or one inside it, is an Array."""
+    return isinstance(value, Array) or (isinstance(value, list | tuple) and any(map(is_array, value)))
+
+
+def _stack(arrays: Sequence[Any], axis: int = 0) -> Array:
+    parts = [as_array(array) for array in arrays]
+    return Array(np.stack([part.values for part in parts], axis), np.result_type(*(part.dtype for part in parts)))
+
+
+def _concatenate(arrays: Sequence[Any], axis: int = 0) -> Array:
+    parts = [as_array(array) for array in arrays]
+    return Array(np.concatenate([part.values for part in parts], axis), np.result_type(*(p.dtype for p in parts)))
+
+
+def _where(test: Any, a: Any, b: Any) -> Array:
+    dtype = np.result_type(kind_of(a), kind_of(b))
+    return each(lambda c, x, y: merge(truth(c), fitted(x, dtype), fitted(y, dtype)), dtype, test, a, b)
+
+
+def _float(op: str) -> Callable[..., Array]:
+    return lambda x: as_array(x).map(lambda each_: fitted(number_of(terms.fp(op, real(each_))), as_array(x).dtype))
+
+
+def _chosen(largest: bool) -> Callable[..., Array]:
+    def of(a: Any, b: Any) -> Array:
+        dtype = np.result_type(kind_of(a), kind_of(b))
+        if dtype.kind == "f":
+            raise Unsupported("an extreme of floats by NumPy")
+        return each(lambda x, y: _extreme([fitted(x, dtype), fitted(y, dtype)], largest), dtype, a, b)
+
+    return of
+
+
+def _finite(x: Any) -> Array:
+    test = lambda v: terms.not_(terms.or_(terms.fp("isnan", real(v)), terms.fp("isinf", real(v))))  # noqa: E731
+    return as_array(x).map(lambda v: truth_of(test(v)), bool)
+
+
+#: functions of NumPy by name
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "asarray": lambda x, dtype=None: as_array(x, dtype),
+    "array": lambda x, dtype=None, copy=True: as_array(x, dtype).copy(),
+    "ascontiguousarray": lambda x, dtype=None: as_array(x, dtype),
+    "where": _where,
+    "any": lambda x, axis=None: as_array(x).any(axis),
+    "all": lambda x, axis=None: as_array(x).all(axis),
+    "sum": lambda x, axis=None, dtype=None: as_array(x).sum(axis, dtype),
+    "max": lambda x, axis=None: as_array(x).max(axis),
+    "min": lambda x, axis=None: as_array(x).min(axis),
+    "maximum": _chosen(True),
+    "minimum": _chosen(False),
+    "shape": lambda x: as_array(x).shape,
+    "ndim": lambda x: as_array(x).ndim,
+    "size": lambda x: as_array(x).size,
+    "reshape": lambda x, shape: as_array(x).reshape(shape),
+    "broadcast_to": lambda x, shape: Array(np.broadcast_to(as_array(x).values, shape), as_array(x).dtype),
+    "zeros_like": lambda x, dtype=None: Array(np.zeros(as_array(x).shape, object), dtype or as_array(x).dtype),
+    "stack": _stack,
+    "concatenate": _concatenate,
+    "abs": lambda x: abs(as_array(x)),
+    "sqrt": _float("fsqrt"),
+    "rint": _float("frint"),
+    "floor": _float("ffloor"),
+    "isnan": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isnan", real(v))), bool),
+    "isinf": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isinf", real(v))), bool),
+    "isfinite": _finite,
+    "ravel": lambda x: as_array(x).ravel(),
+    "count_nonzero": lambda x: as_array(x).map(lambda v: truth_of(truth(v)), bool).sum(),
+    "logical_and": lambda a, b: each(lambda x, y: truth_of(terms.and_(truth(x), truth(y))), bool, a, b),
+    "logical_or": lambda a, b: each(lambda x, y: truth_of(terms.or_(truth(x), truth(y))), bool, a, b),
+    "diff": lambda x, axis=-1, prepend=None: _diff(as_array(x), axis, prepend),
+}
+for _name in ("float16", "float32", "float64", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"):
+    FUNCTIONS[_name] = lambda x=0, _name=_name: as_array(x, _name)
+
+
+def _diff(x: Array, axis: int, prepend: Any) -> Array:
+    if axis not in (-1, x.ndim - 1):
+        raise Unsupported("differences along another axis than the last")
+    if prepend is not None:
+        x = Array(np.concatenate([np.full((*x.shape[:-1], 1), prepend, object), x.values], -1), x.dtype)
+    return OPERATIONS["sub"](x[..., 1:], x[..., :-1])
+
+
+def function_of(function: Any) -> Callable[..., Any] | None:
+    """The form of a function of NumPy; None for functions of other modules."""
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    if isinstance(function, np.ufunc) or module.partition(".")[0] == "numpy" or isinstance(function, type(np.where)):
+        if isinstance(function, np.ufunc) and name in UFUNCS:
+            return (OPERATIONS | TESTS)[UFUNCS[name]]
+        if name in FUNCTIONS:
+            return FUNCTIONS[name]
+        raise Unsupported(f"numpy.{name} of values that depend on inputs")
+    return None
+
+
+UFUNCS = {
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "divide": "truediv",
+    "bitwise_and": "and",
+    "bitwise_or": "or",
+    "bitwise_xor": "xor",
+    "left_shift": "lshift",
+    "right_shift": "rshift",
+    "floor_divide": "floordiv",
+    "remainder": "mod",
+    "equal": "eq",
+    "not_equal": "ne",
+    "less": "lt",
+    "greater": "gt",
+    "less_equal": "le",
+    "greater_equal": "ge",
+}
+
+
+def _values16(run: Interpreter, words: Any) -> Any:
+    return as_array(words).view(np.float16) if as_array(words).dtype == np.uint16 else as_array(words, np.uint16).view(np.float16)
+
+
+def _rounded16(run: Interpreter, x: Any, mode: Any = fp16.IEEE) -> Any:
+    """The fp16 number nearest to each, as float32; other modes than IEEE's have no form."""
+    if mode != fp16.IEEE:
+        raise Unsupported(f"rounding to fp16 with {mode}")
+    return as_array(x).map(lambda v: fitted(v, np.dtype(np.float16)), np.float32)
+
+
+FP16: dict[str, Callable[..., Any]] = {
+    "values": _values16,
+    "bits": lambda run, x: as_array(x, np.float16).view(np.uint16),
+    "narrow": lambda run, x: as_array(x).astype(np.float16),
+    "canonical": lambda run, x: as_array(x),
+    "to_f16": lambda run, x, mode=fp16.IEEE: _rounded16(run, x, mode).astype(np.float16),
+    "to_f32": lambda run, x: as_array(x).astype(np.float32),
+    "round16": _rounded16,
+    "round16_of_f64": _rounded16,
+}
+
+
+def _order_key(run: Interpreter, words: Any, total: bool = False) -> Any:
+    """Integers in the order of fp16 words; -0 equals +0 unless `total`."""
+
+    def key(word: Any) -> Any:
+        negative = (word ^ 0x7FFF) - 0x1_0000 if total else 0x8000 - word
+        return merge(truth(word < 0x8000), word, negative)
+
+    return as_array(words).map(key, np.int64) if is_array(words) or not is_symbolic(words) or isinstance(words, tuple | list) else key(words)
+
+
+def _operation16(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Of operands that are fp16 numbers or, for IEEE's mode, any float32: one operation, rounded to float32 and fp16."""
+
+    def of(run: Interpreter, a: Any, b: Any, mode: Any = fp16.IEEE) -> Any:
+        if mode != fp16.IEEE:
+            raise Unsupported(f"rounding to fp16 with {mode}")
+        wide = each(lambda x, y: fitted(operation(x, y), np.dtype(np.float32)), np.float32, a, b)
+        return _rounded16(run, wide)
+
+    return of
+
+
+FP16 |= {
+    "order_key": _order_key,
+    "add16": _operation16(operator.add),
+    "sub16": _operation16(operator.sub),
+    "mul16": _operation16(operator.mul),
+}
+for _name, _form in FP16.items():
+    _function = getattr(fp16, _name)
+    Interpreter.handlers[_function] = lambda run, *args, _form=_form, _function=_function, **named: (
+        _form(run, *args, **named)
+        if any(is_array(each_) or is_symbolic(each_) for each_ in args)
+        else _function(*args, **named)
+    )
+
+Interpreter.is_array, Interpreter.function_of = staticmethod(is_array), staticmethod(function_of)

@@ -1,0 +1,256 @@
+"""Terms of a unit: what its readable text computes, one term for each lane of an output and of a next register."""
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from refemu.arith.checks import Refused
+from refemu.prove import arrays, library, merging, terms  # noqa: F401  library registers its forms
+from refemu.prove.interpreter import Interpreter
+from refemu.prove.merging import NEVER, Choice, merge
+from refemu.prove.terms import Term
+from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
+from refemu.units.declaration import Sequential
+from refemu.units.ports import Port
+from refemu.units.stepping import Stepped
+from refemu.units.unit import AnyUnit
+
+HIDDEN = 62  #: bits of a register that no port shows
+MOST_EVENTS = 4096  #: events of an operation
+MOST_VALUES = 64  #: values of a variable that is split
+MOST_SPLITS = 2048  #: values tried in all
+SECONDS = 60.0
+
+
+class NotLifted(Refused):
+    """A unit whose text has no terms; the message names the line."""
+
+
+@dataclass
+class Lift:
+    """Terms of one operation of a unit: the first event with its inputs, and those that follow."""
+
+    unit: AnyUnit
+    config: Mapping[str, Any]
+    device: Any  #: at reset
+    terms: dict[str, list[Term]]  #: one for each lane of an output or register, by its name
+    inputs: dict[str, list[Term]]  #: variables of the inputs, `a_0` for lane 0 of a
+    before: dict[str, list[Term]] = field(default_factory=dict)  #: variables of the registers, `q_acc`
+    legal: Term = terms.TRUE  #: condition on inputs and registers that the text accepts
+    demands: list[tuple[Term, str]] = field(default_factory=list)  #: must hold for legal values; else the lift is void
+
+    @property
+    def roots(self) -> list[Term]:
+        """Every term of an output or register."""
+        return [each for lanes in self.terms.values() for each in lanes]
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes of all terms."""
+        return sum(1 for _ in terms.order(self.roots))
+
+
+def lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECONDS) -> Lift:
+    """Run the readable text of a unit on variables.
+
+    Parameters
+    ----------
+    unit : Unit
+        Descriptor.
+    config : Mapping
+        Parameters of the unit.
+    seconds : float
+        Time limit of splits into values of one variable.
+
+    Returns
+    -------
+    Lift
+        Terms.
+
+    Raises
+    ------
+    NotLifted
+        A line has no terms, or a value may not fit its port.
+    """
+    end = time.monotonic() + seconds
+    return _split(unit, config, {}, end, [MOST_SPLITS])
+
+
+def _split(
+    unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], end: float, left: list[int]
+) -> "Lift":
+    """The lift with some variables fixed; where a line needs a number, each value of one more variable in turn."""
+    device = unit.unit_class(**config)
+    run = Interpreter()
+    try:
+        with run.running():
+            return _lifted(unit, config, device, run, fixed)
+    except Unsupported as error:
+        found = _splitting(device, error.term, fixed)
+        left[0] -= len(found[1]) if found else 0
+        if found is None or left[0] < 0 or time.monotonic() > end:
+            line = error.line or run.line
+            raise NotLifted(f"{unit.name}: {short(line)}: {error}") from error
+    except RecursionError as error:
+        raise NotLifted(f"{unit.name}: {short(run.line)}: a recursion that is too deep") from error
+    variable, values = found
+    parts = [(value, _split(unit, config, {**fixed, variable.name: value}, end, left)) for value in values]
+    return _joined(variable, parts)
+
+
+def _splitting(device: Any, term: Term | None, fixed: Mapping[str, int]) -> tuple[Term, Sequence[int]] | None:
+    """A variable on which a term depends, and its values, if these are few."""
+    known = {
+        name_of(port, lane, prefix): port
+        for prefix, group in (("", device.ports.inputs), ("q_", device.ports.all))
+        for port in group
+        for lane in range(port.count)
+    }
+    found = []
+    for each in terms.order([term] if term is not None else []):
+        if each.op == "var" and each.name in known and each.name not in fixed:
+            low, high = known[each.name].limits
+            if high - low < MOST_VALUES:
+                found.append((high - low, each.name, each, range(low, high + 1)))
+    return min(found)[2:] if found else None
+
+
+def _joined(variable: Term, parts: Sequence[tuple[int, "Lift"]]) -> "Lift":
+    """One lift from those of each value of a variable."""
+    whole = parts[-1][1]
+    legal, demands = terms.FALSE, list[tuple[Term, str]]()
+    tests = [terms.eq(variable, terms.const(value, variable.width)) for value, _ in parts]
+    for test, (_, part) in zip(tests, parts, strict=True):
+        legal = terms.or_(legal, terms.and_(test, part.legal))
+        demands += [(terms.or_(terms.not_(test), condition), what) for condition, what in part.demands]
+    for test, (_, part) in list(zip(tests, parts, strict=True))[-2::-1]:
+        for name, lanes in part.terms.items():
+            whole.terms[name] = [terms.ite(test, a, b) for a, b in zip(lanes, whole.terms[name], strict=True)]
+    whole.legal, whole.demands = legal, demands
+    return whole
+
+
+def short(line: str) -> str:
+    """A file from refemu on, and its line."""
+    return "refemu/" + line.rpartition("refemu/")[2] if "refemu/" in line else line
+
+
+def _lifted(
+    unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpreter, fixed: Mapping[str, int]
+) -> Lift:
+    ports = device.ports
+    conditions: list[Term] = []
+    inputs = {port.name: _variables(port, "", conditions, fixed) for port in ports.inputs}
+    lifted = Lift(unit, dict(config), copy.copy(device), {}, {name: lanes for name, (lanes, _) in inputs.items()})
+    if isinstance(device, Sequential):
+        registers = {port.name: _variables(port, "q_", conditions, fixed) for port in ports.all}
+        registers |= _hidden(device)
+        lifted.before = {name: lanes for name, (lanes, _) in registers.items()}
+        state = copy.copy(device.state)
+        vars(state).update({name: value for name, (_, value) in registers.items()})
+        device.state = state
+    run.guard = terms.TRUE
+    values = [value for _, value in inputs.values()]
+    if type(device)._require is not Stepped._require:
+        taken = [arrays.Array(list(each) if port.lanes else each, port.dtype) for port, each in zip(ports.inputs, values, strict=True)]
+        run.call(device._require, *taken)
+    after = run.call(device._open, *values)
+    going, count = busy(run, device), 0
+    while going is not terms.FALSE:
+        count += 1
+        if count > MOST_EVENTS:
+            raise Unsupported(f"an operation of more than {MOST_EVENTS} events")
+        before, run.guard = device.state, going
+        after = run.call(device._continue)
+        device.state = merge(going, after, before)
+        going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
+    if after is NEVER:
+        raise Unsupported("an operation that is always illegal")
+    state = device.state
+    for port in ports.outputs + ports.state:
+        lifted.terms[port.name] = _lanes(port, getattr(state, port.name), run)
+    lifted.legal = terms.and_(terms.all_of(conditions), terms.not_(run.illegal))
+    lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
+    _require_ports(lifted, ports)
+    return lifted
+
+
+def busy(run: Interpreter, device: Any) -> Term:
+    """Whether events of the operation remain."""
+    found = run.attribute(device, "busy")
+    return truth(found)
+
+
+def _variables(
+    port: Port, prefix: str, conditions: list[Term], fixed: Mapping[str, int]
+) -> tuple[list[Term], Any]:
+    """Variables of a port, and its value; conditions get its limits where these are narrower than its bits."""
+    low, high = port.limits
+    natural = (-(1 << (port.bits - 1)), (1 << (port.bits - 1)) - 1) if port.signed else (0, (1 << port.bits) - 1)
+    lanes, values = [], []
+    for lane in range(port.count):
+        term = terms.variable(name_of(port, lane, prefix), port.bits)
+        value = Int(term if port.signed else terms.zext(term, port.bits + 1), *natural)
+        if low > natural[0]:
+            conditions.append(truth(value >= low))
+        if high < natural[1]:
+            conditions.append(truth(value <= high))
+        lanes.append(term)
+        values.append(fixed.get(term.name, low if low == high else Int(value.term, low, high)))
+    return lanes, tuple(values) if port.lanes else values[0]
+
+
+def name_of(port: Port, lane: int, prefix: str = "") -> str:
+    """Name of the variable of a lane."""
+    return f"{prefix}{port.name}" + (f"_{lane}" if port.lanes else "")
+
+
+def _hidden(device: Any) -> dict[str, tuple[list[Term], Any]]:
+    """Variables of registers that no port shows; a port that depended on one would be refused."""
+    shown = {port.name for port in device.ports.all}
+    count = terms.variable(f"q_{device.number}", HIDDEN)  #: number of the event to come
+    found = {device.number: ([count], Int(terms.zext(count, HIDDEN + 1), 0, (1 << HIDDEN) - 1) - 1)}
+    for name in type(device).registers:
+        value = getattr(device.state, name)
+        if name in shown or isinstance(value, bool) or not isinstance(value, int):
+            continue
+        term = terms.variable(f"q_{name}", HIDDEN)
+        found[name] = [term], Int(terms.zext(term, HIDDEN + 1), 0, (1 << HIDDEN) - 1)
+    return found
+
+
+def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
+    """Terms of the lanes of a port, whose values must fit it."""
+    if isinstance(value, Choice):
+        raise Unsupported(f"port {port.name}, whose value has several shapes")
+    lanes = list(value) if port.lanes else [value]
+    if len(lanes) != port.count:
+        raise Unsupported(f"port {port.name}, which has {len(lanes)} lanes and not {port.count}")
+    low, high = port.limits
+    found = []
+    for each in lanes:
+        number = integer(each)
+        if number is None:
+            raise Unsupported(f"port {port.name}, whose value is not an integer")
+        if isinstance(number, int) and not low <= number <= high:
+            raise Unsupported(f"port {port.name}, whose value {number} is out of range")
+        if isinstance(number, Int) and (number.low < low or number.high > high):
+            run.line = f"port {port.name}"
+            run.demand(terms.and_(truth(number >= low), truth(number <= high)), "a value out of range")
+        found.append(fit(word(number, max(port.bits, number.term.width)), port.bits) if isinstance(number, Int) else terms.const(number, port.bits))
+    return found
+
+
+def _require_ports(lifted: Lift, ports: Any) -> None:
+    """Refuse ports that depend on a register that no port shows."""
+    shown = {each.name for lanes in (*lifted.inputs.values(),) for each in lanes}
+    registers = {port.name for port in ports.all} | {lifted.device.number}
+    shown |= {each.name for name in registers for each in lifted.before.get(name, [])}
+    for each in terms.order([*lifted.roots, lifted.legal]):
+        if each.op == "var" and each.name not in shown:
+            raise Unsupported(f"register {each.name.removeprefix('q_')}, which no port shows, changes outputs")
+
+
+__all__ = ["Lift", "NotLifted", "lift", "merging"]

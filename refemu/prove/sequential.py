@@ -1,0 +1,294 @@
+"""Designs with registers: induction over one event, events from reset, rows through a pipeline or a handshake."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from refemu.arith.checks import Refused
+from refemu.prove import terms
+from refemu.prove.design import Design, substitute
+from refemu.prove.equivalence import Part, Proof, ask, differs_in, lanes_of, require_fit, together, variables_of, word_of
+from refemu.prove.lift import Lift
+from refemu.prove.terms import Term
+from refemu.units.ports import Port
+
+HANDSHAKE = ("in_valid", "in_ready", "out_valid", "out_ready")
+COUNT = 8  #: bits of the number of rows under way, of a handshake
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How a design is driven."""
+
+    reset: str = "rst"  #: input; "" if it has none
+    low: bool = False  #: whether the reset is active low
+    latency: int = 1  #: edges from the inputs of a row to its outputs
+    valid: bool = False  #: whether it has valid and ready on both sides
+    handshake: Mapping[str, str] = field(default_factory=lambda: {name: name for name in HANDSHAKE})
+    registers: Mapping[str, str] = field(default_factory=dict)  #: register of the unit -> name in the design
+    compared: Sequence[str] | None = None  #: outputs, by default all
+
+
+class Run:
+    """A design over several edges: its registers, and fresh inputs at each."""
+
+    def __init__(self, design: Design, timing: Timing) -> None:
+        self.design, self.timing, self.edge = design, timing, 0
+        self.registers = {name: each.variable for name, each in design.registers.items()}
+
+    def inputs(self, reset: bool) -> dict[str, Term]:
+        """Inputs at the next edge: free, but for the reset."""
+        found = {
+            name: terms.variable(f"{variable.name}@{self.edge}", variable.width)
+            for name, variable in self.design.inputs.items()
+        }
+        if self.timing.reset:
+            found[self.timing.reset] = terms.const(int(reset != self.timing.low), 1)
+        return found
+
+    def edge_with(self, inputs: Mapping[str, Term]) -> dict[str, Term]:
+        """Step over an edge; return the outputs before it."""
+        outputs, self.registers = self.design.stepped(inputs, self.registers)
+        self.edge += 1
+        return outputs
+
+    def outputs(self, inputs: Mapping[str, Term]) -> dict[str, Term]:
+        """Outputs for the present registers."""
+        return self.design.stepped(inputs, self.registers)[0]
+
+    def reset(self) -> None:
+        """One edge with the reset, from any state; a design without reset starts from its initial values."""
+        if self.timing.reset:
+            self.edge_with(self.inputs(True))
+        else:
+            self.registers = {
+                name: each.initial if each.initial is not None else each.variable
+                for name, each in self.design.registers.items()
+            }
+
+
+def require_reset(design: Design, timing: Timing) -> None:
+    """Require the reset that a design is to have."""
+    if timing.reset and timing.reset not in design.inputs:
+        raise Refused(
+            f"{design.top}: input {timing.reset} is missing, the reset; name yours in a port map, see docs/port-map.md"
+        )
+
+
+def ties(lift: Lift, design: Design, timing: Timing) -> tuple[dict[str, Term], list[str]]:
+    """Words of the design that are registers of the unit, and registers that nothing ties."""
+    ports = lift.device.ports
+    found: dict[str, Term] = {}
+    for port in ports.outputs:
+        if timing.compared is None or port.name in timing.compared:
+            found[port.name] = design.outputs[port.name]
+    for port in ports.state + ports.inputs:
+        word = _register(design, port, timing.registers.get(port.name, ""))
+        if word is not None:
+            found[port.name] = word
+    read = {each.name for each in terms.order([*lift.roots, lift.legal]) if each.op == "var"}
+    untied = [name for name, lanes in lift.before.items() if name not in found and read & {each.name for each in lanes}]
+    return found, untied
+
+
+def _register(design: Design, port: Port, text: str) -> Term | None:
+    """The word of a register: as a port map names it, or the only register of its name and width."""
+    width = port.bits * port.count
+    if text:
+        return _expression(design, port, text, width)
+    names = [name for name in design.registers if re.fullmatch(rf"(.*\.)?{re.escape(port.name)}(_q|_r|_reg)?", name)]
+    words = [design.registers[name].variable for name in names]
+    fitting = [word for word in words if word.width == width]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+PART = re.compile(r"([A-Za-z_][\w.$]*)(?:\[(\d+)(?::(\d+))?\])?|(\d+)'d(\d+)")
+
+
+def _expression(design: Design, port: Port, text: str, width: int) -> Term:
+    """The word of names, slices and constants: "lane.acc_q", "{29'd0, lane.q[2:0]}"."""
+    word: Term | None = None
+    for part in text.strip().removeprefix("{").removesuffix("}").split(","):
+        match = PART.fullmatch(part.strip())
+        if match is None:
+            raise Refused(f"register {port.name}: prove reads names, slices and constants, got {part.strip()!r}")
+        name, high, low, size, value = match.groups()
+        if name is None:
+            one = terms.const(int(value), int(size))
+        else:
+            known = [known for known in (name, f"core.{name}") if known in design.registers]
+            if not known:
+                raise Refused(
+                    f"register {port.name}: {name} is not a register of {design.top}, "
+                    f"got {', '.join(sorted(design.registers)[:8]) or 'none'}"
+                )
+            one = design.registers[known[0]].variable
+            if high is not None:
+                first = int(low if low is not None else high)
+                one = terms.extract(one, first, int(high) - first + 1)
+        word = one if word is None else terms.concat(word, one)
+    assert word is not None
+    if word.width != width:
+        raise Refused(f"register {port.name}: must have {width} bits, got {word.width} in {text!r}")
+    return word
+
+
+def reset_words(lift: Lift) -> dict[str, Term]:
+    """Outputs and registers of the unit at reset, as words."""
+    found = {}
+    for port in lift.device.ports.all:
+        value = getattr(lift.device.state, port.name)
+        lanes = value if port.lanes else (value,)
+        found[port.name] = word_of([terms.const(int(each), port.bits) for each in lanes])
+    return found
+
+
+class Reference:
+    """The unit over several events."""
+
+    def __init__(self, lift: Lift, words: Mapping[str, Term], count: int | None = None) -> None:
+        self.lift, self.words, self.count = lift, dict(words), count  # count: number of the event, if it is known
+        self.ports = {port.name: port for port in lift.device.ports.all}
+
+    def event(self, inputs: Mapping[str, Term]) -> tuple[Term, dict[str, Term]]:
+        """Whether inputs, as words, are legal now, and the words after the event."""
+        values: dict[int, Term] = {}
+        for name, lanes in self.lift.inputs.items():
+            values |= variables_of(self.ports[name], lanes, inputs[name])
+        for name, lanes in self.lift.before.items():
+            if name in self.words:
+                values |= variables_of(self.ports[name], lanes, self.words[name])
+        names = list(self.lift.terms)
+        number = self.lift.device.number
+        if number in self.lift.before and self.count is not None:
+            (counted,) = self.lift.before[number]
+            values[counted.number] = terms.const(self.count, counted.width)
+        legal, *found = substitute([self.lift.legal, *(word_of(self.lift.terms[name]) for name in names)], values)
+        return legal, {**inputs, **dict(zip(names, found, strict=True))}
+
+
+def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
+    """One event from any registers that are equal, and the reset. A failed step is no refutation: "undecided"."""
+    require_fit(lift, design)
+    require_reset(design, timing)
+    tied, untied = ties(lift, design, timing)
+    if untied or timing.latency != 1 or not timing.reset:
+        return Proof("undecided", [], "induction", untied=untied)
+    run = Run(design, timing)
+    first = run.inputs(False)
+    now = dict(zip(tied, _words(run, tied, first), strict=True))
+    legal, after = Reference(lift, now).event(first)
+    run.edge_with(first)
+    then = dict(zip(tied, _words(run, tied, run.inputs(False)), strict=True))
+    differs = terms.any_of(differs_in(after[each], then[each]) for each in tied)  # latched inputs among them
+    step = ask("one event from equal registers", [legal, differs], seconds, name)
+    start = Run(design, timing)
+    start.reset()
+    words = dict(zip(tied, _words(start, tied, start.inputs(False)), strict=True))
+    initial = reset_words(lift)
+    wrong = terms.any_of(differs_in(initial[each], words[each]) for each in tied)
+    reset = ask("registers after a reset", [wrong], seconds, name)
+    outcome = together([step, reset])
+    return Proof("proved" if outcome == "proved" else "undecided", [step, reset], "induction")
+
+
+def _words(run: Run, tied: Mapping[str, Term], inputs: Mapping[str, Term]) -> list[Term]:
+    values = {variable.number: inputs[name] for name, variable in run.design.inputs.items()}
+    values |= {each.variable.number: run.registers[name] for name, each in run.design.registers.items()}
+    return substitute(list(tied.values()), values)
+
+
+def bounded(lift: Lift, design: Design, timing: Timing, depth: int, seconds: float, name: str = "") -> Proof:
+    """The first events after a reset; outputs are compared after each."""
+    require_fit(lift, design)
+    require_reset(design, timing)
+    run = Run(design, timing)
+    run.reset()
+    words, assumed, parts = reset_words(lift), list[Term](), list[Part]()
+    compared = [each.name for each in lift.device.ports.outputs if timing.compared is None or each.name in timing.compared]
+    waiting: list[dict[str, Term]] = []
+    end = time.monotonic() + seconds
+    for event in range(depth):
+        inputs = run.inputs(False)
+        legal, words = Reference(lift, words, event).event(inputs)
+        assumed.append(legal)
+        waiting.append(words)
+        run.edge_with(inputs)
+        if len(waiting) < timing.latency:
+            continue
+        outputs = run.outputs(run.inputs(False))
+        due = waiting.pop(0)
+        differs = terms.any_of(differs_in(due[each], outputs[each]) for each in compared)
+        left = end - time.monotonic()
+        what = f"event {event + 2 - timing.latency} after a reset"
+        if left <= 0:
+            parts.append(Part(what, "undecided", 0.0, "not asked: out of time"))
+            break
+        parts.append(ask(what, [*assumed, differs], left, name))
+        if parts[-1].outcome != "proved":
+            break
+    return Proof(together(parts), parts, "bounded", depth=sum(part.outcome == "proved" for part in parts))
+
+
+def pipelined(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
+    """A unit without registers in a pipeline of fixed latency: a row that enters in any state comes out right."""
+    require_fit(lift, design)
+    run = Run(design, timing)
+    first = run.inputs(False)
+    legal, due = Reference(lift, {}).event(first)
+    inputs = first
+    for _ in range(timing.latency):
+        run.edge_with(inputs)
+        inputs = run.inputs(False)
+    outputs = run.outputs(inputs)
+    compared = [each.name for each in lift.device.ports.outputs if timing.compared is None or each.name in timing.compared]
+    differs = terms.any_of(differs_in(due[each], outputs[each]) for each in compared)
+    part = ask(f"a row and its outputs {timing.latency} edges later", [legal, differs], seconds, name)
+    return Proof(part.outcome, [part], "induction" if part.outcome == "proved" else "miter")
+
+
+def shaken(lift: Lift, design: Design, timing: Timing, depth: int, seconds: float, name: str = "") -> Proof:
+    """A unit without registers behind valid and ready: any row, under any back-pressure, in the first cycles.
+
+    A free number says which row is watched; its inputs are held until its answer leaves.
+    """
+    names = {ours: timing.handshake.get(ours, "") for ours in HANDSHAKE}
+    run = Run(design, timing)
+    run.reset()
+    watched = terms.variable("watched", COUNT)
+    one = terms.const(1, COUNT)
+    entered = left = terms.const(0, COUNT)
+    held = {port.name: terms.const(0, port.bits * port.count) for port in lift.device.ports.inputs}
+    assumed, parts = list[Term](), list[Part]()
+    end = time.monotonic() + seconds
+    for cycle in range(depth):
+        inputs = run.inputs(False)
+        outputs = run.outputs(inputs)
+        signal = {
+            ours: terms.TRUE if not theirs else {**inputs, **outputs}[theirs] for ours, theirs in names.items()
+        }
+        enters = terms.and_(signal["in_valid"], signal["in_ready"])
+        leaves = terms.and_(signal["out_valid"], signal["out_ready"])
+        taken = terms.and_(enters, terms.eq(entered, watched))
+        held = {each: terms.ite(taken, inputs[each], value) for each, value in held.items()}
+        legal, due = Reference(lift, {}).event(inputs)
+        assumed.append(terms.or_(terms.not_(enters), legal))
+        _, due = Reference(lift, {}).event(held)
+        entered = terms.add(entered, terms.zext(enters, COUNT))
+        extra = terms.and_(leaves, terms.not_(terms.ult(left, entered)))
+        differs = terms.any_of(differs_in(due[port.name], outputs[port.name]) for port in lift.device.ports.outputs)
+        wrong = terms.and_(terms.and_(leaves, terms.eq(left, watched)), differs)
+        left = terms.add(left, terms.zext(leaves, COUNT))
+        remaining = end - time.monotonic()
+        if remaining <= 0:
+            parts.append(Part(f"cycle {cycle + 1}", "undecided", 0.0, "not asked: out of time"))
+            break
+        parts.append(ask(f"cycle {cycle + 1} after a reset", [*assumed, terms.or_(wrong, extra)], remaining, name))
+        if parts[-1].outcome != "proved":
+            break
+        run.edge_with(inputs)
+    return Proof(together(parts), parts, "bounded", depth=sum(part.outcome == "proved" for part in parts))
+
+
+__all__ = ["Timing", "bounded", "induction", "lanes_of", "pipelined", "shaken", "ties"]

@@ -1,0 +1,49 @@
+"""Syntax trees of functions that are loaded, by their code."""
+
+import ast
+import functools
+import linecache
+from types import FunctionType
+
+from refemu.prove.values import Unsupported
+
+Function = ast.FunctionDef | ast.Lambda
+
+
+@functools.lru_cache(maxsize=512)
+def _module(text: str) -> dict[int, list[Function]]:
+    """Functions of a module by their first line, that of a decorator included."""
+    found: dict[int, list[Function]] = {}
+    for each in ast.walk(ast.parse(text)):
+        if isinstance(each, ast.FunctionDef | ast.Lambda):
+            decorators = each.decorator_list if isinstance(each, ast.FunctionDef) else []
+            found.setdefault(min([each.lineno, *(mark.lineno for mark in decorators)]), []).append(each)
+    return found
+
+
+def tree_of(function: FunctionType) -> Function:
+    """The syntax tree of a function; raises Unsupported if its source is not known."""
+    code = function.__code__
+    text = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    arguments = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    for tree in _module(text).get(code.co_firstlineno, []) if text else []:
+        name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
+        taken = tree.args
+        if name == code.co_name and [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)] == arguments:
+            return tree
+    raise Unsupported(f"{function.__qualname__}, whose source is not known")
+
+
+@functools.cache
+def _assigned(*statements: ast.stmt) -> frozenset[str]:
+    return frozenset(
+        node.id
+        for statement in statements
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del)
+    )
+
+
+def assigned(statements: list[ast.stmt]) -> frozenset[str]:
+    """Names that statements assign."""
+    return _assigned(*statements)
