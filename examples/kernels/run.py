@@ -24,12 +24,14 @@ UNITS = {
     "bfp_pe": ("paper", "exact"),
     "paged_attention": ("narrow", "f128", "f64"),
     "prompt_compressor": ("odd", "paper"),
+    "page_reader": ("page", "page_fp16"),
 }
 NAMES = {
     "ovp_decoder": "outlier-victim decode",
     "bfp_pe": "BFP dot product",
     "paged_attention": "paged attention",
     "prompt_compressor": "prompt compaction",
+    "page_reader": "page dequantize",
 }
 KINDS = ("paper", "edge", "random")
 

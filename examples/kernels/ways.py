@@ -20,14 +20,21 @@ from refemu.golden.files.hexfile import case_starts
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot"}  #: unit -> C file and function
-PROGRAMS = {"paged_attention": "leankv", "prompt_compressor": "leankv"}  #: unit -> end of the names of Python files
+#: unit -> C file and function
+KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot", "page_reader": "page_reader"}
+PROGRAMS = {
+    "paged_attention": "leankv",
+    "prompt_compressor": "leankv",
+    "page_reader": "pages",
+}  #: unit -> end of the names of Python files
 INPUTS = {
     "ovp_decoder": ("pair", "bias"),
+    "page_reader": ("images", "n_high"),
     "bfp_pe": ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale"),
 }
 OUTPUTS = {
     "ovp_decoder": ("out.exponent", "out.base_int", "out.illegal"),
+    "page_reader": ("out.key", "out.value", "out.score", "out.position"),
     "bfp_pe": ("out.acc", "out.flags", "st.psum", "st.value"),
 }
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off"]
@@ -61,7 +68,7 @@ def compiled(sources: Path, unit: str, folder: Path, target: Path, shared: bool)
     name, cc = KERNELS[unit], compiler()
     files = [sources / f"{name}.c", *([] if shared else [sources / f"check_{name}.c"])]
     how = ["-shared", "-fPIC"] if shared else []
-    subprocess.run([cc, *FLAGS, *how, "-I", folder / "include", *files, "-o", target, "-lm"], check=True)
+    subprocess.run([cc, *FLAGS, *how, "-I", folder / "include", "-I", sources, *files, "-o", target, "-lm"], check=True)
     return cc
 
 

@@ -45,11 +45,7 @@ def _beside(arguments: argparse.Namespace) -> int:
     spec = [f"{unit.key}:{config}"]
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
-    source, then = (
-        (f"{unit.name}.c", f"run the command in the first lines of check_{unit.name}.c")
-        if in_c
-        else (f"{unit.name}.v", "run make")
-    )
+    source, then = (f"{unit.name}.c", "run make") if in_c else (f"{unit.name}.v", "run make")
     print(f"{written[0].path}: {written[0].rows} rows; fill in {out / source} and {then} there")
     if kept:
         names = ", ".join(map(str, kept))

@@ -40,7 +40,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     two = pages.low is not None
     if kind == "paper":
         why = "[leankv §6.2] quantized tokens in high pages, then in low pages, in cells of any order"
-        yield _rows(kind, why, config, pages, [_quantized(config, pages, *_counts(config, pages, two), 1, 1.0)])
+        counts = _fitting(config, pages, [_counts(config, pages, two)])[0]
+        yield _rows(kind, why, config, pages, [_quantized(config, pages, *counts, 1, 1.0)])
     if kind == "edge":
         yield from _edge(config, pages, two)
     if kind == "random":
@@ -50,14 +51,16 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
     high, low = pages.sections
-    half = config["cells"] // 2 if two else config["cells"]
+    half = max(1, config["cells"] // 2) if two else config["cells"]
     full = half * high.tokens, (config["cells"] - half) * low.tokens
     few = [
         (1, 0),
         (high.tokens, 0),
         *([(high.tokens + 1, 1), (1, full[1] - 1), full] if two else [(high.tokens - 1, 0)]),
     ]
-    rows = [_quantized(config, pages, *counts, seed, 4.0) for seed, counts in enumerate(few, 2)]
+    rows = [
+        _quantized(config, pages, *counts, seed, 4.0) for seed, counts in enumerate(_fitting(config, pages, few), 2)
+    ]
     yield _rows("edge", "one token, full pages, one token in the last page", config, pages, rows)
     ends = [_quantized(config, pages, *full, seed, size) for seed, size in ((9, 65504.0), (10, 2.0**-20))]
     why = "features up to the largest of fp16, and subnormal ones"
@@ -71,6 +74,17 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
     why = "an infinite scale or zero, as the quantizer stores it beyond fp16: infinities, and NaN for code 0"
     beyond = [_any(config, pages, full, 17, [(INFINITY, 0x3C00), (0x3C00, 0xFC00), (INFINITY, INFINITY)])]
     yield _rows("edge", why, config, pages, beyond, "D-leankv-7")
+
+
+def _fitting(config: Config, pages: "Pages", rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of the numbers of tokens that the table entry has cells for; one token if there are none."""
+    high, low = pages.sections
+    fit = [
+        (n_high, n_low)
+        for n_high, n_low in rows
+        if n_high >= 1 and n_low >= 0 and -(-n_high // high.tokens) - (-n_low // low.tokens) <= config["cells"]
+    ]
+    return fit or [(1, 0)]
 
 
 def _counts(config: Config, pages: "Pages", two: bool) -> tuple[int, int]:

@@ -15,15 +15,15 @@ def run(device: PageReader, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """A gather for each section and part of a record."""
     images, entry, n_high, n_low = inputs
     rows = n_high.size
-    pool = images.reshape(rows, device.cells, -1).astype(np.uint16, copy=False)
+    pool = images.reshape(rows, device.cells, device.layouts.high.size // 2).astype(np.uint16, copy=False)
     cells = entry.reshape(rows, device.cells).astype(np.int64)
     counts = n_high.reshape(-1).astype(np.int64), n_low.reshape(-1).astype(np.int64)
-    key, value, score, position = (array.reshape(rows, -1) for array in outputs)
+    key, value, score, position = outputs
     for array in (key, value, score, position):
         array[...] = 0
     pages = words = 0
     for section, count in enumerate(counts):
-        if not count.any():
+        if not count.any():  # also of no rows
             continue
         layout = device.layouts.sections[section]
         row = np.repeat(np.arange(rows), count)
@@ -40,7 +40,7 @@ def run(device: PageReader, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         ):
             values = _values(codes, meta, fmt.bits, fmt.groups, fmt.zero == "neg_min")
             stored = values.view(np.uint32) if device.output == "fp32" else fp16.bits(fp16.narrow(values))
-            out.reshape(rows, -1, device.head_size)[row, lane] = stored
+            out.reshape(rows, len(out[0]) // device.head_size, device.head_size)[row, lane] = stored
         for name, out in (("score", score), ("pos", position)):
             out[row, lane] = np.ascontiguousarray(parts[name]).view("<u4")[:, 0].view(out.dtype)
         pages += int((-(-count // layout.tokens)).sum())

@@ -3,7 +3,8 @@
 Paper: [leankv §5.2, §6.2]. It is what a kernel computes that dequantizes a page.
 """
 
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -86,6 +87,10 @@ class PageReader(Combinational):
             ),
         )
 
+    @constant
+    def initial(self) -> Mapping[str, Any]:
+        return {"n_high": 1}
+
     def read(self, images: Lanes, entry: Lanes, n_high: int, n_low: int) -> Changes:
         """Read every token of the head."""
         pages = np.array(images, np.uint16).reshape(self.cells, -1)
@@ -100,12 +105,10 @@ class PageReader(Combinational):
                 for name, patterns in self._tokens(layout, records).items():
                     parts[name] += patterns.ravel().tolist()
                 count, words = count + 1, words + records.size
-        outputs = {port.name: (*parts[port.name], *(0,) * (port.count - len(parts[port.name]))) for port in self._outs}
-        return {**outputs, "pages": count, "words": words}
-
-    @property
-    def _outs(self) -> tuple[Port, ...]:
-        return self.ports.outputs
+        padded = {
+            port.name: (*parts[port.name], *(0,) * (port.count - len(parts[port.name]))) for port in self.ports.outputs
+        }
+        return {**padded, "pages": count, "words": words}
 
     def _tokens(self, layout: UnifiedPage, records: np.ndarray) -> dict[str, np.ndarray]:
         """Lanes of the output ports of the tokens of a page, port by port."""
