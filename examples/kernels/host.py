@@ -27,6 +27,16 @@ def gpu() -> str:
     return name.value.decode()
 
 
+def bandwidth() -> float:
+    """Bytes a second that the memory of the first CUDA device moves at most, by the driver's clock and bus width."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    device, kilohertz, bits = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    driver.cuDeviceGet(ctypes.byref(device), 0)
+    for attribute, value in ((36, kilohertz), (37, bits)):  # memory clock rate, width of the memory bus
+        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+    return 2e3 * kilohertz.value * bits.value / 8  # two transfers a clock
+
+
 def load(folder: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest and arrays of a set."""
     with np.load(Path(folder) / "vectors.npz", allow_pickle=False) as arrays:

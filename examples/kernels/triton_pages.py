@@ -25,7 +25,7 @@ WORDS = 3392  #: 16-bit words of a page
 def dequantize(words, halves, counts, key, value, WORDS: tl.constexpr):
     """A program dequantizes one token of one page: words as int32, and the same words as fp16."""
     row, t, f = tl.program_id(0), tl.program_id(1), tl.arange(0, 128)
-    there, page = (t < tl.load(counts + row)) & (f >= 0), row * WORDS
+    there, page = f * 0 + t < tl.load(counts + row), row * WORDS
     p, q = f // 2, f // 4
     k = tl.load(words + page + ((p // 4 % 4 * 32 + t) * 4 + p // 16) * 4 + p % 4) >> (f % 2 * 8) & 255
     v = tl.load(words + page + 2112 + ((q % 4 * 16 + t // 2) * 8 + q // 4) * 2 + t % 2) >> (f % 4 * 4) & 15

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,14 +128,23 @@ def triton(folder: Path, work: Path, sources: Path = HERE) -> Run:
     return python_kernel(sources, "triton", folder, work)
 
 
+def own(file: Path, folder: Path, work: Path, device: str) -> Run:
+    """A kernel of the user's, see own.py."""
+    return started([HERE / "own.py", file, folder, work / "answers.npz", device], work)
+
+
 def python_kernel(sources: Path, language: str, folder: Path, work: Path) -> Run:
     """Run a Python kernel in a process of its own: what chooses GPU or simulator must be set before an import."""
     program = sources / f"{language}_{PROGRAMS.get(load(folder).manifest['unit'], 'kernels')}.py"
-    answers = work / "answers.npz"
+    return started([program, folder, work / "answers.npz"], work)
+
+
+def started(words: Sequence[str | Path], work: Path) -> Run:
+    """Run a program, which writes answers.npz in `work` and ends with a line of JSON."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
-        [sys.executable, program, folder, answers],
+        [sys.executable, *words],
         cwd=work,
         env=environment,
         capture_output=True,
@@ -143,9 +152,9 @@ def python_kernel(sources: Path, language: str, folder: Path, work: Path) -> Run
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{program.name}: {done.stderr}")
+        raise RuntimeError(f"{Path(words[0]).name}: {done.stderr}")
     told = json.loads(done.stdout.splitlines()[-1])
-    return Run(told["where"], told["rows"], told["seconds"], answers)
+    return Run(told["where"], told["rows"], told["seconds"], work / "answers.npz")
 
 
 WAYS: Mapping[str, Callable[..., Run]] = {
