@@ -1,5 +1,8 @@
 """Tensors of PyTorch in `assert_bits_equal`, `hold`, `diff` and the formats; skipped where PyTorch is missing."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from refemu.arith import tensors
 from refemu.arith.checks import RefusedType, as_array
 from refemu.testing import assert_bits_equal, hold
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install -e '.[torch]'")
+torch = pytest.importorskip("torch", reason="needs PyTorch: make conformance-hf")
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2]
 WHOLE = [torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool]
@@ -153,3 +156,21 @@ def test_diff_takes_tensors(tmp_path: Path) -> None:
     found = golden.diff(folder, {"exponent": right})
     assert (found.equal, found.not_compared) == (True, ("out.base_int", "out.illegal"))
     assert golden.diff(folder, {"exponent": right ^ 1}).distances["out.exponent"].largest == 1
+
+
+TUTORIAL = (Path(__file__).parents[2] / "docs" / "tutorials" / "kernel.md").read_text("utf-8")
+
+
+@pytest.mark.long
+def test_tutorial_operator_passes(tmp_path: Path) -> None:
+    """The files of the tutorial as a reader saves them, with its three corrections."""
+    for language, name, text in re.findall(r"^```(python) (\S+)\n(.*?)^```$", TUTORIAL, re.MULTILINE | re.DOTALL):
+        assert language == "python"
+        (tmp_path / name).write_text(text)
+    fixes = re.findall(r"^sed -i.before .* kernel.py$", TUTORIAL, re.MULTILINE)
+    subprocess.run("\n".join(fixes), shell=True, cwd=tmp_path, check=True)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_torch_kernel.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert len(fixes) == 3
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

@@ -31,7 +31,9 @@ class Distance:
     def text(self) -> str:
         """One line for people."""
         parts = [f"{self.wrong:,} of {self.elements:,} differ ({100 * self.wrong / self.elements:.3g} %)"]
-        if self.wrong > self.nan:
+        if self.unit and self.wrong > self.nan and not self.largest:
+            parts.append("only in the sign of zeros")
+        elif self.wrong > self.nan:
             unit = f" {self.unit}" * bool(self.unit)
             parts.append(f"by {self.median:,}{unit} (median) to {self.largest:,}{unit} (at {list(self.at)})")
         if self.nan:

@@ -49,3 +49,7 @@ def test_lanes_and_truncation_are_named() -> None:
 def test_signed_integers_differ_by_value() -> None:
     far = distance.of(np.int8([-128, 3]), np.int8([127, 1]), np.array([True, True]), "")
     assert (far.median, far.largest, far.unit) == (2, 255, "")
+
+
+def test_zeros_of_two_signs_differ_in_sign_alone() -> None:
+    assert measured(np.float16([0.0, 1]), np.float16([-0.0, 1]), "float16").text.endswith("only in the sign of zeros")
