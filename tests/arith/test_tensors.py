@@ -1,4 +1,4 @@
-"""Tensors of other libraries: stand-ins for DLPack and devices, and codes of dtypes that NumPy lacks."""
+"""Tensors of other libraries: classes with DLPack or a device, and codes of dtypes that NumPy lacks."""
 
 from fractions import Fraction
 from typing import Any

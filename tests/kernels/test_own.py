@@ -72,8 +72,8 @@ def test_invalid_kernel_files_are_named(
 def test_gpu_runs_print_time_and_limit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a stand-in for the driver, the examples run in simulators."""
-    monkeypatch.setattr(host, "gpu", lambda: "stand-in")
+    """With another answer of the driver, the examples run in simulators."""
+    monkeypatch.setattr(host, "gpu", lambda: "a GPU")
     monkeypatch.setattr(host, "bandwidth", lambda: 1e9)
     monkeypatch.setattr(run, "UNITS", {"ovp_decoder": ("int4",)})
     assert ran(monkeypatch, tmp_path, "--device", "cuda") == 0

@@ -1,4 +1,4 @@
-"""How far wrong answers are from the expected ones: counts, distances in ulps, and where."""
+"""Wrong answers measured: counts, distances in ulps, places."""
 
 from dataclasses import dataclass
 
@@ -65,7 +65,7 @@ def of(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, kind: str) -> Dista
     at: tuple[int, ...] = ()
     if steps.size:
         half = (steps.size - 1) // 2
-        median, largest = int(np.partition(steps, half)[half]), int(steps.max())
+        median, largest = int(np.sort(steps, kind="stable")[half]), int(steps.max())
         at = tuple(places[~strange][int(np.argmax(steps))].tolist())
     lanes = np.unique(places[:, -1]) if wrong.ndim > 1 else np.zeros(0, int)
     few = len(lanes) <= FEW and len(lanes) < wrong.shape[-1] and len(places) > len(lanes)
@@ -106,4 +106,4 @@ def _steps(mine: np.ndarray, theirs: np.ndarray, kind: str) -> np.ndarray:
         )
     a, b = _magnitude(mine), _magnitude(theirs)
     apart = (mine ^ theirs) >> (8 * mine.itemsize - 1) != 0
-    return np.where(apart, a + b, np.maximum(a, b) - np.minimum(a, b))
+    return np.asarray(np.where(apart, a + b, np.maximum(a, b) - np.minimum(a, b)))

@@ -60,15 +60,14 @@ def lanes_of(values: Any, port: Port, thing: str) -> np.ndarray:
     A tensor of bytes or of wider integers is viewed as the words of a port of several lanes, if the last axis has
     exactly their bytes, little-endian; int16 of a port of 16 unsigned bits, or of fp16 patterns, as uint16.
     """
-    given = host(values, thing)
-    if given.dtype in tensors.NARROW:
-        raise RefusedType(f"{thing}: port {port.name} has {port.bits} bits, encoding {port.kind}, got {given.dtype}")
-    array = given.array
+    tensor = host(values, thing)
+    if tensor.dtype in tensors.NARROW:
+        raise RefusedType(f"{thing}: port {port.name} has {port.bits} bits, encoding {port.kind}, got {tensor.dtype}")
+    array = tensor.array
     word = dtype_of(port.bits)
     if array.dtype.kind not in "iu" or port.signed or port.bits != 8 * word.itemsize:
         return array
-    own = port.lanes is not None and array.shape[-1:] == port.shape
-    if own or port.lanes is None:
+    if port.lanes is None or array.shape[-1:] == port.shape:
         same = array.dtype.kind == "i" and array.dtype.itemsize == word.itemsize
         return array.view(word) if same else array
     if array.ndim and array.shape[-1] * array.itemsize == port.count * word.itemsize:

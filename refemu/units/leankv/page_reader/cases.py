@@ -62,7 +62,7 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
         _quantized(config, pages, *counts, seed, 4.0) for seed, counts in enumerate(_fitting(config, pages, few), 2)
     ]
     yield _rows("edge", "one token, full pages, one token in the last page", config, pages, rows)
-    ends = [_quantized(config, pages, *full, seed, size) for seed, size in ((9, 65504.0), (10, 2.0**-20))]
+    ends = [_quantized(config, pages, *full, seed, size) for seed, size in ((9, 65504.0), (10, 1 / (1 << 20)))]
     why = "features up to the largest of fp16, and subnormal ones"
     yield _rows("edge", why, config, pages, ends, "D-arith-2")
     why = "exact values just above a tie of fp16: they differ from those that were rounded to float32 before"

@@ -23,7 +23,7 @@ def run(device: PageReader, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         array[...] = 0
     pages = words = 0
     for section, count in enumerate(counts):
-        if not count.any():  # also of no rows
+        if not count.any():  # also without rows
             continue
         layout = device.layouts.sections[section]
         row = np.repeat(np.arange(rows), count)
@@ -43,7 +43,7 @@ def run(device: PageReader, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
             out.reshape(rows, len(out[0]) // device.head_size, device.head_size)[row, lane] = stored
         for name, out in (("score", score), ("pos", position)):
             out[row, lane] = np.ascontiguousarray(parts[name]).view("<u4")[:, 0].view(out.dtype)
-        pages += int((-(-count // layout.tokens)).sum())
+        pages += int(np.count_nonzero(slot == 0))
         words += record.size
     return [pages, words]
 

@@ -18,8 +18,7 @@ from refemu.units.declaration import Changes, Combinational, DeclaredState, cons
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.page_reader import cases
 from refemu.units.leankv.page_table import HIGH
-from refemu.units.leankv.paged_attention import CONSTANTS, Pages
-from refemu.units.leankv.paged_attention.arithmetic import require_runs
+from refemu.units.leankv.paged_attention import CONSTANTS, Pages, require_runs
 from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit

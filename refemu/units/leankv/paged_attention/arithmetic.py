@@ -320,7 +320,30 @@ def finite(q: np.ndarray) -> None:
 def require_runs(
     pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarray, thing: str = "paged_attention"
 ) -> None:
-    """Reject heads without a token, table entries that are too short or name no page; see `require`."""
+    """Check the numbers of tokens and the table entries of heads.
+
+    Parameters
+    ----------
+    pages : Pages
+        Layouts.
+    count : int
+        Pages of the pool.
+    cells : ndarray of int (..., L)
+        Table entries.
+    lengths : ndarray of int (..., 2)
+        Tokens, high and low.
+    thing : str
+        Start of the error message.
+
+    Raises
+    ------
+    Refused
+        A head has no token, its table is too short, or a page id is outside the pool.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
     high, low = pages.sections
     used = np.stack([-(-lengths[..., 0] // high.tokens), -(-lengths[..., 1] // low.tokens)], axis=-1)
     total = lengths[..., 0] + lengths[..., 1]
