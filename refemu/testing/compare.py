@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType, first_index, host, lookup
@@ -117,7 +116,7 @@ def hold(
     *,
     any_nan: bool = False,
     waive: Sequence[str] = (),
-    **answers: ArrayLike,
+    **answers: object,
 ) -> None:
     """Assert that `answers` equal the outputs of a unit in every bit that a device must produce.
 
@@ -136,7 +135,7 @@ def hold(
         Accept any NaN for any NaN in integer words too; in arrays of floats that is always so.
     waive : sequence of str
         What to leave uncompared. A flag of the unit excludes its rows; a decision, the bits that its variants change.
-    **answers : array_like
+    **answers : array_like or tensor
         Outputs of your design by port, arrays or tensors: integers, or fp16 and fp32 at ports of floats. Bytes or
         int32 words that hold the lanes of a port, and int16 patterns, are viewed as the port's words. At least one;
         ports left out are not compared.
@@ -163,16 +162,16 @@ def hold(
         name: fields.lanes_of(each, entries[name], f"{target.name}.{name}") if name in entries else np.asarray(each)
         for name, each in inputs.items()
     }
-    answers = {name: fields.lanes_of(each, ports[name], f"{target.name}.{name}") for name, each in answers.items()}
+    lanes = {name: fields.lanes_of(each, ports[name], f"{target.name}.{name}") for name, each in answers.items()}
     result = target.evaluate(parameters, arrays, jit=False)
     want = {port: fields.encode(getattr(result, port), ports[port], target.name) for port in answers}
-    got = {port: _given(answers[port], ports[port], want[port], target.name) for port in answers}
+    got = {port: _given(lanes[port], ports[port], want[port], target.name) for port in answers}
     care = masks.of_result(target, parameters, arrays, result)
     waived = waivers.of_result(target, parameters, arrays, result, waive) if waive else {}
     loose = [
         port
         for port in answers
-        if fields.holds_floats(ports[port]) and (any_nan or np.asarray(answers[port]).dtype.kind == "f")
+        if fields.holds_floats(ports[port]) and (any_nan or lanes[port].dtype.kind == "f")
     ]
     attempt = Failure(target, name, arrays, got, any_nan)
     _keep(attempt)
@@ -208,7 +207,7 @@ def _keep(attempt: Failure) -> None:
             return
 
 
-def _given(values: ArrayLike, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
+def _given(values: np.ndarray, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
     codes = fields.encode(values, port, f"{unit}.{port.name}")
     _require(codes.shape == want.shape, f"{unit}.{port.name}: shape is {codes.shape}, want {want.shape}")
     return codes
