@@ -169,9 +169,7 @@ def hold(
     care = masks.of_result(target, parameters, arrays, result)
     waived = waivers.of_result(target, parameters, arrays, result, waive) if waive else {}
     loose = [
-        port
-        for port in answers
-        if fields.holds_floats(ports[port]) and (any_nan or lanes[port].dtype.kind == "f")
+        port for port in answers if fields.holds_floats(ports[port]) and (any_nan or lanes[port].dtype.kind == "f")
     ]
     attempt = Failure(target, name, arrays, got, any_nan)
     _keep(attempt)

@@ -20,6 +20,7 @@ SCALE, ZERO = 0, 1  #: words of a group's metadata
 #: scales, zeros and codes whose exact value is just above a tie of fp16, while its float32 value is the tie
 TIES = [((1417 - 1024) | (exponent + 1) << 10, 0x8000 | (exponent + 20) << 10) for exponent in range(4, 10)]
 TIE_CODE = 185
+ROWS = 20  #: rows of any codes: enough to set and clear every bit of almost every lane
 INFINITY, LARGEST, LEAST = 0x7C00, 0x7BFF, 0x0001
 #: scale and zero: the largest, the least, none, and signed zeros
 ENDS = (
@@ -71,6 +72,9 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
     why = "scales and zeros at the ends of fp16 and zeros of both signs, all codes"
     every = [_any(config, pages, full, seed, ENDS) for seed in (14, 15, 16)]
     yield _rows("edge", why, config, pages, every, "D-leankv-1")
+    why = "as many tokens as the entry has places for, any codes and any finite metadata"
+    most = (high.tokens, (config["cells"] - 1) * low.tokens) if two else full
+    yield _rows("edge", why, config, pages, [_any(config, pages, most, seed) for seed in range(20, 20 + ROWS)])
     why = "an infinite scale or zero, as the quantizer stores it beyond fp16: infinities, and NaN for code 0"
     beyond = [_any(config, pages, full, 17, [(INFINITY, 0x3C00), (0x3C00, 0xFC00), (INFINITY, INFINITY)])]
     yield _rows("edge", why, config, pages, beyond, "D-leankv-7")
@@ -142,9 +146,9 @@ def _quantized(
 
 
 def _any(
-    config: Config, pages: "Pages", full: tuple[int, int], seed: int, metadata: Any, code: int | None = None
+    config: Config, pages: "Pages", full: tuple[int, int], seed: int, metadata: Any = None, code: int | None = None
 ) -> tuple[np.ndarray, int, int]:
-    """Full pages of any codes, or of one code of 8 bits in half of the words, with scales and zeros of a list."""
+    """Pages of any codes, or of one code of 8 bits in half of the words; scales and zeros of a list, or any finite."""
     size = config["cells"], pages.high.size // 2
     images = (prng.words(seed, 0, size[0] * size[1]) & np.uint64(0xFFFF)).astype(np.uint16).reshape(size)
     if code is not None:
@@ -153,8 +157,10 @@ def _any(
         layout = pages.sections[int(cell >= -(-full[0] // pages.high.tokens))]
         for part in ("key_meta", "val_meta"):
             places = layout.slot_words[:, layout.parts[part]].reshape(-1, 2)
-            chosen = np.array(metadata, np.uint16)[(np.arange(len(places)) + seed) % len(metadata)]
-            image[places] = chosen
+            if metadata is None:
+                image[places] &= 0xBFFF
+            else:
+                image[places] = np.array(metadata, np.uint16)[(np.arange(len(places)) + seed) % len(metadata)]
         scores = layout.slot_words[:, layout.parts["score"]][:, 1]  # finite, below 2 or above
         image[scores] = image[scores] & 0xBFFF if seed % 2 else image[scores] & 0xFF7F | 0x4000
     return images, *full
