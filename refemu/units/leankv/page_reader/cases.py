@@ -32,6 +32,8 @@ ENDS = (
     (0x0000, 0x8000),
     (0x0400, 0x8000),
     (0x0203, 0x0101),
+    (0xBC00, 0x0000),
+    (0xBC00, 0x8000),
 )
 
 
@@ -75,6 +77,11 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
     why = "as many tokens as the entry has places for, any codes and any finite metadata"
     most = (high.tokens, (config["cells"] - 1) * low.tokens) if two else full
     yield _rows("edge", why, config, pages, [_any(config, pages, most, seed) for seed in range(20, 20 + ROWS)])
+    why = "parts of pages whose other slots and pages hold tokens too"
+    low_too = [(1, 1), (2, 2), (high.tokens, 1), (2 * high.tokens, 2), (high.tokens, low.tokens)]
+    parts = low_too if two else [(1, 0), (2, 0), (6, 0), (17, 0)]
+    parts = _fitting(config, pages, parts)
+    yield _rows("edge", why, config, pages, [_any(config, pages, each, 50 + row) for row, each in enumerate(parts)])
     why = "an infinite scale or zero, as the quantizer stores it beyond fp16: infinities, and NaN for code 0"
     beyond = [_any(config, pages, full, 17, [(INFINITY, 0x3C00), (0x3C00, 0xFC00), (INFINITY, INFINITY)])]
     yield _rows("edge", why, config, pages, beyond, "D-leankv-7")
@@ -158,7 +165,7 @@ def _any(
         for part in ("key_meta", "val_meta"):
             places = layout.slot_words[:, layout.parts[part]].reshape(-1, 2)
             if metadata is None:
-                image[places] &= 0xBFFF
+                image[places] = image[places] & 0xBFFF if seed % 4 else image[places] & 0xFBFF | 0x4000
             else:
                 image[places] = np.array(metadata, np.uint16)[(np.arange(len(places)) + seed) % len(metadata)]
         scores = layout.slot_words[:, layout.parts["score"]][:, 1]  # finite, below 2 or above
