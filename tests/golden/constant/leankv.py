@@ -369,8 +369,7 @@ CONSTANT = {
         "diffkv, fp16: out.key, out.value[some] 0-15": EMPTY,
         "paper: out.key, out.value[some] 0-31": EMPTY,
         "diffkv, fp16, paper: out.score, out.position[some] 0-31": EMPTY,
-        "page: out.key[some] 0-4": FEW,
-        "page: out.value[some] 0-6,8": FEW,
+        "page: out.value[some] 0": FEW,
     },
     "prefix_sum": {
         "odd: st.level 0-2": "the last level once an operation has ended, which is what a row shows",

@@ -20,7 +20,8 @@ SCALE, ZERO = 0, 1  #: words of a group's metadata
 #: scales, zeros and codes whose exact value is just above a tie of fp16, while its float32 value is the tie
 TIES = [((1417 - 1024) | (exponent + 1) << 10, 0x8000 | (exponent + 20) << 10) for exponent in range(4, 10)]
 TIE_CODE = 185
-ROWS = 20  #: rows of any codes: enough to set and clear every bit of almost every lane
+#: rows of any codes, by output: enough to set and clear every bit of a lane
+ROWS = {"fp16": 20, "fp32": 64}
 INFINITY, LARGEST, LEAST = 0x7C00, 0x7BFF, 0x0001
 #: scale and zero: the largest, the least, none, and signed zeros
 ENDS = (
@@ -76,7 +77,13 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
     yield _rows("edge", why, config, pages, every, "D-leankv-1")
     why = "as many tokens as the entry has places for, any codes and any finite metadata"
     most = (high.tokens, (config["cells"] - 1) * low.tokens) if two else full
-    yield _rows("edge", why, config, pages, [_any(config, pages, most, seed) for seed in range(20, 20 + ROWS)])
+    yield _rows(
+        "edge",
+        why,
+        config,
+        pages,
+        [_any(config, pages, most, seed) for seed in range(100, 100 + ROWS[config["output"]])],
+    )
     why = "parts of pages whose other slots and pages hold tokens too"
     low_too = [(1, 1), (2, 2), (high.tokens, 1), (2 * high.tokens, 2), (high.tokens, low.tokens)]
     parts = low_too if two else [(1, 0), (2, 0), (6, 0), (17, 0)]
@@ -166,6 +173,9 @@ def _any(
             places = layout.slot_words[:, layout.parts[part]].reshape(-1, 2)
             if metadata is None:
                 image[places] = image[places] & 0xBFFF if seed % 4 else image[places] & 0xFBFF | 0x4000
+                if seed % 2:  # zeros of smaller exponents than the products: sums with ones in all bits of float32
+                    image[places] &= 0x83FF
+                    image[places] |= np.array([0x3C00, 2 + seed // 2 % 9 << 10], np.uint16)
             else:
                 image[places] = np.array(metadata, np.uint16)[(np.arange(len(places)) + seed) % len(metadata)]
         scores = layout.slot_words[:, layout.parts["score"]][:, 1]  # finite, below 2 or above
