@@ -11,6 +11,7 @@ export PYTHONDONTWRITEBYTECODE =
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(OUT)/pycache
 export REFEMU_CACHE ?= $(CURDIR)/$(OUT)/cache
 HF     := $(foreach name,transformers families gguf_models gguf_tokenizers harness,tests/conformance/test_$(name).py)
+TORCH  := tests/testing/test_torch.py
 
 # `tiny` has heads of width 16, so its pages need other groups, and a short prompt needs a short window
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
@@ -102,7 +103,7 @@ conformance:
 # torch and transformers have a separate environment of 1.6 GB
 conformance-hf:
 	@$(PYTHON) tools/bootstrap.py $(VENV)-hf conformance-hf
-	@$(VENV)-hf/bin/python -m pytest -n 2 --timeout $(LIMIT) $(HF)
+	@$(VENV)-hf/bin/python -m pytest -n 2 --timeout $(LIMIT) $(HF) $(TORCH)
 
 # the table of docs/compared-with-transformers.md
 conformance-numbers:

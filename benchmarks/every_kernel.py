@@ -82,7 +82,7 @@ def use_arithmetic() -> None:
     fp16_compiled.fma16(x, x, x), fp32_compiled.fma32(x, x, x), fp32_compiled.exp32(x)
     ovp_compiled.decode_pairs(OVP_INT4, np.zeros(8, np.uint8))
     tensor = BFP8.encode(np.zeros((2, 32), np.float16))
-    bfp_compiled.decode(tensor), bfp_compiled.encode(BFP8, np.zeros((2, 32), np.float16))
+    bfp_compiled.dequantize(tensor), bfp_compiled.encode(BFP8, np.zeros((2, 32), np.float16))
 
 
 def shared(command: Sequence[str], processes: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Write docs/pictures: the drawing of a unit in the README, and that of refemu's layers in CONTRIBUTING.md.
+"""Write docs/pictures: drawings in the README, of refemu's layers in CONTRIBUTING.md, of a LeanKV page in docs.
 
 python tools/picture.py            # writes them
 """
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from refemu import draw
 from refemu.draw.svg import MARGIN, Drawing
+from refemu.formats import K8V4, UnifiedPage
 from refemu.units import orizuru
 from tools.rules.imports import ALLOWED
 
@@ -42,12 +43,16 @@ SET = {
 
 
 def pictures() -> dict[str, str]:
-    """Drawings by file name: Orizuru at the first pop of the paper's example [kllm Fig. 7], and the layers."""
+    """Drawings by file name: Orizuru at the first pop of the paper's example [kllm Fig. 7], the layers, a page."""
     unit = orizuru.UNIT
     cases = next(iter(unit.stimuli(unit.configs["n8"], "paper")))
     states = unit.trace(unit.configs["n8"], {port: array[:1] for port, array in cases.inputs.items()})
     popped = next(state for state in states if state.event == "pop_max")
-    return {"orizuru.svg": draw.state(unit, "n8", popped), "layers.svg": layers()}
+    return {
+        "orizuru.svg": draw.state(unit, "n8", popped),
+        "layers.svg": layers(),
+        "leankv-page.svg": draw.page(UnifiedPage(128, K8V4)),
+    }
 
 
 def layers() -> str:

@@ -52,7 +52,7 @@ def weights() -> list[Row]:
 
 def _weights(rows: int, inner: int, columns: int, goal: float) -> list[Row]:
     (a, w), name = operands(rows, inner, columns), "PERF-7" if rows == 1 else "PERF-8"
-    ready, dense, x = prepare(w), w.dequantize().T.copy(), a.decode().astype(np.float32)
+    ready, dense, x = prepare(w), w.dequantize().T.copy(), a.dequantize().astype(np.float32)
     want, what = bfp_dot_int(a, w), f"BFP8 x INT4, M={rows}, {inner} x {columns}, prepared"
 
     def ours() -> np.ndarray:

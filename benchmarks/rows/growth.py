@@ -63,7 +63,7 @@ def _indexed(k: int, n: int) -> Row:
     few = operands(1, k, n)[1]
     few = replace(few, index=few.index[:, :2].copy(), mask=few.mask[:, :2].copy(), scale=few.scale[:2].copy())
     right, want = index_matmul_compiled.prepare(b), index_matmul.matmul(a, few).y
-    x, kept = a.dequantized().astype(np.float32), b.codebook.centroids[b.index] * b.scales.astype(np.float32)
+    x, kept = a.dequantize_fp16().astype(np.float32), b.codebook.centroids[b.index] * b.scales.astype(np.float32)
     return pairs(
         "",
         f"1 x {k} x {n}",

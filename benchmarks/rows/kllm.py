@@ -65,7 +65,7 @@ def matmul_rows(rows: int, k: int, n: int) -> list[Row]:
     """`rows` tokens of k elements by a weight of n columns, both quantized, compared with BLAS on floats."""
     a, b = operands(rows, k, n)
     right = index_matmul_compiled.prepare(b)
-    centroids, x = b.codebook.centroids, a.dequantized().astype(np.float32)
+    centroids, x = b.codebook.centroids, a.dequantize_fp16().astype(np.float32)
     scale = b.scales.astype(np.float32)
     kept = centroids[b.index] * scale
     first = index_matmul.matmul(*(_part(t, 0) for t in (a, b)))

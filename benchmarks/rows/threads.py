@@ -69,7 +69,7 @@ def _matmul(m: int, side: int, dtype: type) -> list[Row]:
 def grouped() -> list[Row]:
     """Harmonia's products of many rows."""
     a, w = bfp_pe.operands(*size((256, 2048, 2048), (4, 128, 32)))
-    ready, dense, x = prepare(w), w.dequantize().T.copy(), a.decode().astype(np.float32)
+    ready, dense, x = prepare(w), w.dequantize().T.copy(), a.dequantize().astype(np.float32)
     return beside(
         "THREADS-GROUPED",
         "BFP8 x INT4, M=256, 2048 x 2048, prepared",
@@ -102,7 +102,7 @@ def attention() -> list[Row]:
 def indexed() -> list[Row]:
     """KLLM's product of a prompt, and its selection of outliers."""
     a, b = kllm.operands(*size((64, 576, 1536), (2, 64, 64)))
-    right, x = index_matmul_compiled.prepare(b), a.dequantized().astype(np.float32)
+    right, x = index_matmul_compiled.prepare(b), a.dequantize_fp16().astype(np.float32)
     kept = b.codebook.centroids[b.index] * b.scales.astype(np.float32)
     rows = normal((256, 4096), 5).astype(np.float16)
     wide = rows.astype(np.float32)

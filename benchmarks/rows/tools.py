@@ -1,4 +1,4 @@
-"""Sets, hex files, comparisons, steps and strategies against rates (performance rows PERF-29 to PERF-34)."""
+"""Sets, hex files, comparisons, steps and strategies against rates (performance rows PERF-29 to PERF-35)."""
 
 import hashlib
 import importlib.util
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.commands import REFEMU, process_row
-from benchmarks.pairs import Absent, Row, absolute, size
+from benchmarks.pairs import Absent, Row, absolute, pairs, size
 from benchmarks.rows.arith import normal
 from benchmarks.rows.vectors import drawn, examples
 from refemu.formats import OVP_INT4
@@ -186,6 +186,24 @@ def strategies() -> Sequence[Row | Absent]:
     ]
 
 
+def bits() -> list[Row]:
+    """Equal tensors, compared bit by bit."""
+    from refemu.testing import assert_bits_equal
+
+    x = np.random.default_rng(0).standard_normal(size(1 << 24, 1 << 12)).astype(np.float16)
+    y = x.copy()
+
+    def ours() -> bool:
+        assert_bits_equal(x, y)
+        return True
+
+    def rival() -> bool:
+        return np.array_equal(x, y)
+
+    what = "fp16 values compared, 2^24"
+    return [pairs("PERF-35", what, "np.array_equal", rival, ours, lambda *same: all(same), 1 / 3)]
+
+
 ROWS: dict[str, Callable[[], Sequence[Row | Absent]]] = {
     "PERF-29": write,
     "PERF-30": cases,
@@ -193,4 +211,5 @@ ROWS: dict[str, Callable[[], Sequence[Row | Absent]]] = {
     "PERF-32": diff,
     "PERF-33": steps,
     "PERF-34": strategies,
+    "PERF-35": bits,
 }

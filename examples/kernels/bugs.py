@@ -135,6 +135,15 @@ BUGS = [
         "(other == mine) & (u > t)",
     ),
 ]
+BUGS += [
+    Bug("C, called", "page_reader", "vectors of a key in the order of features", "page_reader.c",
+        "page.key[p / 4 % 4][t][p / 16][p % 4]", "page.key[p / 16][t][p / 4 % 4][p % 4]"),
+    Bug("C, program", "page_reader", "ties of fp16 away from zero", "page_reader.c", "&& (kept & 1))", ")"),
+    Bug("numba.cuda", "page_reader", "tokens of a value not side by side", "cuda_pages.py",
+        "((q % 4 * 16 + t // 2) * 8 + q // 4) * 2 + t % 2", "(q % 4 * 32 + t) * 8 + q // 4"),
+    Bug("Triton", "page_reader", "the zero point is added", "triton_pages.py",
+        "key_scale - key_zero", "key_scale + key_zero"),
+]  # fmt: skip
 
 
 def planted(bug: Bug, sources: Path, target: Path) -> Path:

@@ -27,6 +27,16 @@ def gpu() -> str:
     return name.value.decode()
 
 
+def bandwidth() -> float:
+    """Bytes a second that the memory of the first CUDA device moves at most, by the driver's clock and bus width."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    device, kilohertz, bits = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    driver.cuDeviceGet(ctypes.byref(device), 0)
+    for attribute, value in ((36, kilohertz), (37, bits)):  # memory clock rate, width of the memory bus
+        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+    return 2e3 * kilohertz.value * bits.value / 8  # two transfers a clock
+
+
 def load(folder: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Manifest and arrays of a set."""
     with np.load(Path(folder) / "vectors.npz", allow_pickle=False) as arrays:
@@ -57,6 +67,31 @@ def scales(arrays: dict[str, np.ndarray]) -> np.ndarray:
 def words(values: np.ndarray) -> np.ndarray:
     """float32 as uint32 words; every NaN is 0x7fc00000, whatever the processor made of it."""
     return np.where(np.isnan(values), np.uint32(0x7FC00000), values.view(np.uint32))
+
+
+def page_answers(
+    manifest: dict[str, Any], arrays: dict[str, np.ndarray], key: np.ndarray, value: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Answers of page_reader: float32 keys and values, narrowed where the set has fp16; scores and positions copied."""
+    rows, images = manifest["rows"], arrays["in.images"]
+    there = np.arange(32) < arrays["in.n_high"].reshape(-1, 1)
+    patterns = words
+    if manifest["config"]["output"] == "fp16":
+        with np.errstate(over="ignore"):
+            key, value = key.astype(np.float16), value.astype(np.float16)
+        patterns = halves
+    score, position = (np.ascontiguousarray(images[:, at : at + 64]).view("<u4") for at in (3200, 3264))
+    return {
+        "out.key": patterns(key).reshape(rows, -1),
+        "out.value": patterns(value).reshape(rows, -1),
+        "out.score": np.where(there, score, 0),
+        "out.position": np.where(there, position.view(np.int32), 0),
+    }
+
+
+def halves(values: np.ndarray) -> np.ndarray:
+    """float16 as uint16 words; every NaN is 0x7e00."""
+    return np.where(np.isnan(values), np.uint16(0x7E00), values.view(np.uint16))
 
 
 def masked(array: dict[str, Any], values: np.ndarray) -> np.ndarray:

@@ -1,21 +1,29 @@
 """Every kernel against its golden sets, then every bug: `python -m examples.kernels.run [--out DIR] [--json]`.
 
-Exit code 0 if every kernel that can run here is right in every bit and every bug planted into it is caught, else 1.
+With `--device cuda`, the kernels in numba.cuda and Triton on a GPU; with `--own UNIT:CONFIG=FILE`, a kernel of yours
+(see own.py) alone or with them, each with its time and the least that the memory of the GPU allows.
+
+Exit code 0 if every kernel that can run here is right in every bit and every bug planted into it is caught, 1 if not,
+2 if a GPU is asked for and there is none.
 """
 
 import argparse
+import itertools
 import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
+from examples.kernels import host
 from examples.kernels.bugs import BUGS, Bug, planted
-from examples.kernels.ways import HERE, WAYS, Absent, Run, runs
-from refemu import golden
+from examples.kernels.ways import HERE, WAYS, Absent, Run, own, runs
+from refemu import golden, units
 from refemu.arith.checks import Refused
-from refemu.golden.compare import answer_files
+from refemu.golden.compare import answer_files, diff_text
 from refemu.golden.compare.diff import compare
 
 #: sets of each kernel
@@ -24,12 +32,14 @@ UNITS = {
     "bfp_pe": ("paper", "exact"),
     "paged_attention": ("narrow", "f128", "f64"),
     "prompt_compressor": ("odd", "paper"),
+    "page_reader": ("page", "page_fp16"),
 }
 NAMES = {
     "ovp_decoder": "outlier-victim decode",
     "bfp_pe": "BFP dot product",
     "paged_attention": "paged attention",
     "prompt_compressor": "prompt compaction",
+    "page_reader": "page dequantize",
 }
 KINDS = ("paper", "edge", "random")
 
@@ -142,13 +152,68 @@ def report(lines: list[Line]) -> str:
     return "\n".join(shown)
 
 
+def limit(folder: Path) -> float:
+    """Seconds in which the GPU's memory moves the inputs and outputs of a set once."""
+    arrays = golden.load(folder).arrays
+    return sum(array.nbytes for name, array in arrays.items() if name.startswith(("in.", "out."))) / host.bandwidth()
+
+
+def timed(name: str, run: Run, folder: Path, device: str) -> str:
+    """Line with the time of a kernel and, on a GPU, the limit of its memory."""
+    shown = f"{name} on {run.where}: {run.rows} rows in {1e6 * run.seconds:,.0f} us"
+    return f"{shown}, the memory's limit is {1e6 * limit(folder):,.1f} us" if device == "cuda" else shown
+
+
+def compared(name: str, folder: Path, device: str, kernel: Callable[[Path], Run]) -> bool:
+    """Run a kernel, print equal or the diagnosis and its time; whether it is equal."""
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            run = kernel(Path(work))
+            difference = golden.diff(folder, run.answers, explain=True)
+    except (Absent, Refused, RuntimeError) as reason:
+        text = _ended(reason) if isinstance(reason, RuntimeError) else str(reason)
+        print(f"{name}: {'skipped' if isinstance(reason, Absent) else 'not compared'}: {text}")
+        return isinstance(reason, Absent)
+    print(timed(name, run, folder, device), *(f"  {line}" for line in diff_text.lines(difference)), sep="\n")
+    return difference.equal
+
+
+def on_device(out: Path, device: str, owned: Sequence[str]) -> int:
+    """The examples on a GPU, with `device` "cuda", and the user's kernels, UNIT:CONFIG=FILE; returns the exit code."""
+    if device == "cuda" and not host.gpu():
+        print(
+            "kernels: --device cuda: the NVIDIA driver (libcuda.so.1) finds no GPU; leave out --device to run in "
+            "simulators",
+            file=sys.stderr,
+        )
+        return 2
+    good = True
+    if device == "cuda":
+        sets(out)
+        for unit, configs in UNITS.items():
+            for way, config in itertools.product(("numba.cuda", "Triton"), configs):
+                folder = out / f"{unit}-{config}"
+                good &= compared(f"{way} {folder.name}", folder, device, partial(WAYS[way], folder))
+    for spec in owned:
+        chosen, _, file = spec.partition("=")
+        unit, config = units.choose(chosen)
+        (summary,) = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=KINDS, bin=True)
+        folder, path = out / summary.name, Path(file).resolve()
+        good &= compared(f"{path.name} {folder.name}", folder, device, partial(own, path, folder, device=device))
+    return int(not good)
+
+
 def main() -> int:
     """Make the sets, run everything, print."""
     options = argparse.ArgumentParser(prog="python -m examples.kernels.run")
     options.add_argument("--out", default="out/kernels", help="where the golden sets go")
     options.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options.add_argument("--device", choices=("cpu", "cuda"), help="cuda: kernels in numba.cuda and Triton on a GPU")
+    options.add_argument("--own", action="append", default=[], metavar="UNIT:CONFIG=FILE", help="your kernel: own.py")
     arguments = options.parse_args()
     out = Path(arguments.out).resolve()
+    if arguments.device == "cuda" or arguments.own:
+        return on_device(out, arguments.device or "cpu", arguments.own)
     sets(out)
     lines = [
         held(out, way, unit, config)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +20,21 @@ from refemu.golden.files.hexfile import case_starts
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot"}  #: unit -> C file and function
-PROGRAMS = {"paged_attention": "leankv", "prompt_compressor": "leankv"}  #: unit -> end of the names of Python files
+#: unit -> C file and function
+KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot", "page_reader": "page_reader"}
+PROGRAMS = {
+    "paged_attention": "leankv",
+    "prompt_compressor": "leankv",
+    "page_reader": "pages",
+}  #: unit -> end of the names of Python files
 INPUTS = {
     "ovp_decoder": ("pair", "bias"),
+    "page_reader": ("images", "n_high"),
     "bfp_pe": ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale"),
 }
 OUTPUTS = {
     "ovp_decoder": ("out.exponent", "out.base_int", "out.illegal"),
+    "page_reader": ("out.key", "out.value", "out.score", "out.position"),
     "bfp_pe": ("out.acc", "out.flags", "st.psum", "st.value"),
 }
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-O2", "-ffp-contract=off"]
@@ -61,7 +68,7 @@ def compiled(sources: Path, unit: str, folder: Path, target: Path, shared: bool)
     name, cc = KERNELS[unit], compiler()
     files = [sources / f"{name}.c", *([] if shared else [sources / f"check_{name}.c"])]
     how = ["-shared", "-fPIC"] if shared else []
-    subprocess.run([cc, *FLAGS, *how, "-I", folder / "include", *files, "-o", target, "-lm"], check=True)
+    subprocess.run([cc, *FLAGS, *how, "-I", folder / "include", "-I", sources, *files, "-o", target, "-lm"], check=True)
     return cc
 
 
@@ -121,14 +128,23 @@ def triton(folder: Path, work: Path, sources: Path = HERE) -> Run:
     return python_kernel(sources, "triton", folder, work)
 
 
+def own(file: Path, folder: Path, work: Path, device: str) -> Run:
+    """A kernel of the user's, see own.py."""
+    return started([HERE / "own.py", file, folder, work / "answers.npz", device], work)
+
+
 def python_kernel(sources: Path, language: str, folder: Path, work: Path) -> Run:
     """Run a Python kernel in a process of its own: what chooses GPU or simulator must be set before an import."""
     program = sources / f"{language}_{PROGRAMS.get(load(folder).manifest['unit'], 'kernels')}.py"
-    answers = work / "answers.npz"
+    return started([program, folder, work / "answers.npz"], work)
+
+
+def started(words: Sequence[str | Path], work: Path) -> Run:
+    """Run a program, which writes answers.npz in `work` and ends with a line of JSON."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(
-        [sys.executable, program, folder, answers],
+        [sys.executable, *words],
         cwd=work,
         env=environment,
         capture_output=True,
@@ -136,9 +152,9 @@ def python_kernel(sources: Path, language: str, folder: Path, work: Path) -> Run
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{program.name}: {done.stderr}")
+        raise RuntimeError(f"{Path(words[0]).name}: {done.stderr}")
     told = json.loads(done.stdout.splitlines()[-1])
-    return Run(told["where"], told["rows"], told["seconds"], answers)
+    return Run(told["where"], told["rows"], told["seconds"], work / "answers.npz")
 
 
 WAYS: Mapping[str, Callable[..., Run]] = {

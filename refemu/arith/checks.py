@@ -10,6 +10,8 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
+from refemu.arith import tensors
+
 T = TypeVar("T")
 FEW = 12  #: names that a message lists; of a longer table it gives the nearest ones
 
@@ -33,10 +35,23 @@ def at(index: tuple[int, ...]) -> str:
 
 
 def as_array(values: Any, thing: str = "values") -> np.ndarray:
-    """`values` as an array; rejects a masked one, whose hidden values would decide codes and sums."""
+    """`values` as an array; rejects a masked one, whose hidden values would decide codes and sums.
+
+    values: what NumPy converts, or a tensor as `tensors.host` reads it; bfloat16 and float8 of one become float32.
+    """
     if isinstance(values, np.ma.MaskedArray):
         raise RefusedType(f"{thing}: must not be a masked array, which hides values; fill it first: x.filled(value)")
-    return np.asarray(values)
+    if isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.dtype.isbuiltin == 1):
+        return np.asarray(values)
+    return host(values, thing).values
+
+
+def host(values: Any, thing: str) -> tensors.Host:
+    """`values` in NumPy's memory; rejects a tensor that cannot be copied or read, and says what to do."""
+    try:
+        return tensors.host(values)
+    except tensors.Unreadable as error:
+        raise RefusedType(f"{thing}: {error}") from None
 
 
 def require_integers(values: Any, thing: str) -> np.ndarray:
@@ -45,7 +60,7 @@ def require_integers(values: Any, thing: str) -> np.ndarray:
     if array.dtype.kind == "f" and not hasattr(values, "dtype"):
         array = _unsigned(values, array)
     if array.dtype.kind not in "iu":
-        hint = "; for bit patterns, use x.view(np.uint16)" if array.dtype == np.float16 else ""
+        hint = "; for bit patterns, use x.view(np.uint16), or x.view(torch.int16)" if array.dtype == np.float16 else ""
         raise RefusedType(f"{thing}: integers are needed, got dtype {array.dtype}{hint}")
     return array
 

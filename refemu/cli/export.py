@@ -48,7 +48,7 @@ def _beside(arguments: argparse.Namespace) -> int:
     written = golden.generate(out, units=spec, kinds=["paper", "edge", "random"], hex=not in_c, bin=in_c)
     store.write_files(missing)
     if in_c:
-        do = f"fill in {out / unit.name}.c and run the command in the first lines of check_{unit.name}.c there"
+        do = f"fill in {out / unit.name}.c and run make there"
     elif arguments.map:
         do = f'run make DEVICE="YOUR SOURCES" in {out}, with paths relative to it'
     else:

@@ -93,25 +93,25 @@ class GroupIntTensor(Shown):
         )
 
     def decode(self) -> np.ndarray:
-        """Decode exactly.
+        """Codes without their zero points, as integers: `grid()`.
 
         Returns
         -------
-        ndarray of float64
-            Values.
+        ndarray of int64
+            In the shape of the values.
         """
-        scale = groups.spread(self.scale.astype(np.float64), self.size, self.shape[-1], self.code.ndim - 1)
-        return self.grid() * scale
+        return self.grid()
 
     def dequantize(self) -> np.ndarray:
-        """Decode to float32, which is exact too: 9 bits times 11 fit.
+        """Decode to real values, in float32, which is exact: 9 bits times 11 fit.
 
         Returns
         -------
         ndarray of float32
             Values.
         """
-        return self.decode().astype(np.float32)
+        scale = groups.spread(self.scale.astype(np.float64), self.size, self.shape[-1], self.code.ndim - 1)
+        return (self.grid() * scale).astype(np.float32)
 
     def scales_of(self, group: int) -> np.ndarray:
         """Factor of every block floating point group of inputs.

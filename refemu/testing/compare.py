@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from refemu import units
-from refemu.arith.checks import Refused, RefusedType, lookup
+from refemu.arith.checks import Refused, RefusedType, first_index, host, lookup
+from refemu.arith.tensors import NARROW, Host, widened
 from refemu.formats import Element, Ovp
-from refemu.golden.compare import decode, waivers
+from refemu.golden.compare import decode, distance, waivers
 from refemu.golden.files import fields, masks
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
@@ -34,29 +34,33 @@ tried: list[
 ROOM = 4096  #: values
 
 
-def assert_bits_equal(got: object, want: object, fmt: Element | Ovp | None = None) -> None:
+def assert_bits_equal(actual: object, expected: object, fmt: Element | Ovp | None = None) -> None:
     """Assert that both have the same dtype, shape and bits.
 
     Parameters
     ----------
-    got, want : array_like, or tensors of one format
-        Integers, bools or floats; of tensors the fields are compared.
+    actual, expected : array_like, tensors of PyTorch and of libraries with DLPack, or tensors of one format
+        Integers, bools or floats, bfloat16 and float8 too; of a tensor of a format the fields are compared.
     fmt : Element or Ovp, optional
         Format whose `describe` explains a code.
 
     Raises
     ------
     AssertionError
-        They differ; the message shows the first difference in hex, in bits and decoded.
+        They differ; the message counts the different elements, measures them in ulps, says where they are, and shows
+        the first in hex, in bits and decoded.
+    RefusedType
+        A tensor cannot be copied from its device, is not contiguous, has no axis or a dtype that is not understood.
     """
     __tracebackhide__ = True
-    if hasattr(want, "fields") and hasattr(got, "fields"):
-        _require(type(got) is type(want), f"got a {type(got).__name__}, want a {type(want).__name__}")
-        fields = got.fields()
-        for name, field in want.fields().items():
-            _compare(np.asarray(fields[name].array), np.asarray(field.array), f"{type(want).__name__}.{name}", fmt)
+    if hasattr(expected, "fields") and hasattr(actual, "fields"):
+        same = type(actual) is type(expected)
+        _require(same, f"got a {type(actual).__name__}, want a {type(expected).__name__}")
+        fields = actual.fields()
+        for name, field in expected.fields().items():
+            _compare(Host.of(fields[name].array), Host.of(field.array), f"{type(expected).__name__}.{name}", fmt)
         return
-    _compare(np.asarray(got), np.asarray(want), "array", fmt)
+    _compare(host(actual, "actual"), host(expected, "expected"), "array", fmt)
 
 
 def _require(holds: bool, message: str) -> None:
@@ -64,32 +68,42 @@ def _require(holds: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def _compare(got: np.ndarray, want: np.ndarray, thing: str, fmt: Element | Ovp | None) -> None:
-    _require(got.dtype == want.dtype, f"{thing}: dtype is {got.dtype}, want {want.dtype}")
-    _require(got.shape == want.shape, f"{thing}: shape is {got.shape}, want {want.shape}")
-    mine, theirs = _bits(got), _bits(want)
-    wrong = mine != theirs
-    if not wrong.any():
+def _compare(actual: Host, expected: Host, thing: str, fmt: Element | Ovp | None) -> None:
+    _require(actual.dtype == expected.dtype, f"{thing}: dtype is {actual.dtype}, want {expected.dtype}")
+    shapes = actual.array.shape, expected.array.shape
+    _require(shapes[0] == shapes[1], f"{thing}: shape is {shapes[0]}, want {shapes[1]}")
+    mine, theirs = _bits(actual.array), _bits(expected.array)
+    if np.array_equal(_words(mine), _words(theirs)):
         return
-    index = tuple(int(i) for i in np.argwhere(wrong)[0])
-    port = Port("element", 8 * got.dtype.itemsize, encoding={"f2": "f16", "f4": "f32"}.get(got.dtype.str[1:], ""))
-    texts = [_told(int(array[index]), port, fmt) for array in (mine, theirs)]
-    count = int(np.count_nonzero(wrong))
-    raise AssertionError(
-        f"{thing}: {count} of {wrong.size} differ; [{', '.join(map(str, index))}] got {texts[0]}  want {texts[1]}"
-    )
+    wrong = mine != theirs
+    index = first_index(wrong)
+    texts = [_shown(codes[index], actual.dtype, fmt) for codes in (mine, theirs)]
+    kind = actual.dtype if distance.is_float(actual.dtype) else ""
+    far = distance.of(mine, theirs, wrong, kind) if kind else distance.of(actual.array, expected.array, wrong, "")
+    raise AssertionError(f"{thing}: {far.text}; [{', '.join(map(str, index))}] got {texts[0]}  want {texts[1]}")
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
-def _told(code: int, port: Port, fmt: Element | Ovp | None) -> str:
-    shown = decode.value(code, port)
+def _words(codes: np.ndarray) -> np.ndarray:
+    """The same bytes in words of 8, if they fill them: fewer to compare."""
+    flat = codes.reshape(-1)
+    return flat.view(np.uint64) if flat.nbytes % 8 == 0 else flat
+
+
+def _shown(code: np.unsignedinteger[Any], dtype: str, fmt: Element | Ovp | None) -> str:
+    encoding = {"float16": "f16", "float32": "f32"}.get(dtype, "")
+    shown = decode.value(int(code), Port("element", 8 * code.dtype.itemsize, encoding=encoding))
     described = shown.decoded
+    if dtype in NARROW:
+        described = str(widened(np.array([code]), dtype)[0])
+    elif dtype == "float64":
+        described = str(code.view(np.float64))
     if fmt is not None:
         try:
-            described = fmt.describe(code)
+            described = fmt.describe(int(code))
         except (Refused, RefusedType) as refusal:
             described = str(refusal)
     return f"{shown.hex} = {shown.bits} ({described})"
@@ -102,13 +116,12 @@ def hold(
     *,
     any_nan: bool = False,
     waive: Sequence[str] = (),
-    **answers: ArrayLike,
+    **answers: object,
 ) -> None:
     """Assert that `answers` equal the outputs of a unit in every bit that a device must produce.
 
-    `pytest --refemu-save DIR` saves the (shrunk) stimulus of a failed test as a golden set. Hypothesis fails a test
-    whose example takes more than 200 ms, the golden model's time included: large units need
-    `@settings(deadline=None)`.
+    Works in any test, script or notebook; hypothesis is not needed. `pytest --refemu-save DIR` saves the (shrunk)
+    stimulus of a failed test as a golden set.
 
     Parameters
     ----------
@@ -117,19 +130,21 @@ def hold(
     config : str or None
         One of the unit's ready configurations; None for its first.
     inputs : mapping of str to array_like
-        Stimulus by input port, as `refemu.testing.inputs` draws it.
+        Stimulus by input port, as `refemu.testing.inputs` draws it, or as tensors.
     any_nan : bool
         Accept any NaN for any NaN in integer words too; in arrays of floats that is always so.
     waive : sequence of str
         What to leave uncompared. A flag of the unit excludes its rows; a decision, the bits that its variants change.
-    **answers : array_like
-        Outputs of your design by port, integers or floats as in the unit's Result. At least one; ports left out are
-        not compared.
+    **answers : array_like or tensor
+        Outputs of your design by port, arrays or tensors: integers, or fp16 and fp32 at ports of floats. Bytes or
+        int32 words that hold the lanes of a port, and int16 patterns, are viewed as the port's words. At least one;
+        ports left out are not compared.
 
     Raises
     ------
     AssertionError
-        An answer differs; the message shows the first difference and its stimulus.
+        An answer differs; the message shows the first difference and its stimulus, and for each port how many elements
+        differ, by how many ulps, and where.
     Refused
         No output is given, or a name is unknown.
     """
@@ -142,29 +157,41 @@ def hold(
         raise Refused(f"hold: at least one output is needed, of {', '.join(ports)}")
     for port in answers:
         lookup(f"output of {target.name}", port, ports)
-    result = target.evaluate(parameters, inputs, jit=False)
+    entries = {port.name: port for port in target.ports(parameters).inputs}
+    arrays = {
+        name: fields.lanes_of(each, entries[name], f"{target.name}.{name}") if name in entries else np.asarray(each)
+        for name, each in inputs.items()
+    }
+    lanes = {name: fields.lanes_of(each, ports[name], f"{target.name}.{name}") for name, each in answers.items()}
+    result = target.evaluate(parameters, arrays, jit=False)
     want = {port: fields.encode(getattr(result, port), ports[port], target.name) for port in answers}
-    got = {port: _given(answers[port], ports[port], want[port], target.name) for port in answers}
-    care = masks.of_result(target, parameters, {port: np.asarray(array) for port, array in inputs.items()}, result)
-    arrays = {port: np.asarray(array) for port, array in inputs.items()}
+    got = {port: _given(lanes[port], ports[port], want[port], target.name) for port in answers}
+    care = masks.of_result(target, parameters, arrays, result)
     waived = waivers.of_result(target, parameters, arrays, result, waive) if waive else {}
     loose = [
-        port
-        for port in answers
-        if fields.holds_floats(ports[port]) and (any_nan or np.asarray(answers[port]).dtype.kind == "f")
+        port for port in answers if fields.holds_floats(ports[port]) and (any_nan or lanes[port].dtype.kind == "f")
     ]
-    attempt = Failure(target, name, dict(inputs), got, any_nan)
+    attempt = Failure(target, name, arrays, got, any_nan)
     _keep(attempt)
+    wrong = {}
     for port, codes in want.items():
         bits = masks.differing(codes, got[port], ports[port], care.get(f"out.{port}"), any_nan=port in loose)
         unlike = (bits & ~waived[port] if waived else bits) != 0
         if unlike.any():
-            last = attempt
-            raise AssertionError(
-                _sentence(target, name, ports[port], inputs, got[port], codes, unlike)
-                + masks.remark(loose)
-                + waivers.remark_of_result(waive, ports, care, {port: waived[port] for port in want if waived})
-            )
+            wrong[port] = unlike
+    if wrong:
+        last = attempt
+        first = next(iter(wrong))
+        far = [
+            f"; {port}: {distance.of_port(got[port], want[port], unlike, ports[port]).text}"
+            for port, unlike in wrong.items()
+        ]
+        raise AssertionError(
+            _sentence(target, name, ports[first], arrays, got[first], want[first], wrong[first])
+            + "".join(far)
+            + masks.remark(loose)
+            + waivers.remark_of_result(waive, ports, care, {port: waived[port] for port in want if waived})
+        )
 
 
 def _keep(attempt: Failure) -> None:
@@ -178,7 +205,7 @@ def _keep(attempt: Failure) -> None:
             return
 
 
-def _given(values: ArrayLike, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
+def _given(values: np.ndarray, port: Port, want: np.ndarray, unit: str) -> np.ndarray:
     codes = fields.encode(values, port, f"{unit}.{port.name}")
     _require(codes.shape == want.shape, f"{unit}.{port.name}: shape is {codes.shape}, want {want.shape}")
     return codes
@@ -188,7 +215,7 @@ def _sentence(
     unit: AnyUnit,
     config: str,
     port: Port,
-    inputs: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
     got: np.ndarray,
     want: np.ndarray,
     unlike: np.ndarray,
@@ -198,7 +225,6 @@ def _sentence(
     row = rows[0] if rows else 0
     values = [decode.value(int(array[index]), port) for array in (got, want)]
     lane = f"[{index[-1]}]" if port.count > 1 else ""
-    arrays = {name: np.asarray(array) for name, array in inputs.items()}
     stimulus = ", ".join(
         f"{name}={array[row].tolist() if array.ndim and rows else array}" for name, array in arrays.items()
     )

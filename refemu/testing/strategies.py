@@ -1,16 +1,21 @@
 """Strategies for ports: arrays of codes that reach every boundary, shrink to few bits and are fast to draw.
 
 An array is drawn as one string of bytes, well below a millisecond for 1,024 codes. The first bytes say which few
-positions get special codes, and which become equal to others, for ties. All shrink to zeros without either.
+positions get special codes, and which become equal to others, for ties. All shrink to zeros without either, so of a
+wrong lane that lane alone is left.
+
+Importing this module turns off hypothesis's deadline, if it is the default of 200 ms: a golden model may take longer.
 """
 
 import struct
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from refemu import units
@@ -30,6 +35,19 @@ INFINITY = {16: 0x7C00, 32: 0x7F800000}
 PATCHES = 4  #: special codes, and copies, in one array
 LARGEST = 4200  #: bytes drawn for a row, since hypothesis has 8,192 for an example; wider rows repeat theirs
 PATCH = struct.Struct(f"<B{4 * PATCHES}H")  #: counts of both; a position and a code, or two positions, for each
+
+
+DEADLINE = timedelta(milliseconds=200)  #: default of hypothesis
+
+
+def without_deadline() -> None:
+    """Set the deadline of tests to None, unless the user chose one: any other than the default stays."""
+    if settings.default is not None and settings.default.deadline == DEADLINE:
+        settings.register_profile("refemu-without-deadline", parent=settings.default, deadline=None)
+        settings.load_profile("refemu-without-deadline")
+
+
+without_deadline()
 
 
 def _patches(raw: bytes) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -166,8 +184,9 @@ def inputs(
 ) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Strategy for the stimulus of a unit, as `Unit.evaluate` takes it.
 
-    Rows of a unit with registers are consecutive events from reset. Invalid values are replaced. A correct device of a
-    large unit may exceed hypothesis's default deadline of 200 ms: use `@settings(deadline=None)`.
+    Rows of a unit with registers are consecutive events from reset. Invalid values are replaced. hypothesis's default
+    deadline of 200 ms is off, since a golden model may take longer; one that you choose stays. Failing inputs shrink to
+    one row, and to zeros in all lanes but those that the failure needs.
 
     Parameters
     ----------

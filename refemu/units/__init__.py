@@ -99,6 +99,7 @@ PAPERS = {
     "ovp_decoder": "olive",
     "ovp_encoder": "olive",
     "page_manager": "leankv",
+    "page_reader": "leankv",
     "page_table": "leankv",
     "paged_attention": "leankv",
     "pe_lane": "kllm",

@@ -85,7 +85,7 @@ def test_round_to_nearest_per_row(encode: Encode, dtype: Any) -> None:
     peak = np.abs(x.astype(np.float64)).max(axis=-1, keepdims=True)
 
     assert tensor.scale.shape == (2, 3, 1) and np.abs(tensor.code).max(axis=-1).min() == 3
-    assert np.abs(tensor.decode() - x).max() <= 0.51 * (peak / 3).max()
+    assert np.abs(tensor.dequantize() - x).max() <= 0.51 * (peak / 3).max()
 
 
 def test_values_are_exact_and_scales_follow_activations_groups() -> None:
@@ -100,8 +100,8 @@ def test_values_are_exact_and_scales_follow_activations_groups() -> None:
         for codes, scales in zip(tensor.code, tensor.scale, strict=True)
     ]
 
-    assert [[Fraction(value) for value in row] for row in tensor.decode().tolist()] == exact
-    assert np.array_equal(tensor.dequantize().astype(np.float64), tensor.decode())
+    assert [[Fraction(value) for value in row] for row in tensor.dequantize().tolist()] == exact
+    assert np.array_equal(tensor.decode(), tensor.grid())
     assert np.array_equal(tensor.scales_of(32), tensor.scale[:, np.arange(18) >> 2])
     assert np.array_equal(tensor.scales_of(128), tensor.scale)
     assert np.array_equal(GroupInt(4).encode(w).scales_of(32), np.repeat(GroupInt(4).encode(w).scale, 18, axis=1))
@@ -117,8 +117,8 @@ def test_zero_point_covers_the_range_and_zero(encode: Encode) -> None:
     step = np.repeat(tensor.scale.astype(np.float64), 32, axis=1)
 
     assert tensor.code.dtype == tensor.zero.dtype == np.uint8 and tensor.code.max() == 15 and tensor.code.min() == 0
-    assert (np.abs(tensor.decode() - w) <= 1.01 * step).all()
-    assert np.array_equal(encode(GroupInt(4, 32, zero_point=True), w * 0).decode(), w * 0)
+    assert (np.abs(tensor.dequantize() - w) <= 1.01 * step).all()
+    assert np.array_equal(encode(GroupInt(4, 32, zero_point=True), w * 0).dequantize(), w * 0)
     assert tensor.storage_bits() == 4 * 16 * 96 + 20 * 48 and tensor.storage_bits(metadata=False) == 4 * 16 * 96
 
 

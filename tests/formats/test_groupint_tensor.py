@@ -20,13 +20,13 @@ def tensor(
 
 def test_minus_eight_is_legal_in_given_codes() -> None:
     """[harmonia §IV-B] D-harmonia-14: codes of another quantizer are accepted."""
-    assert tensor().decode().tolist() == [[-4, 3.5, 2]] and tensor().grid().tolist() == [[-8, 7, 1]]
+    assert tensor().dequantize().tolist() == [[-4, 3.5, 2]] and tensor().grid().tolist() == [[-8, 7, 1]]
 
 
 def test_zero_points_are_subtracted() -> None:
     fmt = GroupInt(4, 2, zero_point=True)
 
-    assert tensor(fmt, [[15, 0, 3]], zero=[[8, 1]]).decode().tolist() == [[3.5, -4, 4]]
+    assert tensor(fmt, [[15, 0, 3]], zero=[[8, 1]]).dequantize().tolist() == [[3.5, -4, 4]]
     assert set(tensor(fmt, [[15, 0, 3]], zero=[[8, 1]]).fields()) == {"code", "scale", "zero"}
 
 

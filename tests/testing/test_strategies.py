@@ -1,5 +1,8 @@
 """Drawn values are valid, reach the boundaries and shrink to few bits."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
@@ -73,6 +76,41 @@ def test_wrong_tie_shrinks_to_one_word() -> None:
     )
     assert stimulus["value"].shape == (1, 2)
     assert sorted(stimulus["value"].reshape(-1).tolist())[0] == 0
+
+
+@pytest.mark.parametrize("lane", [0, 7, 31])
+def test_failure_in_a_lane_shrinks_to_that_lane(lane: int) -> None:
+    drawn = inputs("kv_quantizer", "paper")
+    found = find(drawn, lambda s: bool((s["x"][:, lane] & 0x7FFF > 0x3C00).any()), settings=SEARCH)
+    assert found["x"].shape == (1, 32)
+    assert np.flatnonzero(found["x"]).tolist() == [lane]
+
+
+CODE = """
+from hypothesis import given, settings
+{before}
+from refemu.testing import inputs
+
+@settings(max_examples=3)
+@given(inputs("ovp_decoder", "int4"))
+def test(stimulus): ...
+
+print(test._hypothesis_internal_use_settings.deadline)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "deadline"),
+    [
+        ("", "None"),
+        ("settings.register_profile('own', deadline=500); settings.load_profile('own')", "0:00:00.500000"),
+    ],
+)
+def test_default_deadline_is_off_and_a_chosen_one_stays(before: str, deadline: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(before=before)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.returncode) == (deadline, 0), done.stderr
 
 
 @QUICK

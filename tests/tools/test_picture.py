@@ -14,6 +14,7 @@ from tools.rules.imports import ALLOWED
 
 CONTRIBUTING = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 README = (Path(__file__).parents[2] / "README.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "leankv-page.md").read_text()
 
 
 def test_pictures_are_what_the_tool_writes(tmp_path: Path) -> None:
@@ -23,7 +24,8 @@ def test_pictures_are_what_the_tool_writes(tmp_path: Path) -> None:
     )
 
     assert written == there
-    assert all(f"docs/pictures/{name}" in README + CONTRIBUTING for name in picture.pictures())
+    shown = README + CONTRIBUTING + PAGE
+    assert all(f"pictures/{name}" in shown for name in picture.pictures())
     assert "popped by max: 9 (element 6)" in picture.pictures()["orizuru.svg"]
 
 

@@ -77,7 +77,8 @@ def _generate(commands: Commands) -> None:
         command,
         "--kinds",
         "KIND,...",
-        "Kinds of cases: paper, edge, random, exhaustive, model (default: all that apply).",
+        "Kinds of cases: paper, edge, random, exhaustive, model (default: all that apply; model only with --model, "
+        "--scheme, --text, --ids or --tokens).",
     )
     add_model(command, None, "tiny", " Cases of kind model are recorded in it.")
     command.add_argument(

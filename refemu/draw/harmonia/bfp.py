@@ -42,7 +42,7 @@ def bfp(fmt: Bfp, sign: Sequence[int], mantissa: Sequence[int], exponent: int) -
     ----------
     [harmonia §II-B]
     """
-    values = fmt.tensor(list(sign), list(mantissa), [exponent]).decode().tolist()
+    values = fmt.tensor(list(sign), list(mantissa), [exponent]).dequantize().tolist()
     some = list(zip(sign, mantissa, values, strict=True))[:SHOWN]
     about = ", ".join(f"{value:.6g}" for _, _, value in some)
     drawing = Drawing(f"{fmt.name} group with exponent {exponent}", f"values {about}")

@@ -48,7 +48,7 @@ def page(layout: UnifiedPage) -> str:
         drawing.box(MARGIN, top, 14, 14, _kind(each))
         drawing.text(MARGIN + 22, top + 12, NAMES[_kind(each)])
         drawing.text(250, top + 12, f"{each.bytes:,} bytes", anchor="end")
-        drawing.text(264, top + 12, f"{each.first} to {each.last}", "faint")
+        drawing.text(264, top + 12, f"{each.first} to {each.last}, from {each.first:#06x}", "faint")
         drawing.height = top + 16
     return drawing.svg()
 

@@ -130,7 +130,17 @@ class BfpTensor(Shown):
         return self.signed() << shift
 
     def decode(self) -> np.ndarray:
-        """Decode exactly; a zero keeps its sign. Each value is an fp16 number unless E is 31.
+        """Magnitudes with their signs, as integers; the exponents are not applied.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of the values.
+        """
+        return self.signed()
+
+    def dequantize(self) -> np.ndarray:
+        """Decode to real values, exactly; a zero keeps its sign. Each value is an fp16 number unless E is 31.
 
         Returns
         -------
@@ -549,7 +559,7 @@ class Bfp:
         str
             Fields and value.
         """
-        value = float(self.tensor([sign], [mantissa], [exponent]).decode()[0])
+        value = float(self.tensor([sign], [mantissa], [exponent]).dequantize()[0])
         return f"{sign} {mantissa:0{self.mantissa_bits}b} E {exponent} = {value!r}"
 
 

@@ -164,7 +164,17 @@ class KMeansTensor(Shown):
         return fields
 
     def decode(self) -> np.ndarray:
-        """Decode exactly, s * (c[index] - z) [kllm Eq. (1)]; outliers are their value.
+        """Indices of the centroids, as integers; 0 at outliers.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of the values.
+        """
+        return self.index.astype(np.int64)
+
+    def dequantize(self) -> np.ndarray:
+        """Decode to real values, exactly, s * (c[index] - z) [kllm Eq. (1)]; outliers are their value.
 
         Returns
         -------
@@ -173,7 +183,7 @@ class KMeansTensor(Shown):
         """
         return self._with_outliers(self._inliers())
 
-    def dequantized(self) -> np.ndarray:
+    def dequantize_fp16(self) -> np.ndarray:
         """Decode to fp16: inliers are rounded once from the exact value (D-kllm-32).
 
         Returns

@@ -91,7 +91,17 @@ class AffineTensor(Shown):
         }
 
     def decode(self) -> np.ndarray:
-        """Decode to float32.
+        """Codes as integers: steps above the minimum of the group, at 16 bits the fp16 words.
+
+        Returns
+        -------
+        ndarray of int64
+            In the shape of the values.
+        """
+        return self.code.astype(np.int64)
+
+    def dequantize(self) -> np.ndarray:
+        """Decode to real values, in float32.
 
         Returns
         -------

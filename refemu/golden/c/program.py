@@ -13,6 +13,7 @@ from refemu.units import parameters
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
+MAKEFILE = "Makefile"
 HEADER = "golden_set.h"  #: the same for every set
 
 
@@ -49,6 +50,7 @@ def files(unit: AnyUnit, config: str) -> dict[str, bytes]:
         f"{unit.name}.h": _text("unit.h").substitute(parts),
         f"check_{unit.name}.c": _text("check_unit.c").substitute(parts),
         HEADER: _text(HEADER).template,
+        MAKEFILE: _text(MAKEFILE).substitute(parts),
     }
     return {name: content.encode("ascii") for name, content in texts.items()}
 

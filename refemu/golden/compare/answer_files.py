@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith.archive import Header
 from refemu.arith.checks import Refused, lookup
 from refemu.arith.reader_errors import reading
 from refemu.golden.files import exchange, fields, hexfile, masks, npz, sets
@@ -23,6 +24,7 @@ class Answer:
     arrays: Mapping[str, np.ndarray]
     unknown: Mapping[str, np.ndarray]
     any_nan: frozenset[str] = frozenset()  #: arrays in which NaNs count as equal (D-arith-1)
+    excluded: tuple[str, ...] = ()  #: arrays that were given and are not compared
 
     def differing(
         self, golden: Golden, name: str, want: np.ndarray | None = None, rows: slice = slice(None)
@@ -42,15 +44,22 @@ class Answer:
         )
 
 
-def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None, any_nan: bool = False) -> Answer:
-    """The answer in file or directory `path` to the stimulus of `golden`.
+def read(
+    path: str | Path | Mapping[str, Any], golden: Golden, ports: Sequence[str] | None = None, any_nan: bool = False
+) -> Answer:
+    """The answer in file or directory `path`, or in a mapping of tensors by name, to the stimulus of `golden`.
 
-    ports: the outputs that count, by default all; other arrays are dropped. any_nan: whether NaNs count as equal in
-    integer words too; in floats they always do. Refused: the file has another form, arrays that `golden` lacks, a
-    wrong shape, codes of too many bits, or not every output that counts. Registers (`st.*`) may be missing.
+    ports: the outputs that count, by default those that are there; other arrays are dropped. any_nan: whether NaNs
+    count as equal in integer words too; in floats they always do. Refused: the file has another form, arrays
+    that `golden` lacks, a wrong shape, codes of too many bits, no output, or not every one of `ports`.
     """
-    with reading(str(path), "a readable answer"):
-        answers = _read(Path(path), golden, [f"out.{port}" for port in _known(ports, golden)])
+    needed = [f"out.{port}" for port in _known(ports, golden)]
+    if isinstance(path, Mapping):
+        named = {name if name.startswith(("out.", "st.")) else f"out.{name}": each for name, each in path.items()}
+        answers = _from_arrays(named, golden, "answer", needed)
+    else:
+        with reading(str(path), "a readable answer"):
+            answers = _read(Path(path), golden, needed)
     kept = {
         name: array for name, array in answers.arrays.items() if ports is None or name.removeprefix("out.") in ports
     }
@@ -59,15 +68,16 @@ def read(path: str | Path, golden: Golden, ports: Sequence[str] | None = None, a
         kept,
         {name: bits for name, bits in answers.unknown.items() if name in kept},
         answers.any_nan & kept.keys() | floats,
+        tuple(name for name in answers.arrays if name not in kept),
     )
 
 
 def _known(ports: Sequence[str] | None, golden: Golden) -> Sequence[str]:
-    """`ports`, after a check that each is an output of the set; None means all."""
+    """`ports`, after a check that each is an output of the set; () for None."""
     outputs = {sets.port_of(entry).name: entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"}
     for port in ports or ():
         lookup(f"output of {golden.name}", port, outputs)
-    return list(outputs) if ports is None else ports
+    return ports or ()
 
 
 def _read(place: Path, golden: Golden, needed: Sequence[str]) -> Answer:
@@ -92,8 +102,20 @@ def _from_archive(archive: npz.Archive, golden: Golden, needed: Sequence[str], t
     wanted = _wanted(golden)
     _require_names(archive.names, golden, thing, needed)
     for name in archive.names:
-        _require_shape(archive.header(name).shape, wanted[name], f"{thing}: {name}")
+        header = archive.header(name)
+        if not _same_bytes(header, wanted[name]):
+            _require_shape(header.shape, wanted[name], f"{thing}: {name}")
     return _from_arrays({name: archive.array(name) for name in archive.names}, golden, thing, needed)
+
+
+def _same_bytes(header: Header, entry: Mapping[str, Any]) -> bool:
+    """Whether an array has the bytes of the port in other words, as `fields.lanes_of` views them."""
+    word, shape = fields.dtype_of(sets.port_of(entry).bits).itemsize, entry["shape"]
+    return (
+        len(header.shape) == len(shape)
+        and header.shape[:-1] == tuple(shape[:-1])
+        and (header.shape[-1] * header.dtype.itemsize == shape[-1] * word)
+    )
 
 
 def _wanted(golden: Golden) -> dict[str, Mapping[str, Any]]:
@@ -116,13 +138,16 @@ def _equal(a: np.ndarray | None, b: np.ndarray) -> bool:
     return a is not None and a.shape == b.shape and bool((a == b).all())
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], golden: Golden, thing: str, needed: Sequence[str]) -> Answer:
+def _from_arrays(arrays: Mapping[str, Any], golden: Golden, thing: str, needed: Sequence[str]) -> Answer:
     wanted = _wanted(golden)
     _require_names(arrays, golden, thing, needed)
+    plain = {
+        name: fields.lanes_of(array, sets.port_of(wanted[name]), f"{thing}: {name}") for name, array in arrays.items()
+    }
     return Answer(
-        {name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in arrays.items()},
+        {name: _codes(array, wanted[name], f"{thing}: {name}") for name, array in plain.items()},
         {},
-        frozenset(name for name, array in arrays.items() if array.dtype.kind == "f"),
+        frozenset(name for name, array in plain.items() if array.dtype.kind == "f"),
     )
 
 
@@ -134,11 +159,9 @@ def _require_names(arrays: Collection[str], golden: Golden, thing: str, needed: 
     if not any(name.startswith("out.") for name in arrays):
         raise Refused(f"{thing}: has no out.* array, nothing was compared")
     missing = [name for name in needed if name not in arrays]
-    if missing:  # an answer without a port would pass however wrong that port is
+    if missing:
         there = ",".join(name.removeprefix("out.") for name in arrays if name.startswith("out."))
-        raise Refused(
-            f"{thing}: has no {', '.join(missing)}; to compare only the outputs that it has, give --ports {there}"
-        )
+        raise Refused(f"{thing}: has no {', '.join(missing)}, which --ports names; it has {there}")
 
 
 def _require_shape(shape: Sequence[int], entry: Mapping[str, Any], thing: str) -> None:

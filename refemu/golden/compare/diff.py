@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.golden.compare import answer_files, waivers
+from refemu.golden.compare import answer_files, distance, waivers
 from refemu.golden.compare.decode import Value, value
+from refemu.golden.compare.distance import Distance
 from refemu.golden.explain.diagnosis import Diagnosis, Explanation, diagnosis
 from refemu.golden.explain.histograms import Where, where
 from refemu.golden.files import sets
@@ -45,13 +46,15 @@ class Difference:
     config: str  #: name of the configuration
     rows: int  #: compared
     compared: tuple[str, ...]  #: arrays that were compared
-    not_compared: tuple[str, ...]  #: arrays of the set that the answer lacks
+    not_compared: tuple[str, ...]  #: arrays of the set that the answer lacks, or that `ports` excludes
     any_nan: tuple[str, ...]  #: arrays in which NaNs count as equal: floats, and with `any_nan` words too
     rows_differ: int  #: rows that differ
     ports: Mapping[str, int]  #: array -> rows in which it differs, only those with any
     flags: Mapping[str, int]  #: flag -> differing rows that carry it; "" for rows without any
     first: Mismatch | None  #: first difference, None where there is none
     where: Where = field(default_factory=Where)  #: where it differs
+    distances: Mapping[str, Distance] = field(default_factory=dict)  #: array -> how far it is off, if it differs
+    excluded: tuple[str, ...] = ()  #: those of `not_compared` that the answer has and `ports` excludes
     diagnosis: Diagnosis | None = None  #: with `explain`, what a device that differs did
     waived: tuple[str, ...] = ()  #: flags, decisions and cases whose rows or bits were not compared
     rows_waived: int = 0  #: rows that were not compared
@@ -78,7 +81,7 @@ class Difference:
 
 def diff(
     golden_path: str | Path,
-    dut_path: str | Path,
+    dut_path: str | Path | Mapping[str, Any],
     explain: bool = False,
     ports: Sequence[str] | None = None,
     any_nan: bool = False,
@@ -91,12 +94,13 @@ def diff(
     ----------
     golden_path : str or Path
         Directory of the set.
-    dut_path : str or Path
-        An .npz of `out.*` (and `st.*`) arrays, another set's directory, or text like `gold.mem`.
+    dut_path : str, Path or mapping of str to array_like
+        An .npz of `out.*` (and `st.*`) arrays, another set's directory, text like `gold.mem`, or the arrays or tensors
+        themselves. Outputs that it lacks are not compared; at least one is needed.
     explain : bool
         Look for what the device did: variants of decisions, structural changes, and compositions of them.
     ports : sequence of str, optional
-        Outputs that count; by default all.
+        Outputs that count, all of which the answer must have; by default those that it has.
     any_nan : bool
         Accept any NaN for any NaN in integer words too; in arrays of floats that is always so.
     waive : sequence of str
@@ -156,8 +160,19 @@ def compare(golden: Golden, answer: answer_files.Answer, explain_: bool = False)
         flags,
         first,
         where(golden, answer, any_row, flags),
+        _distances(golden, answer, wrong),
+        answer.excluded,
         diagnosis(golden, answer, any_row) if explain_ and first else None,
     )
+
+
+def _distances(golden: Golden, answer: answer_files.Answer, wrong: Mapping[str, np.ndarray]) -> dict[str, Distance]:
+    """How far each array is off that differs."""
+    return {
+        name: distance.of_port(answer.arrays[name], golden.arrays[name], mask, sets.port_of(golden.array(name)))
+        for name, mask in wrong.items()
+        if mask.any()
+    }
 
 
 def differing(golden: Golden, answer: answer_files.Answer) -> dict[str, np.ndarray]:

@@ -19,11 +19,12 @@ def document(difference: Difference) -> dict[str, Any]:
     plain = {
         field.name: getattr(difference, field.name)
         for field in dataclasses.fields(difference)
-        if field.name not in ("first", "where", "diagnosis")
+        if field.name not in ("first", "where", "distances", "diagnosis")
     }
     first = dataclasses.asdict(difference.first) if difference.first else None
     parts = {"equal": difference.equal, "remark": difference.remark, **plain, "first": first}
     parts |= {"wrong_rows": difference.rows_differ, "where": dataclasses.asdict(difference.where)}
+    parts["distances"] = {name: dataclasses.asdict(each) for name, each in difference.distances.items()}
     diagnosis = difference.diagnosis
     searched = (
         {"hypotheses": diagnosis.hypotheses, "rows": diagnosis.rows, "verified": diagnosis.verified}
@@ -39,8 +40,7 @@ def lines(difference: Difference, full: bool = False) -> list[str]:
     rows = difference.rows - difference.rows_waived
     end = masks.remark(difference.any_nan)
     end += waivers.remark(difference.waived, difference.rows, rows, difference.bits_masked)
-    lacking = [f"not compared: {', '.join(difference.not_compared)}"]
-    start = lacking if difference.not_compared else []
+    start = _not_compared(difference)
     if first is None:
         equal = f"{difference.set}: {rows} rows equal in {', '.join(difference.compared)}{end}"
         return [*start, equal, *coverage(difference.waived, difference.detected, difference.undetected)]
@@ -48,10 +48,18 @@ def lines(difference: Difference, full: bool = False) -> list[str]:
     remark = f"; {difference.remark}" if difference.remark else ""
     text = [*start, *_place(difference.set, first, full)]
     text.append(f"{difference.rows_differ} of {difference.rows} rows differ: {ports}{remark}{end}")
+    text += [f"  {name}: {each.text}" for name, each in difference.distances.items()]
     text += coverage(difference.waived, difference.detected, difference.undetected)
     if difference.diagnosis:
         text += diagnosis_text.lines(difference.diagnosis, difference.where, difference.rows, difference.rows_differ)
     return text
+
+
+def _not_compared(difference: Difference) -> list[str]:
+    """Arrays of the set that were not compared, by reason."""
+    lacking = [name for name in difference.not_compared if name not in difference.excluded]
+    reasons = (("the answer has none", lacking), ("excluded by --ports", difference.excluded))
+    return [f"not compared ({why}): {', '.join(names)}" for why, names in reasons if names]
 
 
 def coverage(words: Sequence[str], detected: int, undetected: Sequence[str]) -> list[str]:

@@ -118,4 +118,5 @@ def _dead(name: str, lane: int, inputs: Inputs, before: np.ndarray) -> Inputs:
 
 
 def _exchanged(left: str, right: str, inputs: Inputs, before: np.ndarray) -> Inputs:
-    return {**inputs, left: inputs[right], right: inputs[left]}
+    first, second = inputs[left], inputs[right]  # a vector of one lane has an axis that a scalar lacks
+    return {**inputs, left: second.reshape(first.shape), right: first.reshape(second.shape)}

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index
+from refemu.arith import tensors
+from refemu.arith.checks import Refused, RefusedType, at, first_index, host
 from refemu.arith.integers import limits
 from refemu.units.ports import Port
 
@@ -34,7 +35,7 @@ def encode(values: Any, port: Port, thing: str) -> np.ndarray:
     bits of a NaN among floats depend on the processor, so it becomes the canonical one; integers are unchanged
     (D-arith-1). thing: what the messages start with. Refused: a value that does not fit, with its index.
     """
-    array = np.asarray(values)
+    array = host(values, thing).values
     if port.lanes == 1:
         if array.shape[-1:] != port.shape:
             raise RefusedType(f"{thing}: the last axis must hold 1 lane, got shape {array.shape}")
@@ -51,6 +52,27 @@ def encode(values: Any, port: Port, thing: str) -> np.ndarray:
         raise Refused(f"{thing}: {int(array[index])}{at(index)} is outside [{low}, {high}]")
     codes = array.astype(port.dtype, copy=False).view(dtype_of(port.bits))
     return codes & codes.dtype.type(mask_of(port.bits)) if port.signed else codes
+
+
+def lanes_of(values: Any, port: Port, thing: str) -> np.ndarray:
+    """Values or a tensor of a device, in the port's lanes: words of another width, and signed patterns, become its own.
+
+    A tensor of bytes or of wider integers is viewed as the words of a port of several lanes, if the last axis has
+    exactly their bytes, little-endian; int16 of a port of 16 unsigned bits, or of fp16 patterns, as uint16.
+    """
+    tensor = host(values, thing)
+    if tensor.dtype in tensors.NARROW:
+        raise RefusedType(f"{thing}: port {port.name} has {port.bits} bits, encoding {port.kind}, got {tensor.dtype}")
+    array = tensor.array
+    word = dtype_of(port.bits)
+    if array.dtype.kind not in "iu" or port.signed or port.bits != 8 * word.itemsize:
+        return array
+    if port.lanes is None or array.shape[-1:] == port.shape:
+        same = array.dtype.kind == "i" and array.dtype.itemsize == word.itemsize
+        return array.view(word) if same else array
+    if array.ndim and array.shape[-1] * array.itemsize == port.count * word.itemsize:
+        return np.ascontiguousarray(array).view(word)
+    return array
 
 
 def narrow(values: Any, port: Port) -> np.ndarray:

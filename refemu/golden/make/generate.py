@@ -72,8 +72,10 @@ def generate(
     units : sequence of str or Unit, optional
         Units in all their ready configurations or in one: "orizuru", "orizuru:n8", "orizuru:n=4096,k=21". By default
         all units of refemu.
-    configs, kinds : sequence of str, optional
+    configs : sequence of str, optional
         Names; by default all.
+    kinds : sequence of str, optional
+        Names; by default all, "model" only with `model`, `scheme`, `text`, `tokens` or `token_ids`.
     model : str, optional
         Model that cases of kind "model" are tapped from; by default `tiny`.
     scheme : str or sequence of str, optional
@@ -111,7 +113,7 @@ def generate(
     model_cases.forget()
     specs = [unit_names.configurations(spec) for spec in (unit_names.names() if units is None else units)]
     chosen = [unit for unit, _ in specs]
-    wanted = _kinds(kinds)
+    wanted = _kinds(kinds, any(each is not None for each in (model, scheme, text, tokens, token_ids)))
     asked = ((unit, config) for unit, texts in specs for config in texts if configs is None or config in configs)
     sets_by_name = {parameters.set_name(unit, config): (unit, config) for unit, config in asked}
     targets = [(unit, config, Path(out) / name) for name, (unit, config) in sets_by_name.items()]
@@ -135,10 +137,11 @@ def generate(
     return _told(written, _elsewhere(targets, taps), _unreached(runs, chosen, taps))
 
 
-def _kinds(kinds: Sequence[Kind] | None) -> list[Kind]:
+def _kinds(kinds: Sequence[Kind] | None, model: bool) -> list[Kind]:
+    """The kinds in their order; by default all, those of a model only if one is asked for."""
     for kind in kinds or ():
         require_choice(kind, KINDS, "generate", "kinds")
-    return [kind for kind in KINDS if kinds is None or kind in kinds]
+    return [kind for kind in KINDS if (kind in kinds if kinds else model or kind != "model")]
 
 
 def _tapped(

@@ -66,7 +66,7 @@ def test_group_of_three_shifts_to_largest_exponent(
     tensor = encode(Bfp(bits, 3), np.array([6.28125, -1.5703125, 0.2001953125], np.float16))
 
     assert tensor.mantissa.tolist() == mantissa and tensor.sign.tolist() == [0, 1, 0]
-    assert tensor.exponent.tolist() == [17] and tensor.decode().tolist() == values
+    assert tensor.exponent.tolist() == [17] and tensor.dequantize().tolist() == values
 
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
@@ -176,7 +176,7 @@ def test_encoding_what_was_decoded_changes_no_code(
     But for exponent 0, whose unit is that of 1: a subnormal that is rounded up to 2^-14 has field 1 afterwards.
     """
     tensor = Bfp(bits, group, **options).encode(np.array(row, np.uint16), bits=True)
-    decoded = tensor.decode()
+    decoded = tensor.dequantize()
     halves = decoded.astype(np.float16)
 
     assert np.array_equal(halves.astype(np.float64), decoded)
@@ -191,7 +191,7 @@ def test_truncation_loses_less_than_unit_and_keeps_leading_one(row: list[int], b
     """[harmonia §II-B]: |v| <= |x| < |v| + unit; where the exponent came from, the top bit is set."""
     x = np.array(row, np.uint16)
     tensor = Bfp(bits, len(row)).encode(x, bits=True)
-    value, size = np.abs(tensor.decode()), np.abs(x.view(np.float16).astype(np.float64))
+    value, size = np.abs(tensor.dequantize()), np.abs(x.view(np.float16).astype(np.float64))
     top = (x >> 10 & 31) == tensor.exponent[0]
 
     assert (value <= size).all() and (size - value < 2.0 ** (max(int(tensor.exponent[0]), 1) - 14 - bits)).all()
@@ -226,18 +226,18 @@ def test_infinity_and_nan_by_policy(encode: Encode) -> None:
     hw = encode(Bfp(8, 3, special="hw"), row, bits=True)
     saturated = encode(Bfp(8, 3, special="saturate"), row, bits=True)
 
-    assert hw.exponent.tolist() == [31] and hw.decode().tolist() == [65536, -65536, 0]
-    assert encode(Bfp(11, 1, special="hw"), np.array([0x7FFF], np.uint16), bits=True).decode().tolist() == [131008]
+    assert hw.exponent.tolist() == [31] and hw.dequantize().tolist() == [65536, -65536, 0]
+    assert encode(Bfp(11, 1, special="hw"), np.array([0x7FFF], np.uint16), bits=True).dequantize().tolist() == [131008]
     assert saturated.equals(Bfp(8, 3, special="saturate").encode(np.array([65504, -65504, 1], np.float16)))
-    assert saturated.exponent.tolist() == [30] and saturated.decode().tolist() == [65280, -65280, 0]
+    assert saturated.exponent.tolist() == [30] and saturated.dequantize().tolist() == [65280, -65280, 0]
 
 
 def test_eleven_bits_hold_every_value_and_floor_goes_down() -> None:
     """D-harmonia-35: at 11 bits a group of one is exact; D-harmonia-2: `floor` raises negative magnitudes."""
     x = FINITE.view(np.float16)
-    assert np.array_equal(Bfp(11, 1).encode(x).decode(), x.astype(np.float64))
+    assert np.array_equal(Bfp(11, 1).encode(x).dequantize(), x.astype(np.float64))
 
-    decoded = Bfp(4, 1, rounding="floor").encode(np.array([1.99, -1.01, -1.99], np.float16)).decode()
+    decoded = Bfp(4, 1, rounding="floor").encode(np.array([1.99, -1.01, -1.99], np.float16)).dequantize()
     assert decoded.tolist() == [1.875, -1.125, -1.875]  # the last one saturates
 
 

@@ -86,22 +86,22 @@ def test_grid_values_and_powers_are_one_number(row: list[int], bits: int, group:
     exact = [value for one in groups for value in bfp.values(one)][: len(row)]
 
     assert tensor.grid().tolist() == whole and tensor.grid().dtype == np.int64
-    assert [Fraction(value) for value in tensor.decode().tolist()] == exact
-    assert np.array_equal(np.ldexp(tensor.signed(), np.repeat(tensor.powers(), group)[: len(row)]), tensor.decode())
-    assert np.array_equal(np.signbit(tensor.decode()), tensor.sign == 1)
-    assert tensor.decode().tobytes() == bfp_compiled.decode(tensor).tobytes()
+    assert [Fraction(value) for value in tensor.dequantize().tolist()] == exact
+    assert np.array_equal(np.ldexp(tensor.signed(), np.repeat(tensor.powers(), group)[: len(row)]), tensor.dequantize())
+    assert np.array_equal(np.signbit(tensor.dequantize()), tensor.sign == 1)
+    assert tensor.dequantize().tobytes() == bfp_compiled.dequantize(tensor).tobytes()
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_decoding_looks_along_the_axis(axis: int) -> None:
     x = np.random.default_rng(2).standard_normal((5, 6, 7)).astype(np.float16) * np.float16(100)
     tensor = Bfp(11, 4).encode(x, axis)
-    lines = np.moveaxis(tensor.decode(), axis, -1)
+    lines = np.moveaxis(tensor.dequantize(), axis, -1)
     for place in np.ndindex(lines.shape[:-1]):
-        assert lines[place].tolist() == Bfp(11, 4).encode(np.moveaxis(x, axis, -1)[place]).decode().tolist()
+        assert lines[place].tolist() == Bfp(11, 4).encode(np.moveaxis(x, axis, -1)[place]).dequantize().tolist()
 
-    assert tensor.decode().tobytes() == bfp_compiled.decode(tensor).tobytes()
-    assert np.array_equal(tensor.grid() / 2.0**24, tensor.decode())
+    assert tensor.dequantize().tobytes() == bfp_compiled.dequantize(tensor).tobytes()
+    assert np.array_equal(tensor.grid() / 2.0**24, tensor.dequantize())
 
 
 def test_fields_are_unsigned_patterns_and_arrays_are_frozen() -> None:
@@ -183,7 +183,7 @@ def test_31_is_an_exponent_of_hw_only() -> None:
     """D-harmonia-5."""
     tensor = Bfp(8, 1, special="hw").tensor([0], [255], [31])
 
-    assert tensor.decode().tolist() == [130560] and tensor.grid().tolist() == [255 << 30]
+    assert tensor.dequantize().tolist() == [130560] and tensor.grid().tolist() == [255 << 30]
 
 
 def test_repr_names_format_shape_and_axis() -> None:

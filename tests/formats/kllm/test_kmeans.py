@@ -184,7 +184,7 @@ def test_error_is_at_most_half_gap_between_centroids(x: list[int]) -> None:
     tensor = KMeans(BOOK, preset="exact").encode(halves(x))
     scale, centroids = float(tensor.scales), BOOK.centroids.astype(np.float64)
     gap = float(np.diff(centroids).max())
-    for value, decoded in zip(halves(x).tolist(), tensor.decode().tolist(), strict=True):
+    for value, decoded in zip(halves(x).tolist(), tensor.dequantize().tolist(), strict=True):
         if centroids[0] * scale <= value <= centroids[-1] * scale:
             assert abs(value - decoded) <= scale * gap / 2
 
@@ -213,7 +213,7 @@ def test_fewer_errors_than_integers_of_as_many_bits(outliers: Any, least: str, m
         x = np.random.default_rng(seed).standard_normal((32, 256)).astype(np.float16)
         trained = train(normalized_inliers(x, outliers), bits=4)
         errors = [
-            math.fsum(np.square(KMeans(book, outliers).encode(x).decode() - x).ravel().tolist())
+            math.fsum(np.square(KMeans(book, outliers).encode(x).dequantize() - x).ravel().tolist())
             for book in (trained, uniform)
         ]
         ratios.append(errors[0] / errors[1])

@@ -18,7 +18,7 @@ from tests.oracles.kllm import formats
 
 BOOK = Codebook(4, TRAINED)
 DEQUANTIZERS = [
-    pytest.param(KMeansTensor.dequantized, id="format"),
+    pytest.param(KMeansTensor.dequantize_fp16, id="format"),
     pytest.param(kmeans_compiled.dequantized, id="compiled"),
 ]
 X = np.random.default_rng(3).standard_normal((3, 50)).astype(np.float16)
@@ -45,8 +45,8 @@ def test_values_are_the_oracles(
     )
     vector = formats.Vector(book.values.tolist(), index, scale, [int(bit) for bit in mask], outlier, zero)
 
-    assert tensor.decode().tolist() == [float(value) for value in formats.values(vector)]
-    assert tensor.decode().dtype == np.float64
+    assert tensor.dequantize().tolist() == [float(value) for value in formats.values(vector)]
+    assert tensor.dequantize().dtype == np.float64
     found = dequantized(tensor).view(np.uint16).tolist()
     assert [formats.positive_zero(word) for word in found] == [
         formats.positive_zero(word) for word in formats.dequantized(vector)
@@ -63,8 +63,8 @@ def test_outliers_have_their_positions(dequantized: Callable[[KMeansTensor], np.
 
     assert tensor.mask.sum() > 100 and dequantized(tensor).shape == x.shape
     assert dequantized(tensor)[tensor.mask].view(np.uint16).tolist() == x[tensor.mask].view(np.uint16).tolist()
-    assert dequantized(tensor).tobytes() == tensor.dequantized().tobytes()
-    assert np.array_equal(tensor.decode()[tensor.mask], x[tensor.mask])
+    assert dequantized(tensor).tobytes() == tensor.dequantize_fp16().tobytes()
+    assert np.array_equal(tensor.dequantize()[tensor.mask], x[tensor.mask])
 
 
 @pytest.mark.parametrize("dequantized", DEQUANTIZERS)
@@ -79,7 +79,7 @@ def test_a_table_may_have_a_row_per_vector(dequantized: Callable[[KMeansTensor],
         np.zeros(0, np.uint16),
     )
 
-    assert tensor.decode().tolist() == dequantized(tensor).tolist() == [[1, 2, 2], [8, 6, 6]]
+    assert tensor.dequantize().tolist() == dequantized(tensor).tolist() == [[1, 2, 2], [8, 6, 6]]
 
 
 def test_scales_of_32_bits_and_entries_of_32_bits_decode_exactly() -> None:
@@ -90,7 +90,7 @@ def test_scales_of_32_bits_and_entries_of_32_bits_decode_exactly() -> None:
         table, np.uint8([[0, 200]]), scale.view(np.uint32), np.zeros((1, 2), np.bool_), np.zeros(0, np.uint16)
     )
 
-    assert tensor.decode().tolist() == [[float(scale[0]) * float(table.centroids[i]) for i in (0, 200)]]
+    assert tensor.dequantize().tolist() == [[float(scale[0]) * float(table.centroids[i]) for i in (0, 200)]]
     assert tensor.storage_bits(codebook=False) == 2 * 8 + 32 + 2
 
 

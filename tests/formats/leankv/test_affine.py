@@ -43,7 +43,7 @@ def test_the_worked_group(preset: str, zero: int) -> None:
 
     assert tensor.code.tolist() == [0, 2, 2, 3] * 2 and tensor.pack() == bytes([0xE8, 0xE8])
     assert (int(tensor.scale[0]), int(tensor.zero[0])) == (0x3AAB, zero)
-    assert tensor.decode()[:4].tolist() == [-1.5, 0.1669921875, 0.1669921875, 1.00048828125]
+    assert tensor.dequantize()[:4].tolist() == [-1.5, 0.1669921875, 0.1669921875, 1.00048828125]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -74,7 +74,7 @@ def test_round_trip_error_is_half_step_and_rounding_of_metadata(bits: int, x: np
 
     assert all(
         abs(Fraction(float(y)) - Fraction(float(v))) <= s / 2 + meta + slack
-        for y, v in zip(tensor.decode(), x, strict=True)
+        for y, v in zip(tensor.dequantize(), x, strict=True)
     )
 
 
@@ -93,7 +93,7 @@ def test_compiled_form_equals_format_in_every_field(fmt: Affine, x: np.ndarray) 
         for a, b in zip(readable.fields().values(), compiled.fields().values(), strict=True)
     )
     assert (
-        readable.decode().tobytes()
+        readable.dequantize().tobytes()
         == affine_compiled.decode(fmt, readable.code, readable.scale, readable.zero).tobytes()
     )
 
@@ -127,7 +127,7 @@ def test_fields_and_values_are_the_oracles(
         [getattr(group, name) for group in wanted] for name in ("scale", "zero", "status")
     ]
     assert tensor.s32.view(np.float32).tolist() == [group.s32 for group in wanted]
-    assert np.array_equal(tensor.decode(), oracle.decode(wanted, zero), equal_nan=True)
+    assert np.array_equal(tensor.dequantize(), oracle.decode(wanted, zero), equal_nan=True)
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
@@ -160,7 +160,7 @@ def test_a_reciprocal_moves_codes() -> None:
     moved = paper.code != diffkv.code
 
     assert 0 < np.count_nonzero(moved) < moved.size // 100
-    assert np.array_equal(paper.decode()[~moved], diffkv.decode()[~moved])
+    assert np.array_equal(paper.dequantize()[~moved], diffkv.dequantize()[~moved])
 
 
 def test_rounded_metadata_moves_codes() -> None:
@@ -182,7 +182,7 @@ def test_constants_come_back(value: float, preset: str, bits: int) -> None:
     tensor = Affine.preset(preset, bits).encode(np.full(16, value, np.float16))
 
     assert not tensor.code.any() and not tensor.scale.any() and tensor.status.tolist() == [CONSTANT]
-    assert tensor.decode().tobytes() == np.full(16, value + 0.0, np.float32).tobytes()
+    assert tensor.dequantize().tobytes() == np.full(16, value + 0.0, np.float32).tobytes()
 
 
 @pytest.mark.parametrize(("preset", "words"), [("paper", (0, 0, 0)), ("diffkv", (0, 0x8000, 0x8000))])
@@ -197,11 +197,11 @@ def test_status_of_scales_beyond_fp16() -> None:
     """D-leankv-7: 65,520 at 1 bit is infinite, 2**-25 rounds to 0; a bf16 or fp32 minimum may overflow."""
     wide = Affine(1).encode(np.array([65504.0, -16.0] * 8, np.float16))
     assert wide.status.tolist() == [SCALE_OVERFLOW] and wide.scale.tolist() == [0x7C00]
-    assert np.isnan(wide.decode()[1]) and wide.decode()[0] == np.inf
+    assert np.isnan(wide.dequantize()[1]) and wide.dequantize()[0] == np.inf
 
     narrow = Affine(1).encode(np.array([2.0**-25, 0.0] * 8, np.float32))
     assert narrow.status.tolist() == [SCALE_UNDERFLOW]
-    assert narrow.code.tolist() == [1, 0] * 8 and not narrow.decode().any()
+    assert narrow.code.tolist() == [1, 0] * 8 and not narrow.dequantize().any()
 
     assert Affine(4).encode(np.full(16, -65520.0, np.float32)).status.tolist() == [ZERO_OVERFLOW | CONSTANT]
     assert Affine(1).encode(np.array([65503.0, -16.0] * 8, np.float32)).status.tolist() == [0]
@@ -223,14 +223,14 @@ def test_sixteen_bits_are_the_words_themselves(preset: str) -> None:
     tensor = Affine.preset(preset, 16).encode(x)
 
     assert np.array_equal(tensor.code, x.view(np.uint16)) and tensor.scale.shape == (len(x), 0)
-    assert np.array_equal(tensor.decode(), x.astype(np.float32))
+    assert np.array_equal(tensor.dequantize(), x.astype(np.float32))
 
 
 def test_requantized_tokens_come_from_decoded_codes() -> None:
     """D-leankv-30: decode with the stored metadata, then fresh ends."""
     x = np.random.default_rng(1).standard_normal((4, 128)).astype(np.float16)
     high = Affine(8).encode(x)
-    low = Affine(4).encode(high.decode())
+    low = Affine(4).encode(high.dequantize())
 
     assert low.equals(Affine(4).encode(Affine(8).decode(high.code, high.scale, high.zero)))
     assert not low.equals(Affine(4).encode(x))

@@ -10,6 +10,7 @@ import pytest
 
 from refemu import golden
 from refemu.arith.checks import Refused
+from refemu.golden.compare import diff_text
 from refemu.golden.compare.decode import Value
 from refemu.golden.files import sets
 
@@ -184,14 +185,31 @@ def test_json_has_every_field(folder: Path) -> None:
 
 
 def test_ports_select_compared_outputs(made: Path) -> None:
-    """A device with one port is compared in that port, on request."""
+    """A device with one port is compared in that port; `ports` excludes others and must be there."""
     folder = made / "blender-wrap"
     dut = answer(folder, lambda arrays: None, ("out.odd",))
-    with pytest.raises(Refused, match=r"has no out.both, out.ratio"):
-        golden.diff(folder, dut)
-    found = golden.diff(folder, dut, ports=["odd"])
-    assert (found.equal, found.compared, found.not_compared) == (True, ("out.odd",), ("out.both", "out.ratio"))
+    found = golden.diff(folder, dut)
+    lacking = ("out.both", "out.ratio")
+    assert (found.equal, found.compared, found.not_compared, found.excluded) == (True, ("out.odd",), lacking, ())
+    whole = golden.diff(folder, answer(folder, lambda arrays: None), ports=["odd"])
+    assert (whole.equal, whole.not_compared, whole.excluded) == (True, lacking, lacking)
+    assert diff_text.lines(whole)[0] == "not compared (excluded by --ports): out.both, out.ratio"
+    with pytest.raises(Refused, match=r"has no out.both, which --ports names; it has odd"):
+        golden.diff(folder, answer(folder, lambda arrays: None, ("out.odd",)), ports=["odd", "both"])
     assert not golden.diff(folder, answer(folder, flip("out.odd", 1, None, 0)), ports=["odd"]).equal
     assert golden.diff(folder, answer(folder, flip("out.both", 1, 0, 0)), ports=["odd"]).equal
     with pytest.raises(Refused, match="did you mean 'odd'"):
         golden.diff(folder, dut, ports=["old"])
+
+
+def test_arrays_in_memory_are_compared_and_measured(folder: Path) -> None:
+    """An answer needs no file; every wrong port is counted and measured."""
+    loaded = sets.load(folder)
+    both = loaded.arrays["out.both"].copy()
+    both[[2, 5, 7], 1] ^= np.array([1, 4, 1], both.dtype)
+    found = golden.diff(folder, {"both": both})
+    far = found.distances["out.both"]
+    assert (found.rows_differ, list(found.distances)) == (3, ["out.both"])
+    assert (far.wrong, far.elements, far.median, far.largest, far.at, far.nan) == (3, 56, 1, 4, (5, 1), 0)
+    with pytest.raises(Refused, match=r"array out.none is not an output"):
+        golden.diff(folder, {"none": both})

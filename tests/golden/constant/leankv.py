@@ -6,6 +6,8 @@ the bits, and `[some]` says that others do.
 
 from tests.golden.constant.leankv_steps import PAGES, STEPS
 
+EMPTY = "the last lanes are empty, since a head has at least one high page; and bits that few rows set and clear"
+FEW = "low bits of float32, which products of a code and an fp16 scale seldom set: some features lack them"
 CONSTANT = {
     "free_page_list": {
         "paper: out.taken[25-27] 3-4": (
@@ -362,6 +364,12 @@ CONSTANT = {
         ),
         "diffkv: st.total 0-31": "a sum without a sign; 0 where shares are not normalized",
         "paper: st.total 31": "a sum without a sign; 0 where shares are not normalized",
+    },
+    "page_reader": {
+        "diffkv, fp16: out.key, out.value[some] 0-15": EMPTY,
+        "paper: out.key, out.value[some] 0-31": EMPTY,
+        "diffkv, fp16, paper: out.score, out.position[some] 0-31": EMPTY,
+        "page: out.value[some] 0": FEW,
     },
     "prefix_sum": {
         "odd: st.level 0-2": "the last level once an operation has ended, which is what a row shows",

@@ -72,9 +72,11 @@ def test_every_file_is_regenerated_from_the_manifest(name: str, made: Path) -> N
 
 
 def test_model_cases_come_last_with_their_source(fake_units: None, fake_model: None, tmp_path: Path) -> None:
-    made = golden.generate(tmp_path)
+    plain = golden.generate(tmp_path / "plain")
+    made = golden.generate(tmp_path, tokens=2)
     manifest = sets.load(tmp_path / "blender-wrap").manifest
 
+    assert "model" not in plain[0].kinds
     assert made[0].kinds == {"paper": 2, "edge": 2, "random": 24, "exhaustive": 256, "model": 3}
     assert [(entry["why"], entry["source"]) for entry in manifest["cases"][-2:]] == [
         ("block 0", {"layer": 0}),

@@ -48,6 +48,7 @@ WRITTEN = {
     "orizuru_clocked": (FASTER + "two heaps of winners", "int | np.integer"),
     "orizuru_passes": (FASTER + "two heaps of winners", "self._counts"),
     "page_manager": IN_PLACE,
+    "page_reader": (FASTER + "all tokens of all rows by one gather", "np.array(images, np.uint16)"),
     "page_table": IN_PLACE,
     "paged_attention": (FASTER + "all heads of a layer", "pages.chunk(arithmetic)"),
     "pe_lane": (FASTER + "counts and sums of a whole lane in one kernel", "before.address::self.entries"),

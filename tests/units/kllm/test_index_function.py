@@ -61,13 +61,13 @@ def test_index_stays_and_table_replaces_codebook(run: Any) -> None:
     """
     tensor = encoded()
     result = run(tensor, "gelu_tanh")
-    words = table16("gelu_tanh")[tensor.dequantized().view(np.uint16)]
+    words = table16("gelu_tanh")[tensor.dequantize_fp16().view(np.uint16)]
     expected = np.where(words == 0x8000, 0, words).astype(np.uint16).view(np.float16)
 
     assert result.tensor.index is tensor.index and result.tensor.codebook.kind == "table"
     assert (result.tensor.scale == 0x3C00).all() and np.array_equal(result.tensor.mask, tensor.mask)
-    assert np.array_equal(result.tensor.dequantized(), expected)
-    assert result.tensor.decode().tolist() == result.tensor.dequantized().tolist()
+    assert np.array_equal(result.tensor.dequantize_fp16(), expected)
+    assert result.tensor.dequantize().tolist() == result.tensor.dequantize_fp16().tolist()
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)

@@ -254,7 +254,7 @@ def test_everything_may_be_an_outlier(run: Any, preset: str) -> None:
     """D-kllm-32: then the sparse path does it all, in ascending order; the counts are 0."""
     a, b = tensor((2, 20), 4, 1), tensor((3, 20), 4, 2)
     full = KMeansTensor(
-        a.codebook, a.index * 0, a.scale, np.ones((2, 20), np.bool_), a.dequantized().view(np.uint16).ravel()
+        a.codebook, a.index * 0, a.scale, np.ones((2, 20), np.bool_), a.dequantize_fp16().view(np.uint16).ravel()
     )
     result = run(full, b, preset=preset)
 

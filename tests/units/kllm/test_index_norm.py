@@ -102,7 +102,7 @@ def test_exact_sums_are_those_of_the_values(run: Any) -> None:
     """
     arith = KllmArith(stat="exact", acc="exact", table="fp32", order=Exact())
     tensor = encoded()
-    for row, rms in zip(tensor.decode().tolist(), run(tensor, preset=arith).divisor.tolist(), strict=True):
+    for row, rms in zip(tensor.dequantize().tolist(), run(tensor, preset=arith).divisor.tolist(), strict=True):
         square = sum(Fraction(value) ** 2 for value in row) / len(row)
         assert rms == float(np.sqrt(np.float64(float(square))))
 

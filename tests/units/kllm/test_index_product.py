@@ -37,7 +37,7 @@ def test_products_equal_the_oracle(run: Any, name: str, a_bits: int, b_bits: int
     for m in range(3):
         index, mask, values = units.product(vector(a, m), vector(b, m), acc, table)
         assert (got.rows()[m].tolist(), got.rows(got.mask)[m].astype(int).tolist()) == (index, mask)
-        assert got.dequantized()[m].view(np.uint16).tolist() == values
+        assert got.dequantize_fp16()[m].view(np.uint16).tolist() == values
     assert got.bits == a_bits + b_bits
     assert (product.concats, product.products_sparse) == (150, int(got.mask.sum()))
 
@@ -55,7 +55,7 @@ def test_the_sum_of_its_entries_is_the_matmul() -> None:
     arith = ARITHS["wide table exact"][0]
     a, b = tensor((1, 40), 4, 5), tensor((1, 40), 4, 6)
     product = index_product.product(a, b, preset=arith).tensor
-    exact = sum((Fraction(float(value)) for value in product.decode().ravel()), Fraction(0))
+    exact = sum((Fraction(float(value)) for value in product.dequantize().ravel()), Fraction(0))
     y = index_matmul.matmul(a, b, preset=arith).y[0, 0]
 
     assert y == np.float64(exact).astype(np.float16)
@@ -95,7 +95,7 @@ def test_product_beyond_fp16_has_no_tensor(run: Any, axis: int) -> None:
     why = f"outlier must be finite, got inf at index {(1, 0) if axis else (0, 1)}"
 
     assert (fine.has_tensor, fine.why_not(), lost.has_tensor, lost.why_not()) == (True, None, False, why)
-    assert fine.tensor.dequantized().ravel()[[0, -1]].tolist() == [1, 36]
+    assert fine.tensor.dequantize_fp16().ravel()[[0, -1]].tolist() == [1, 36]
     assert int(np.count_nonzero(lost.bits.overflow)) == lost.bits.overflows == 2
     assert lost.bits.outlier.view(np.float16)[lost.bits.mask].tolist().count(float("inf")) == 2
     shape = (2, 6) if axis else (6, 2)

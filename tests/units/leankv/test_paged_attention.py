@@ -108,7 +108,7 @@ class Head:
             records = page.record(key, value, self.score[first : first + count], np.arange(first, first + count))
             for index in range(count):
                 page.write(self.images[self.cell(section, index // page.tokens)], index % page.tokens, records[index])
-            tokens = list(zip(key.decode().tolist(), value.decode().tolist(), strict=True))
+            tokens = list(zip(key.dequantize().tolist(), value.dequantize().tolist(), strict=True))
             self.decoded.append([tokens[i : i + page.tokens] for i in range(0, count, page.tokens)])
 
     def cell(self, section: int, number: int) -> int:

@@ -22,6 +22,7 @@ WITHOUT_A_KERNEL = {
     "generation_compressor-diffkv",
     "generation_compressor-static",
     "generation_compressor-wide_cumulative",
+    "page_reader",
     "prefix_sum",
     "prompt_compressor",
     "significance",

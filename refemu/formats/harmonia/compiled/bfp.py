@@ -49,8 +49,8 @@ def encode(fmt: Bfp, x: ArrayLike, axis: int = -1, *, bits: bool = False) -> Bfp
     return BfpTensor(fmt, sign, mantissa, exponent, axis)
 
 
-def decode(tensor: BfpTensor) -> np.ndarray:
-    """`tensor.decode()`."""
+def dequantize(tensor: BfpTensor) -> np.ndarray:
+    """`tensor.dequantize()`."""
     axis, shape = tensor.axis, tensor.shape
     outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
     out = np.empty(shape, np.float64)

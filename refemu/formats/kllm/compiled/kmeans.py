@@ -1,4 +1,4 @@
-"""Compiled form of `KMeans.encode` and `KMeansTensor.dequantized`: equal results. Read kmeans.py first.
+"""Compiled form of `KMeans.encode` and `KMeansTensor.dequantize_fp16`: equal results. Read kmeans.py first.
 
 Paper: [kllm §III-A, §IV-A]. An fp16 word is compared as an integer key; along the keys the index changes at few places,
 which are found once per codebook from the readable rule and moved, exactly, to the scale of each vector. Zero points
@@ -135,7 +135,7 @@ def _key(value: float) -> int:
 
 
 def dequantized(tensor: KMeansTensor) -> np.ndarray:
-    """`tensor.dequantized()`: one table of 2**bits words per vector, then a look-up per element."""
+    """`tensor.dequantize_fp16()`: one table of 2**bits words per vector, then a look-up per element."""
     rows = tensor.rows()
     centroids = tensor.codebook.centroids.astype(np.float64).reshape(-1, 1 << tensor.bits)
     if tensor.zeros is not None:

@@ -68,10 +68,10 @@ class Units:
     def decode(self, tensor: BfpTensor) -> np.ndarray:
         """Values of a tensor, float32; exact."""
         if not self.compiled:
-            return tensor.decode().astype(np.float32)
+            return tensor.dequantize().astype(np.float32)
         from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 
-        return bfp_compiled.decode(tensor).astype(np.float32)
+        return bfp_compiled.dequantize(tensor).astype(np.float32)
 
     def quantize(self, rows: np.ndarray) -> GroupIntTensor:
         """Weights, float32 (outputs, inputs), as INT4."""

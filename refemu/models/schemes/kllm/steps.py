@@ -122,7 +122,7 @@ class Units:
             from refemu.formats.kllm.compiled import kmeans as kmeans_compiled
 
             return fp16.to_f32(kmeans_compiled.dequantized(tensor))
-        return fp16.to_f32(tensor.dequantized())
+        return fp16.to_f32(tensor.dequantize_fp16())
 
     def head(self, x: np.ndarray, words: np.ndarray) -> np.ndarray:
         """FP16 operands, exact sums, one rounding: fp16 values, float32. words: float16 (outputs, inputs)."""

@@ -50,7 +50,7 @@ def factor(side: str, tensor: KMeansTensor, vector: int | slice) -> dict[str, An
     return {
         side: tensor.index[vector],
         f"{side}_mask": tensor.mask[vector].astype(np.uint8),
-        f"{side}_value": fp16.bits(tensor.dequantized())[vector],
+        f"{side}_value": fp16.bits(tensor.dequantize_fp16())[vector],
     }
 
 

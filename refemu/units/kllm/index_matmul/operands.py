@@ -125,7 +125,7 @@ class Vectors:
         return self.values()
 
 
-def vectors_of(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantized) -> Vectors:
+def vectors_of(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantize_fp16) -> Vectors:
     """The operand of a matrix, or of a vector, with one codebook. dequantize: reads its values as fp16."""
     if not isinstance(tensor, KMeansTensor):
         raise RefusedType(f"{NAME}: an operand must be a KMeansTensor, got {type(tensor).__name__}")
@@ -147,7 +147,7 @@ def _along(tensor: KMeansTensor, array: np.ndarray) -> np.ndarray:
     return moved.reshape(-1, tensor.length)
 
 
-def columns_under(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantized) -> Vectors:
+def columns_under(tensor: KMeansTensor, dequantize: Dequantize = KMeansTensor.dequantize_fp16) -> Vectors:
     """Columns of a tensor whose vectors run across the sum, like tokens in scores x V: scale 1, no zero points."""
     if tensor.index.ndim != 2 or tensor.zero is not None:
         what = "zero points" if tensor.zero is not None else f"shape {tensor.shape}"

@@ -156,7 +156,7 @@ def require_problem(
     norm: Norm | None,
     seen: ArrayLike | None,
     right: Vectors | None = None,
-    dequantize: Dequantize = KMeansTensor.dequantized,
+    dequantize: Dequantize = KMeansTensor.dequantize_fp16,
 ) -> Problem:
     """Check the arguments of `matmul`.
 

@@ -79,7 +79,7 @@ class Product(stepping.Result):
 
     @property
     def tensor(self) -> KMeansTensor:
-        """Product as a K-Means tensor; `dequantized()` gives fp16 values. Raises for the reason of `why_not`."""
+        """Product as a K-Means tensor; `dequantize_fp16()` gives fp16 values. Raises for the reason of `why_not`."""
         if (why := self.why_not()) is not None:
             raise Refused(f"{IndexProduct.name}: the product has no tensor: {why}; take its words from `bits`")
         mask = self.bits.mask
@@ -212,8 +212,8 @@ def product_by(
         b.index,
         a.mask.view(np.uint8),
         b.mask.view(np.uint8),
-        fp16.bits(a.dequantized()),
-        fp16.bits(b.dequantized()),
+        fp16.bits(a.dequantize_fp16()),
+        fp16.bits(b.dequantize_fp16()),
         a_bits=a.bits,
         b_bits=b.bits,
     )

@@ -174,7 +174,9 @@ class KvCompressor(Sequential):
     def _lowered(self) -> np.ndarray:
         """The low record of the victim, from its decoded codes."""
         token = self._victim()
-        return self._record(self.pages[1], token.key.decode(), token.value.decode(), token.score, token.position)
+        return self._record(
+            self.pages[1], token.key.dequantize(), token.value.dequantize(), token.score, token.position
+        )
 
     @decides("D-arith-2", "D-leankv-1", "D-leankv-2", "D-leankv-3", "D-leankv-5", "D-leankv-6", "D-leankv-7")
     def _victim(self) -> PageTokens:

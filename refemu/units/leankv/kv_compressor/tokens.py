@@ -93,8 +93,8 @@ def requantize(
     for (image, slot), (to_image, to_slot) in zip(source, target, strict=True):
         token = high.tokens_of(high.read(images[image], slot), preset)
         record = low.record(
-            low.config.key(preset).encode(token.key.decode()),
-            low.config.value(preset).encode(token.value.decode()),
+            low.config.key(preset).encode(token.key.dequantize()),
+            low.config.value(preset).encode(token.value.dequantize()),
             token.score,
             token.position,
         )

@@ -75,7 +75,7 @@ class CodedLow(LayerStep):
         if port not in ("key", "value") or self.state.op != STEP or self.layouts.low is None:
             return words
         fmt = low.key(self.layouts.preset) if port == "key" else low.value(self.layouts.preset)
-        values = fmt.encode(fp16.values(np.array(words, np.uint16))).decode()
+        values = fmt.encode(fp16.values(np.array(words, np.uint16))).dequantize()
         return tuple(fp16.bits(fp16.narrow(values)).tolist())
 
 

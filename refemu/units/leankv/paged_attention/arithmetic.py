@@ -306,7 +306,7 @@ def require(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, 
                 f"{thing}: {name} must be integers of shape {shape}, got {array.dtype} of shape {array.shape}"
             )
     finite(q)
-    _require_runs(pages, len(images), cells, lengths.astype(np.int64))
+    require_runs(pages, len(images), cells, lengths.astype(np.int64))
 
 
 def finite(q: np.ndarray) -> None:
@@ -317,8 +317,34 @@ def finite(q: np.ndarray) -> None:
         raise Refused(f"paged_attention: q must be finite, got {q[index]} at index {index}")
 
 
-def _require_runs(pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarray) -> None:
-    thing, (high, low) = "paged_attention", pages.sections
+def require_runs(
+    pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarray, thing: str = "paged_attention"
+) -> None:
+    """Check the numbers of tokens and the table entries of heads.
+
+    Parameters
+    ----------
+    pages : Pages
+        Layouts.
+    count : int
+        Pages of the pool.
+    cells : ndarray of int (..., L)
+        Table entries.
+    lengths : ndarray of int (..., 2)
+        Tokens, high and low.
+    thing : str
+        Start of the error message.
+
+    Raises
+    ------
+    Refused
+        A head has no token, its table is too short, or a page id is outside the pool.
+
+    References
+    ----------
+    [leankv §5.2]
+    """
+    high, low = pages.sections
     used = np.stack([-(-lengths[..., 0] // high.tokens), -(-lengths[..., 1] // low.tokens)], axis=-1)
     total = lengths[..., 0] + lengths[..., 1]
     needed = used[..., 0] + used[..., 1]

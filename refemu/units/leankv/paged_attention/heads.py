@@ -76,14 +76,16 @@ def _head(
     cut, done = phases.chunks(pages, arithmetic, cells, high, low), []
     for chunk in cut:
         read = [(page, phases.read(pages, page, images[page.cell])) for page in chunk]
-        logits = [phases.logits(pages, arithmetic, q, tokens.key.decode()) for _, tokens in read]
+        logits = [phases.logits(pages, arithmetic, q, tokens.key.dequantize()) for _, tokens in read]
         slots = np.concatenate([np.arange(page.tokens) for page in chunk])
         seen = slots % 4 == 0 if arithmetic.lane_max else np.ones(len(slots), np.bool_)
         p, top, total = phases.softmax(pages, arithmetic, np.concatenate(logits, axis=1), seen)
         acc = np.zeros((len(q), pages.accumulators(arithmetic), q.shape[-1]), np.float32)
         for page, tokens in read:
             at = page.start - chunk[0].start
-            acc = phases.add_values(pages, arithmetic, page, p[:, at : at + page.tokens], tokens.value.decode(), acc)
+            acc = phases.add_values(
+                pages, arithmetic, page, p[:, at : at + page.tokens], tokens.value.dequantize(), acc
+            )
         done.append((phases.join(arithmetic, acc), p, top, total))
     parts, chances, tops, totals = zip(*done, strict=True)
     p = np.concatenate(chances, axis=1)

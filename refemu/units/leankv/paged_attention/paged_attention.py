@@ -194,7 +194,7 @@ class PagedAttention(Combinational):
         before, page = self.state, self._chunks()[self.state.chunk][self.state.page]
         keys = phases.read(self.layouts, page, self._image(page)).key
         logits = self._stage("logits", self.heads, -1)
-        logits[:, page.start : page.start + page.tokens] = self._logits(self._q(), keys.decode())
+        logits[:, page.start : page.start + page.tokens] = self._logits(self._q(), keys.dequantize())
         return {
             "page": before.page + 1,
             "pages": 1,
@@ -243,7 +243,7 @@ class PagedAttention(Combinational):
         value = phases.read(self.layouts, page, self._image(page)).value
         p = self._stage("chances", self.heads, -1)[:, page.start : page.start + page.tokens]
         # D-leankv-41
-        acc = self._added(page, p, value.decode(), self._stage("acc", self.heads, -1, self.head_size))
+        acc = self._added(page, p, value.dequantize(), self._stage("acc", self.heads, -1, self.head_size))
         return {
             "page": before.page + 1,
             "acc": patterns(acc),

@@ -30,7 +30,7 @@ def same(fmt: KMeans, x: np.ndarray) -> None:
     assert found.mask.tobytes() == wanted.mask.tobytes()
     assert found.word[found.mask].tobytes() == wanted.outlier.tobytes()
     assert not found.word[~found.mask].any()
-    assert found.value.tobytes() == fp16.to_f32(wanted.dequantized()).tobytes()
+    assert found.value.tobytes() == fp16.to_f32(wanted.dequantize_fp16()).tobytes()
     assert (found.scale, found.outliers) == (int(wanted.scale), wanted.outlier.size)
     assert found.tensor(fmt.codebook).equals(fmt.encode(x[None]))
 

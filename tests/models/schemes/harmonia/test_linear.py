@@ -77,7 +77,7 @@ def test_options_tell_apart() -> None:
 def test_fp16_weights_meet_decoded_activations() -> None:
     """For sweeps that look at activations alone [harmonia Fig. 4]: ascending FP32 sums."""
     _, found = made(weights="fp16")
-    a = Units(backend.NUMPY, KV8).encode(KV8.format(8), X.astype(np.float16).view(np.uint16)).decode()
+    a = Units(backend.NUMPY, KV8).encode(KV8.format(8), X.astype(np.float16).view(np.uint16)).dequantize()
     weights = np.concatenate(ROWS).astype(np.float16).astype(np.float32)
     wanted = np.zeros((4, 5), np.float32)
     for k in range(200):

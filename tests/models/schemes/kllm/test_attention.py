@@ -48,7 +48,7 @@ def test_a_first_token_returns_its_own_value() -> None:
     parts = prepared()
     held = filled(parts, 1)
     found = parts.attention(0, draw(1, 4, 3), held, Watch())
-    v = held.v.tensor(1).decode()[0]
+    v = held.v.tensor(1).dequantize()[0]
 
     assert np.abs(found[0, :4] - v[:4]).max() <= 2.0**-9 * np.abs(v).max()
     assert np.array_equal(found[0, :4], found[0, 4:8])  # two query heads on one KV head

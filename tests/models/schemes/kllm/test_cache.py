@@ -44,11 +44,11 @@ def test_head_has_the_scale_of_its_token() -> None:
     held.append(k, k)
     head, whole = held.k.tensor(5, slice(4, 8)), FORMAT.encode(k.reshape(5, 8))
 
-    assert np.array_equal(head.decode(), whole.decode()[:, 4:])
+    assert np.array_equal(head.dequantize(), whole.dequantize()[:, 4:])
     assert head.equals(cut(whole, slice(4, 8)))
     assert np.array_equal(head.scale, whole.scale)
     both = cut(whole, slice(0, 8), 2)
-    assert np.array_equal(both.decode(), whole.decode().reshape(10, 4))
+    assert np.array_equal(both.dequantize(), whole.dequantize().reshape(10, 4))
     assert np.array_equal(both.scale, np.repeat(whole.scale, 2))
 
 

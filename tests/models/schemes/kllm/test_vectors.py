@@ -25,7 +25,7 @@ def test_operands_and_factors_are_vectors() -> None:
     assert fp16.values(operand["a_outlier"]).tolist() == [0, 0, -7, 0, 3]
     assert operand["a_index"].tolist() == factor["b"].tolist() == TENSOR.index[0].tolist()
     assert operand["a_scale"] == TENSOR.scale[0]
-    assert fp16.values(factor["b_value"]).tolist() == TENSOR.dequantized()[0].tolist()
+    assert fp16.values(factor["b_value"]).tolist() == TENSOR.dequantize_fp16()[0].tolist()
 
 
 def test_factors_of_all_vectors_are_stacked() -> None:

@@ -13,7 +13,7 @@ def test_vectors_run_along_k_for_any_axis() -> None:
     columns = tensor((20, 3), 4, 1, 2, axis=0)
 
     assert rows.index.shape == rows.mask.shape == rows.value.shape == (3, 20) and rows.scale.shape == (3,)
-    assert np.array_equal(vectors_of(columns).value, columns.dequantized().astype(np.float32).T)
+    assert np.array_equal(vectors_of(columns).value, columns.dequantize_fp16().astype(np.float32).T)
 
 
 def test_tokens_of_v_run_across_sum() -> None:

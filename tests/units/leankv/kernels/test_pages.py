@@ -32,7 +32,7 @@ def test_a_page_is_read_as_its_records_are(pair: str, preset: Preset) -> None:
     with np.errstate(all="ignore"):
         pages.page_keys(image, layout[0], key_packs[0], page.tokens - 1, words, meta, keys)
     assert np.isnan(keys[:, -1]).all()
-    assert keys[:, :-1].T.tobytes() == stored.key.decode().astype(np.float32)[:-1].tobytes()
+    assert keys[:, :-1].T.tobytes() == stored.key.dequantize().astype(np.float32)[:-1].tobytes()
 
     slots = np.array([page.tokens - 1, 0, page.tokens // 2], np.int64)
     values = np.empty((len(slots), SIZE), np.float32)
@@ -40,4 +40,4 @@ def test_a_page_is_read_as_its_records_are(pair: str, preset: Preset) -> None:
         pages.page_values(image, layout[0], value_packs[0], slots, words, values)
     per = 16 // page.config.v_bits
     by_feature = values.reshape(len(slots), per, -1).swapaxes(1, 2).reshape(len(slots), SIZE)
-    assert by_feature.tobytes() == stored.value.decode().astype(np.float32)[slots].tobytes()
+    assert by_feature.tobytes() == stored.value.dequantize().astype(np.float32)[slots].tobytes()

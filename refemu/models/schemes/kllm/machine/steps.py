@@ -141,7 +141,7 @@ def plain(ports: Ports, up: np.ndarray, output: np.ndarray) -> Iterator[Operatio
     u = ports.encode("up", up)
     yield from encoded(ports, "up", up, u)
     operation, function = _function(ports, u)
-    differing = differences(fp16.bits(function.dequantized()), fp16.bits(fp16.to_f16(output)))
+    differing = differences(fp16.bits(function.dequantize_fp16()), fp16.bits(fp16.to_f16(output)))
     yield replace(operation, differing=operation.differing + differing, elements=operation.elements + output.size)
 
 

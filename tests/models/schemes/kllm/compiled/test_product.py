@@ -36,7 +36,7 @@ def columns(b: index_matmul_compiled.Prepared, scale: np.ndarray) -> Columns:
 def test_indices_give_the_outputs_of_the_unit(outliers: int, biased: bool) -> None:
     a, b = tensor(WIDE, 3, 40, outliers, 1), tensor(BOOK, 7, 40, outliers, 2)
     bias = np.linspace(-1, 1, 7).astype(np.float16) if biased else None
-    rows = Rows(a.index, a.mask.view(np.uint8), fp16.to_f32(a.dequantized()), a.scales.astype(np.float64))
+    rows = Rows(a.index, a.mask.view(np.uint8), fp16.to_f32(a.dequantize_fp16()), a.scales.astype(np.float64))
     out, limits = np.empty((3, 7), np.float32), np.array([[40, 7]] * 3)
     products = table(cartesian(WIDE, BOOK).centroids, BOOK.bits)
     right = columns(index_matmul_compiled.prepare(b), b.scales.astype(np.float64))
