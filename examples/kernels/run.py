@@ -32,7 +32,7 @@ UNITS = {
     "bfp_pe": ("paper", "exact"),
     "paged_attention": ("narrow", "f128", "f64"),
     "prompt_compressor": ("odd", "paper"),
-    "page_reader": ("page", "page_fp16"),
+    "page_reader": ("page",),
 }
 NAMES = {
     "ovp_decoder": "outlier-victim decode",

@@ -142,7 +142,7 @@ def test_page_kernel_in_torch_is_right_and_wrong() -> None:
     key, value, stimulus = page()
     hold("page_reader", "page", stimulus, key=key.reshape(1, -1), value=value.reshape(1, -1))
     half = {"key": key.half().reshape(1, -1), "value": value.half().reshape(1, -1)}
-    hold("page_reader", "page_fp16", stimulus, **half)
+    hold("page_reader", "page", stimulus, **half)
     wrong = value.clone()
     wrong[:, ::4] = torch.nextafter(wrong[:, ::4], torch.zeros(()))
     with pytest.raises(AssertionError, match=r"value: 1,02\d of 4,096 differ .* each 1 ulp nearer to zero"):

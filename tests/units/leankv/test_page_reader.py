@@ -62,7 +62,7 @@ def test_a_page_gives_what_its_tensors_dequantize_to(run: Any) -> None:
     page = formats.UnifiedPage(128, formats.K8V4)
     key, value = page.config.key().encode(x[0]), page.config.value().encode(x[1])
     image = page.pack(page.record(key, value, score=np.arange(32) / 3, position=np.arange(32) - 5))
-    result = run([image], [[0]], [32], [0], **UNIT.configs["page"])
+    result = run([image], [[0]], [32], [0], **{**UNIT.configs["page"], "output": "fp32"})
 
     assert np.array_equal(result.key[0].view(np.float32).reshape(32, 128), key.dequantize())
     assert np.array_equal(result.value[0].view(np.float32).reshape(32, 128), value.dequantize())
@@ -81,7 +81,7 @@ def test_fp16_is_rounded_from_float32(run: Any) -> None:
     scale = np.float16(1417 * 2.0**-24)
     image[words[page.parts["key_meta"]]] = np.array([scale, -32], np.float16).view(np.uint16)
     exact = 1417 * 185 / 2**24 + 32
-    result = run([image], [[0]], [1], [0], **UNIT.configs["page_fp16"])
+    result = run([image], [[0]], [1], [0], **UNIT.configs["page"])
 
     assert exact > 32 + 2**-6 == float(np.float32(exact))  # the exact value is nearer to 32 + 2**-5
     assert result.key[0, :128].view(np.float16).tolist() == [32.0] * 128

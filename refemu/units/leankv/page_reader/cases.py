@@ -20,8 +20,8 @@ SCALE, ZERO = 0, 1  #: words of a group's metadata
 #: scales, zeros and codes whose exact value is just above a tie of fp16, while its float32 value is the tie
 TIES = [((1417 - 1024) | (exponent + 1) << 10, 0x8000 | (exponent + 20) << 10) for exponent in range(4, 10)]
 TIE_CODE = 185
-#: rows of any codes, by output: enough to set and clear every bit of a lane
-ROWS = {"fp16": 20, "fp32": 64}
+#: rows of any codes, by output
+ROWS = {"fp16": 6, "fp32": 16}
 INFINITY, LARGEST, LEAST = 0x7C00, 0x7BFF, 0x0001
 #: scale and zero: the largest, the least, none, and signed zeros
 ENDS = (
