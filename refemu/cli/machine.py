@@ -81,11 +81,9 @@ def _row(operation: Any, measured: Mapping[str, Any]) -> list[Any]:
     shape = " x ".join(str(size) for size in operation.shape)
     sizes = operation.elements, operation.differing, measured.get("cycles", operation.cycles) or ""
     row = [operation.name, operation.unit, shape, *sizes, use, words]
-    return (
-        row + [systems.listed(measured[name]) for name in ("bytes", "busy")] + [measured["bound"] or ""]
-        if measured
-        else row
-    )
+    if not measured:
+        return row
+    return row + [systems.listed(measured.get(name, {})) for name in ("bytes", "busy")] + [measured.get("bound") or ""]
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -1,7 +1,7 @@
 """Report of an accelerator's work on one block: each operation, and reasons for the operations it does not run."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -142,6 +142,8 @@ class Report:
             row = {name: getattr(operation, name) for name in fields}
             row |= {name: dict(row[name]) for name in ("parameters", "use", "words", "counts")}
             row |= {"cycles": operation.cycles or None} | measured.get(operation.name, {})
+            if self.system and operation.name not in measured:
+                row["cycles"] = None  # its record is that of another operation
             rows.append(row | {"shape": list(operation.shape), "unchecked": list(operation.unchecked)})
         head = {name: getattr(self, name) for name in ("model", "scheme", "layer", "phase", "tokens")}
         head |= {"prepare_seconds": self.prepare_seconds, "operations": rows}

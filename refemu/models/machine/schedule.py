@@ -7,6 +7,7 @@ order in which they start.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from refemu.arith.checks import Refused
 from refemu.models.machine.system import MEMORY, System
@@ -65,49 +66,73 @@ def _in_sequence(works: Sequence[Work], system: System) -> list[Placed]:
     return line
 
 
-def _dependencies(works: Sequence[Work]) -> dict[str, tuple[str, ...]]:
+Waits: TypeAlias = dict[str, tuple[int | None, int]]  #: operation -> cycles after its start (None: after its end), tail
+
+
+def _dependencies(works: Sequence[Work]) -> dict[str, Waits]:
     """Operations with cycles that each operation waits for; those without cycles pass their own on."""
-    waits: dict[str, tuple[str, ...]] = {}
+    waits: dict[str, Waits] = {}
+    passed: dict[str, Waits] = {}
     last: tuple[str, ...] = ()
     for work in works:
         if work.name in waits:
             raise Refused(f"schedule: operations must have different names, got {work.name} twice")
-        names = last if work.after is None else work.after
-        for name in names:
+        named = last if work.after is None else work.after
+        asked: Waits = dict.fromkeys(named, (None, 0)) | dict(work.streams)
+        mine: Waits = {}
+        for name, wait in asked.items():
             if name not in waits:
                 raise Refused(f"schedule: {work.name} must read the results of operations before it, got {name}")
-        through = [other for name in names for other in (waits[name][1:] if waits[name][:1] == ("",) else (name,))]
-        waits[work.name] = ("", *through) if work.cycles is None else tuple(through)
+            mine |= passed.get(name, {name: wait})
+        waits[work.name] = mine
+        if work.cycles is None:
+            passed[work.name] = dict.fromkeys(mine, (None, 0))
         last = (work.name,)
     return waits
 
 
-def _greedy(works: Sequence[Work], before: Sequence[tuple[str, ...]], system: System) -> list[Placed]:
-    """Start the first operation that can start, at every time at which one ends."""
+def _greedy(works: Sequence[Work], before: Sequence[Waits], system: System) -> list[Placed]:
+    """Start the first operation that can start, at every time at which one may."""
     free: dict[str, int] = {}
-    ends: dict[str, int] = {}
-    line: list[Placed] = []
+    done: dict[str, Placed] = {}
+    times: set[int] = set()
     waiting, clock = list(range(len(works))), 0
     while waiting:
-        ready = (at for at in waiting if _ready(works[at], before[at], free, ends, clock))
+        ready = (at for at in waiting if _ready(works[at], before[at], free, done, clock))
         at = next(ready, None)
         if at is None:
-            clock = min(end for end in ends.values() if end > clock)
+            clock = min(time for time in times if time > clock)
             continue
         waiting.remove(at)
-        work, transfer = works[at], works[at].transfer(system)
-        port = max(clock, free.get(MEMORY, 0)) if transfer else clock
-        end = max(clock + (work.length(system) or 0), port + transfer)
-        free |= dict.fromkeys(work.engines, end) | ({MEMORY: port + transfer} if transfer else {})
-        ends[work.name] = end
-        line.append(Placed(work, clock, end, port, transfer))
-    return line
+        placed = _placed(works[at], before[at], free, done, clock, system)
+        done[works[at].name] = placed
+        free |= dict.fromkeys(works[at].engines, placed.end)
+        free |= {MEMORY: placed.port + placed.transfer} if placed.transfer else {}
+        times |= {placed.end} | {clock + lead for lead in _leads(works[at].name, before)}
+    return sorted(done.values(), key=lambda each: each.start)
 
 
-def _ready(work: Work, before: Sequence[str], free: Mapping[str, int], ends: Mapping[str, int], clock: int) -> bool:
+def _leads(name: str, before: Sequence[Waits]) -> set[int]:
+    """Cycles after the start of an operation at which others may begin."""
+    return {lead for waits in before for other, (lead, _) in waits.items() if other == name and lead is not None}
+
+
+def _placed(
+    work: Work, before: Waits, free: Mapping[str, int], done: Mapping[str, Placed], clock: int, system: System
+) -> Placed:
+    """An operation that starts now: it ends after its transfer, and after what it reads while it comes."""
+    transfer = work.transfer(system)
+    port = max(clock, free.get(MEMORY, 0)) if transfer else clock
+    tails = [done[name].end + tail for name, (lead, tail) in before.items() if lead is not None]
+    return Placed(work, clock, max(clock + (work.length(system) or 0), port + transfer, *tails), port, transfer)
+
+
+def _ready(work: Work, before: Waits, free: Mapping[str, int], done: Mapping[str, Placed], clock: int) -> bool:
     """Whether an operation can start: its operands are there, its engines free."""
-    there = all(name in ends and ends[name] <= clock for name in before)
-    return there and all(free.get(engine, 0) <= clock for engine in work.engines)
+    for name, (lead, _) in before.items():
+        if name not in done or clock < (done[name].end if lead is None else done[name].start + lead):
+            return False
+    return all(free.get(engine, 0) <= clock for engine in work.engines)
 
 
 def length(line: Sequence[Placed]) -> int:

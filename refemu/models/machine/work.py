@@ -25,6 +25,8 @@ class Work:
     events: Mapping[str, int] = field(default_factory=dict)  #: part -> priced events; by default its busy cycles
     #: names of the operations whose results it reads; None: the one before
     after: tuple[str, ...] | None = None
+    #: operations whose results it reads while they come: cycles after their start, and cycles that follow their end
+    streams: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     holds: tuple[str, ...] = ()  #: engines that no other operation uses meanwhile; by default those of `busy`
 
     @property

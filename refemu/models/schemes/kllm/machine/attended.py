@@ -1,0 +1,105 @@
+"""Records of attention on KLLM's chip: logits, softmax, scores and context of the KV heads that are on the lanes at
+once.
+
+Paper: [kllm §III-A, §IV-A].
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from refemu.models.machine.work import Work
+from refemu.models.schemes.kllm.machine import works
+from refemu.models.schemes.kllm.machine.options import KllmMachine
+from refemu.models.schemes.kllm.machine.works import FP16, MASK, Read
+
+
+@dataclass(frozen=True)
+class KvHead:
+    """What the cost of a KV head depends on."""
+
+    seen: tuple[int, ...]  #: keys that each row sees; a row is a query head of a token
+    left_out: tuple[int, ...]  #: most outliers in the sum of a logit, of each row
+    values_out: tuple[int, ...]  #: most outliers in a column of V, over the keys that each row sees
+    outliers: tuple[int, int]  #: outliers of the keys, and of the values
+    dim: int
+    bits: tuple[int, int, int]  #: of q, of k and v, of an integer score
+
+    @property
+    def keys(self) -> int:
+        """Keys of the cache."""
+        return max(self.seen, default=0)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of a row and a key that it sees."""
+        return sum(int(count) for count in self.seen)
+
+
+def attended(heads: Sequence[KvHead], machine: KllmMachine) -> Iterator[tuple[int, list[Work]]]:
+    """Records by the first of the KV heads that are on the lanes at once."""
+    entries = 1 << heads[0].bits[0] + heads[0].bits[1]
+    one = works.parts(_logits(heads[0]), heads[0].bits[0], entries, machine)
+    at_once = works.together(heads[0].keys, heads[0].dim, len(heads), max(part.count for part in one), machine)
+    made: dict[tuple[int, ...], list[Work]] = {}  # by identity: the heads of a shape are one object
+    for first in range(0, len(heads), at_once):
+        some = heads[first : first + at_once]
+        same = tuple(map(id, some))
+        if same not in made:
+            made[same] = _group(some, machine)
+        yield first, [_numbered(work, first) for work in made[same]]
+
+
+def _numbered(work: Work, first: int) -> Work:
+    """The record with the number of the first KV head in its name."""
+    own = ("logits", "softmax", "scores", "context")
+    after = tuple(f"{name}.{first}" if name in own else name for name in work.after or ())
+    return replace(work, name=f"{work.name}.{first}", after=after)
+
+
+def _logits(head: KvHead) -> list[tuple[int, int, int]]:
+    return [(head.dim, count, out) for count, out in zip(head.seen, head.left_out, strict=True)]
+
+
+def _context(head: KvHead) -> list[tuple[int, int, int]]:
+    return [(count, head.dim, out) for count, out in zip(head.seen, head.values_out, strict=True)]
+
+
+def _largest(sizes: Sequence[list[tuple[int, int, int]]]) -> list[tuple[int, int, int]]:
+    """Rows of heads that run in parallel: lanes wait for the one with most outliers (D-kllm-48)."""
+    return [(rows[0][0], rows[0][1], max(row[2] for row in rows)) for rows in zip(*sizes, strict=True)]
+
+
+def _group(heads: Sequence[KvHead], machine: KllmMachine) -> list[Work]:
+    """The operations of some KV heads at once."""
+    a_bits, b_bits, score_bits = heads[0].bits
+    one, number = heads[0], len(heads)
+    keys_out, values_out = (max(head.outliers[side] for head in heads) for side in (0, 1))
+    entries, table = 1 << a_bits + b_bits, 1 << b_bits
+    row = one.keys * (one.dim * MASK + FP16)
+    macs = sum(int(head.pairs * head.dim) for head in heads)
+    logits = works.product(
+        "logits",
+        "attention",
+        works.parts(_largest([_logits(head) for head in heads]), a_bits, entries, machine),
+        entries,
+        Read("keys", b_bits, row + keys_out * FP16),
+        macs,
+        machine,
+        heads=number,
+        after=("index.q", "index.k"),
+    )
+    seen = [count for head in heads for count in head.seen]
+    softmax = works.softmax("softmax", seen, (logits.name,))
+    scores = works.untimed("scores", "attention", (softmax.name,))
+    context = works.product(
+        "context",
+        "attention",
+        works.parts(_largest([_context(head) for head in heads]), score_bits, table, machine),
+        table,
+        Read("values", b_bits, row + values_out * FP16),
+        macs,
+        machine,
+        heads=number,
+        after=(scores.name, "index.v"),
+    )
+    return [logits, softmax, scores, context]

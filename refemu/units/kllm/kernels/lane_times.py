@@ -1,0 +1,132 @@
+"""Times of the lanes while their Weight Buffers fill, tile by tile, for kllm_chip.filled [kllm §IV-A, Table I].
+
+Lane 0 stands for all. Bits are counted in parts of a bit, so that the share of the port is an integer.
+"""
+
+import numpy as np
+
+from refemu.arith.jit import helper, kernel
+
+TILE_COLUMNS, TILE_ROWS, TILE_LOW, TILE_HIGH, TILE_SPARSE, TILE_CLOSES, TILE_TIMES = range(7)  # fields of a tile
+LOAD, MERGED, BANK, FREE, UNSURE, COUNTED, REDUCED, WAITED, TOOK, LEVEL = range(10)  # registers
+FIRST = 3  # columns of a tile, which may wait for the bank; the rest follow in equal steps
+FINISH = 2  # edges for the scale and for the sum of both paths
+
+
+@kernel
+def lane_times(tiles, positions, turn, merge, together, entries, extra, width, share, space, r):
+    """r <- times and counts after all tiles.
+
+    tiles (T, 7): columns, rows, first and last position, edges of the sparse path, whether outputs follow, and how
+    often it comes. width: parts of a bit of one position of one column. share: parts that arrive in an edge; 0: all are
+    there. space: parts that the buffer holds.
+    """
+    r[:] = 0
+    r[TOOK] = -1
+    for t in range(tiles.shape[0]):
+        for _ in range(tiles[t, TILE_TIMES]):
+            _tile(tiles[t], positions, turn, merge, together, entries, extra, width, share, space, r)
+
+
+@helper
+def _tile(tile, positions, turn, merge, together, entries, extra, width, share, space, r):
+    """Count the columns of a tile, then reduce them."""
+    columns, ragged = tile[TILE_COLUMNS] // together, tile[TILE_COLUMNS] % together
+    length = tile[TILE_HIGH] - tile[TILE_LOW]
+    slabs = max((length + positions - 1) // positions, 1)
+    stepped = columns
+    if slabs == 1:
+        stepped = min(columns, FIRST)
+    for _ in range(stepped):
+        _column(tile, slabs, positions, turn, merge, together, width, share, space, r)
+    if stepped < columns:
+        _alike(columns - stepped, tile, turn, merge, together, width, share, space, r)
+    if ragged > 0:
+        _column(tile, slabs, positions, turn, merge, ragged, width, share, space, r)
+    r[BANK] = max(r[MERGED] + 1, r[FREE])
+    span = np.int64(entries)
+    if tile[TILE_CLOSES] == 1:
+        span += tile[TILE_SPARSE] + FINISH + extra
+    r[REDUCED] += span
+    r[FREE] = r[BANK] + span
+
+
+@helper
+def _turns(length, turn):
+    """Counting edges of a slab."""
+    return max((length + turn - 1) // turn, 1)
+
+
+@helper
+def _column(tile, slabs, positions, turn, merge, together, width, share, space, r):
+    """Count one column, slab after slab, all rows in each; then merge the histograms into the bank."""
+    length = tile[TILE_HIGH] - tile[TILE_LOW]
+    for slab in range(slabs):
+        size = min(positions, length - slab * positions)
+        turns = _turns(size, turn)
+        _arrive(size * together * width, share, space, r)
+        for _ in range(tile[TILE_ROWS]):
+            last = slab == slabs - 1
+            start = max(r[LOAD] + 1, r[MERGED])
+            done = start + turns - 1
+            r[COUNTED] += turns
+            early = turns == 1 and start == r[MERGED] and r[UNSURE] == 1
+            r[LOAD] = done + np.int64(early)
+            if last or tile[TILE_ROWS] > 1:
+                first = max(done + 1, r[BANK])
+                r[MERGED] = first + merge - 1
+                r[UNSURE] = np.int64(r[MERGED] == r[BANK])
+
+
+@helper
+def _arrive(need, share, space, r):
+    """Wait until the weights of a slab are there, and take them."""
+    if share == 0:
+        return
+    at = max(r[LOAD], r[TOOK] + 1)
+    if need > r[LEVEL]:
+        at = max(at, r[TOOK] + (need - r[LEVEL] + share - 1) // share)
+    level = min(r[LEVEL] + share * (at - r[TOOK] - 1), space) + share - need
+    r[WAITED] += at - r[LOAD]
+    r[LOAD], r[TOOK], r[LEVEL] = at, at, min(level, space)
+
+
+@helper
+def _alike(count, tile, turn, merge, together, width, share, space, r):
+    """Count equal columns of one slab: each takes the edges of its counts, or those in which its weights arrive."""
+    length, rows = tile[TILE_HIGH] - tile[TILE_LOW], tile[TILE_ROWS]
+    period = (_turns(length, turn) + merge - 1) * rows
+    need = max(length, 0) * together * width
+    r[COUNTED] += count * rows * _turns(length, turn)
+    ahead = count * period
+    if share > 0 and need > 0:
+        gain = share * period - need
+        if gain >= 0:
+            r[LEVEL] = min(r[LEVEL] + count * gain, min(space, space + share - need))
+            r[TOOK] += ahead
+        else:
+            ahead = _starved(count, period, need, share, r)
+    elif share > 0:
+        r[LEVEL] = min(r[LEVEL] + count * period * share, space)
+        r[TOOK] += ahead
+    r[LOAD] += ahead
+    r[MERGED] += ahead
+
+
+@helper
+def _starved(count, period, need, share, r):
+    """Edges of columns whose weights arrive more slowly than they are counted, after what the buffer holds."""
+    loss = need - share * period
+    free = np.int64(0)
+    if r[LEVEL] + share * period >= need:
+        free = min((r[LEVEL] + share * period - need) // loss + 1, count)
+    r[LEVEL] -= free * loss
+    r[TOOK] += free * period
+    ahead, left = free * period, count - free
+    if left > 0:
+        edges = (left * need - r[LEVEL] + share - 1) // share
+        r[LEVEL] += share * edges - left * need
+        r[TOOK] += edges
+        r[WAITED] += edges - left * period
+        ahead += edges
+    return ahead
