@@ -79,9 +79,8 @@ def _of_shapes(arguments: argparse.Namespace) -> list[Any]:
 
 
 def _save(arguments: argparse.Namespace, report: Any) -> None:
-    section = next((each for each in report.sections if each.layer >= 0), None)
-    line = report.line(section) if section else []
-    systems.save(arguments, line, report.system, f"block 0 of {_title(report)}")
+    lines = [line for section, line in zip(report.sections, report.lines, strict=False) if section.layer >= 0]
+    systems.save(arguments, lines[0] if lines else [], report.system, f"block 0 of {_title(report)}")
 
 
 def _title(report: Any) -> str:

@@ -7,6 +7,7 @@ the accelerator count the same when they run the operations.
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from refemu import models
@@ -78,20 +79,10 @@ class CostReport:
         absent = [dataclasses.asdict(entry) for entry in self.not_on_the_machine]
         return {**head, "batch": self.batch, "layers": rows, "not_on_the_machine": absent, "total": self.total}
 
-    def line(self, section: totals.Section) -> list[Placed]:
-        """Place the operations of a block on the machine's schedule.
-
-        Parameters
-        ----------
-        section : Section
-            One of `sections`.
-
-        Returns
-        -------
-        list of Placed
-            Starts and ends.
-        """
-        return placed(section.works, self.system) if self.system else []
+    @cached_property
+    def lines(self) -> tuple[list[Placed], ...]:
+        """The operations of each section on the machine's schedule."""
+        return tuple(placed(section.works, self.system) for section in self.sections) if self.system else ()
 
     def measured(self, row: LayerCost) -> dict[str, Any]:
         """Sum the records of a row.
@@ -108,8 +99,8 @@ class CostReport:
         """
         if self.system is None or not row.cost.works:
             return {}
-        section = next(each for each in self.sections if each.layer == row.layer)
-        return totals.of_works(row.cost.works, self.line(section), self.system).as_json(self.system)
+        line = next(line for section, line in zip(self.sections, self.lines, strict=True) if section.layer == row.layer)
+        return totals.of_works(row.cost.works, line, self.system).as_json(self.system)
 
     @property
     def total(self) -> dict[str, Any] | None:
@@ -117,7 +108,7 @@ class CostReport:
         if self.system is None:
             return None
         tokens = self.batch * (self.tokens if self.phase == "prompt" else 1)
-        return totals.total(self.sections, self.system, tokens)
+        return totals.total(self.sections, self.lines, self.system, tokens)
 
 
 def counters(rows: Iterable[LayerCost]) -> dict[str, int]:

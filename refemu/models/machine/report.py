@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -156,7 +157,7 @@ class Report:
         works = tuple(work for operation in self.operations for work in operation.cost.works)
         return totals.Section(self.layer, 1, works)
 
-    @property
+    @cached_property
     def line(self) -> list[Placed]:
         """The operations on the machine's schedule."""
         return placed(self.section.works, self.system) if self.system else []
@@ -166,7 +167,7 @@ class Report:
         """What the block adds up to; None without records of work."""
         if self.system is None:
             return None
-        return totals.total([self.section], self.system, self.tokens if self.phase == "prompt" else 1)
+        return totals.total([self.section], [self.line], self.system, self.tokens if self.phase == "prompt" else 1)
 
     def _measured(self) -> dict[str, dict[str, Any]]:
         """Sums of every operation with records, by its name."""

@@ -5,6 +5,8 @@ its engines are free; of those that could start, the first in the list. The port
 order in which they start.
 """
 
+import bisect
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -95,26 +97,32 @@ def _greedy(works: Sequence[Work], before: Sequence[Waits], system: System) -> l
     """Start the first operation that can start, at every time at which one may."""
     free: dict[str, int] = {}
     done: dict[str, Placed] = {}
-    times: set[int] = set()
-    waiting, clock = list(range(len(works))), 0
-    while waiting:
-        ready = (at for at in waiting if _ready(works[at], before[at], free, done, clock))
-        at = next(ready, None)
+    readers: dict[str, list[int]] = {}
+    for at, waits in enumerate(before):
+        for name in waits:
+            readers.setdefault(name, []).append(at)
+    missing = [len(waits) for waits in before]
+    known = [at for at, number in enumerate(missing) if not number]  # those whose operands have their places
+    times, clock = [0], 0
+    while known:
+        at = next((at for at in known if _ready(works[at], before[at], free, done, clock)), None)
         if at is None:
-            clock = min(time for time in times if time > clock)
+            while times[0] <= clock:
+                heapq.heappop(times)
+            clock = times[0]
             continue
-        waiting.remove(at)
-        placed = _placed(works[at], before[at], free, done, clock, system)
-        done[works[at].name] = placed
+        known.remove(at)
+        name, placed = works[at].name, _placed(works[at], before[at], free, done, clock, system)
+        done[name] = placed
         free |= dict.fromkeys(works[at].engines, placed.end)
         free |= {MEMORY: placed.port + placed.transfer} if placed.transfer else {}
-        times |= {placed.end} | {clock + lead for lead in _leads(works[at].name, before)}
+        heapq.heappush(times, placed.end)
+        for reader in readers.get(name, ()):
+            heapq.heappush(times, clock + (before[reader][name][0] or 0))
+            missing[reader] -= 1
+            if not missing[reader]:
+                bisect.insort(known, reader)
     return sorted(done.values(), key=lambda each: each.start)
-
-
-def _leads(name: str, before: Sequence[Waits]) -> set[int]:
-    """Cycles after the start of an operation at which others may begin."""
-    return {lead for waits in before for other, (lead, _) in waits.items() if other == name and lead is not None}
 
 
 def _placed(

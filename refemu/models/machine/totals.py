@@ -1,11 +1,11 @@
 """What the records of operations add up to: cycles, seconds, bytes, busy cycles, bound, energy, share of the peak."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from refemu.models.machine.schedule import Placed, length, placed
-from refemu.models.machine.system import System
+from refemu.models.machine.schedule import Placed, length
+from refemu.models.machine.system import MEMORY, System
 from refemu.models.machine.work import Work
 
 
@@ -27,6 +27,12 @@ class Measure:
     busy: dict[str, int]
     macs: int
     priced: dict[str, int]
+
+    def with_memory(self, system: System) -> "Measure":
+        """These sums with the cycles in which all their bytes pass the port of the memory, which come first."""
+        size = sum(int(each) for each in self.bytes.values())
+        others = {name: cycles for name, cycles in self.busy.items() if name != MEMORY}
+        return replace(self, busy=({MEMORY: system.transfer(size)} if size else {}) | others)
 
     def as_json(self, system: System) -> dict[str, Any]:
         """Return the sums, and what follows from them on a machine, as JSON has them."""
@@ -53,12 +59,6 @@ def bound(busy: Mapping[str, int]) -> str | None:
     return max(busy, key=lambda name: busy[name], default=None)
 
 
-def of_work(each: Placed, system: System) -> Measure:
-    """The measure of one placed operation."""
-    work = each.work
-    return Measure(each.cycles, work.bytes, work.occupied(system), work.macs, _priced(work))
-
-
 def of_works(works: Iterable[Work], line: Sequence[Placed], system: System) -> Measure:
     """The sum over some operations of a block. line: the operations of the block that have cycles."""
     names = {work.name for work in works}
@@ -67,26 +67,20 @@ def of_works(works: Iterable[Work], line: Sequence[Placed], system: System) -> M
     return _sum([each.work for each in mine], cycles, system)
 
 
-def of_untimed(works: Sequence[Work], system: System) -> Measure:
-    """The sum over operations that have no clock: their bytes, and no cycles."""
-    return _sum(works, None, system)
-
-
 def _sum(works: Sequence[Work], cycles: int | None, system: System) -> Measure:
     return Measure(
         cycles,
         added([work.bytes for work in works]),
-        added([work.occupied(system) for work in works]),
+        added([_occupied(work) for work in works]),
         added([{"": work.macs} for work in works]).get("", 0),
         added([_priced(work) for work in works]),
-    )
+    ).with_memory(system)
 
 
-def of_sections(sections: Sequence[Section], system: System) -> Measure:
-    """The sum over a model: sections follow each other, operations of a block as the machine's schedule places them."""
+def of_sections(sections: Sequence[Section], lines: Sequence[Sequence[Placed]], system: System) -> Measure:
+    """The sum over a model, whose sections follow each other. lines: the operations of each on the schedule."""
     cycles, parts = 0, []
-    for section in sections:
-        line = placed(section.works, system)
+    for section, line in zip(sections, lines, strict=True):
         cycles += section.count * length(line)
         parts += [(section.count, _sum([each.work for each in line], None, system))]
     return Measure(
@@ -95,14 +89,20 @@ def of_sections(sections: Sequence[Section], system: System) -> Measure:
         added([times(part.busy, count) for count, part in parts]),
         added([{"": count * part.macs} for count, part in parts]).get("", 0),
         added([times(part.priced, count) for count, part in parts]),
-    )
+    ).with_memory(system)
 
 
-def total(sections: Sequence[Section], system: System, tokens: int) -> dict[str, Any]:
+def total(
+    sections: Sequence[Section], lines: Sequence[Sequence[Placed]], system: System, tokens: int
+) -> dict[str, Any]:
     """The "total" of a report. tokens: that the work computes."""
-    sums = of_sections(sections, system).as_json(system)
+    sums = of_sections(sections, lines, system).as_json(system)
     seconds = sums["seconds"]
     return {**sums, "tokens_per_second": tokens / seconds if seconds else None}
+
+
+def _occupied(work: Work) -> dict[str, int]:
+    return {name: cycles for name, cycles in work.busy.items() if cycles}
 
 
 def _priced(work: Work) -> dict[str, int]:

@@ -41,16 +41,11 @@ class Work:
 
     def transfer(self, system: System) -> int:
         """Cycles in which its bytes pass the port of the memory."""
-        return system.transfer(_sum(self.bytes))
-
-    def occupied(self, system: System) -> dict[str, int]:
-        """Busy cycles of every resource, the memory's first."""
-        transfer = self.transfer(system)
-        return ({MEMORY: transfer} if transfer else {}) | {name: cycles for name, cycles in self.busy.items() if cycles}
+        return system.transfer(sum(int(size) for size in self.bytes.values()))
 
     def priced(self) -> dict[str, int]:
         """Priced events by part."""
-        return {MEMORY: _sum(self.bits), **self.busy, **self.events}
+        return {MEMORY: sum(int(bits) for bits in self.bits.values()), **self.busy, **self.events}
 
     def length(self, system: System) -> int | None:
         """Cycles from start to end, alone on the machine, by what the schedule overlaps."""
@@ -60,10 +55,3 @@ class Work:
         if system.overlap == "none":
             return transfer + self.cycles
         return max(transfer, self.cycles) if self.fed is None else max(transfer, self.fed)
-
-
-def _sum(counts: Mapping[str, int]) -> int:
-    number = 0
-    for count in counts.values():
-        number += count
-    return number

@@ -13,7 +13,7 @@ from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Absent, Call, Cost
 from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm.machine import records, works
-from refemu.models.schemes.kllm.machine.block import OUTSIDE, require
+from refemu.models.schemes.kllm.machine.block import OUTSIDE, UNTIMED, require
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.records import Left, Masks
@@ -53,7 +53,7 @@ def costs(prepared: Any, layer: int, call: Call, machine: KllmMachine | None = N
 
 def absent(prepared: Any) -> list[Absent]:
     """What the cost leaves out, and why."""
-    return [Absent(name, reason) for name, reason in OUTSIDE.items()]
+    return [Absent(name, reason) for name, reason in (OUTSIDE | UNTIMED).items()]
 
 
 def quantized(ports: Ports, tensor: str, a: KMeansTensor) -> Cost:
@@ -125,7 +125,7 @@ def _head(head: Masks, bits: tuple[int, int], chip: ChipSizes, made: tuple[Work,
     words = {"activations": head.queries.size, "kv": pairs * dim}
     logits = _product(head.logits, 1 << bits[0] + bits[1], words, chip)
     mixed = _product(head.context, 1 << bits[1], {"activations": pairs, "kv": pairs * dim}, chip)
-    softmax = works.softmax("", head.seen.tolist(), ())
+    softmax = works.softmax("", head.seen, ())
     return logits + mixed + Cost(conversions=pairs, cycles=softmax.cycles or 0, works=made)
 
 

@@ -6,6 +6,8 @@ Paper: [kllm §III-A, §IV, §V-A]. Decision: D-kllm-74 (the outliers of a token
 from fractions import Fraction
 from math import ceil
 
+import numpy as np
+
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.models.machine.report import Absent, Blocks, Cost
@@ -13,7 +15,7 @@ from refemu.models.machine.shapes import Linear, Shape
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.machine import works
 from refemu.models.schemes.kllm.machine.attended import KvHead, attended
-from refemu.models.schemes.kllm.machine.block import OUTSIDE
+from refemu.models.schemes.kllm.machine.block import OUTSIDE, UNTIMED
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.works import FP16, MASK, searched
 from refemu.units.declaration import decides
@@ -39,7 +41,7 @@ def of_shape(
         macs = {"fp16": batch * shape.width * shape.vocab}
         words = {"weights": shape.width * shape.vocab, "activations": batch * shape.width}
         blocks.append(Blocks(-1, 1, (("linear", Cost(macs, words=words, works=(record,))),)))
-    return blocks, [Absent(name, reason) for name, reason in OUTSIDE.items()]
+    return blocks, [Absent(name, reason) for name, reason in (OUTSIDE | UNTIMED).items()]
 
 
 class _Block:
@@ -94,7 +96,7 @@ class _Block:
             comparisons=tokens * search.comparisons,
             conversions=tokens * (size - out),
             cycles=tokens * (search.cycles + -(-(size - out) // CLUSTERING)),
-            works=works.quantized(tensor, size, [size - out] * tokens, search.cycles, after, moved),
+            works=works.quantized(tensor, np.full(tokens, size - out), search.cycles, after, moved),
         )
         return "quantize", cost
 
@@ -116,8 +118,8 @@ class _Block:
                 works.Linear(name, layer.outputs, self.config.weight_bits, extra),
                 tensor,
                 self.config.act_bits,
-                [(k, layer.outputs, out)] * count,
-                out * count,
+                k,
+                np.full(count, out),
                 self.machine,
             )
             for name, count in zip(_names(layer, self.rows), rows, strict=True)
@@ -139,7 +141,7 @@ class _Block:
         heads = [head] * (shape.kv_heads * self.batch)
         records = tuple(work for _, group in attended(heads, self.machine) for work in group)
         pairs = head.pairs * len(heads)
-        macs = {"reduce": pairs << sum(head.bits[:2]), "sparse": pairs * head.left_out[-1]}
+        macs = {"reduce": pairs << sum(head.bits[:2]), "sparse": pairs * int(head.left_out[-1])}
         words = {"activations": pairs, "kv": 2 * pairs * head.dim}
         cycles = sum(int(record.cycles or 0) for record in records)
         return [*found, ("attention", Cost(macs, words=words, conversions=pairs, cycles=cycles, works=records))]
@@ -150,15 +152,14 @@ class _Block:
         shape, dim = self.shape, self.shape.head_dim
         group = shape.heads // shape.kv_heads
         share = {name: Fraction(self.outliers(name, size), size) for name, size in sizes.items()}
-        first = 1 if self.new == self.keys and not shape.encoder else self.keys
-        seen = tuple(count for count in range(first, self.keys + 1) for _ in range(group))
-        if shape.encoder:
-            seen = (self.keys,) * (group * self.new)
+        causal = self.new == self.keys and not shape.encoder
+        counts = np.arange(1, self.keys + 1) if causal else np.full(self.new, self.keys)
+        seen = np.repeat(counts, group)
         left = min(dim, ceil(share["q"] * dim) + ceil(share["k"] * dim))
-        values = tuple(ceil(share["v"] * count) for count in seen)
+        values = -(-seen * share["v"].numerator // share["v"].denominator)
         outliers = ceil(share["k"] * dim * self.keys), ceil(share["v"] * dim * self.keys)
         bits = self.config.act_bits, self.config.act_bits, self.config.integer_bits
-        return KvHead(seen, (left,) * len(seen), values, outliers, dim, bits)
+        return KvHead(seen, np.full(len(seen), left), values, outliers, dim, bits)
 
     def activation(self, function: str, tokens: int) -> Costs:
         """The activation, and its product with up; the paper gives them no clock."""

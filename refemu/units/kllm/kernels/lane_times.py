@@ -14,18 +14,63 @@ FINISH = 2  # edges for the scale and for the sum of both paths
 
 
 @kernel
-def lane_times(tiles, positions, turn, merge, together, entries, extra, width, share, space, r):
+def lane_times(groups, tiles, positions, turn, merge, together, entries, extra, width, share, space, saved, r):
     """r <- times and counts after all tiles.
 
-    tiles (T, 7): columns, rows, first and last position, edges of the sparse path, whether outputs follow, and how
-    often it comes. width: parts of a bit of one position of one column. share: parts that arrive in an edge; 0: all are
-    there. space: parts that the buffer holds.
+    groups (G, 3): first tile, tile after the last, and how often they come. tiles (T, 7): columns, rows, first and last
+    position, edges of the sparse path, whether outputs follow, and how often the tile comes. width: parts of a bit of
+    one position of one column. share: parts that arrive in an edge; 0: all are there. space: parts that the buffer
+    holds. saved (2, registers): for equal tiles and equal groups, which repeat as soon as their times do.
     """
     r[:] = 0
     r[TOOK] = -1
-    for t in range(tiles.shape[0]):
-        for _ in range(tiles[t, TILE_TIMES]):
-            _tile(tiles[t], positions, turn, merge, together, entries, extra, width, share, space, r)
+    for g in range(groups.shape[0]):
+        repeated = np.int64(0)
+        until, since = np.int64(0), np.int64(0)
+        while repeated < groups[g, 2]:
+            for t in range(groups[g, 0], groups[g, 1]):
+                _tiles(tiles[t], positions, turn, merge, together, entries, extra, width, share, space, saved[1], r)
+            repeated += 1
+            if repeated > 1 and _same(r, saved[0], share):
+                repeated += _ahead(groups[g, 2] - repeated, repeated - since, saved[0], r)
+            if repeated > until:
+                saved[0, :] = r
+                since, until = repeated, 2 * repeated
+
+
+@helper
+def _tiles(tile, positions, turn, merge, together, entries, extra, width, share, space, saved, r):
+    """Equal tiles in sequence."""
+    repeated = np.int64(0)
+    until, since = np.int64(0), np.int64(0)
+    while repeated < tile[TILE_TIMES]:
+        _tile(tile, positions, turn, merge, together, entries, extra, width, share, space, r)
+        repeated += 1
+        if repeated > 1 and _same(r, saved, share):
+            repeated += _ahead(tile[TILE_TIMES] - repeated, repeated - since, saved, r)
+        if repeated > until:
+            saved[:] = r
+            since, until = repeated, 2 * repeated
+
+
+@helper
+def _same(r, saved, share):
+    """Whether all times follow the last one as they did before."""
+    same = r[UNSURE] == saved[UNSURE]
+    for name in (LOAD, MERGED, BANK):
+        same = same and r[name] - r[FREE] == saved[name] - saved[FREE]
+    if share > 0:
+        same = same and r[TOOK] - r[FREE] == saved[TOOK] - saved[FREE] and r[LEVEL] == saved[LEVEL]
+    return same
+
+
+@helper
+def _ahead(left, period, saved, r):
+    """Take as many whole periods at once as there are; return their length."""
+    times = left // period
+    for name in range(r.size):
+        r[name] += times * (r[name] - saved[name])
+    return times * period
 
 
 @helper

@@ -6,6 +6,7 @@ slab before the next one comes (D-kllm-67); with "rows", every row reads all wei
 have lanes of their own (D-kllm-68).
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -48,22 +49,44 @@ def at_once(rows: int, length: int, width: int, a_bits: int, entries: int, sizes
     return min(rows, sizes.macs, sizes.rows_at_once(length, width, a_bits, entries))
 
 
+class Plan(NamedTuple):
+    """Tiles of lane 0 for the kernel."""
+
+    groups: np.ndarray  #: int64 (G, 3): first tile, tile after the last, how often they come
+    tiles: np.ndarray  #: int64 (T, 7): see the kernel
+    longest: int  #: positions of the longest row
+    read: int  #: positions of all columns that are read, for all heads
+
+
+def plan(rows: Sequence[Rows], sizes: ChipSizes, heads: int = 1) -> Plan:
+    """Lay out the tiles of a product. rows: parts of the batch, each reads the columns once. heads: at once."""
+    tiles: list[tuple[int, ...]] = []
+    groups = []
+    for part in rows:
+        first = len(tiles)
+        tiles += _tiles(part, sizes, heads)
+        groups.append((first, len(tiles), part.times))
+    read = heads * sum(int(part.length * part.width * part.times) for part in rows)
+    longest = max((part.length for part in rows), default=0)
+    arrays = (np.array(each, np.int64).reshape(-1, width) for each, width in ((groups, 3), (tiles, 7)))
+    return Plan(*arrays, longest, read)
+
+
 def filled(
-    rows: Sequence[Rows],
+    laid: Plan,
     sizes: ChipSizes,
     entries: int,
     bits: int,
     rate: Fraction | None,
     extra: int = 0,
-    heads: int = 1,
     fill: Fill = "stream",
 ) -> LaneTimes:
     """Times of a product by maxima and sums.
 
     Parameters
     ----------
-    rows : sequence of Rows
-        Parts of the batch, in order; each reads the weights once.
+    laid : Plan
+        Tiles of the product.
     sizes : ChipSizes
         Sizes of the chip.
     entries : int
@@ -74,8 +97,6 @@ def filled(
         Bits that the memory's port moves in an edge, for all lanes; None: weights are there.
     extra : int
         Edges for a shift and a bias.
-    heads : int
-        Equal products at once, each on lanes of its own.
     fill : {"stream", "slab"}
         Whether the port may end one slab and begin the next in one edge.
 
@@ -95,23 +116,20 @@ def filled(
     share = Fraction(0) if rate is None else rate / sizes.lanes
     scale, step = share.denominator, share.numerator
     if fill == "slab" and step:
-        scale, step = _whole(rows, sizes, bits, share)
-    tiles = [tile for part in rows for tile in _tiles(part, sizes, heads)]
+        scale, step = _whole(laid, sizes, bits, share)
     registers = np.zeros(LEVEL + 1, np.int64)
     space = sizes.buffers["weight"] * scale
-    table = np.array(tiles, np.int64).reshape(-1, 7)
     together = sizes.counters if apart else 1
     options = sizes.positions, sizes.turn, merge, together, entries, extra, bits * scale, step, space
-    lane_times(table, *options, registers)
-    edges = int(registers[FREE]) + 1 if tiles else 0
-    moved = sum(int(part.length * part.width * part.times) for part in rows) * bits * heads
-    return LaneTimes(edges, *(int(registers[name]) for name in (COUNTED, REDUCED, WAITED)), moved)
+    lane_times(laid.groups, laid.tiles, *options, np.zeros((2, LEVEL + 1), np.int64), registers)
+    edges = int(registers[FREE]) + 1 if len(laid.tiles) else 0
+    return LaneTimes(edges, *(int(registers[name]) for name in (COUNTED, REDUCED, WAITED)), laid.read * bits)
 
 
 @decides("D-kllm-66")
-def _whole(rows: Sequence[Rows], sizes: ChipSizes, bits: int, share: Fraction) -> tuple[int, int]:
+def _whole(laid: Plan, sizes: ChipSizes, bits: int, share: Fraction) -> tuple[int, int]:
     """Parts of a bit and share of the port if a slab begins at an edge of its own: a full slab in whole edges."""
-    slab = min(max(part.length for part in rows), sizes.positions) * bits
+    slab = min(laid.longest, sizes.positions) * bits
     slab *= sizes.counters if sizes.lane_mapping == "counter" else 1
     edges = -(-slab * share.denominator // share.numerator)
     return max(edges, 1), max(slab, 1)
@@ -127,9 +145,10 @@ def _tiles(part: Rows, sizes: ChipSizes, heads: int) -> list[tuple[int, ...]]:
     for width, number in _widths(part.width, columns, sizes.lanes, heads):
         cuts = [(width, part.count, *cut, part.sparse, int(cut[1] == part.length)) for cut in slabs]
         shapes += [(*cut, number) for cut in cuts] if len(cuts) == 1 else [(*cut, 1) for cut in cuts] * number
-    return shapes * part.times
+    return shapes
 
 
+@functools.lru_cache(maxsize=1024)
 def _widths(width: int, columns: int, lanes: int, heads: int) -> list[tuple[int, int]]:
     """Columns of lane 0 in a tile, and in how many tiles: all heads' blocks of columns over all lanes, full ones first.
 

@@ -7,19 +7,22 @@ Paper: [kllm §III-A, §IV-A].
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from refemu.arith.integers import total
 from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm.machine import works
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.works import FP16, MASK, Read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KvHead:
     """What the cost of a KV head depends on."""
 
-    seen: tuple[int, ...]  #: keys that each row sees; a row is a query head of a token
-    left_out: tuple[int, ...]  #: most outliers in the sum of a logit, of each row
-    values_out: tuple[int, ...]  #: most outliers in a column of V, over the keys that each row sees
+    seen: np.ndarray  #: int64 (rows,): keys that each row sees; a row is a query head of a token
+    left_out: np.ndarray  #: int64 (rows,): most outliers in the sum of a logit
+    values_out: np.ndarray  #: int64 (rows,): most outliers in a column of V, over the keys of a row
     outliers: tuple[int, int]  #: outliers of the keys, and of the values
     dim: int
     bits: tuple[int, int, int]  #: of q, of k and v, of an integer score
@@ -27,18 +30,18 @@ class KvHead:
     @property
     def keys(self) -> int:
         """Keys of the cache."""
-        return max(self.seen, default=0)
+        return int(self.seen.max())
 
     @property
     def pairs(self) -> int:
         """Pairs of a row and a key that it sees."""
-        return sum(int(count) for count in self.seen)
+        return int(total(self.seen))
 
 
 def attended(heads: Sequence[KvHead], machine: KllmMachine) -> Iterator[tuple[int, list[Work]]]:
     """Records by the first of the KV heads that are on the lanes at once."""
     entries = 1 << heads[0].bits[0] + heads[0].bits[1]
-    one = works.parts(_logits(heads[0]), heads[0].bits[0], entries, machine)
+    one = works.parts(_logits(heads[:1]), heads[0].bits[0], entries, machine)
     at_once = works.together(heads[0].keys, heads[0].dim, len(heads), max(part.count for part in one), machine)
     made: dict[tuple[int, ...], list[Work]] = {}  # by identity: the heads of a shape are one object
     for first in range(0, len(heads), at_once):
@@ -56,17 +59,14 @@ def _numbered(work: Work, first: int) -> Work:
     return replace(work, name=f"{work.name}.{first}", after=after)
 
 
-def _logits(head: KvHead) -> list[tuple[int, int, int]]:
-    return [(head.dim, count, out) for count, out in zip(head.seen, head.left_out, strict=True)]
+def _logits(heads: Sequence[KvHead]) -> np.ndarray:
+    """Rows of the logits of heads in parallel: lanes wait for the one with most outliers (D-kllm-48)."""
+    return works.sized(heads[0].dim, heads[0].seen, np.maximum.reduce([head.left_out for head in heads]))
 
 
-def _context(head: KvHead) -> list[tuple[int, int, int]]:
-    return [(count, head.dim, out) for count, out in zip(head.seen, head.values_out, strict=True)]
-
-
-def _largest(sizes: Sequence[list[tuple[int, int, int]]]) -> list[tuple[int, int, int]]:
-    """Rows of heads that run in parallel: lanes wait for the one with most outliers (D-kllm-48)."""
-    return [(rows[0][0], rows[0][1], max(row[2] for row in rows)) for rows in zip(*sizes, strict=True)]
+def _context(heads: Sequence[KvHead]) -> np.ndarray:
+    """Rows of the product of scores and values, likewise."""
+    return works.sized(heads[0].seen, heads[0].dim, np.maximum.reduce([head.values_out for head in heads]))
 
 
 def _group(heads: Sequence[KvHead], machine: KllmMachine) -> list[Work]:
@@ -80,7 +80,7 @@ def _group(heads: Sequence[KvHead], machine: KllmMachine) -> list[Work]:
     logits = works.product(
         "logits",
         "attention",
-        works.parts(_largest([_logits(head) for head in heads]), a_bits, entries, machine),
+        works.parts(_logits(heads), a_bits, entries, machine),
         entries,
         Read("keys", b_bits, row + keys_out * FP16),
         macs,
@@ -88,13 +88,13 @@ def _group(heads: Sequence[KvHead], machine: KllmMachine) -> list[Work]:
         heads=number,
         after=("index.q", "index.k"),
     )
-    seen = [count for head in heads for count in head.seen]
+    seen = np.concatenate([head.seen for head in heads])
     softmax = works.softmax("softmax", seen, (logits.name,))
     scores = works.untimed("scores", "attention", (softmax.name,))
     context = works.product(
         "context",
         "attention",
-        works.parts(_largest([_context(head) for head in heads]), score_bits, table, machine),
+        works.parts(_context(heads), score_bits, table, machine),
         table,
         Read("values", b_bits, row + values_out * FP16),
         macs,

@@ -22,6 +22,11 @@ OUTSIDE = {
     "rotate": "rotary positions are computed in fp16 (D-kllm-34)",
     "add": "the residual sum is computed in fp16 (D-kllm-36)",
 }
+#: steps at the ports of a unit, without cycles
+UNTIMED = {
+    "activation": "no cycles: the paper gives its tables and the product of indices no clock (D-kllm-75)",
+    "scores": "no cycles: the paper gives the integers of the scores no clock (D-kllm-75)",
+}
 STATIC = "static thresholds are compared, not searched by Orizuru (D-kllm-30)"
 
 
@@ -32,7 +37,7 @@ def machine(
     require(prepared)
     ports = Ports(prepared.operands, layer, options)
     operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]
-    absent = [Absent(f"blk.{layer}.{name}", reason) for name, reason in OUTSIDE.items()]
+    absent = [Absent(f"blk.{layer}.{name}", reason) for name, reason in (OUTSIDE | UNTIMED).items()]
     if ports.static:
         absent += [Absent(f"blk.{layer}.{name}.outliers", STATIC) for name in ports.static]
     return operations, absent

@@ -53,7 +53,10 @@ def multiplied(
     works: tuple[Work, ...] = (),
     chip: ChipSizes | None = None,
 ) -> Operation:
-    """The record of a product. lane: parameters of the lanes. moved: words of the cost table. works: records of the heads on the lanes."""
+    """The record of a product. lane: parameters of the lanes. moved: words of the cost table.
+
+    works: records of the heads on the lanes.
+    """
     return Operation(
         name,
         "pe_lane",

@@ -20,7 +20,6 @@ from refemu.models.schemes.kllm.operands import Group, Weight
 #: operations whose results a tensor is; others: the one before. The last context on the lanes ends last.
 SOURCES: dict[str, tuple[str, ...]] = {"attn_in": (), "ffn_in": ("o",)}
 STORED = {"k": "keys", "v": "values"}  #: streams of the indices that go to the memory
-Size = tuple[int, int, int]  #: positions, columns and left out positions of a row
 
 
 def search(ports: Ports, tensor: str, size: int) -> Searched:
@@ -37,7 +36,7 @@ def encoded(ports: Ports, tensor: str, a: KMeansTensor) -> tuple[Work, Work]:
         stored["metadata"] = tokens * (size * MASK + FP16) + a.outlier.size * FP16
     after = SOURCES.get(tensor, (tensor,) if tensor in ("q", "k", "v", "gate", "up") else None)
     inliers = size - np.count_nonzero(a.mask, axis=1)
-    return works.quantized(tensor, size, inliers.tolist(), search(ports, tensor, size).cycles, after, stored)
+    return works.quantized(tensor, inliers, search(ports, tensor, size).cycles, after, stored)
 
 
 def normed(ports: Ports, group: Group, a: KMeansTensor, macs: int) -> Work:
@@ -50,9 +49,8 @@ def weighted(ports: Ports, group: Group, weight: Weight, a: KMeansTensor) -> Wor
     """The record of a linear layer."""
     n, (_, k) = weight.tensor.shape[0], a.shape
     extra = int(group.norm == "layer") + (weight.bias is not None)
-    sizes = [(k, n, count) for count in np.count_nonzero(a.mask, axis=1).tolist()]
     layer = works.Linear(weight.name, n, weight.tensor.bits, extra)
-    return works.linear(layer, group.tensor, a.bits, sizes, a.outlier.size, ports.machine)
+    return works.linear(layer, group.tensor, a.bits, k, np.count_nonzero(a.mask, axis=1), ports.machine)
 
 
 def functions(ports: Ports, gated: bool) -> tuple[Work, ...]:
@@ -70,10 +68,10 @@ class Left(NamedTuple):
     out: list[np.ndarray]  #: positions that each column leaves out, of every row
 
     @property
-    def most(self) -> tuple[int, ...]:
-        """Most left out positions of every row."""
+    def most(self) -> np.ndarray:
+        """Most left out positions of every row, int64."""
         rows = zip(self.limits, self.out, strict=True)
-        return tuple(int(out[:width].max(initial=0)) for (_, width), out in rows)
+        return np.array([out[:width].max(initial=0) for (_, width), out in rows], np.int64)
 
 
 class Masks(NamedTuple):
@@ -117,7 +115,7 @@ def attention(ports: Ports, bits: tuple[int, int], heads: Sequence[Masks]) -> di
     sized = []
     for head in heads:
         outliers = [int(total(np.count_nonzero(side, axis=1))) for side in (head.keys, head.values)]
-        seen, dim = tuple(head.seen.tolist()), head.queries.shape[1]
+        dim = head.queries.shape[1]
         widths = *bits, ports.operands.config.integer_bits
-        sized.append(KvHead(seen, head.logits.most, head.context.most, (outliers[0], outliers[1]), dim, widths))
+        sized.append(KvHead(head.seen, head.logits.most, head.context.most, (outliers[0], outliers[1]), dim, widths))
     return dict(attended(sized, ports.machine))

@@ -7,12 +7,15 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from refemu.arith.integers import total
 from refemu.models.machine import fill
 from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.units.declaration import decides
 from refemu.units.kllm.kllm_chip import CLUSTERING
-from refemu.units.kllm.kllm_chip.filled import LaneTimes, Rows, at_once, filled
+from refemu.units.kllm.kllm_chip.filled import LaneTimes, Rows, at_once, filled, plan
 from refemu.units.kllm.orizuru import levels
 
 FP16 = 16  #: bits of a value, a scale, an entry of a codebook
@@ -61,8 +64,7 @@ def _pass(n: int, k: int, apart: bool, machine: KllmMachine) -> tuple[int, int]:
 
 def quantized(
     name: str,
-    size: int,
-    inliers: Sequence[int],
+    inliers: np.ndarray,
     cycles: int,
     after: tuple[str, ...] | None = None,
     stored: Mapping[str, int] | None = None,
@@ -71,10 +73,10 @@ def quantized(
 
     stored: bits that go to the memory, by stream.
     """
-    passes = [-(-count // CLUSTERING) for count in inliers]
+    passes = -(-inliers // CLUSTERING)
     search = Work(f"search.{name}", "quantize", {"search": cycles * len(inliers)}, cycles * len(inliers), after=after)
-    clustered = sum(int(each) for each in passes)
-    follows = {search.name: (cycles, passes[-1] if passes else 0)}
+    clustered = int(total(passes))
+    follows = {search.name: (cycles, int(passes[-1]))}
     return search, Work(
         f"index.{name}",
         "quantize",
@@ -149,26 +151,32 @@ def times(
     rows: tuple[Rows, ...], entries: int, bits: int, extra: int, heads: int, machine: KllmMachine
 ) -> tuple[LaneTimes, LaneTimes]:
     """Edges of a product with all its columns there, and while they come."""
-    rest = machine.chip, entries, bits
+    chip = machine.chip
+    laid = plan(rows, chip, heads)
     return (
-        filled(rows, *rest, None, extra, heads),
-        filled(rows, *rest, machine.rate, extra, heads, machine.fill),
+        filled(laid, chip, entries, bits, None, extra),
+        filled(laid, chip, entries, bits, machine.rate, extra, machine.fill),
     )
 
 
-def parts(sizes: Sequence[tuple[int, int, int]], a_bits: int, entries: int, machine: KllmMachine) -> list[Rows]:
-    """Rows that pass the columns together. sizes: positions, columns and left out positions of every row, in order."""
-    chip, found = machine.chip, list[Rows]()
-    length, width = (max((size[side] for size in sizes), default=0) for side in (0, 1))
-    together = at_once(len(sizes), length, width, a_bits, entries, chip, machine.order)
-    for first in range(0, len(sizes), together):
-        some = sizes[first : first + together]
-        rows = Rows(len(some), *(max(size[side] for size in some) for side in (0, 1, 2)))
-        if found and found[-1]._replace(times=1) == rows:
-            found[-1] = found[-1]._replace(times=found[-1].times + 1)
-        else:
-            found.append(rows)
-    return found
+def parts(sizes: np.ndarray, a_bits: int, entries: int, machine: KllmMachine) -> list[Rows]:
+    """Rows that pass the columns together. sizes: int64 (rows, 3): positions, columns and left out positions."""
+    rows = len(sizes)
+    length, width, _ = sizes.max(axis=0).tolist()
+    together = at_once(rows, length, width, a_bits, entries, machine.chip, machine.order)
+    most = np.maximum.reduceat(sizes, np.arange(0, rows, together), axis=0)
+    counts = np.full((len(most), 1), together)
+    counts[-1] = rows - together * (len(most) - 1)
+    each = np.concatenate([counts, most], axis=1)
+    new = np.flatnonzero(np.any(each[1:] != each[:-1], axis=1)) + 1
+    starts = np.concatenate([[0], new])
+    times_ = np.diff(np.concatenate([starts, [len(each)]]))
+    return [Rows(*row, number) for row, number in zip(each[starts].tolist(), times_.tolist(), strict=True)]
+
+
+def sized(length: int | np.ndarray, width: int | np.ndarray, left_out: np.ndarray) -> np.ndarray:
+    """Sizes of rows for `parts`."""
+    return np.stack(np.broadcast_arrays(length, width, left_out), axis=1).astype(np.int64)
 
 
 class Linear(NamedTuple):
@@ -180,15 +188,13 @@ class Linear(NamedTuple):
     extra: int = 0  #: edges for a shift and a bias
 
 
-def linear(
-    layer: Linear, tensor: str, a_bits: int, sizes: Sequence[tuple[int, int, int]], outliers: int, machine: KllmMachine
-) -> Work:
-    """The record of a linear layer. sizes: as for `parts`; outliers: of all rows.
+def linear(layer: Linear, tensor: str, a_bits: int, k: int, left_out: np.ndarray, machine: KllmMachine) -> Work:
+    """The record of a linear layer over k positions. left_out: outliers of every row.
 
     The first rows of a batch are multiplied while later ones are clustered.
     """
-    rows, k, entries = len(sizes), sizes[0][0], 1 << a_bits + layer.bits
-    some = parts(sizes, a_bits, entries, machine)
+    rows, entries = len(left_out), 1 << a_bits + layer.bits
+    some = parts(sized(k, layer.outputs, left_out), a_bits, entries, machine)
     tail = times((some[-1]._replace(times=1),), entries, layer.bits, layer.extra, 1, machine)[1].edges
     metadata = layer.outputs * (1 + layer.extra) + (1 << layer.bits) + entries
     return product(
@@ -200,8 +206,8 @@ def linear(
         rows * k * layer.outputs,
         machine,
         layer.extra,
-        bits=spilled(rows, k, layer.outputs, a_bits, outliers, machine),
-        streams={f"index.{tensor}": (some[0].count * -(-k // CLUSTERING), tail)},
+        bits=spilled(rows, k, layer.outputs, a_bits, int(total(left_out)), machine),
+        streams={f"index.{tensor}": (int(total(-(-(k - left_out[: some[0].count]) // CLUSTERING))), tail)},
     )
 
 
@@ -212,9 +218,9 @@ def spilled(rows: int, length: int, width: int, a_bits: int, outliers: int, mach
     return {"activations": rows * length * (a_bits + MASK) + outliers * FP16, "outputs": rows * width * FP16}
 
 
-def softmax(name: str, seen: Sequence[int], after: tuple[str, ...]) -> Work:
+def softmax(name: str, seen: np.ndarray, after: tuple[str, ...]) -> Work:
     """Softmax of some rows, by the keys that each sees."""
-    cycles = sum(int(SOFTMAX_PASSES * -(-count // SOFTMAX_LANES)) for count in seen)
+    cycles = int(total(SOFTMAX_PASSES * -(-seen // SOFTMAX_LANES)))
     return Work(name, "attention", {"functional": cycles}, cycles, after=after)
 
 
