@@ -4,7 +4,8 @@ import argparse
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.cli import source, systems
+from refemu.cli import source
+from refemu.cli.options import accelerator
 from refemu.cli.output import print_json, print_table
 from refemu.cli.progress import progress
 
@@ -26,7 +27,7 @@ TOKENS, SHAPE_TOKENS = 16, 2048  #: default tokens with --model and with --shape
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the costs; return 0."""
-    systems.require_files(arguments)
+    accelerator.require_files(arguments)
     reports = _of_shapes(arguments) if arguments.shape else [_of_model(arguments)]
     if arguments.json:
         plain = [report.as_json() for report in reports]
@@ -56,7 +57,7 @@ def _of_model(arguments: argparse.Namespace) -> Any:
             progress=bar,
             token_ids=ids,
             calibration=calibration,
-            options=systems.options(arguments),
+            options=accelerator.options(arguments),
         )
 
 
@@ -72,7 +73,7 @@ def _of_shapes(arguments: argparse.Namespace) -> list[Any]:
             tokens,
             arguments.phase,
             arguments.batch or 1,
-            systems.options(arguments),
+            accelerator.options(arguments),
         )
         for tokens in arguments.tokens or [SHAPE_TOKENS]
     ]
@@ -80,7 +81,7 @@ def _of_shapes(arguments: argparse.Namespace) -> list[Any]:
 
 def _save(arguments: argparse.Namespace, report: Any) -> None:
     lines = [line for section, line in zip(report.sections, report.lines, strict=False) if section.layer >= 0]
-    systems.save(arguments, lines[0] if lines else [], report.system, f"block 0 of {_title(report)}")
+    accelerator.save(arguments, lines[0] if lines else [], report.system, f"block 0 of {_title(report)}")
 
 
 def _title(report: Any) -> str:
@@ -96,7 +97,7 @@ def _show(report: Any) -> None:
     absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
     if absent:
         print_table("not on the accelerator", ("operation", "reason"), absent)
-    systems.show_total(report.total, report.system)
+    accelerator.show_total(report.total, report.system)
 
 
 def _row(row: Any, report: Any) -> list[Any]:
@@ -107,7 +108,7 @@ def _row(row: Any, report: Any) -> list[Any]:
     cycles = measured["cycles"] if measured else cost.cycles
     shown = [["head" if row.layer < 0 else _layers(row), row.kind, macs, *counts, *words, cycles or ""]]
     if report.system:
-        shown += [[systems.listed(measured[name]) if measured else "" for name in ("bytes", "busy")]]
+        shown += [[accelerator.listed(measured[name]) if measured else "" for name in ("bytes", "busy")]]
         shown += [[measured.get("bound") or ""]]
     return [cell for part in shown for cell in part]
 

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from refemu.cli import source, systems
+from refemu.cli import source
+from refemu.cli.options import accelerator
 from refemu.cli.output import TIED, print_json, print_table
 from refemu.cli.progress import progress
 
@@ -20,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import models
     from refemu.models import machine
 
-    systems.require_files(arguments)
+    accelerator.require_files(arguments)
     model = models.load(arguments.model)
     ids, calibration = source.listed_ids(model, arguments), source.calibration_ids(model, arguments)
     with progress() as bar:
@@ -33,14 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
             progress=bar,
             token_ids=ids,
             calibration=calibration,
-            options=systems.options(arguments),
+            options=accelerator.options(arguments),
         )
     if arguments.json:
         print_json("machine", report.as_json())
     else:
         _show(report)
     title = f"block {report.layer} of {report.model} under {report.scheme}"
-    systems.save(arguments, report.line, report.system, title)
+    accelerator.save(arguments, report.line, report.system, title)
     return int(report.differing > 0)
 
 
@@ -66,7 +67,7 @@ def _show(report: Any) -> None:
     counted = [[operation.name, _listed(operation.counts)] for operation in report.operations if operation.counts]
     if counted:
         print_table("counts", ("operation", "counts"), counted)
-    systems.show_total(report.total, report.system)
+    accelerator.show_total(report.total, report.system)
     print(f"{report.differing} elements differ from the scheme")
 
 
@@ -83,7 +84,9 @@ def _row(operation: Any, measured: Mapping[str, Any]) -> list[Any]:
     row = [operation.name, operation.unit, shape, *sizes, use, words]
     if not measured:
         return row
-    return row + [systems.listed(measured.get(name, {})) for name in ("bytes", "busy")] + [measured.get("bound") or ""]
+    return (
+        row + [accelerator.listed(measured.get(name, {})) for name in ("bytes", "busy")] + [measured.get("bound") or ""]
+    )
 
 
 def _listed(counts: Mapping[str, int]) -> str:

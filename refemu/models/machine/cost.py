@@ -171,13 +171,13 @@ class Meter:
         costs: dict[int, tuple[tuple[str, Cost], ...]] = {}
         for row in self.layers():
             costs[row.layer] = (*costs.get(row.layer, ()), (row.kind, row.cost))
-        found: list[Blocks] = []
+        blocks: list[Blocks] = []
         for layer, mine in costs.items():
-            if found and found[-1].costs == mine and layer >= 0:
-                found[-1] = dataclasses.replace(found[-1], count=found[-1].count + 1)
+            if blocks and blocks[-1].costs == mine and layer >= 0:
+                blocks[-1] = dataclasses.replace(blocks[-1], count=blocks[-1].count + 1)
             else:
-                found.append(Blocks(layer, 1, mine))
-        return found
+                blocks.append(Blocks(layer, 1, mine))
+        return blocks
 
     def sections(self, blocks: Sequence[Blocks]) -> tuple[totals.Section, ...]:
         """Records of blocks, in the order of the work."""

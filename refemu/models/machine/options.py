@@ -32,14 +32,14 @@ def options(config: Scheme, text: str | Any = "") -> Any:
 
 def others(chosen: Any) -> dict[str, Any]:
     """For each option that differs from its default, the options with that default; invalid ones are left out."""
-    found: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     for field in dataclasses.fields(chosen) if chosen is not None else ():
         if getattr(chosen, field.name) != field.default:
             try:
-                found[field.name] = dataclasses.replace(chosen, **{field.name: field.default})
+                defaults[field.name] = dataclasses.replace(chosen, **{field.name: field.default})
             except Refused:
                 continue
-    return found
+    return defaults
 
 
 def require_effect(chosen: Any, numbers: Callable[[Any], Any]) -> None:

@@ -1,4 +1,4 @@
-"""When each operation of a block starts and ends.
+"""Schedule of the operations of a block: the start and the end of each.
 
 `none` and `tiles`: one after the other. `operations`: an operation starts when the results that it reads are there and
 its engines are free; of those that could start, the first in the list. The port of the memory serves operations in the

@@ -1,4 +1,4 @@
-"""What the records of operations add up to: cycles, seconds, bytes, busy cycles, bound, energy, share of the peak."""
+"""Sums of records of work: cycles, seconds, bytes, busy cycles, bound, energy, share of the peak."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

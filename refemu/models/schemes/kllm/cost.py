@@ -59,11 +59,11 @@ def absent(prepared: Any) -> list[Absent]:
 def quantized(ports: Ports, tensor: str, a: KMeansTensor) -> Cost:
     """Orizuru's trees over every token, then passes of sixteen inliers through the Clustering Unit."""
     tokens, size = a.shape
-    inliers, found = size - np.count_nonzero(a.mask, axis=1), records.search(ports, tensor, size)
+    inliers, searched = size - np.count_nonzero(a.mask, axis=1), records.search(ports, tensor, size)
     return Cost(
-        comparisons=tokens * found.comparisons,
+        comparisons=tokens * searched.comparisons,
         conversions=int(total(inliers)),
-        cycles=tokens * found.cycles + int(total(-(-inliers // CLUSTERING))),
+        cycles=tokens * searched.cycles + int(total(-(-inliers // CLUSTERING))),
         works=records.encoded(ports, tensor, a),
     )
 
@@ -114,19 +114,19 @@ def _attention(ports: Ports, x: np.ndarray, cache: Any) -> Iterator[tuple[str, C
         yield "quantize", quantized(ports, name, new)
     bits = q.bits, new.bits
     heads = records.masks(ports, q, cache)
-    made = records.attention(ports, bits, heads)
+    groups = records.attention(ports, bits, heads)
     for number, head in enumerate(heads):
-        yield "attention", _head(head, bits, ports.chip, tuple(made.get(number, ())))
+        yield "attention", _head(head, bits, ports.chip, tuple(groups.get(number, ())))
 
 
-def _head(head: Masks, bits: tuple[int, int], chip: ChipSizes, made: tuple[Work, ...]) -> Cost:
-    """The query heads with one KV head. made: records of the heads on the lanes with it."""
+def _head(head: Masks, bits: tuple[int, int], chip: ChipSizes, heads: tuple[Work, ...]) -> Cost:
+    """The query heads with one KV head. heads: records of those on the lanes with it."""
     pairs, dim = int(total(head.seen)), head.queries.shape[1]
     words = {"activations": head.queries.size, "kv": pairs * dim}
     logits = _product(head.logits, 1 << bits[0] + bits[1], words, chip)
     mixed = _product(head.context, 1 << bits[1], {"activations": pairs, "kv": pairs * dim}, chip)
     softmax = works.softmax("", head.seen, ())
-    return logits + mixed + Cost(conversions=pairs, cycles=softmax.cycles or 0, works=made)
+    return logits + mixed + Cost(conversions=pairs, cycles=softmax.cycles or 0, works=heads)
 
 
 def _gated(ports: Ports, gate: np.ndarray, up: np.ndarray) -> Iterator[tuple[str, Cost]]:
@@ -135,8 +135,8 @@ def _gated(ports: Ports, gate: np.ndarray, up: np.ndarray) -> Iterator[tuple[str
     yield "quantize", quantized(ports, "gate", g)
     yield "quantize", quantized(ports, "up", u)
     sparse = int(np.count_nonzero(g.mask | u.mask))
-    evaluations, made = (len(gate) << g.bits) + g.outlier.size, records.functions(ports, gated=True)
+    evaluations, steps = (len(gate) << g.bits) + g.outlier.size, records.functions(ports, gated=True)
     yield (
         "activation",
-        Cost({"sparse": sparse}, index_operations=u.mask.size, conversions=evaluations, works=made),
+        Cost({"sparse": sparse}, index_operations=u.mask.size, conversions=evaluations, works=steps),
     )

@@ -63,24 +63,24 @@ class _Block:
 
     def costs(self) -> Costs:
         """Costs in the order of the work."""
-        shape, found = self.shape, Costs()
+        shape, costs = self.shape, Costs()
         function = "gate" if shape.gated else "up"
         for tensor, layers in shape.groups.items():
             after = SOURCES.get(tensor)
             copies = layers[-1].active if tensor == "down_in" else 1
-            found += [self.quantized(tensor, layers[0].inputs, copies * self.rows, after)]
+            costs += [self.quantized(tensor, layers[0].inputs, copies * self.rows, after)]
             if tensor in ("attn_in", "ffn_in"):
-                found += [self.normed(tensor, layers[0].inputs)]
-            found += [self.linear(tensor, layer) for layer in layers]
+                costs += [self.normed(tensor, layers[0].inputs)]
+            costs += [self.linear(tensor, layer) for layer in layers]
             if tensor == "attn_in":
-                found += self.attention()
+                costs += self.attention()
             if tensor == "ffn_in":
                 tokens = layers[-1].active * self.rows
                 for layer in layers:
                     if layer.name in ("gate", "up"):
-                        found += [self.quantized(layer.name, shape.ffn, tokens, _names(layer, self.rows))]
-                found += self.activation(function, tokens)
-        return found
+                        costs += [self.quantized(layer.name, shape.ffn, tokens, _names(layer, self.rows))]
+                costs += self.activation(function, tokens)
+        return costs
 
     def quantized(
         self, tensor: str, size: int, tokens: int, after: tuple[str, ...] | None, stored: str = ""
@@ -136,15 +136,15 @@ class _Block:
         shape, widths = self.shape, {"q": self.shape.heads, "k": self.shape.kv_heads, "v": self.shape.kv_heads}
         sizes = {name: heads * shape.head_dim for name, heads in widths.items()}
         streams = {"q": "", "k": "keys", "v": "values"}
-        found = [self.quantized(name, sizes[name], self.rows, (name,), streams[name]) for name in "qkv"]
+        encoded = [self.quantized(name, sizes[name], self.rows, (name,), streams[name]) for name in "qkv"]
         head = self.head(sizes)
         heads = [head] * (shape.kv_heads * self.batch)
         records = tuple(work for _, group in attended(heads, self.machine) for work in group)
         pairs = head.pairs * len(heads)
-        macs = {"reduce": pairs << sum(head.bits[:2]), "sparse": pairs * int(head.left_out[-1])}
+        macs = {"reduce": pairs << head.bits[0] + head.bits[1], "sparse": pairs * int(head.left_out[-1])}
         words = {"activations": pairs, "kv": 2 * pairs * head.dim}
         cycles = sum(int(record.cycles or 0) for record in records)
-        return [*found, ("attention", Cost(macs, words=words, conversions=pairs, cycles=cycles, works=records))]
+        return [*encoded, ("attention", Cost(macs, words=words, conversions=pairs, cycles=cycles, works=records))]
 
     @decides("D-kllm-74")
     def head(self, sizes: dict[str, int]) -> KvHead:

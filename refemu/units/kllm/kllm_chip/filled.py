@@ -43,7 +43,32 @@ class LaneTimes:
 
 
 def at_once(rows: int, length: int, width: int, a_bits: int, entries: int, sizes: ChipSizes, order: Order) -> int:
-    """Rows that pass a slab of weights while it stays: as many as buffers and MACs hold."""
+    """Rows that pass a slab of weights while it stays: as many as buffers and MACs hold.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the batch.
+    length, width : int
+        Positions and columns of the longest and the widest row.
+    a_bits : int
+        Width of an index of A.
+    entries : int
+        Entries of the codebook.
+    sizes : ChipSizes
+        Sizes of the chip.
+    order : {"weights", "rows"}
+        What stays while the other passes.
+
+    Returns
+    -------
+    int
+        Rows, at least 1.
+
+    References
+    ----------
+    [kllm §V-D, Table I]
+    """
     if order == "rows":
         return 1
     return min(rows, sizes.macs, sizes.rows_at_once(length, width, a_bits, entries))
@@ -58,8 +83,27 @@ class Plan(NamedTuple):
     read: int  #: positions of all columns that are read, for all heads
 
 
-def plan(rows: Sequence[Rows], sizes: ChipSizes, heads: int = 1) -> Plan:
-    """Lay out the tiles of a product. rows: parts of the batch, each reads the columns once. heads: at once."""
+def tiled(rows: Sequence[Rows], sizes: ChipSizes, heads: int = 1) -> Plan:
+    """Lay out the tiles of a product.
+
+    Parameters
+    ----------
+    rows : sequence of Rows
+        Parts of the batch, each of which reads the columns once.
+    sizes : ChipSizes
+        Sizes of the chip.
+    heads : int
+        Equal products at once, each on lanes of its own.
+
+    Returns
+    -------
+    Plan
+        Tiles of lane 0.
+
+    References
+    ----------
+    [kllm §IV-A]
+    """
     tiles: list[tuple[int, ...]] = []
     groups = []
     for part in rows:
@@ -72,7 +116,7 @@ def plan(rows: Sequence[Rows], sizes: ChipSizes, heads: int = 1) -> Plan:
     return Plan(*arrays, longest, read)
 
 
-def filled(
+def fed(
     laid: Plan,
     sizes: ChipSizes,
     entries: int,
@@ -109,7 +153,7 @@ def filled(
     ----------
     [kllm §IV-A, §V-A]
     """
-    from refemu.units.kllm.kernels.lane_times import COUNTED, FREE, LEVEL, REDUCED, WAITED, lane_times
+    from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 
     apart = sizes.lane_mapping == "counter"
     merge = sizes.counters if sizes.merge == "serial" and not apart else 1
@@ -117,13 +161,11 @@ def filled(
     scale, step = share.denominator, share.numerator
     if fill == "slab" and step:
         scale, step = _whole(laid, sizes, bits, share)
-    registers = np.zeros(LEVEL + 1, np.int64)
     space = sizes.buffers["weight"] * scale
     together = sizes.counters if apart else 1
     options = sizes.positions, sizes.turn, merge, together, entries, extra, bits * scale, step, space
-    lane_times(laid.groups, laid.tiles, *options, np.zeros((2, LEVEL + 1), np.int64), registers)
-    edges = int(registers[FREE]) + 1 if len(laid.tiles) else 0
-    return LaneTimes(edges, *(int(registers[name]) for name in (COUNTED, REDUCED, WAITED)), laid.read * bits)
+    free, *counts = kllm_chip_compiled.times(laid.groups, laid.tiles, options)
+    return LaneTimes(free + 1 if len(laid.tiles) else 0, *counts, laid.read * bits)
 
 
 @decides("D-kllm-66")

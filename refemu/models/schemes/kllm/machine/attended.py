@@ -41,21 +41,21 @@ class KvHead:
 def attended(heads: Sequence[KvHead], machine: KllmMachine) -> Iterator[tuple[int, list[Work]]]:
     """Records by the first of the KV heads that are on the lanes at once."""
     entries = 1 << heads[0].bits[0] + heads[0].bits[1]
-    one = works.parts(_logits(heads[:1]), heads[0].bits[0], entries, machine)
-    at_once = works.together(heads[0].keys, heads[0].dim, len(heads), max(part.count for part in one), machine)
-    made: dict[tuple[int, ...], list[Work]] = {}  # by identity: the heads of a shape are one object
+    batch = works.parts(_logits(heads[:1]), heads[0].bits[0], entries, machine)
+    at_once = works.together(heads[0].keys, heads[0].dim, len(heads), max(part.count for part in batch), machine)
+    groups: dict[tuple[int, ...], list[Work]] = {}  # by identity: the heads of a shape are one object
     for first in range(0, len(heads), at_once):
         some = heads[first : first + at_once]
         same = tuple(map(id, some))
-        if same not in made:
-            made[same] = _group(some, machine)
-        yield first, [_numbered(work, first) for work in made[same]]
+        if same not in groups:
+            groups[same] = _group(some, machine)
+        yield first, [_numbered(work, first) for work in groups[same]]
 
 
 def _numbered(work: Work, first: int) -> Work:
     """The record with the number of the first KV head in its name."""
-    own = ("logits", "softmax", "scores", "context")
-    after = tuple(f"{name}.{first}" if name in own else name for name in work.after or ())
+    numbered = ("logits", "softmax", "scores", "context")
+    after = tuple(f"{name}.{first}" if name in numbered else name for name in work.after or ())
     return replace(work, name=f"{work.name}.{first}", after=after)
 
 
@@ -72,10 +72,10 @@ def _context(heads: Sequence[KvHead]) -> np.ndarray:
 def _group(heads: Sequence[KvHead], machine: KllmMachine) -> list[Work]:
     """The operations of some KV heads at once."""
     a_bits, b_bits, score_bits = heads[0].bits
-    one, number = heads[0], len(heads)
+    number = len(heads)
     keys_out, values_out = (max(head.outliers[side] for head in heads) for side in (0, 1))
     entries, table = 1 << a_bits + b_bits, 1 << b_bits
-    row = one.keys * (one.dim * MASK + FP16)
+    row = heads[0].keys * (heads[0].dim * MASK + FP16)
     macs = sum(int(head.pairs * head.dim) for head in heads)
     logits = works.product(
         "logits",

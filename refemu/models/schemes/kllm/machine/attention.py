@@ -28,12 +28,12 @@ def attention(ports: Ports, q: KMeansTensor, cache: IndexCache, output: np.ndarr
     """The four operations of every KV head. output: the scheme's, float32 (tokens, heads * dim)."""
     sizes, tokens = ports.operands.sizes, q.shape[0]
     group = sizes.heads // sizes.kv_heads
-    made = records.attention(ports, (q.bits, cache.k.tensor(len(cache)).bits), records.masks(ports, q, cache))
+    groups = records.attention(ports, (q.bits, cache.k.tensor(len(cache)).bits), records.masks(ports, q, cache))
     by_head = output.reshape(tokens, sizes.kv_heads, group * sizes.head_dim)
     for number in range(sizes.kv_heads):
         head = kv_head(ports.operands, q, cache, number)
         answer = ports.multiply(head.queries, head.keys, seen=head.seen, function="softmax")
-        works = [(work,) for work in made[number]] if number in made else [()] * 4
+        works = [(work,) for work in groups[number]] if number in groups else [()] * 4
         yield _logits(ports, head, answer, works[0])
         yield _softmax(ports, head, answer, works[1])
         yield _quantized(ports, head, works[2])

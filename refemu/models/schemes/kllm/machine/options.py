@@ -10,10 +10,8 @@ from refemu.arith.checks import require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.machine.system import Overlap, Price, System
 from refemu.units.declaration import decides
-from refemu.units.kllm.kllm_chip import Carry, ChipSizes
-from refemu.units.kllm.kllm_chip.filled import Fill, Order
-from refemu.units.kllm.orizuru import levels
-from refemu.units.kllm.orizuru.trees import stages
+from refemu.units.kllm.kllm_chip import Carry, ChipSizes, Fill, Order
+from refemu.units.kllm.orizuru import levels, stages
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 
 MHZ, GB, KB = 10**6, 10**9, 8 << 10

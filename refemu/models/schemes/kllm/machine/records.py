@@ -103,11 +103,11 @@ def masks(ports: Ports, q: KMeansTensor, cache: Any) -> list[Masks]:
     tokens, length, sizes = q.shape[0], len(cache), ports.operands.sizes
     group, dim = sizes.heads // sizes.kv_heads, sizes.head_dim
     seen = np.repeat(np.arange(length - tokens + 1, length + 1), group)
-    sides, found = [cache.k.tensor(length).mask, cache.v.tensor(length).mask], []
+    sides, heads = [cache.k.tensor(length).mask, cache.v.tensor(length).mask], []
     for head in range(sizes.kv_heads):
         mine = q.mask[:, head * group * dim : (head + 1) * group * dim].reshape(len(seen), dim)
-        found.append(Masks(mine, *(side[:, head * dim : (head + 1) * dim] for side in sides), seen))
-    return found
+        heads.append(Masks(mine, *(side[:, head * dim : (head + 1) * dim] for side in sides), seen))
+    return heads
 
 
 def attention(ports: Ports, bits: tuple[int, int], heads: Sequence[Masks]) -> dict[int, list[Work]]:

@@ -139,10 +139,10 @@ def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) ->
     g, u = ports.encode("gate", gate), ports.encode("up", up)
     yield from encoded(ports, "gate", gate, g)
     yield from encoded(ports, "up", up, u)
-    made = records.functions(ports, gated=True)
-    operation, function = _function(ports, g, made[0])
+    table, product = records.functions(ports, gated=True)
+    operation, function = _function(ports, g, table)
     yield operation
-    yield _product(ports, function, u, output, made[1])
+    yield _product(ports, function, u, output, product)
 
 
 def plain(ports: Ports, up: np.ndarray, output: np.ndarray) -> Iterator[Operation]:

@@ -14,8 +14,7 @@ from refemu.models.machine import fill
 from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.units.declaration import decides
-from refemu.units.kllm.kllm_chip import CLUSTERING
-from refemu.units.kllm.kllm_chip.filled import LaneTimes, Rows, at_once, filled, plan
+from refemu.units.kllm.kllm_chip import CLUSTERING, LaneTimes, Rows, at_once, fed, tiled
 from refemu.units.kllm.orizuru import levels
 
 FP16 = 16  #: bits of a value, a scale, an entry of a codebook
@@ -128,15 +127,15 @@ def product(
     streams: Mapping[str, tuple[int, int]] | None = None,
 ) -> Work:
     """A product on the lanes. bits: more that passes the port, by stream."""
-    alone, fed = times(tuple(rows), entries, read.bits, extra, heads, machine)
+    alone, filling = times(tuple(rows), entries, read.bits, extra, heads, machine)
     readings = heads * sum(int(part.times) for part in rows)
-    moved = {read.stream: fed.bits, "metadata": read.metadata * readings} | dict(bits or {})
+    moved = {read.stream: filling.bits, "metadata": read.metadata * readings} | dict(bits or {})
     return Work(
         name,
         kind,
-        {"counters": fed.counters, "MACs": fed.macs},
+        {"counters": filling.counters, "MACs": filling.macs},
         alone.edges,
-        fed.edges,
+        filling.edges,
         {stream: number for stream, number in moved.items() if number},
         macs,
         {"counters": 0, "MACs": 0, **dict.fromkeys(MATRIX, alone.edges)},
@@ -152,10 +151,10 @@ def times(
 ) -> tuple[LaneTimes, LaneTimes]:
     """Edges of a product with all its columns there, and while they come."""
     chip = machine.chip
-    laid = plan(rows, chip, heads)
+    laid = tiled(rows, chip, heads)
     return (
-        filled(laid, chip, entries, bits, None, extra),
-        filled(laid, chip, entries, bits, machine.rate, extra, machine.fill),
+        fed(laid, chip, entries, bits, None, extra),
+        fed(laid, chip, entries, bits, machine.rate, extra, machine.fill),
     )
 
 

@@ -1,4 +1,4 @@
-"""What `refemu cost` and `refemu machine` share: options of the accelerator, the total, trace and pictures."""
+"""Options of an accelerator, its total, trace and pictures, for `refemu cost` and `refemu machine`."""
 
 import argparse
 import json
