@@ -80,14 +80,15 @@ def roofline(line: Sequence[Placed], system: System, title: str, form: str) -> b
         at = [each.work.macs / _moved(each) for each in points]
         low, high = min([*at, peak / rate]) / 4, max([*at, peak / rate]) * 4
         axes.plot([low, peak / rate, high], [low * rate, peak, peak], color="#333333", lw=1.2)
-        colors, named = _colors(points), set[str]()
-        for x, each in sorted(zip(at, points, strict=True), key=lambda pair: -pair[1].cycles):
+        colors = _colors(points)
+        named: dict[tuple[str, str], list[str]] = {}  # names by place, to two digits
+        for x, each in zip(at, points, strict=True):
             y = each.work.macs / system.seconds(each.cycles)
             axes.scatter(x, y, color=colors[each.work.kind], s=18, zorder=3)
-            label = each.work.name.partition(".")[0]
-            if label not in named:
-                named.add(label)
-                axes.annotate(label, (x, y), textcoords="offset points", xytext=(4, -8), size=6.5)
+            named.setdefault((f"{x:.1e}", f"{y:.1e}"), []).append(each.work.name.partition(".")[0])
+        for (x, y), names in named.items():
+            label = ", ".join(dict.fromkeys(names))
+            axes.annotate(label, (float(x), float(y)), textcoords="offset points", xytext=(4, -8), size=6.5)
         axes.set(xscale="log", yscale="log", xlabel="MACs a byte of the external memory", ylabel="MACs a second")
         axes.set_title(f"{title}; roofs: {rate / 1e9:.0f} GB/s, {peak / 1e12:.2f} T MACs/s", size=8.5, loc="left")
         axes.grid(True, which="major", color="#dddddd", lw=0.6)

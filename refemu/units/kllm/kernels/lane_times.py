@@ -9,7 +9,6 @@ from refemu.arith.jit import helper, kernel
 
 TILE_COLUMNS, TILE_ROWS, TILE_LOW, TILE_HIGH, TILE_SPARSE, TILE_CLOSES, TILE_TIMES = range(7)  # fields of a tile
 LOAD, MERGED, BANK, FREE, UNSURE, COUNTED, REDUCED, WAITED, TOOK, LEVEL = range(10)  # registers
-FIRST = 3  # columns of a tile, which may wait for the bank; the rest follow in equal steps
 FINISH = 2  # edges for the scale and for the sum of both paths
 
 
@@ -79,13 +78,8 @@ def _tile(tile, positions, turn, merge, together, entries, extra, width, share, 
     columns, ragged = tile[TILE_COLUMNS] // together, tile[TILE_COLUMNS] % together
     length = tile[TILE_HIGH] - tile[TILE_LOW]
     slabs = max((length + positions - 1) // positions, 1)
-    stepped = columns
-    if slabs == 1:
-        stepped = min(columns, FIRST)
-    for _ in range(stepped):
+    for _ in range(columns):
         _column(tile, slabs, positions, turn, merge, together, width, share, space, r)
-    if stepped < columns:
-        _alike(columns - stepped, tile, turn, merge, together, width, share, space, r)
     if ragged > 0:
         _column(tile, slabs, positions, turn, merge, ragged, width, share, space, r)
     r[BANK] = max(r[MERGED] + 1, r[FREE])
@@ -134,44 +128,3 @@ def _arrive(need, share, space, r):
     level = min(r[LEVEL] + share * (at - r[TOOK] - 1), space) + share - need
     r[WAITED] += at - r[LOAD]
     r[LOAD], r[TOOK], r[LEVEL] = at, at, min(level, space)
-
-
-@helper
-def _alike(count, tile, turn, merge, together, width, share, space, r):
-    """Count equal columns of one slab: each takes the edges of its counts, or those in which its weights arrive."""
-    length, rows = tile[TILE_HIGH] - tile[TILE_LOW], tile[TILE_ROWS]
-    period = (_turns(length, turn) + merge - 1) * rows
-    need = max(length, 0) * together * width
-    r[COUNTED] += count * rows * _turns(length, turn)
-    ahead = count * period
-    if share > 0 and need > 0:
-        gain = share * period - need
-        if gain >= 0:
-            r[LEVEL] = min(r[LEVEL] + count * gain, min(space, space + share - need))
-            r[TOOK] += ahead
-        else:
-            ahead = _starved(count, period, need, share, r)
-    elif share > 0:
-        r[LEVEL] = min(r[LEVEL] + count * period * share, space)
-        r[TOOK] += ahead
-    r[LOAD] += ahead
-    r[MERGED] += ahead
-
-
-@helper
-def _starved(count, period, need, share, r):
-    """Edges of columns whose weights arrive more slowly than they are counted, after what the buffer holds."""
-    loss = need - share * period
-    free = np.int64(0)
-    if r[LEVEL] + share * period >= need:
-        free = min((r[LEVEL] + share * period - need) // loss + 1, count)
-    r[LEVEL] -= free * loss
-    r[TOOK] += free * period
-    ahead, left = free * period, count - free
-    if left > 0:
-        edges = (left * need - r[LEVEL] + share - 1) // share
-        r[LEVEL] += share * edges - left * need
-        r[TOOK] += edges
-        r[WAITED] += edges - left * period
-        ahead += edges
-    return ahead

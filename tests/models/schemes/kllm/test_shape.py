@@ -100,6 +100,36 @@ def test_rows_in_the_slab_read_weights_once(options: str, stream: str, least: fl
     assert stays["busy"]["memory"] < again["busy"]["memory"]
 
 
+def test_heads_take_lanes_of_their_own() -> None:
+    """D-kllm-68: the context of four heads fills 16 lanes; alone, a head takes as long."""
+    lanes, alone = (block(options)[1] for options in ("", "heads=sequence"))
+    names = [[work.name for work in works if work.name.startswith("context.")] for works in (lanes, alone)]
+
+    assert names == [[f"context.{head}" for head in range(0, 32, 4)], [f"context.{head}" for head in range(32)]]
+    four, one = (next(work for work in works if work.name == "context.0") for works in (lanes, alone))
+    assert four.cycles == one.cycles and four.bits["values"] == 4 * one.bits["values"]
+    assert four.macs == 4 * one.macs
+
+
+def test_norm_runs_beside_the_product() -> None:
+    """D-kllm-71: it starts with q, or before it: 8 edges of counting, 16 + 42 MACs."""
+    for options, start in (("", 0), ("norm=before", 66)):
+        report, _ = block(options)
+        norm, q = (next(each for each in report.lines[0] if each.work.name == name) for name in ("norm.attn_in", "q"))
+        assert norm.cycles == 8 + 16 + 42
+        assert q.start - norm.start == start
+
+
+def test_large_batches_move_activations() -> None:
+    """D-kllm-72: the Act Index Buffer holds 16 tokens of 4,096 values, the Out Buffer as many outputs."""
+    reports = [machine.of_shape(**DECODE | {"batch": batch}) for batch in (16, 17)]
+    fits, spills = (next(work for work in report.sections[0].works if work.name == "q") for report in reports)
+
+    assert {"activations", "outputs"}.isdisjoint(fits.bits)
+    assert spills.bits["activations"] == 17 * (4096 * 5 + 42 * 16)
+    assert spills.bits["outputs"] == 17 * 4096 * 16
+
+
 @pytest.mark.parametrize(
     ("option", "field"),
     [

@@ -86,6 +86,7 @@ class KllmMachine:
         return Fraction(8 * self.channels * self.channel_gb * GB, self.clock * MHZ)
 
     @property
+    @decides("D-kllm-69")
     def system(self) -> System:
         """Resources and prices."""
         each = {part: watts * (Fraction(self.lanes, LANES) if part == "lanes" else 1) for part, watts in WATTS.items()}

@@ -210,6 +210,7 @@ def linear(layer: Linear, tensor: str, a_bits: int, k: int, left_out: np.ndarray
     )
 
 
+@decides("D-kllm-72")
 def spilled(rows: int, length: int, width: int, a_bits: int, outliers: int, machine: KllmMachine) -> dict[str, int]:
     """Bits of the activations and outputs of a batch that exceeds the buffers; others stay on the chip (D-kllm-72)."""
     if rows <= machine.chip.rows_at_once(length, width, a_bits, 1):
@@ -239,6 +240,7 @@ def together(keys: int, dim: int, kv_heads: int, rows: int, machine: KllmMachine
     return max(1, min(kv_heads, chip.lanes // blocks))
 
 
+@decides("D-kllm-73")
 def head(tokens: int, width: int, vocab: int, machine: KllmMachine, after: tuple[str, ...] | None = None) -> Work:
     """The output matrix in fp16: a MAC has a column of a row, a weight an edge (D-kllm-36, D-kllm-73)."""
     rows = 1 if machine.order == "rows" else min(tokens, machine.macs)
