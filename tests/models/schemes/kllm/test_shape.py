@@ -27,7 +27,7 @@ def block(options: str = "") -> tuple[machine.CostReport, list[Any]]:
 
 @pytest.mark.long
 def test_block_of_llama_7b_equals_the_oracle() -> None:
-    """Name, edges alone and fed, busy cycles and bytes of all 51 operations."""
+    """D-kllm-74: Name, edges alone and fed, busy cycles and bytes of all 51 operations."""
     _, works_ = block()
 
     ours = [(each.name, each.cycles, each.busy, each.bytes, each.macs) for each in works_]
@@ -41,6 +41,7 @@ def test_block_of_llama_7b_equals_the_oracle() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("overlap", machine.OVERLAPS)
 def test_cycles_of_llama_7b_equal_the_oracle(overlap: str) -> None:
+    """D-kllm-69."""
     report, _ = block("" if overlap == "operations" else f"overlap={overlap}")
 
     assert max(each.end for each in report.lines[0]) == oracle.schedule(restated(), overlap)
@@ -48,7 +49,7 @@ def test_cycles_of_llama_7b_equal_the_oracle(overlap: str) -> None:
 
 @pytest.mark.long
 def test_total_of_llama_7b_adds_32_blocks_and_the_head() -> None:
-    """The head by hand: 32,000 columns are 63 tiles of 512 MACs, an edge for each of 4,096 weights."""
+    """D-kllm-73: The head by hand: 32,000 columns are 63 tiles of 512 MACs, an edge for each of 4,096 weights."""
     report, _ = block()
     total, blocks = report.total, restated()
     assert total is not None
@@ -79,6 +80,7 @@ def test_linear_layers_of_every_model_of_table_2_are_memory_bound() -> None:
 
 
 def test_untimed_work_is_null_not_zero() -> None:
+    """D-kllm-75."""
     report = machine.of_shape(**DECODE).as_json()
     (row,) = (row for row in report["layers"] if row["kind"] == "activation")
 
