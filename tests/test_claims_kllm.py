@@ -325,7 +325,7 @@ def slower(scheme: str = "kllm-a4", batch: int = 1, options: str = "", shape: st
 
 
 def test_search_costs_less_in_a_batch() -> None:
-    """[kllm §V-D] the search of a request runs beside products of others."""
+    """[kllm §V-D] the search of a request runs during products of others."""
     assert [round(slower(batch=batch), 1) for batch in (1, 16)] == [8.6, 3.9]
 
 

@@ -26,7 +26,7 @@ def test_every_small_run_equals_the_stepped_buffer() -> None:
 
 
 def test_two_places_hide_the_shorter_side() -> None:
-    """Ten tiles of 8 bytes at 4 bytes an edge: loads of 2 edges beside work of 3, and beside work of 1."""
+    """Ten tiles of 8 bytes at 4 bytes an edge: loads of 2 edges during work of 3, and of 1."""
     assert closed([Run(8, 3, 10)], Fraction(4)) == Fed(2 + 10 * 3, 2)
     assert closed([Run(8, 1, 10)], Fraction(4)) == Fed(10 * 2 + 1, 11)
     assert closed([Run(8, 3, 10)], Fraction(4), places=1) == Fed(10 * 5, 20)

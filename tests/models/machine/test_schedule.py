@@ -31,7 +31,7 @@ def test_nothing_overlaps_loads_before_work() -> None:
     assert starts(works, "tiles") == {"a": (0, 10), "b": (10, 20)}
 
 
-def test_softmax_of_next_head_runs_beside_product_with_values() -> None:
+def test_softmax_of_next_head_runs_during_product_with_values() -> None:
     """[kllm §IV-A] three heads; both products share an engine, and the first that can start starts."""
     works = []
     for head in range(3):

@@ -113,7 +113,7 @@ def test_heads_take_lanes_of_their_own() -> None:
     assert four.macs == 4 * one.macs
 
 
-def test_norm_runs_beside_the_product() -> None:
+def test_norm_runs_during_the_product() -> None:
     """D-kllm-71: it starts with q, or before it: 8 edges of counting, 16 + 42 MACs."""
     for options, start in (("", 0), ("norm=before", 66)):
         report, _ = block(options)

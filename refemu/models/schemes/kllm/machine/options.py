@@ -53,7 +53,7 @@ class KllmMachine:
     order: Order = "weights"  #: what stays while the other passes, in a batch (D-kllm-67)
     heads: Literal["lanes", "sequence"] = "lanes"  #: heads on lanes of their own, or one after the other (D-kllm-68)
     search: Literal["level", "unit"] = "level"  #: what of Orizuru's tree settles in a cycle (D-kllm-70)
-    norm: Literal["beside", "before"] = "beside"  #: when the statistics of a norm are computed (D-kllm-71)
+    norm: Literal["parallel", "before"] = "parallel"  #: when the statistics of a norm are computed (D-kllm-71)
 
     def __post_init__(self) -> None:
         plain_fields(self)

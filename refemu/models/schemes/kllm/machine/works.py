@@ -94,7 +94,7 @@ def normed(name: str, size: int, tokens: int, bits: int, macs: int, source: str,
     macs: products of all tokens, a square for every centroid and every outlier.
     """
     counted = tokens * max(-(-size // machine.chip.turn), 1)
-    holds = ("counters", "MACs") if machine.norm == "beside" else ("lanes",)
+    holds = ("counters", "MACs") if machine.norm == "parallel" else ("lanes",)
     events = {"counters": 0, "MACs": 0, **dict.fromkeys(MATRIX, 0)}
     return Work(
         f"norm.{name}",
