@@ -6,7 +6,6 @@ Paper: [kllm §IV-C, Fig. 7; Table I]. A pop takes one edge; how much of the tre
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
@@ -103,11 +102,11 @@ class ClockedArray:
     @decides("D-kllm-70")
     def _settled(self) -> list[tuple[int, tuple[int, ...]]]:
         """Stage, and levels in its units, of every edge of a settling, the lowest first."""
-        found: list[tuple[int, tuple[int, ...]]] = []
+        edges: list[tuple[int, tuple[int, ...]]] = []
         for at in reversed(range(len(self._array.stages))):
             firsts = [1 << level for level in reversed(range((self._array.stages[at][0].width - 1).bit_length()))]
-            found += [(at, tuple(firsts))] if self.settling == "unit" else [(at, (first,)) for first in firsts]
-        return found
+            edges += [(at, tuple(firsts))] if self.settling == "unit" else [(at, (first,)) for first in firsts]
+        return edges
 
     def _settle(
         self, stage: int, firsts: tuple[int, ...], units: list[range], paths: list[list[tuple[int, int]]] | None
@@ -154,27 +153,3 @@ def _above(unit: Unit16, at: int, first: int) -> int:
     while node >= 2 * first:
         node >>= 1
     return node
-
-
-def search_edges(x: np.ndarray, k: int, settling: Settling) -> list[Edge]:
-    """Every edge of the search of one row.
-
-    Parameters
-    ----------
-    x : ndarray of float16 (n,)
-        Values.
-    k : int
-        Pops of each tree.
-    settling : {"level", "unit"}
-        What of a path settles in an edge.
-
-    Returns
-    -------
-    list of Edge
-        Edges.
-
-    References
-    ----------
-    [kllm §IV-C]
-    """
-    return list(ClockedArray(len(x), k, settling).edges(x))

@@ -7,8 +7,13 @@ from refemu.arith.checks import Refused
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.works import searched
 from refemu.units.kllm.orizuru import pops
-from refemu.units.kllm.orizuru.clocked_array import ClockedArray, Settling, search_edges
+from refemu.units.kllm.orizuru.clocked_array import ClockedArray, Edge, Settling
 from tests.units.kllm.orizuru.test_array import ties
+
+
+def search_edges(x: np.ndarray, k: int, settling: Settling) -> list[Edge]:
+    """Every edge of the search of one row."""
+    return list(ClockedArray(len(x), k, settling).edges(x))
 
 
 @pytest.mark.parametrize(("settling", "edges"), [("level", 12 + 21 * 13), ("unit", 3 + 21 * 4)])
