@@ -86,9 +86,9 @@ def roofline(line: Sequence[Placed], system: System, title: str, form: str) -> b
             y = each.work.macs / system.seconds(each.cycles)
             axes.scatter(x, y, color=colors[each.work.kind], s=18, zorder=3)
             named.setdefault((f"{x:.1e}", f"{y:.1e}"), []).append(each.work.name.partition(".")[0])
-        for (x, y), names in named.items():
-            label = ", ".join(dict.fromkeys(names))
-            axes.annotate(label, (float(x), float(y)), textcoords="offset points", xytext=(4, -8), size=6.5)
+        for place, names in named.items():
+            label, (right, up) = ", ".join(dict.fromkeys(names)), map(float, place)
+            axes.annotate(label, (right, up), textcoords="offset points", xytext=(4, -8), size=6.5)
         axes.set(xscale="log", yscale="log", xlabel="MACs a byte of the external memory", ylabel="MACs a second")
         axes.set_title(f"{title}; roofs: {rate / 1e9:.0f} GB/s, {peak / 1e12:.2f} T MACs/s", size=8.5, loc="left")
         axes.grid(True, which="major", color="#dddddd", lw=0.6)

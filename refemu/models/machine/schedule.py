@@ -105,12 +105,13 @@ def _greedy(works: Sequence[Work], before: Sequence[Waits], system: System) -> l
     known = [at for at, number in enumerate(missing) if not number]  # those whose operands have their places
     times, clock = [0], 0
     while known:
-        at = next((at for at in known if _ready(works[at], before[at], free, done, clock)), None)
-        if at is None:
+        ready = [at for at in known if _ready(works[at], before[at], free, done, clock)]
+        if not ready:
             while times[0] <= clock:
                 heapq.heappop(times)
             clock = times[0]
             continue
+        at = ready[0]
         known.remove(at)
         name, placed = works[at].name, _placed(works[at], before[at], free, done, clock, system)
         done[name] = placed
