@@ -160,13 +160,13 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu cost --scheme olive-4 --tokens 8", "a prompt of 8 tokens", long=True),
         Example("refemu cost --scheme kllm-a4 --phase decode --json", "the token after a prompt, as JSON", long=True),
         Example(
-            "refemu cost --shape llama-2-7b --scheme kllm-a4 --phase decode --tokens 2048,16384",
+            "refemu cost --shape llama-2-7b --scheme kllm-a4 --phase decode --batch 16",
             "a model of known sizes, without weights: time, bytes, bound, energy",
             long=True,
         ),
         Example(
-            "refemu cost --shape llama-7b --scheme kllm-a4 --phase decode --overlap none --plot gantt.svg",
-            "a schedule without overlap, as a Gantt chart",
+            "refemu cost --shape llama-7b --scheme kllm-a4 --plot gantt.svg",
+            "a prompt of 2,048 tokens, the schedule of a block as a Gantt chart",
             long=True,
         ),
     ),

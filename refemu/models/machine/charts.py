@@ -13,7 +13,7 @@ from refemu.models.machine.trace import spans
 FORMS = (".svg", ".png")
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
 SETTINGS: Any = {"svg.hashsalt": "refemu", "font.family": "DejaVu Sans", "font.size": 8.5, "legend.frameon": False}
-LABELLED = 0.035  #: share of the width from which a bar has its name in it
+LETTER = 0.0085  #: width of a letter, relative to that of the chart
 
 
 def require(path: str) -> None:
@@ -58,7 +58,7 @@ def gantt(line: Sequence[Placed], system: System, title: str, form: str) -> byte
             for name, start, cycles in spans(each):
                 at = rows.index(name)
                 axes.barh(at, cycles, left=start, height=0.72, color=colors[each.work.kind], edgecolor="white", lw=0.4)
-                if cycles > LABELLED * end:
+                if cycles > LETTER * len(each.work.name) * end:
                     axes.text(start + cycles / 2, at, each.work.name, ha="center", va="center", color="white", size=6.5)
         axes.set(yticks=range(len(rows)), yticklabels=rows, xlim=(0, end), xlabel=f"cycle at {_clock(system)}")
         axes.invert_yaxis()
@@ -81,16 +81,17 @@ def roofline(line: Sequence[Placed], system: System, title: str, form: str) -> b
         low, high = min([*at, peak / rate]) / 4, max([*at, peak / rate]) * 4
         axes.plot([low, peak / rate, high], [low * rate, peak, peak], color="#333333", lw=1.2)
         colors = _colors(points)
-        named: dict[tuple[str, str], list[str]] = {}  # names by place, to two digits
+        named: dict[tuple[str, str], tuple[tuple[float, float], list[str]]] = {}  # by place, to a digit
         for x, each in zip(at, points, strict=True):
             y = each.work.macs / system.seconds(each.cycles)
             axes.scatter(x, y, color=colors[each.work.kind], s=18, zorder=3)
-            named.setdefault((f"{x:.1e}", f"{y:.1e}"), []).append(each.work.name.partition(".")[0])
-        for place, names in named.items():
-            label, (right, up) = ", ".join(dict.fromkeys(names)), map(float, place)
-            axes.annotate(label, (right, up), textcoords="offset points", xytext=(4, -8), size=6.5)
+            point = named.setdefault((f"{x:.0e}", f"{y:.0e}"), ((x, y), []))
+            point[1].append(each.work.name.partition(".")[0])
+        for place, names in named.values():
+            label = ", ".join(dict.fromkeys(names))
+            axes.annotate(label, place, textcoords="offset points", xytext=(4, -8), size=6.5)
         axes.set(xscale="log", yscale="log", xlabel="MACs a byte of the external memory", ylabel="MACs a second")
-        axes.set_title(f"{title}; roofs: {rate / 1e9:.0f} GB/s, {peak / 1e12:.2f} T MACs/s", size=8.5, loc="left")
+        axes.set_title(f"{title}\nroofs: {rate / 1e9:.0f} GB/s, {peak / 1e12:.2f} T MACs/s", size=8.5, loc="left")
         axes.grid(True, which="major", color="#dddddd", lw=0.6)
         _legend(axes, colors)
 

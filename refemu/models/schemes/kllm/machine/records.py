@@ -106,7 +106,8 @@ def masks(ports: Ports, q: KMeansTensor, cache: Any) -> list[Masks]:
     sides, heads = [cache.k.tensor(length).mask, cache.v.tensor(length).mask], []
     for head in range(sizes.kv_heads):
         mine = q.mask[:, head * group * dim : (head + 1) * group * dim].reshape(len(seen), dim)
-        heads.append(Masks(mine, *(side[:, head * dim : (head + 1) * dim] for side in sides), seen))
+        keys, values = (side[:, head * dim : (head + 1) * dim] for side in sides)
+        heads.append(Masks(mine, keys, values, seen))
     return heads
 
 

@@ -170,7 +170,7 @@ def parts(sizes: np.ndarray, a_bits: int, entries: int, machine: KllmMachine) ->
     new = np.flatnonzero(np.any(each[1:] != each[:-1], axis=1)) + 1
     starts = np.concatenate([[0], new])
     times_ = np.diff(np.concatenate([starts, [len(each)]]))
-    return [Rows(*row, number) for row, number in zip(each[starts].tolist(), times_.tolist(), strict=True)]
+    return [Rows._make([*row, number]) for row, number in zip(each[starts].tolist(), times_.tolist(), strict=True)]
 
 
 def sized(length: int | np.ndarray, width: int | np.ndarray, left_out: np.ndarray) -> np.ndarray:
