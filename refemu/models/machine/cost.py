@@ -244,7 +244,12 @@ def run(
     chosen = options_of(config, options)
     prepared = models.prepare(loaded, config, backend, calibration, progress)
     meters = [Meter(prepared, each) for each in (chosen, *others(chosen).values())]
-    session = Session(observed(prepared, lambda layer, call: [meter.add(layer, call) for meter in meters]))
+
+    def add(layer: int, call: Call) -> None:
+        for meter in meters:
+            meter.add(layer, call)
+
+    session = Session(observed(prepared, add))
     session.append(ids[:tokens], last=True)
     if phase == "decode":
         for meter in meters:

@@ -24,7 +24,7 @@ Fill = Literal["stream", "slab"]  #: whether the port moves on to the next slab 
 class Rows(NamedTuple):
     """Rows of A that read the same columns."""
 
-    count: int  #: rows
+    number: int  #: rows
     length: int  #: positions that they read
     width: int  #: columns that the last of them reads
     sparse: int  #: most positions of a column that are not counted
@@ -112,8 +112,8 @@ def tiled(rows: Sequence[Rows], sizes: ChipSizes, heads: int = 1) -> Plan:
         groups.append((first, len(tiles), part.times))
     read = heads * sum(int(part.length * part.width * part.times) for part in rows)
     longest = max((part.length for part in rows), default=0)
-    arrays = (np.array(each, np.int64).reshape(-1, width) for each, width in ((groups, 3), (tiles, 7)))
-    return Plan(*arrays, longest, read)
+    table, order = np.array(tiles, np.int64).reshape(-1, 7), np.array(groups, np.int64).reshape(-1, 3)
+    return Plan(order, table, longest, read)
 
 
 def fed(
@@ -164,8 +164,8 @@ def fed(
     space = sizes.buffers["weight"] * scale
     together = sizes.counters if apart else 1
     options = sizes.positions, sizes.turn, merge, together, entries, extra, bits * scale, step, space
-    free, *counts = kllm_chip_compiled.times(laid.groups, laid.tiles, options)
-    return LaneTimes(free + 1 if len(laid.tiles) else 0, *counts, laid.read * bits)
+    free, counted, reduced, waited = kllm_chip_compiled.times(laid.groups, laid.tiles, options)
+    return LaneTimes(free + 1 if len(laid.tiles) else 0, counted, reduced, waited, laid.read * bits)
 
 
 @decides("D-kllm-66")
@@ -180,12 +180,12 @@ def _whole(laid: Plan, sizes: ChipSizes, bits: int, share: Fraction) -> tuple[in
 @decides("D-kllm-67", "D-kllm-68")
 def _tiles(part: Rows, sizes: ChipSizes, heads: int) -> list[tuple[int, ...]]:
     """Tiles of lane 0, which has as many columns as any lane: MACs hold every row of a column."""
-    columns = max(sizes.macs // part.count, 1)
+    columns = max(sizes.macs // part.number, 1)
     step = sizes.positions if sizes.carry == "sums" else max(part.length, 1)
     slabs = [(low, min(low + step, part.length)) for low in range(0, max(part.length, 1), step)]
-    shapes = []
+    shapes: list[tuple[int, ...]] = []
     for width, number in _widths(part.width, columns, sizes.lanes, heads):
-        cuts = [(width, part.count, *cut, part.sparse, int(cut[1] == part.length)) for cut in slabs]
+        cuts = [(width, part.number, *cut, part.sparse, int(cut[1] == part.length)) for cut in slabs]
         shapes += [(*cut, number) for cut in cuts] if len(cuts) == 1 else [(*cut, 1) for cut in cuts] * number
     return shapes
 

@@ -32,9 +32,15 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         ties = np.array([[TIES[(at * step + step) % len(TIES)] for at in row] for step in range(1, 9)])
         why = "ties, zeros of both signs and infinities, all of them available"
         yield Cases(kind, why, _sides(ties, np.ones_like(ties), shared), "D-kllm-21")
-        popped = np.concatenate([np.eye(INPUTS, dtype=np.int64), 1 - np.eye(INPUTS, dtype=np.int64), [0 * row]])
+        small = np.array([0x0000, 0x8000, 0x0001, 0x8001])
+        zeros = np.concatenate([np.resize(np.roll(small[:2], turn), (1, INPUTS)) for turn in (0, 1)])
+        tiny = np.stack([np.resize(small[[2, 0, 1]], INPUTS), np.resize(small[[3, 1, 0]], INPUTS)])
+        rows = np.concatenate([zeros, tiny])
+        why = "zeros of both signs alone, in either order; the least magnitudes with them"
+        yield Cases(kind, why, _sides(rows, np.ones_like(rows), shared), "D-kllm-27")
+        popped = np.concatenate([np.eye(INPUTS, dtype=np.int64), 1 - np.eye(INPUTS, dtype=np.int64), [0 * row, 0 * row + 1]])
         words = np.resize(np.concatenate([ranks[0], 0x8000 | ranks[3], np.resize(TIES, INPUTS)]), popped.shape)
-        why = "one value available, all but one, none: a single value wins whatever it is"
+        why = "one value available, all but one, none, all: a single value wins whatever it is"
         yield Cases(kind, why, _sides(words, popped, shared), "D-kllm-22")
     if kind == "random":
         yield Cases(kind, "uniform finite words of both trees", _random(seed, shared))

@@ -42,7 +42,7 @@ def attended(heads: Sequence[KvHead], machine: KllmMachine) -> Iterator[tuple[in
     """Records by the first of the KV heads that are on the lanes at once."""
     entries = 1 << heads[0].bits[0] + heads[0].bits[1]
     batch = works.parts(_logits(heads[:1]), heads[0].bits[0], entries, machine)
-    at_once = works.together(heads[0].keys, heads[0].dim, len(heads), max(part.count for part in batch), machine)
+    at_once = works.together(heads[0].keys, heads[0].dim, len(heads), max(part.number for part in batch), machine)
     groups: dict[tuple[int, ...], list[Work]] = {}  # by identity: the heads of a shape are one object
     for first in range(0, len(heads), at_once):
         some = heads[first : first + at_once]

@@ -206,7 +206,7 @@ def linear(layer: Linear, tensor: str, a_bits: int, k: int, left_out: np.ndarray
         machine,
         layer.extra,
         bits=spilled(rows, k, layer.outputs, a_bits, int(total(left_out)), machine),
-        streams={f"index.{tensor}": (int(total(-(-(k - left_out[: some[0].count]) // CLUSTERING))), tail)},
+        streams={f"index.{tensor}": (int(total(-(-(k - left_out[: some[0].number]) // CLUSTERING))), tail)},
     )
 
 
