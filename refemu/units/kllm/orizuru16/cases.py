@@ -38,7 +38,9 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         rows = np.concatenate([zeros, tiny])
         why = "zeros of both signs alone, in either order; the least magnitudes with them"
         yield Cases(kind, why, _sides(rows, np.ones_like(rows), shared), "D-kllm-27")
-        popped = np.concatenate([np.eye(INPUTS, dtype=np.int64), 1 - np.eye(INPUTS, dtype=np.int64), [0 * row, 0 * row + 1]])
+        popped = np.concatenate(
+            [np.eye(INPUTS, dtype=np.int64), 1 - np.eye(INPUTS, dtype=np.int64), [0 * row, 0 * row + 1]]
+        )
         words = np.resize(np.concatenate([ranks[0], 0x8000 | ranks[3], np.resize(TIES, INPUTS)]), popped.shape)
         why = "one value available, all but one, none, all: a single value wins whatever it is"
         yield Cases(kind, why, _sides(words, popped, shared), "D-kllm-22")
