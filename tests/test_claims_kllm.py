@@ -324,11 +324,13 @@ def slower(scheme: str = "kllm-a4", batch: int = 1, options: str = "", shape: st
     return 100 * (1 - step(shape, static, batch)["cycles"] / step(shape, scheme, batch, options)["cycles"])
 
 
+@pytest.mark.long
 def test_search_costs_less_in_a_batch() -> None:
     """[kllm §V-D] the search of a request runs during products of others."""
     assert [round(slower(batch=batch), 1) for batch in (1, 16)] == [8.6, 3.9]
 
 
+@pytest.mark.long
 def test_search_costs_three_to_nine_percent() -> None:
     """[kllm §V-D, Fig. 10(a)] "6% - 8% lower throughput", between the two options of D-kllm-70."""
     assert [round(slower(options=options), 1) for options in ("search=unit", "")] == [2.8, 8.6]
@@ -338,6 +340,7 @@ def test_search_costs_three_to_nine_percent() -> None:
     assert shares == [4.5, 8.6, 15.7, 30.9, 44.0]
 
 
+@pytest.mark.long
 def test_three_bits_are_an_eighth_faster() -> None:
     """[kllm §V-C] KLLM-A3 over KLLM-A4: 1.115 to 1.119 by the speed-ups of both over the seven others."""
     stated = [Fraction(a3) / Fraction(a4) for a4, a3 in zip(*map(str.split, SPEEDUPS), strict=True)]
@@ -350,6 +353,7 @@ def test_three_bits_are_an_eighth_faster() -> None:
     assert round(100 - 100 / overlaps) == 18
 
 
+@pytest.mark.long
 def test_headlines_by_bytes_and_cycles() -> None:
     """docs/headlines.md: LLaMA-2-7B and the mean of Table II's models against 2,039 GB/s of an A100 at fp16."""
     by_bytes, by_cycles = [], []

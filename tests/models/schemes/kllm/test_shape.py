@@ -10,6 +10,8 @@ from refemu.arith.checks import Refused
 from refemu.models import machine
 from tests.oracles.kllm import system as oracle
 
+pytestmark = pytest.mark.long
+
 DECODE: dict[str, Any] = {"shape": "llama-7b", "scheme": "kllm-a4", "tokens": 2048, "phase": "decode"}
 
 
@@ -25,7 +27,6 @@ def block(options: str = "") -> tuple[machine.CostReport, list[Any]]:
     return report, [work for work in report.sections[0].works if work.cycles is not None]
 
 
-@pytest.mark.long
 def test_block_of_llama_7b_equals_the_oracle() -> None:
     """D-kllm-74: Name, edges alone and fed, busy cycles and bytes of all 51 operations."""
     _, works_ = block()
@@ -38,7 +39,6 @@ def test_block_of_llama_7b_equals_the_oracle() -> None:
     ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("overlap", machine.OVERLAPS)
 def test_cycles_of_llama_7b_equal_the_oracle(overlap: str) -> None:
     """D-kllm-69."""
@@ -47,7 +47,6 @@ def test_cycles_of_llama_7b_equal_the_oracle(overlap: str) -> None:
     assert max(each.end for each in report.lines[0]) == oracle.schedule(restated(), overlap)
 
 
-@pytest.mark.long
 def test_total_of_llama_7b_adds_32_blocks_and_the_head() -> None:
     """D-kllm-73: The head by hand: 32,000 columns are 63 tiles of 512 MACs, an edge for each of 4,096 weights."""
     report, _ = block()
@@ -190,7 +189,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_in_records_differ_from_the_oracle(fault: str) -> None:
     _, works_ = block()
