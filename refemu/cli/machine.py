@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from refemu.cli import source
+from refemu.cli.options import accelerator
 from refemu.cli.output import TIED, print_json, print_table
 from refemu.cli.progress import progress
 
 COLUMNS = ("operation", "unit", "shape", "elements", "differing", "cycles", "use", "words")
 
+MEASURED = ("bytes", "busy cycles", "bound by")  #: more columns of a machine with records of work
 KINDS = ("kind", "MACs", "index operations", "comparisons", "conversions", "cycles")
 
 
@@ -19,6 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu import models
     from refemu.models import machine
 
+    accelerator.require_files(arguments)
     model = models.load(arguments.model)
     ids, calibration = source.given_ids(model, arguments), source.calibration_ids(model, arguments)
     with progress() as bar:
@@ -31,11 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
             progress=bar,
             token_ids=ids,
             calibration=calibration,
+            options=accelerator.options(arguments),
         )
     if arguments.json:
         print_json("machine", report.as_json())
     else:
         _show(report)
+    title = f"block {report.layer} of {report.model} under {report.scheme}"
+    accelerator.save(arguments, report.line, report.system, title)
     return int(report.differing > 0)
 
 
@@ -45,8 +51,10 @@ def _show(report: Any) -> None:
         f"block {report.layer} of {report.model} under {report.scheme}, {step} of {report.tokens} tokens; "
         f"prepared in {report.prepare_seconds:.1f} s"
     )
-    rows = [_row(operation) for operation in report.operations]
-    print_table(title, COLUMNS, rows, ("elements", "differing", "cycles"))
+    measured = {row["name"]: row for row in report.as_json()["operations"]} if report.system else {}
+    rows = [_row(operation, measured.get(operation.name, {})) for operation in report.operations]
+    columns = COLUMNS + (MEASURED if report.system else ())
+    print_table(title, columns, rows, ("elements", "differing", "cycles"))
     kinds = [_by_kind(kind, cost) for kind, cost in report.costs.items()]
     print_table("by kind of work", KINDS, kinds, KINDS[2:])
     absent = [[entry.name, entry.reason] for entry in report.not_on_the_machine]
@@ -59,6 +67,7 @@ def _show(report: Any) -> None:
     counted = [[operation.name, _listed(operation.counts)] for operation in report.operations if operation.counts]
     if counted:
         print_table("counts", ("operation", "counts"), counted)
+    accelerator.show_total(report.total, report.system)
     print(f"{report.differing} elements differ from the scheme")
 
 
@@ -67,12 +76,17 @@ def _by_kind(kind: str, cost: Any) -> list[Any]:
     return [kind, macs, cost.index_operations, cost.comparisons, cost.conversions, cost.cycles or ""]
 
 
-def _row(operation: Any) -> list[Any]:
+def _row(operation: Any, measured: Mapping[str, Any]) -> list[Any]:
     use = ", ".join(f"{part}{TIED}{100 * share:.1f}{TIED}%" for part, share in operation.use.items())
     words = _listed(operation.words)
     shape = " x ".join(str(size) for size in operation.shape)
-    sizes = operation.elements, operation.differing, operation.cycles or ""
-    return [operation.name, operation.unit, shape, *sizes, use, words]
+    sizes = operation.elements, operation.differing, measured.get("cycles", operation.cycles) or ""
+    row = [operation.name, operation.unit, shape, *sizes, use, words]
+    if not measured:
+        return row
+    return (
+        row + [accelerator.listed(measured.get(name, {})) for name in ("bytes", "busy")] + [measured.get("bound") or ""]
+    )
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -55,8 +55,11 @@ WHOLE: set[Any] = set()  #: forms that take a Choice as it is
 
 
 def _special(value: Any) -> bool:
-    return is_symbolic(value) or isinstance(value, SymbolicRange | Filtered) or type(value).__module__ == "refemu.prove.interpreter" or (
-        callable(value) and not isinstance(value, type)
+    return (
+        is_symbolic(value)
+        or isinstance(value, SymbolicRange | Filtered)
+        or type(value).__module__ == "refemu.prove.interpreter"
+        or (callable(value) and not isinstance(value, type))
     )
 
 
@@ -247,7 +250,9 @@ def _len(run: Interpreter, values: Any) -> Any:
 def _range(run: Interpreter, *ends: Any) -> Any:
     start, stop = (0, ends[0]) if len(ends) == 1 else ends[:2]
     if isinstance(start, Int) or len(ends) > 2:
-        raise Unsupported("a range whose start or step depends on inputs", next(e.term for e in (*ends, start) if isinstance(e, Int)))
+        raise Unsupported(
+            "a range whose start or step depends on inputs", next(e.term for e in (*ends, start) if isinstance(e, Int))
+        )
     return SymbolicRange(start, integer(stop))
 
 
@@ -333,9 +338,7 @@ def _any(run: Interpreter, values: Any) -> Any:
 
 @form_of(all)
 def _all(run: Interpreter, values: Any) -> Any:
-    return truth_of(
-        terms.all_of(terms.or_(terms.not_(condition), truth(value)) for condition, value in _some(values))
-    )
+    return truth_of(terms.all_of(terms.or_(terms.not_(condition), truth(value)) for condition, value in _some(values)))
 
 
 def _extreme(largest: bool) -> Callable[..., Any]:
@@ -420,7 +423,9 @@ def _isinstance(run: Interpreter, value: Any, kinds: Any) -> Any:
 @form_of(getattr)
 def _getattr(run: Interpreter, owner: Any, name: Any, *default: Any) -> Any:
     name = choice(ways_of(name))
-    return spread([name], lambda each: run.attribute(owner, each) if not default or hasattr(owner, each) else default[0])
+    return spread(
+        [name], lambda each: run.attribute(owner, each) if not default or hasattr(owner, each) else default[0]
+    )
 
 
 HANDLERS[getattr] = lambda run, owner, name, *default: spread(

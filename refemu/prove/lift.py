@@ -78,9 +78,7 @@ def lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECONDS) -> 
     return _split(unit, config, {}, end, [MOST_SPLITS])
 
 
-def _split(
-    unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], end: float, left: list[int]
-) -> "Lift":
+def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], end: float, left: list[int]) -> "Lift":
     """The lift with some variables fixed; where a line needs a number, each value of one more variable in turn."""
     device = unit.unit_class(**config)
     run = Interpreter()
@@ -137,9 +135,7 @@ def short(line: str) -> str:
     return "refemu/" + line.rpartition("refemu/")[2] if "refemu/" in line else line
 
 
-def _lifted(
-    unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpreter, fixed: Mapping[str, int]
-) -> Lift:
+def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpreter, fixed: Mapping[str, int]) -> Lift:
     ports = device.ports
     conditions: list[Term] = []
     inputs = {port.name: _variables(port, "", conditions, fixed) for port in ports.inputs}
@@ -154,7 +150,10 @@ def _lifted(
     run.guard = terms.TRUE
     values = [value for _, value in inputs.values()]
     if type(device)._require is not Stepped._require:
-        taken = [arrays.Array(list(each) if port.lanes else each, port.dtype) for port, each in zip(ports.inputs, values, strict=True)]
+        taken = [
+            arrays.Array(list(each) if port.lanes else each, port.dtype)
+            for port, each in zip(ports.inputs, values, strict=True)
+        ]
         run.call(device._require, *taken)
     after = run.call(device._open, *values)
     going, count = busy(run, device), 0
@@ -183,9 +182,7 @@ def busy(run: Interpreter, device: Any) -> Term:
     return truth(found)
 
 
-def _variables(
-    port: Port, prefix: str, conditions: list[Term], fixed: Mapping[str, int]
-) -> tuple[list[Term], Any]:
+def _variables(port: Port, prefix: str, conditions: list[Term], fixed: Mapping[str, int]) -> tuple[list[Term], Any]:
     """Variables of a port, and its value; conditions get its limits where these are narrower than its bits."""
     low, high = port.limits
     natural = (-(1 << (port.bits - 1)), (1 << (port.bits - 1)) - 1) if port.signed else (0, (1 << port.bits) - 1)
@@ -239,7 +236,11 @@ def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
         if isinstance(number, Int) and (number.low < low or number.high > high):
             run.line = f"port {port.name}"
             run.demand(terms.and_(truth(number >= low), truth(number <= high)), "a value out of range")
-        found.append(fit(word(number, max(port.bits, number.term.width)), port.bits) if isinstance(number, Int) else terms.const(number, port.bits))
+        found.append(
+            fit(word(number, max(port.bits, number.term.width)), port.bits)
+            if isinstance(number, Int)
+            else terms.const(number, port.bits)
+        )
     return found
 
 

@@ -194,9 +194,7 @@ def contained(value: Any, values: Any) -> Term:
         found = spread([values], lambda each: truth_of(contained(value, each)) if is_symbolic(each) else value in each)
         return found.term if isinstance(found, Bool) else terms.const(bool(found), 1)
     if isinstance(values, range) and values.step == 1:
-        return terms.and_(
-            terms.not_(_less(value, values.start)), _less(value, values.stop)
-        )
+        return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
     return terms.any_of(equal(value, each) for each in values)
 
 
@@ -235,7 +233,6 @@ def element(values: Sequence[Any], index: Any) -> Any:
     for place in range(bits):
         bit = terms.extract(pattern, place, 1)
         level = [
-            merge(bit, level[at + 1], level[at]) if at + 1 < len(level) else level[at]
-            for at in range(0, len(level), 2)
+            merge(bit, level[at + 1], level[at]) if at + 1 < len(level) else level[at] for at in range(0, len(level), 2)
         ]
     return level[0]

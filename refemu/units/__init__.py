@@ -93,6 +93,7 @@ PAPERS = {
     "olive_systolic": "olive",
     "olive_systolic_clocked": "olive",
     "orizuru": "kllm",
+    "orizuru16": "kllm",
     "orizuru_clocked": "kllm",
     "orizuru_passes": "kllm",
     "outlier_decoder": "olive",

@@ -7,7 +7,8 @@ import pytest
 from refemu.cli import main
 
 WORDS = ["cost", "--model", "tiny", "--scheme", "kllm-a4", "--tokens", "4"]
-KEYS = ["comparisons", "conversions", "cycles", "index_operations", "kind", "layer", "macs", "words"]
+KEYS = ["comparisons", "conversions", "count", "cycles", "index_operations", "kind", "layer", "macs", "words"]
+MEASURED = {"bound", "busy", "bytes", "energy_pj", "peak_share", "seconds"}  #: of rows with records of work
 
 
 @pytest.mark.long
@@ -19,9 +20,9 @@ def test_cost_table_and_json_agree(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert (report["model"], report["scheme"], report["tokens"]) == ("tiny", "kllm-a4", 4)
     for row in report["layers"]:
-        assert sorted(row) == KEYS
+        assert sorted(row.keys() - MEASURED) == KEYS
         assert sorted(row["words"]) == ["activations", "kv", "weights"]
-        assert str(row["cycles"]) in shown and row["kind"] in shown
+        assert str(row["cycles"] or "") in shown and row["kind"] in shown
     kinds = [row["kind"] for row in report["layers"] if row["layer"] == 0]
     assert kinds == ["quantize", "norm", "linear", "attention", "activation"]
 

@@ -26,6 +26,12 @@ ELSEWHERE = {
     **{f"cli/options/{name}": "cli/test_arguments" for name in ("common", "devices", "models", "sets", "studies")},
     "cli/unit_rows": "cli/test_list",
     "harness/adapter": "conformance/test_harness",
+    **{f"models/machine/{name}": "models/machine/test_totals" for name in ("system", "work")},
+    "models/machine/options": "cli/options/test_accelerator",
+    **{
+        f"models/schemes/kllm/machine/{name}": "models/schemes/kllm/test_shape"
+        for name in ("attended", "options", "records", "works")
+    },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     "testing/types": "testing/test_strategies",
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},

@@ -15,7 +15,8 @@ CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 CLAIMS = "docs/claims.md"
 CLAIMED = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
-MODELS, SPREAD = "SmolLM2|MiniLM|normal data", r"±|\d to \d|no spread"  #: of refemu's figures, none of a paper's model
+#: of refemu's figures, none of a paper's model; for cycles, its sizes
+MODELS, SPREAD = "SmolLM2|MiniLM|normal data|sizes of ", r"±|\d to \d|no spread"
 #: what refemu's cell of a claim says, by result
 OUTCOMES = {
     "reproduced": "(?!Factor: |Missing: )",

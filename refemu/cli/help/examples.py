@@ -163,6 +163,16 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     "refemu cost": (
         Example("refemu cost --scheme olive-4 --tokens 8", "a prompt of 8 tokens", long=True),
         Example("refemu cost --scheme kllm-a4 --phase decode --json", "the token after a prompt, as JSON", long=True),
+        Example(
+            "refemu cost --shape llama-2-7b --scheme kllm-a4 --phase decode --batch 16",
+            "a model of known sizes, without weights: time, bytes, bound, energy",
+            long=True,
+        ),
+        Example(
+            "refemu cost --shape llama-7b --scheme kllm-a4 --plot gantt.svg",
+            "a prompt of 2,048 tokens, the schedule of a block as a Gantt chart",
+            long=True,
+        ),
     ),
     "refemu ppl": (
         Example("refemu ppl --model tiny --win 32 --windows 2", "the built-in model in fp16"),

@@ -12,6 +12,8 @@ from refemu.cli.options.common import (
     add_threads,
     add_word,
     new_command,
+    path,
+    positive,
     real,
 )
 
@@ -23,6 +25,7 @@ def _machine(commands: Commands) -> None:
         "Run a block of a model on a paper's accelerator: cycles, utilization, data moved, mismatches.",
     )
     _on_machine(command)
+    add_count(command, "--tokens", "Number of tokens in the prompt (default: 16).", 16)
     add_count(command, "--layer", "Transformer block, counted from 0 (default: 0).", 0, low=0)
 
 
@@ -31,6 +34,11 @@ def _cost(commands: Commands) -> None:
         commands, "cost", "Count the work of a whole run on a paper's accelerator, by layer and kind."
     )
     _on_machine(command, " or a mix, LINEAR+ATTENTION")
+    help = "Sizes of a model of the papers, without weights, instead of --model: llama-2-7b, ..."
+    add_word(command, "--shape", "SHAPE", help)
+    help = "Tokens in the prompt, or before the decode step (default: 16; with --shape 2048)."
+    command.add_argument("--tokens", type=_counts, metavar="N,...", help=f"{help} Several with --shape.")
+    add_count(command, "--batch", "Requests at once, with --shape (default: 1).")
 
 
 def _on_machine(command: Parser, more: str = "") -> None:
@@ -39,14 +47,30 @@ def _on_machine(command: Parser, more: str = "") -> None:
     add_word(command, "--scheme", "SCHEME", help, "olive-4")
     add_text(command)
     add_calibration(command)
-    add_count(command, "--tokens", "Number of tokens in the prompt (default: 16).", 16)
     command.add_argument(
         "--phase",
         choices=("prompt", "decode"),
         default="prompt",
         help="Run the prompt (prefill), or decode the token after it (default: prompt).",
     )
+    help = "Options of the accelerator, such as lanes=8,clock=500; docs/accelerators.md lists them."
+    add_word(command, "--machine", "NAME=VALUE,...", help)
+    command.add_argument(
+        "--overlap",
+        choices=("none", "tiles", "operations"),
+        help="What overlaps: nothing, the loads of tiles, or whole operations (default: as in the paper).",
+    )
+    command.add_argument("--trace", type=path, metavar="FILE", help="Save the schedule as trace events for Perfetto.")
+    help = "as a Gantt chart, an .svg or .png."
+    command.add_argument("--plot", type=path, metavar="FILE", help=f"Plot the schedule of a block to FILE, {help}")
+    help = "Plot every operation of a block on the roofline to FILE, an .svg or .png."
+    command.add_argument("--roofline", type=path, metavar="FILE", help=help)
     add_threads(command)
+
+
+def _counts(words: str) -> list[int]:
+    """Parse positive integers joined by commas."""
+    return [positive(word) for word in words.split(",")]
 
 
 def _ppl(commands: Commands) -> None:

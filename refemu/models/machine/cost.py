@@ -7,16 +7,24 @@ the accelerator count the same when they run the operations.
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from refemu import models
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.models import schemes
 from refemu.models.encoder.config import EncoderConfig
-from refemu.models.machine.report import Call, Cost
+from refemu.models.machine import totals
+from refemu.models.machine.options import options as options_of
+from refemu.models.machine.options import others, require_effect
+from refemu.models.machine.report import Absent, Blocks, Call, Cost
 from refemu.models.machine.runner import PHASES, Phase, observed, prompt, require_parts
+from refemu.models.machine.schedule import Placed, placed
+from refemu.models.machine.shapes import find
+from refemu.models.machine.system import System
 from refemu.models.model import Model
 from refemu.models.runtime import Session
+from refemu.models.schemes.kind import kind_of
 from refemu.models.schemes.registry import costs as costs_of
 from refemu.models.schemes.scheme import Progress
 
@@ -30,6 +38,12 @@ class LayerCost:
     layer: int  #: block, from 0; -1 is the head
     kind: str  #: "quantize", "linear", "attention", ...
     cost: Cost
+    count: int = 1  #: equal layers in sequence that the row stands for, this one included
+
+    @property
+    def blocks(self) -> range:
+        """Numbers of the layers."""
+        return range(self.layer, self.layer + self.count)
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,10 @@ class CostReport:
     tokens: int  #: tokens of the prompt, or before the decode step
     phase: str
     layers: tuple[LayerCost, ...]
+    batch: int = 1  #: requests of the same lengths
+    system: System | None = None  #: None: the machine has no records of work yet
+    sections: tuple[totals.Section, ...] = ()  #: records of the blocks, in order
+    not_on_the_machine: tuple[Absent, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return plain lists, dictionaries and numbers.
@@ -48,23 +66,58 @@ class CostReport:
         Returns
         -------
         dict
-            Fields by name; a row has those of its cost.
+            Fields by name; a row has those of its cost, and the sums of its records of work.
         """
         rows = []
         for row in self.layers:
-            plain = {**dataclasses.asdict(row.cost), "words": dict.fromkeys(WORDS, 0) | dict(row.cost.words)}
-            rows.append({"layer": row.layer, "kind": row.kind, **plain})
+            plain = {field.name: getattr(row.cost, field.name) for field in dataclasses.fields(row.cost)}
+            del plain["works"]
+            plain |= {"macs": dict(row.cost.macs), "words": dict.fromkeys(WORDS, 0) | dict(row.cost.words)}
+            plain |= {"cycles": row.cost.cycles or None} | self.measured(row)
+            rows.append({"layer": row.layer, "count": row.count, "kind": row.kind, **plain})
         head = {"model": self.model, "scheme": self.scheme, "tokens": self.tokens, "phase": self.phase}
-        return {**head, "layers": rows}
+        absent = [dataclasses.asdict(entry) for entry in self.not_on_the_machine]
+        return {**head, "batch": self.batch, "layers": rows, "not_on_the_machine": absent, "total": self.total}
+
+    @cached_property
+    def lines(self) -> tuple[list[Placed], ...]:
+        """The operations of each section on the machine's schedule."""
+        return tuple(placed(section.works, self.system) for section in self.sections) if self.system else ()
+
+    def measured(self, row: LayerCost) -> dict[str, Any]:
+        """Sum the records of a row.
+
+        Parameters
+        ----------
+        row : LayerCost
+            One of `layers`.
+
+        Returns
+        -------
+        dict
+            Sums as in JSON; empty without records.
+        """
+        if self.system is None or not row.cost.works:
+            return {}
+        line = next(line for section, line in zip(self.sections, self.lines, strict=True) if section.layer == row.layer)
+        return totals.of_works(row.cost.works, line, self.system).as_json(self.system)
+
+    @property
+    def total(self) -> dict[str, Any] | None:
+        """What the run adds up to; None without records of work."""
+        if self.system is None:
+            return None
+        tokens = self.batch * (self.tokens if self.phase == "prompt" else 1)
+        return totals.total(self.sections, self.lines, self.system, tokens)
 
 
 def counters(rows: Iterable[LayerCost]) -> dict[str, int]:
     """Every count of some rows by name: "blk.3.linear.cycles", "head.linear.words.weights", ..."""
-    return dict(item for row in rows for item in _counters(row))
+    return dict(item for row in rows for layer in row.blocks for item in _counters(row, layer))
 
 
-def _counters(row: LayerCost) -> Iterable[tuple[str, int]]:
-    place = f"{'head' if row.layer < 0 else f'blk.{row.layer}'}.{row.kind}"
+def _counters(row: LayerCost, layer: int) -> Iterable[tuple[str, int]]:
+    place = f"{'head' if layer < 0 else f'blk.{layer}'}.{row.kind}"
     for name in ("index_operations", "comparisons", "conversions", "cycles"):
         yield f"{place}.{name}", getattr(row.cost, name)
     for name in ("macs", "words"):
@@ -74,10 +127,15 @@ def _counters(row: LayerCost) -> Iterable[tuple[str, int]]:
 class Meter:
     """Adds up the cost of every call of a prepared model's parts."""
 
-    def __init__(self, prepared: Any) -> None:
-        """prepared: of a scheme that has costs; raises Refused for others and for a model with parts without costs."""
+    def __init__(self, prepared: Any, options: Any = None) -> None:
+        """prepared: of a scheme that has costs. options: of its machine, by default those of the paper.
+
+        Raises Refused for other schemes and for a model with parts without costs.
+        """
         require_parts(prepared.name, prepared.model)
         self._prepared, self._costs = prepared, costs_of(prepared.config)
+        chosen = options_of(prepared.config, options or "")
+        self._options = () if chosen is None else (chosen,)
         self.clear()
 
     def __repr__(self) -> str:
@@ -86,14 +144,17 @@ class Meter:
     def clear(self) -> None:
         """Reset all counts."""
         self._rows: dict[tuple[int, str], Cost] = {}
+        self._works: dict[int, tuple[Any, ...]] = {}
 
     def watched(self) -> Any:
         """The prepared model whose calls are counted."""
-        return observed(self._prepared, self._add)
+        return observed(self._prepared, self.add)
 
-    def _add(self, layer: int, call: Call) -> None:
-        for kind, cost in self._costs(self._prepared, layer, call):
+    def add(self, layer: int, call: Call) -> None:
+        """Add the cost of a call."""
+        for kind, cost in self._costs(self._prepared, layer, call, *self._options):
             self._rows[layer, kind] = self._rows.get((layer, kind), Cost()) + cost
+            self._works[layer] = self._works.get(layer, ()) + cost.works
 
     @property
     def counters(self) -> dict[str, int]:
@@ -105,6 +166,23 @@ class Meter:
         blocks = [LayerCost(layer, kind, cost) for (layer, kind), cost in self._rows.items() if layer >= 0]
         return (*blocks, *(LayerCost(layer, kind, cost) for (layer, kind), cost in self._rows.items() if layer < 0))
 
+    def blocks(self) -> list[Blocks]:
+        """The costs so far, equal blocks in sequence together; the head is last."""
+        costs: dict[int, tuple[tuple[str, Cost], ...]] = {}
+        for row in self.layers():
+            costs[row.layer] = (*costs.get(row.layer, ()), (row.kind, row.cost))
+        blocks: list[Blocks] = []
+        for layer, mine in costs.items():
+            if blocks and blocks[-1].costs == mine and layer >= 0:
+                blocks[-1] = dataclasses.replace(blocks[-1], count=blocks[-1].count + 1)
+            else:
+                blocks.append(Blocks(layer, 1, mine))
+        return blocks
+
+    def sections(self, blocks: Sequence[Blocks]) -> tuple[totals.Section, ...]:
+        """Records of blocks, in the order of the work."""
+        return tuple(totals.Section(each.layer, each.count, self._works.get(each.layer, ())) for each in blocks)
+
 
 def run(
     model: Model | str,
@@ -115,6 +193,7 @@ def run(
     progress: Progress | None = None,
     token_ids: Sequence[int] | None = None,
     calibration: Sequence[int] | None = None,
+    options: Any = "",
 ) -> CostReport:
     """Run a model under a scheme and add up what its accelerator would do.
 
@@ -136,16 +215,19 @@ def run(
         Token ids instead of the text.
     calibration : sequence of int, optional
         Token ids for schemes that calibrate, as for `refemu.models.prepare`.
+    options : str or object
+        Options of the machine, `name=value,...`, where the scheme's machine has some.
 
     Returns
     -------
     CostReport
-        A row for every layer and kind of work.
+        A row for every kind of work in every layer, equal layers together.
 
     Raises
     ------
     Refused
-        A scheme without an accelerator, an encoder, or more tokens than the context holds.
+        A scheme without an accelerator, an encoder, more tokens than the context holds, or an option that changes no
+        number.
 
     References
     ----------
@@ -159,10 +241,94 @@ def run(
         raise Refused(f"cost: {loaded.name} is an encoder; decoders have machines")
     require_int(tokens, 1, loaded.config.context - (phase == "decode"), "cost", "tokens")
     ids = prompt(loaded, token_ids, tokens + (phase == "decode"), "cost")
-    meter = Meter(models.prepare(loaded, config, backend, calibration, progress))
-    session = Session(meter.watched())
+    chosen = options_of(config, options)
+    prepared = models.prepare(loaded, config, backend, calibration, progress)
+    meters = [Meter(prepared, each) for each in (chosen, *others(chosen).values())]
+
+    def add(layer: int, call: Call) -> None:
+        for meter in meters:
+            meter.add(layer, call)
+
+    session = Session(observed(prepared, add))
     session.append(ids[:tokens], last=True)
     if phase == "decode":
-        meter.clear()
+        for meter in meters:
+            meter.clear()
         session.append(ids[tokens : tokens + 1], last=True)
-    return CostReport(loaded.name, schemes.text(config), tokens, phase, meter.layers())
+    name, text, left_out = loaded.name, schemes.text(config), kind_of(config).absent
+
+    def report(meter: Meter, some: Any) -> CostReport:
+        blocks = meter.blocks()
+        sections = meter.sections(blocks)
+        system = some.system if some is not None else None
+        absent = tuple(left_out(prepared)) if left_out else ()
+        return CostReport(name, text, tokens, phase, _rows(blocks), 1, system, sections, absent)
+
+    measured = dict(zip((chosen, *others(chosen).values()), meters, strict=True))
+    require_effect(chosen, lambda some: report(measured[some], some).as_json())
+    return report(meters[0], chosen)
+
+
+def of_shape(
+    shape: str, scheme: str, tokens: int = 2048, phase: Phase = "prompt", batch: int = 1, options: Any = ""
+) -> CostReport:
+    """Add up what an accelerator would do for a model of known sizes, without weights.
+
+    Parameters
+    ----------
+    shape : str
+        Name in `shapes.SHAPES`: "llama-2-7b", ...
+    scheme : str
+        `name:parameter=value,...` of a scheme whose accelerator takes shapes.
+    tokens : int
+        Tokens of each prompt, or before the decode step.
+    phase : {"prompt", "decode"}
+        The prompts, or the token after each.
+    batch : int
+        Requests of these lengths at once.
+    options : str or object
+        Options of the machine, `name=value,...`.
+
+    Returns
+    -------
+    CostReport
+        A row for every kind of work in a block, one for all equal blocks, and the head.
+
+    Raises
+    ------
+    Refused
+        A scheme without such an accelerator, an unknown shape, decoding of an encoder, an option that changes no
+        number.
+    """
+    config, sizes = schemes.find(scheme), find(shape)
+    costs_of(config)
+    function = kind_of(config).shape
+    if function is None:
+        raise Refused(f"cost: the accelerator of scheme {schemes.name(config)} takes no shapes; use --model")
+    require_choice(phase, PHASES, "cost", "phase")
+    require_int(tokens, 1, 1 << 20, "cost", "tokens")
+    require_int(batch, 1, 1 << 16, "cost", "batch")
+    if sizes.encoder and phase == "decode":
+        raise Refused(f"cost: phase must be prompt for the encoder {shape}, got decode")
+    chosen, text = options_of(config, options), schemes.text(config)
+
+    def report(some: Any) -> CostReport:
+        blocks, absent = function(config, sizes, tokens, phase, batch, some)
+        sections = tuple(
+            totals.Section(each.layer, each.count, tuple(work for _, cost in each.costs for work in cost.works))
+            for each in blocks
+        )
+        return CostReport(shape, text, tokens, phase, _rows(blocks), batch, some.system, sections, tuple(absent))
+
+    require_effect(chosen, lambda some: report(some).as_json())
+    return report(chosen)
+
+
+def _rows(blocks: Sequence[Blocks]) -> tuple[LayerCost, ...]:
+    """A row for every kind of work of every block; costs of one kind are added."""
+    rows: dict[tuple[int, str], LayerCost] = {}
+    for each in blocks:
+        for kind, cost in each.costs:
+            before = rows.get((each.layer, kind), LayerCost(each.layer, kind, Cost(), each.count))
+            rows[each.layer, kind] = dataclasses.replace(before, cost=before.cost + cost)
+    return tuple(rows.values())

@@ -1,13 +1,18 @@
 """Report of an accelerator's work on one block: each operation, and reasons for the operations it does not run."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from refemu import units
+from refemu.models.machine import totals
+from refemu.models.machine.schedule import Placed, placed
+from refemu.models.machine.system import System
+from refemu.models.machine.work import Work
 from refemu.units.unit import Config
 
 
@@ -22,7 +27,8 @@ class Cost:
     comparisons: int = 0
     conversions: int = 0  #: values converted to another format
     words: Mapping[str, int] = field(default_factory=dict)  #: words moved: "weights", "activations", "kv"
-    cycles: int = 0  #: clock cycles; 0 where the paper gives none
+    cycles: int = 0  #: clock cycles of the units, nothing overlapped; 0 where the paper gives none
+    works: tuple[Work, ...] = ()  #: records of the operations, for a machine with a `System`
 
     def __add__(self, other: "Cost") -> "Cost":
         """The sum of two costs."""
@@ -33,6 +39,7 @@ class Cost:
             self.conversions + other.conversions,
             _joined(self.words, other.words),
             self.cycles + other.cycles,
+            self.works + other.works,
         )
 
 
@@ -77,8 +84,23 @@ class Call:
 
 
 #: accelerator(prepared, layer, calls) -> operations, and those that the accelerator does not run
-Accelerator: TypeAlias = Callable[[Any, int, Sequence[Call]], tuple[list[Operation], list[Absent]]]
-Costs: TypeAlias = Callable[[Any, int, Call], Iterable[tuple[str, Cost]]]  #: costs(prepared, layer, call) -> by kind
+#: a scheme with `options` gets them as last argument
+Accelerator: TypeAlias = Callable[..., tuple[list[Operation], list[Absent]]]
+#: costs(prepared, layer, call) -> by kind; a scheme with `options` gets them as last argument
+Costs: TypeAlias = Callable[..., Iterable[tuple[str, Cost]]]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Cost of equal blocks of a model, from sizes alone."""
+
+    layer: int  #: first block, from 0; -1 is the head
+    count: int  #: blocks
+    costs: tuple[tuple[str, Cost], ...]  #: of one of them, by kind, in the order of the work
+
+
+#: shape(config, shape, tokens, phase, batch, options) -> blocks, and what is not on the machine
+Shapes: TypeAlias = Callable[..., tuple[list[Blocks], list[Absent]]]
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,7 @@ class Report:
     prepare_seconds: float
     operations: tuple[Operation, ...]
     not_on_the_machine: tuple[Absent, ...]
+    system: System | None = None  #: None: the machine has no records of work yet
 
     @property
     def differing(self) -> int:
@@ -113,10 +136,49 @@ class Report:
         dict
             Fields by name.
         """
-        plain: dict[str, Any] = dataclasses.asdict(self)
-        for operation in plain["operations"]:
-            del operation["kind"], operation["cost"]
-        return plain
+        measured = self._measured()
+        rows = []
+        for operation in self.operations:
+            fields = (field.name for field in dataclasses.fields(operation) if field.name not in ("kind", "cost"))
+            row = {name: getattr(operation, name) for name in fields}
+            row |= {name: dict(row[name]) for name in ("parameters", "use", "words", "counts")}
+            row |= {"cycles": operation.cycles or None} | measured.get(operation.name, {})
+            if self.system and operation.name not in measured:
+                row["cycles"] = None  # its record is that of another operation
+            rows.append(row | {"shape": list(operation.shape), "unchecked": list(operation.unchecked)})
+        head = {name: getattr(self, name) for name in ("model", "scheme", "layer", "phase", "tokens")}
+        head |= {"prepare_seconds": self.prepare_seconds, "operations": rows}
+        absent = [dataclasses.asdict(entry) for entry in self.not_on_the_machine]
+        return {**head, "not_on_the_machine": absent, "total": self.total}
+
+    @property
+    def section(self) -> totals.Section:
+        """The block as its records of work."""
+        works = tuple(work for operation in self.operations for work in operation.cost.works)
+        return totals.Section(self.layer, 1, works)
+
+    @cached_property
+    def line(self) -> list[Placed]:
+        """The operations on the machine's schedule."""
+        return placed(self.section.works, self.system) if self.system else []
+
+    @property
+    def total(self) -> dict[str, Any] | None:
+        """What the block adds up to; None without records of work."""
+        if self.system is None:
+            return None
+        return totals.total([self.section], [self.line], self.system, self.tokens if self.phase == "prompt" else 1)
+
+    def _measured(self) -> dict[str, dict[str, Any]]:
+        """Sums of every operation with records, by its name."""
+        if self.system is None:
+            return {}
+        line = self.line
+        return {
+            operation.name: totals.of_works(operation.cost.works, line, self.system).as_json(self.system)
+            for operation in self.operations
+            if operation.cost.works
+        }
 
     @property
     def costs(self) -> dict[str, Cost]:

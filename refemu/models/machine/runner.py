@@ -7,7 +7,7 @@ layers (`n_eight_bit` of OliVe) is prepared for all.
 import copy
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -16,9 +16,12 @@ from refemu import models
 from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.models import schemes, text
 from refemu.models.encoder.config import EncoderConfig
+from refemu.models.machine.options import options as options_of
+from refemu.models.machine.options import require_effect
 from refemu.models.machine.report import Call, Report
 from refemu.models.model import Model
 from refemu.models.runtime import Session
+from refemu.models.schemes.registry import costs as costs_of
 from refemu.models.schemes.registry import machine as machine_of
 from refemu.models.schemes.scheme import Progress, Scheme
 
@@ -44,6 +47,7 @@ def run(
     progress: Progress | None = None,
     token_ids: Sequence[int] | None = None,
     calibration: Sequence[int] | None = None,
+    options: Any = "",
 ) -> Report:
     """Run every operation of a block at the ports of the scheme's accelerator, and compare with the scheme.
 
@@ -67,6 +71,8 @@ def run(
         Token ids instead of the text.
     calibration : sequence of int, optional
         Token ids for schemes that calibrate, as for `refemu.models.prepare`.
+    options : str or object
+        Options of the machine, `name=value,...`, where the scheme's machine has some.
 
     Returns
     -------
@@ -76,7 +82,8 @@ def run(
     Raises
     ------
     Refused
-        A scheme without an accelerator, an encoder, a block that the model lacks, or a text beyond the context.
+        A scheme without an accelerator, an encoder, a block that the model lacks, a text beyond the context, or an
+        option that changes no number.
 
     References
     ----------
@@ -92,12 +99,23 @@ def run(
     require_int(layer, 0, loaded.config.blocks - 1, "machine", "layer")
     require_int(tokens, 1, loaded.config.context - (phase == "decode"), "machine", "tokens")
     ids = prompt(loaded, token_ids, tokens + (phase == "decode"), "machine")
+    chosen = options_of(config, options)
     begun = time.perf_counter()
     prepared = models.prepare(shortened(loaded, config, layer), config, backend, calibration, progress)
     seconds = time.perf_counter() - begun
-    operations, absent = machine(prepared, layer, recorded(prepared, layer, ids, tokens, phase))
-    spec = schemes.text(config)
-    return Report(loaded.name, spec, layer, phase, tokens, seconds, tuple(operations), tuple(absent))
+    calls = recorded(prepared, layer, ids, tokens, phase)
+    if chosen is not None:
+        require_effect(chosen, lambda some: list(_costs(prepared, layer, calls, some)))
+    operations, absent = machine(prepared, layer, calls, *(() if chosen is None else (chosen,)))
+    spec, system = schemes.text(config), chosen.system if chosen is not None else None
+    return Report(loaded.name, spec, layer, phase, tokens, seconds, tuple(operations), tuple(absent), system)
+
+
+def _costs(prepared: Any, layer: int, calls: Sequence[Call], options: Any) -> Iterator[Any]:
+    """Costs of the calls of a block, and the machine's system."""
+    yield options.system
+    for call in calls:
+        yield from costs_of(prepared.config)(prepared, layer, call, options)
 
 
 def prompt(model: Model, token_ids: Sequence[int] | None, count: int, thing: str) -> Sequence[int]:

@@ -6,7 +6,7 @@ points.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -17,7 +17,7 @@ from refemu.models.schemes.scheme import CalibrationTokens, Half, Prepared, Prog
 
 if TYPE_CHECKING:
     from refemu.models.encoder.runtime import PreparedEncoder
-    from refemu.models.machine.report import Accelerator, Costs
+    from refemu.models.machine.report import Absent, Accelerator, Costs, Shapes
 
 C = TypeVar("C", bound=Scheme)
 Calibration: TypeAlias = CalibrationTokens | None  #: None: the calibration text of the model
@@ -38,6 +38,11 @@ class SchemeKind(Generic[C]):
     taps: Callable[[C, Half | None], tuple[str, ...]] | None = None
     accelerator: "Accelerator | None" = None  #: computes a block at the ports of the paper's units
     cost: "Costs | None" = None  #: cost of a call of a part on the accelerator
+    #: class of the options of the machine; `accelerator` and `cost` then take its object as their last argument, which
+    #: has `system`, a `refemu.models.machine.System`, and their costs have records of work
+    options: type | None = None
+    shape: "Shapes | None" = None  #: cost of a model from its sizes alone, by blocks
+    absent: "Callable[[Any], Iterable[Absent]] | None" = None  #: absent(prepared): what the cost leaves out, and why
     part_cost: "Costs | str" = "no accelerator computes it"  #: cost as a part of a mix, or why there is none
 
     def __post_init__(self) -> None:
@@ -47,7 +52,7 @@ class SchemeKind(Generic[C]):
             hint = "; put @dataclass(frozen=True) above the class" if isinstance(self.config, type) else ""
             raise RefusedType(f"SchemeKind: {rule}, got {self.config!r:.60}{hint}")
         self._require("prepare", "a function", callable(self.prepare))
-        for name in ("taps", "accelerator", "cost"):
+        for name in ("taps", "accelerator", "cost", "shape", "absent"):
             self._require(name, "a function or None", getattr(self, name) is None or callable(getattr(self, name)))
         reason = isinstance(self.part_cost, str)
         self._require("part_cost", "a function or a reason", reason or callable(self.part_cost))

@@ -23,7 +23,9 @@ def test_json_has_the_names_of_the_contract() -> None:
         "prepare_seconds",
         "operations",
         "not_on_the_machine",
+        "total",
     ]
+    assert row["total"] is None
     assert list(row["operations"][0]) == [
         "name",
         "unit",

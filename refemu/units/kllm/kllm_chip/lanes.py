@@ -4,6 +4,7 @@ Paper: [kllm §IV-A, Fig. 6]. Composed of pe_lane.
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -25,7 +26,13 @@ class LaneArray:
     """Lanes that multiply one product after another; an edge advances all of them."""
 
     def __init__(
-        self, sizes: ChipSizes, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18
+        self,
+        sizes: ChipSizes,
+        a_bits: int,
+        b_bits: int,
+        integer: bool = False,
+        counter_bits: int = 18,
+        rate: Fraction | None = None,
     ) -> None:
         """Make the lanes.
 
@@ -39,6 +46,8 @@ class LaneArray:
             Whether A holds integers.
         counter_bits : int
             Width of a count.
+        rate : Fraction, optional
+            Bits that the memory's port moves into all Weight Buffers in an edge; None: weights are there.
 
         Raises
         ------
@@ -48,6 +57,9 @@ class LaneArray:
         self.sizes: ChipSizes = sizes
         self.lanes: list[PeLane] = [sizes.lane(a_bits, b_bits, integer, counter_bits) for _ in range(sizes.lanes)]
         self.feeders: list[Feeder] = []
+        self.share: Fraction | None = None if rate is None else rate / sizes.lanes  #: of the port, for each lane
+        self.levels: list[Fraction] = []  #: bits in each Weight Buffer
+        self._needs: list[list[int]] = []
         self.plan: Sequence[Pass] = ()
         self.waiting: int = 0  #: number of the pass that no lane has begun
         self.y: np.ndarray = np.zeros((0, 0), np.uint16)
@@ -67,6 +79,7 @@ class LaneArray:
         """
         self.plan, self.waiting = plan, 0
         self.y = np.zeros((len(operands.a), len(operands.b)), np.uint16)
+        self.levels = [Fraction(0)] * len(self.lanes)
         self._mine = [[task for task in plan if self.columns(at, task)] for at in range(len(self.lanes))]
         self.feeders = [
             Feeder(
@@ -77,6 +90,11 @@ class LaneArray:
             )
             for at, (lane, mine) in enumerate(zip(self.lanes, self._mine, strict=True))
         ]
+        widths = [
+            [_needs(lane, task, len(self.columns(at, task)), operands.b_bits) for task in mine]
+            for at, (lane, mine) in enumerate(zip(self.lanes, self._mine, strict=True))
+        ]
+        self._needs = [[need for task in lane for need in task] for lane in widths]
 
     def resume(self, states: Sequence[DeclaredState], taken: Sequence[int], begun: Sequence[int], waiting: int) -> None:
         """Resume in the middle of the last product.
@@ -110,7 +128,8 @@ class LaneArray:
         """
         go = self._go()
         for at, (lane, feeder) in enumerate(zip(self.lanes, self.feeders, strict=True)):
-            pick = feeder.pick(lane.state)
+            pick = feeder.pick(lane.state, self._filled(at, feeder.taken))
+            self._drained(at, pick.slab)
             done = lane.step(**feeder.inputs(pick, int(self._begins(at, go))))
             if done.y_valid:
                 task = self._mine[at][pick.work]
@@ -118,6 +137,19 @@ class LaneArray:
                 self.y[task.row, _slice(columns)] = np.ravel(done.y)[: len(columns)]
         self.waiting += go
         return [lane.state for lane in self.lanes]
+
+    @decides("D-kllm-66")
+    def _filled(self, lane: int, slab: int) -> bool:
+        """Whether the next slab of a lane is in its Weight Buffer when the port has moved the bits of this edge."""
+        if self.share is None:
+            return True
+        self.levels[lane] += self.share
+        return slab < len(self._needs[lane]) and self.levels[lane] >= self._needs[lane][slab]
+
+    def _drained(self, lane: int, slab: int) -> None:
+        """Remove a slab that was taken; the port waits while the buffer is full."""
+        taken = self._needs[lane][slab] if slab >= 0 else 0
+        self.levels[lane] = min(self.levels[lane] - taken, Fraction(self.sizes.buffers["weight"]))
 
     @decides("D-kllm-31")
     def columns(self, lane: int, task: Pass) -> range:
@@ -172,6 +204,16 @@ def _slabs(lane: PeLane, operands: Operands, task: Pass, columns: range) -> list
     if operands.b_mask.size:
         valid = valid & (1 - operands.b_mask[n, k])
     return list(slabs(lane, operands.a[task.row, k].astype(np.int64), operands.b[n, k].astype(np.int64), valid))
+
+
+def _needs(lane: PeLane, task: Pass, columns: int, bits: int) -> list[int]:
+    """Bits of the weights of every slab of a lane's columns in one pass."""
+    together = lane.counters if lane.lane_mapping == "counter" else 1
+    lows = range(task.low, max(task.high, task.low + 1), lane.positions)
+    lengths = [min(low + lane.positions, task.high) - low for low in lows]
+    return [
+        length * min(together, columns - first) * bits for first in range(0, columns, together) for length in lengths
+    ]
 
 
 def _tile(operands: Operands, task: Pass, columns: range, macs: int) -> Tile:

@@ -13,7 +13,7 @@ from refemu.units.kllm.orizuru.orizuru import (
     require_ordered,
     run,
 )
-from refemu.units.kllm.orizuru.trees import levels
+from refemu.units.kllm.orizuru.trees import levels, stages
 
 __all__ = [
     "MIN_LEAVES",
@@ -29,4 +29,5 @@ __all__ = [
     "require_input",
     "require_ordered",
     "run",
+    "stages",
 ]

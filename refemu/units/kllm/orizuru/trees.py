@@ -72,7 +72,22 @@ def levels(n: int) -> int:
 
 
 def stages(n: int) -> int:
-    """Stages of 16-input units from the root to the leaves."""
+    """Count the stages of 16-input units from the root to the leaves.
+
+    Parameters
+    ----------
+    n : int
+        Inputs, at least 1.
+
+    Returns
+    -------
+    int
+        Stages, a fourth of the levels, rounded up.
+
+    References
+    ----------
+    [kllm Table I]
+    """
     return -(-levels(n) // PART_LEVELS)
 
 

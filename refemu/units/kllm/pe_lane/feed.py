@@ -133,13 +133,15 @@ class Feeder:
         """
         return state.tiles - self.first == len(self._tiles) and state.phase == 0
 
-    def pick(self, state: DeclaredState) -> Pick:
+    def pick(self, state: DeclaredState, there: bool = True) -> Pick:
         """Numbers of the inputs of the next edge.
 
         Parameters
         ----------
         state : State
             Registers of the lane.
+        there : bool
+            Whether the weights of the next slab are in the Weight Buffer.
 
         Returns
         -------
@@ -147,7 +149,7 @@ class Feeder:
             Numbers of a slab, a tile, an entry and an outlier.
         """
         begun = state.tiles - self.first
-        slab = self.taken if state.ready and self.taken < len(self._stream) else -1
+        slab = self.taken if there and state.ready and self.taken < len(self._stream) else -1
         self.taken += slab >= 0
         tile = begun if begun < len(self._tiles) else -1
         outlier = len(self._tiles[begun - 1].sparse) - state.left if state.phase == SPARSE else -1

@@ -13,25 +13,31 @@ from refemu.arith import fp16
 from refemu.arith.integers import total
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
+from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm.attention import Head, kv_head
 from refemu.models.schemes.kllm.cache import IndexCache
+from refemu.models.schemes.kllm.machine import records
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import multiplied
 from refemu.units.kllm.kllm_chip import Product
+
+Works = tuple[Work, ...]  #: records of the heads that are on the lanes with this one
 
 
 def attention(ports: Ports, q: KMeansTensor, cache: IndexCache, output: np.ndarray) -> Iterator[Operation]:
     """The four operations of every KV head. output: the scheme's, float32 (tokens, heads * dim)."""
     sizes, tokens = ports.operands.sizes, q.shape[0]
     group = sizes.heads // sizes.kv_heads
+    groups = records.attention(ports, (q.bits, cache.k.tensor(len(cache)).bits), records.masks(ports, q, cache))
     by_head = output.reshape(tokens, sizes.kv_heads, group * sizes.head_dim)
     for number in range(sizes.kv_heads):
         head = kv_head(ports.operands, q, cache, number)
         answer = ports.multiply(head.queries, head.keys, seen=head.seen, function="softmax")
-        yield _logits(ports, head, answer)
-        yield _softmax(ports, head, answer)
-        yield _quantized(ports, head)
-        yield _mixed(ports, head, by_head[:, number].reshape(head.context.shape))
+        works = [(work,) for work in groups[number]] if number in groups else [()] * 4
+        yield _logits(ports, head, answer, works[0])
+        yield _softmax(ports, head, answer, works[1])
+        yield _quantized(ports, head, works[2])
+        yield _mixed(ports, head, by_head[:, number].reshape(head.context.shape), works[3])
 
 
 def _operation(
@@ -40,7 +46,7 @@ def _operation(
     return Operation(f"{ports.full(name)}.{head.number}", unit, config, shape, **more)
 
 
-def _logits(ports: Ports, head: Head, answer: Product) -> Operation:
+def _logits(ports: Ports, head: Head, answer: Product, works: Works) -> Operation:
     """A product for every row and visible key; outliers of both sides are not counted."""
     q, k, sees = head.queries, head.keys, head.sees
     pairs = int(np.count_nonzero(sees))
@@ -54,21 +60,27 @@ def _logits(ports: Ports, head: Head, answer: Product) -> Operation:
         "attention",
         {"activations": q.index.size, "kv": pairs * q.length},
         pairs,
+        works,
+        ports.chip,
     )
 
 
-def _softmax(ports: Ports, head: Head, answer: Product) -> Operation:
+def _softmax(ports: Ports, head: Head, answer: Product, works: Works) -> Operation:
     """Softmax of every row over the visible keys, after the last edge of the logits."""
     assert answer.z is not None
     due = head.scores.p[head.sees]
     differing, cycles = differences(answer.z[head.sees], due), answer.function_cycles
     more = {"elements": due.size, "differing": differing, "cycles": cycles, "words": {"logits": due.size}}
     widest = {"op": "softmax", "softmax": ports.operands.arith.softmax, "t": int(head.seen.max())}
-    more |= {"kind": "attention", "cost": Cost(cycles=cycles), "unchecked": unchecked("functional", widest, "y")}
+    more |= {
+        "kind": "attention",
+        "cost": Cost(cycles=cycles, works=works),
+        "unchecked": unchecked("functional", widest, "y"),
+    }
     return _operation(ports, head, "softmax", "functional", widest, head.logits.shape, **more)
 
 
-def _quantized(ports: Ports, head: Head) -> Operation:
+def _quantized(ports: Ports, head: Head, works: Works) -> Operation:
     """The integers of the scores, V's scales folded in (D-kllm-14), and the scale of every row."""
     differing = elements = 0
     config = {"bits": ports.operands.config.integer_bits, "mode": "fold", "preset": ports.operands.config.preset}
@@ -83,12 +95,12 @@ def _quantized(ports: Ports, head: Head) -> Operation:
         elements += due.size + rows.size
     more = {"elements": elements, "differing": differing, "cycles": 0, "words": {"scores": elements}}
     widest = {**config, "t": int(head.seen.max())}
-    more |= {"kind": "attention", "cost": Cost(conversions=elements - len(head.seen))}
+    more |= {"kind": "attention", "cost": Cost(conversions=elements - len(head.seen), works=works)}
     more |= {"unchecked": unchecked("score_quantizer", widest, "q", "scale")}
     return _operation(ports, head, "scores", "score_quantizer", widest, head.logits.shape, **more)
 
 
-def _mixed(ports: Ports, head: Head, output: np.ndarray) -> Operation:
+def _mixed(ports: Ports, head: Head, output: np.ndarray, works: Works) -> Operation:
     """Integer x K-Means over the visible keys. output: the scheme's, fp16 values (rows, dim)."""
     v, moved = head.values, int(total(head.seen))
     dim = v.shape[1]
@@ -102,4 +114,6 @@ def _mixed(ports: Ports, head: Head, output: np.ndarray) -> Operation:
         {"values": moved * dim, "context": answer.y.size},
         "attention",
         {"activations": moved, "kv": moved * dim},
+        works=works,
+        chip=ports.chip,
     )

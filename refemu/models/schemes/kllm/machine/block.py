@@ -13,6 +13,7 @@ from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.kllm.machine.attention import attention
+from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.products import weighted
 from refemu.models.schemes.kllm.machine.steps import encoded, gated, normed, plain
@@ -21,15 +22,22 @@ OUTSIDE = {
     "rotate": "rotary positions are computed in fp16 (D-kllm-34)",
     "add": "the residual sum is computed in fp16 (D-kllm-36)",
 }
+#: steps at the ports of a unit, without cycles
+UNTIMED = {
+    "activation": "no cycles: the paper gives its tables and the product of indices no clock (D-kllm-75)",
+    "scores": "no cycles: the paper gives the integers of the scores no clock (D-kllm-75)",
+}
 STATIC = "static thresholds are compared, not searched by Orizuru (D-kllm-30)"
 
 
-def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
+def machine(
+    prepared: Any, layer: int, calls: Sequence[Call], options: KllmMachine | None = None
+) -> tuple[list[Operation], list[Absent]]:
     """Operations of a block on the chip, in order, and those outside. Raises Refused for another datapath."""
     require(prepared)
-    ports = Ports(prepared.operands, layer)
+    ports = Ports(prepared.operands, layer, options)
     operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]
-    absent = [Absent(f"blk.{layer}.{name}", reason) for name, reason in OUTSIDE.items()]
+    absent = [Absent(f"blk.{layer}.{name}", reason) for name, reason in (OUTSIDE | UNTIMED).items()]
     if ports.static:
         absent += [Absent(f"blk.{layer}.{name}.outliers", STATIC) for name in ports.static]
     return operations, absent
@@ -73,7 +81,7 @@ def _linear(ports: Ports, names: Sequence[str], x: np.ndarray, outputs: Sequence
         if due is not None:
             operation, norm = normed(ports, group, weight, a, due)
             yield operation
-        yield weighted(ports, weight, a, norm, output)
+        yield weighted(ports, group, weight, a, norm, output)
 
 
 def _attention(prepared: Any, ports: Ports, call: Call, calls: Sequence[Call]) -> Iterator[Operation]:

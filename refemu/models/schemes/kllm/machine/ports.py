@@ -8,6 +8,7 @@ import numpy as np
 from refemu import units
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.operands import Operands
 from refemu.units.kllm import pe_lane
 from refemu.units.kllm.index_matmul import Scores
@@ -18,8 +19,10 @@ from refemu.units.unit import Config
 class Ports:
     """The units for one block at their ports, and the scheme's operands."""
 
-    def __init__(self, operands: Operands, layer: int) -> None:
-        """operands: of the scheme. layer: block."""
+    def __init__(self, operands: Operands, layer: int, machine: KllmMachine | None = None) -> None:
+        """operands: of the scheme. layer: block. machine: options of the chip."""
+        self.machine: KllmMachine = machine or KllmMachine()
+        self.chip: ChipSizes = self.machine.chip
         self.operands: Operands = operands
         self.layer: int = layer
         self.static: list[str] = []  #: activations whose outliers no unit searched
@@ -44,11 +47,11 @@ class Ports:
         """A product on the lanes of the chip, edge by edge. options: for `kllm_chip.matmul`."""
         from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 
-        return kllm_chip_compiled.matmul(a, b, preset=self.operands.config.preset, **options)
+        return kllm_chip_compiled.matmul(a, b, chip=self.chip, preset=self.operands.config.preset, **options)
 
     def lane(self, a_bits: int, b_bits: int, integer: bool = False) -> dict[str, Any]:
         """Parameters of a lane, and the number of lanes."""
-        sizes = ChipSizes()
+        sizes = self.chip
         lane = sizes.lane(a_bits, b_bits, integer)
         names = Config(**pe_lane.UNIT.configs["column"])
         return {"lanes": sizes.lanes, **{name: getattr(lane, name) for name in names if name != "counter_bits"}}

@@ -7,14 +7,18 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
+from refemu.models.machine.work import Work
+from refemu.models.schemes.kllm.machine import records
 from refemu.models.schemes.kllm.machine.ports import Ports
-from refemu.models.schemes.kllm.operands import Weight
+from refemu.models.schemes.kllm.operands import Group, Weight
 from refemu.units.kllm import pe_lane
 from refemu.units.kllm.index_matmul import Norm
 from refemu.units.kllm.kllm_chip import ChipSizes, Product
 
 
-def weighted(ports: Ports, weight: Weight, a: KMeansTensor, norm: Norm | None, output: np.ndarray) -> Operation:
+def weighted(
+    ports: Ports, group: Group, weight: Weight, a: KMeansTensor, norm: Norm | None, output: np.ndarray
+) -> Operation:
     """A linear layer on the lanes, compared with the scheme's outputs, float32 (tokens, outputs).
 
     norm: result of index_norm: divided scales and centroids, and for LayerNorm the shift.
@@ -31,6 +35,8 @@ def weighted(ports: Ports, weight: Weight, a: KMeansTensor, norm: Norm | None, o
         {**moved, "outputs": answer.y.size},
         "linear",
         moved,
+        works=(records.weighted(ports, group, weight, a),),
+        chip=ports.chip,
     )
 
 
@@ -44,8 +50,13 @@ def multiplied(
     kind: str,
     moved: dict[str, int],
     elements: int | None = None,
+    works: tuple[Work, ...] = (),
+    chip: ChipSizes | None = None,
 ) -> Operation:
-    """The record of a product. lane: parameters of the lanes. moved: words of the cost table."""
+    """The record of a product. lane: parameters of the lanes. moved: words of the cost table.
+
+    works: records of the heads on the lanes.
+    """
     return Operation(
         name,
         "pe_lane",
@@ -54,18 +65,18 @@ def multiplied(
         answer.y.size if elements is None else elements,
         differing,
         answer.cycles,
-        use(answer, ChipSizes()),
+        use(answer, chip or ChipSizes()),
         words,
         kind,
-        counted(answer, moved),
+        counted(answer, moved, works),
         unchecked=unchecked("pe_lane", pe_lane.UNIT.configs["column"], "y"),
     )
 
 
-def counted(answer: Product, words: dict[str, int]) -> Cost:
+def counted(answer: Product, words: dict[str, int], works: tuple[Work, ...] = ()) -> Cost:
     """Cost of a product by the counters of the lanes."""
     macs = {"reduce": answer.macs_reduce, "sparse": answer.macs_sparse}
-    return Cost(macs, answer.indices, words=words, cycles=answer.cycles)
+    return Cost(macs, answer.indices, words=words, cycles=answer.cycles, works=works)
 
 
 def use(answer: Product, chip: ChipSizes) -> dict[str, float]:

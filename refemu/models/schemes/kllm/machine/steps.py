@@ -13,11 +13,12 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
+from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm import vectors
+from refemu.models.schemes.kllm.machine import records
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.operands import Group, Weight
 from refemu.units.kllm.index_matmul import Norm
-from refemu.units.kllm.kllm_chip import ChipSizes
 
 
 def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterator[Operation]:
@@ -26,16 +27,17 @@ def encoded(ports: Ports, tensor: str, x: np.ndarray, a: KMeansTensor) -> Iterat
     x: float32 (tokens, size). a: the scheme's result.
     """
     words, k = fp16.bits(fp16.to_f16(x)), ports.outliers(tensor, x.shape[1])
+    search, index = records.encoded(ports, tensor, a)
     if k:
-        yield _sorted(ports, tensor, words, a, k)
+        yield _sorted(ports, tensor, words, a, k, search)
     else:
         ports.static.append(tensor)
-    yield _clustered(ports, tensor, words, a)
+    yield _clustered(ports, tensor, words, a, (index,) if k else (search, index))
 
 
-def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: int) -> Operation:
+def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: int, search: Work) -> Operation:
     """Orizuru's masks and roots; the scale is the larger magnitude of the roots, 1 if both are 0."""
-    config = {"n": words.shape[1], "k": k, "inputs": ChipSizes().tree, "min_leaf": "not_max", "total_order": False}
+    config = {"n": words.shape[1], "k": k, "inputs": ports.chip.tree, "min_leaf": "not_max", "total_order": False}
     answer = ports.evaluate("orizuru_passes", config, {"x": words})
     roots = np.maximum(answer.root_max & np.uint16(0x7FFF), answer.root_min & np.uint16(0x7FFF))
     scale = np.where(roots == 0, np.uint16(0x3C00), roots)
@@ -53,12 +55,12 @@ def _sorted(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, k: in
         answer.cycles,
         words={"values": words.size, "outliers": a.outlier.size},
         kind="quantize",
-        cost=Cost(comparisons=answer.comparisons, cycles=answer.cycles),
+        cost=Cost(comparisons=answer.comparisons, cycles=answer.cycles, works=(search,)),
         unchecked=unchecked("orizuru_passes", config, "outlier_mask", "root_max", "root_min"),
     )
 
 
-def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) -> Operation:
+def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor, works: tuple[Work, ...]) -> Operation:
     """The indices, token by token: the last pass of a token may be partial."""
     config = {"bits": a.bits, "preset": ports.operands.config.preset}
     differing = cycles = 0
@@ -78,7 +80,7 @@ def _clustered(ports: Ports, tensor: str, words: np.ndarray, a: KMeansTensor) ->
         cycles,
         words=moved,
         kind="quantize",
-        cost=Cost(conversions=size, cycles=cycles),
+        cost=Cost(conversions=size, cycles=cycles, works=works),
         unchecked=unchecked("clustering", config, "index"),
     )
 
@@ -115,7 +117,13 @@ def normed(ports: Ports, group: Group, weight: Weight, a: KMeansTensor, due: Nor
         0,
         words={"indices": a.index.size, "divided": answer.divided.size + answer.folded.size},
         kind="norm",
-        cost=Cost({"norm": answer.macs}, index_operations=answer.indices) if weight is group.weights[0] else Cost(),
+        cost=Cost(
+            {"norm": answer.macs},
+            index_operations=answer.indices,
+            works=(records.normed(ports, group, a, answer.macs),),
+        )
+        if weight is group.weights[0]
+        else Cost(),
         unchecked=unchecked("index_norm", config, "rms", "mean", "folded", "divided", "shift"),
     )
     return operation, Norm(**wires, row_sum=due.row_sum)
@@ -131,21 +139,22 @@ def gated(ports: Ports, gate: np.ndarray, up: np.ndarray, output: np.ndarray) ->
     g, u = ports.encode("gate", gate), ports.encode("up", up)
     yield from encoded(ports, "gate", gate, g)
     yield from encoded(ports, "up", up, u)
-    operation, function = _function(ports, g)
+    table, product = records.functions(ports, gated=True)
+    operation, function = _function(ports, g, table)
     yield operation
-    yield _product(ports, function, u, output)
+    yield _product(ports, function, u, output, product)
 
 
 def plain(ports: Ports, up: np.ndarray, output: np.ndarray) -> Iterator[Operation]:
     """The activation of up by its table; the next layer quantizes its values."""
     u = ports.encode("up", up)
     yield from encoded(ports, "up", up, u)
-    operation, function = _function(ports, u)
+    operation, function = _function(ports, u, *records.functions(ports, gated=False))
     differing = differences(fp16.bits(function.dequantize_fp16()), fp16.bits(fp16.to_f16(output)))
     yield replace(operation, differing=operation.differing + differing, elements=operation.elements + output.size)
 
 
-def _function(ports: Ports, g: KMeansTensor) -> tuple[Operation, KMeansTensor]:
+def _function(ports: Ports, g: KMeansTensor, record: Work) -> tuple[Operation, KMeansTensor]:
     """A table for every token; outliers go through the same table of fp16 words, one lane each."""
     config = {"function": ports.operands.sizes.activation, "bits": g.bits, "mode": "token"}
     counts = np.count_nonzero(g.mask, axis=1)
@@ -174,13 +183,13 @@ def _function(ports: Ports, g: KMeansTensor) -> tuple[Operation, KMeansTensor]:
         0,
         words={"entries": table.size, "outliers": apart.size},
         kind="activation",
-        cost=Cost(conversions=evaluations),
+        cost=Cost(conversions=evaluations, works=(record,)),
         unchecked=unchecked("index_function", widest, "entries", "value"),
     )
     return operation, function
 
 
-def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.ndarray) -> Operation:
+def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.ndarray, record: Work) -> Operation:
     """The product of indices; its values are those of the joint codebook times up's scale, rounded once."""
     config = {"a_bits": function.bits, "b_bits": u.bits}
     inputs = vectors.factor("a", function, slice(None)) | vectors.factor("b", u, slice(None))
@@ -200,6 +209,6 @@ def _product(ports: Ports, function: KMeansTensor, u: KMeansTensor, output: np.n
         0,
         words={"indices": 2 * u.index.size, "products": u.index.size},
         kind="activation",
-        cost=Cost({"sparse": answer.products_sparse}, index_operations=answer.concats),
+        cost=Cost({"sparse": answer.products_sparse}, index_operations=answer.concats, works=(record,)),
         unchecked=unchecked("index_product", config, "q", "mask", "outlier"),
     )

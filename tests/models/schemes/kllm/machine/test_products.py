@@ -20,7 +20,7 @@ def test_a_scale_that_no_norm_divided_is_noticed() -> None:
     output = next(call for call in calls("kllm-a4", 0, 5, "prompt") if call.part == "linear").output[0]
     a, weight = ports.encode("attn_in", x), ports.operands.group(0, names).weights[0]
 
-    undivided = weighted(ports, weight, a, None, output)
+    undivided = weighted(ports, ports.operands.group(0, names), weight, a, None, output)
 
     assert undivided.differing > undivided.elements // 2
 
