@@ -369,10 +369,35 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "count_nonzero": lambda x: as_array(x).map(lambda v: truth_of(truth(v)), bool).sum(),
     "logical_and": lambda a, b: each(lambda x, y: truth_of(terms.and_(truth(x), truth(y))), bool, a, b),
     "logical_or": lambda a, b: each(lambda x, y: truth_of(terms.or_(truth(x), truth(y))), bool, a, b),
+    "isin": lambda x, known: as_array(x).map(lambda v: truth_of(merging.contained(v, np.asarray(known).tolist())), bool),
     "diff": lambda x, axis=-1, prepend=None: _diff(as_array(x), axis, prepend),
 }
 for _name in ("float16", "float32", "float64", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"):
     FUNCTIONS[_name] = lambda x=0, _name=_name: as_array(x, _name)
+
+
+def _moved(x: Any, source: int, target: int) -> Array:
+    return Array(np.moveaxis(as_array(x).values, source, target), as_array(x).dtype)
+
+
+FUNCTIONS["moveaxis"] = _moved
+FUNCTIONS["atleast_1d"] = lambda x: Array(np.atleast_1d(as_array(x).values), as_array(x).dtype)
+FUNCTIONS["transpose"] = lambda x, axes=None: Array(np.transpose(as_array(x).values, axes), as_array(x).dtype)
+FUNCTIONS["repeat"] = lambda x, count, axis=None: Array(np.repeat(as_array(x).values, count, axis), as_array(x).dtype)
+
+
+def _sorted(x: Any, axis: int = -1, kind: str = "") -> Array:
+    """Each row along the last axis in ascending order."""
+    array = as_array(x)
+    if array.dtype.kind == "f" or axis not in (-1, array.ndim - 1):
+        raise Unsupported("a sort of floats, or along another axis than the last")
+    rows = array.values.reshape(-1, array.shape[-1]).copy()
+    for row in rows:
+        row[:] = Interpreter.handlers[sorted](Interpreter.current, list(row))
+    return Array(rows.reshape(array.shape), array.dtype)
+
+
+FUNCTIONS["sort"] = _sorted
 
 
 def _diff(x: Array, axis: int, prepend: Any) -> Array:

@@ -14,7 +14,7 @@ from typing import Any
 from refemu.arith.checks import Refused
 from refemu.prove import terms
 from refemu.prove.solver import ADVICE
-from refemu.prove.terms import Term
+from refemu.prove.terms import Term, substitute
 
 SECONDS = 300  #: most seconds of yosys
 SCRIPT = """\
@@ -66,49 +66,6 @@ class Design:
         found = substitute([*self.outputs.values(), *nexts.values()], values)
         outputs = dict(zip(self.outputs, found, strict=False))
         return outputs, dict(zip(nexts, found[len(outputs) :], strict=True))
-
-
-def substitute(roots: Sequence[Term], values: Mapping[int, Term]) -> list[Term]:
-    """Terms with other terms in the place of variables, by their numbers."""
-    known = dict(values)
-    for term in terms.order(roots):
-        if term.number not in known:
-            args = [known[each.number] for each in term.args]
-            same = all(new is old for new, old in zip(args, term.args, strict=True))
-            known[term.number] = term if same else rebuilt(term, args)
-    return [known[root.number] for root in roots]
-
-
-def rebuilt(term: Term, args: Sequence[Term]) -> Term:
-    """An operation on other operands, simplified."""
-    match term.op:
-        case "extract":
-            return terms.extract(args[0], term.name, term.width)
-        case "zext":
-            return terms.zext(args[0], term.width)
-        case "sext":
-            return terms.sext(args[0], term.width)
-        case op if op in SIMPLIFIED:
-            return SIMPLIFIED[op](*args)
-    return terms.node(term.op, term.width, *args, name=term.name)
-
-
-SIMPLIFIED: dict[str, Callable[..., Term]] = {
-    "not": terms.not_,
-    "and": terms.and_,
-    "xor": terms.xor,
-    "add": terms.add,
-    "sub": terms.sub,
-    "mul": terms.mul,
-    "shl": terms.shl,
-    "lshr": terms.lshr,
-    "ashr": terms.ashr,
-    "eq": terms.eq,
-    "ult": terms.ult,
-    "slt": terms.slt,
-    "ite": terms.ite,
-    "concat": terms.concat,
-}
 
 
 def program() -> list[str]:

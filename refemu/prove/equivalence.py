@@ -7,9 +7,9 @@ from typing import Literal
 
 from refemu.arith.checks import Refused
 from refemu.prove import solver, terms
-from refemu.prove.design import Design, substitute
+from refemu.prove.design import Design
 from refemu.prove.lift import Lift, name_of
-from refemu.prove.terms import Term
+from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 
 Outcome = Literal["proved", "refuted", "undecided"]

@@ -7,6 +7,7 @@ illegal; what Python would refuse implicitly, such as an index out of range, is 
 import ast
 import builtins
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
@@ -22,6 +23,10 @@ from refemu.prove.values import OPERATORS, Bool, Int, Obligations, Real, Symboli
 from refemu.units.stepping import Stepped
 
 MOST_TURNS = 1 << 16  #: turns of a loop whose end depends on inputs
+
+
+class Dead(Exception):
+    """No path is left: every one has raised."""
 
 
 class Filtered(list[Any]):
@@ -89,7 +94,8 @@ class Interpreter(Obligations):
         if isinstance(function, Choice):
             return self.each_way(function, lambda each: self.call(each, *args, **named))
         if any(map(self.is_array, (*args, *named.values()))) or (
-            any(map(is_symbolic, args)) and type(function).__module__ == "numpy"
+            any(map(is_symbolic, args))
+            and "numpy" in (type(function).__module__, getattr(function, "__module__", None))
         ):
             form = self.function_of(function)
             if form is not None:
@@ -99,7 +105,8 @@ class Interpreter(Obligations):
             return handler(self, *args, **named)
         if isinstance(function, Closure):
             return self._run(function.tree, function.frame.scope, function.frame.file, function, args, named)
-        if (getattr(function, "__module__", None) or "").startswith("refemu.prove."):
+        home = getattr(function, "__module__", None) or ""
+        if home.startswith("refemu.prove.") or home.partition(".")[0] in sys.stdlib_module_names:
             return function(*args, **named)
         if isinstance(function, MethodType):
             if self._native(function.__func__, (function.__self__, *args), named):
@@ -173,7 +180,7 @@ class Interpreter(Obligations):
             if frame.path is not terms.FALSE:
                 frame.returned.append((frame.path, None))
             if not frame.returned:  # every path raises
-                return NEVER
+                raise Dead
             result = frame.returned[-1][1]
             for condition, value in frame.returned[-2::-1]:
                 result = merge(condition, value, result)
@@ -181,13 +188,15 @@ class Interpreter(Obligations):
         finally:
             self.frames.pop()
             self.guard, self.line = outer, line
-            if self.frames and frame.path is terms.FALSE and not frame.returned and frame.yielded is None:
-                self.leave()
 
     def _bind(self, frame: Frame, tree: Any, function: Any, args: Sequence[Any], named: dict[str, Any]) -> None:
         taken = tree.args
         if isinstance(function, FunctionType):
-            bound = inspect.signature(function, follow_wrapped=False).bind(*args, **named)
+            plain = FunctionType(
+                function.__code__, function.__globals__, "plain", function.__defaults__, function.__closure__
+            )
+            plain.__kwdefaults__ = function.__kwdefaults__
+            bound = inspect.signature(plain).bind(*args, **named)
             bound.apply_defaults()
             frame.names.update(bound.arguments)
             return
@@ -204,17 +213,31 @@ class Interpreter(Obligations):
 
         def of(pair: tuple[Term, Any]) -> Any:
             with self.under(pair[0]):
-                return operation(pair[1])
+                return self.alive(lambda: operation(pair[1]))
 
         ways = [(condition, (condition, each)) for condition, each in value.ways]
         return merging.of_ways(ways, of)
 
+    def alive(self, operation: Callable[[], Any]) -> Any:
+        """The result of an operation, or NEVER if each of its paths raises."""
+        try:
+            return operation()
+        except Dead:
+            return NEVER
+
     @contextmanager
     def under(self, condition: Term) -> Iterator[None]:
         """Run an expression under a condition."""
-        frame = self.frames[-1] if self.frames else None
-        if frame is None or condition is terms.TRUE:
+        if condition is terms.TRUE:
             yield
+            return
+        frame = self.frames[-1] if self.frames else None
+        if frame is None:
+            guard, self.guard = self.guard, terms.and_(self.guard, condition)
+            try:
+                yield
+            finally:
+                self.guard = guard
             return
         path, branch = frame.path, frame.branch
         frame.path, frame.branch = terms.and_(path, condition), (*branch, self.fresh())
@@ -241,11 +264,13 @@ class Interpreter(Obligations):
             self.line = f"{frame.file}:{statement.lineno}"
             try:
                 getattr(self, f"do_{type(statement).__name__}", self.unsupported)(statement)
+            except Dead:
+                self.leave()
             except Unsupported as error:
                 error.line = error.line or f"{frame.file}:{statement.lineno}"
                 error.term = error.term or self.now()
                 raise
-            except (TypeError, AttributeError, ValueError, KeyError, IndexError) as error:
+            except (TypeError, AttributeError, ValueError, KeyError, IndexError, ArithmeticError) as error:
                 raised = Unsupported(f"{type(error).__name__}: {error}", self.now())
                 raised.line = f"{frame.file}:{statement.lineno}"
                 raise raised from error
@@ -674,6 +699,9 @@ class Interpreter(Obligations):
         if isinstance(index, Int) and not isinstance(container, dict):
             values = container.tolist() if isinstance(container, np.ndarray) else container
             return merging.element(values, index)
+        if self.is_array(index) and isinstance(container, np.ndarray):
+            values = container.tolist()
+            return index.map(lambda each: merging.element(values, each), container.dtype)
         if isinstance(index, slice) and is_symbolic([index.start, index.stop, index.step]):
             return self._slice(container, index)
         if isinstance(container, Symbolic):
@@ -737,7 +765,7 @@ class Interpreter(Obligations):
         with self.under(goes_on):
             self.frames[-1].names = dict(names)
             fits = self.narrow(nodes[0], both)
-            rest = self._logical(nodes[1:], both) if fits else first
+            rest = self.alive(lambda: self._logical(nodes[1:], both)) if fits else first
             self.frames[-1].names = names
         return merge(goes_on, rest, test if isinstance(rest, bool | Bool) else first)
 
@@ -750,7 +778,7 @@ class Interpreter(Obligations):
         for held, part in ((True, node.body), (False, node.orelse)):
             with self.under(condition if held else terms.not_(condition)):
                 self.frames[-1].names = dict(names)
-                results.append([self.value(part)] if self.narrow(node.test, held) else [])
+                results.append([self.alive(lambda part=part: self.value(part))] if self.narrow(node.test, held) else [])
                 self.frames[-1].names = names
         both, neither = results
         return merge(condition, both[0], neither[0]) if both and neither else (both or neither)[0]
@@ -759,7 +787,8 @@ class Interpreter(Obligations):
         left, result = self.value(node.left), terms.TRUE
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.value(comparator)
-            if (self.is_array(left) or self.is_array(right)) and type(op).__name__ in OPERATORS:
+            arrays = any(self.is_array(each) or isinstance(each, np.ndarray) for each in (left, right))
+            if arrays and type(op).__name__ in OPERATORS:
                 return OPERATORS[type(op).__name__](left, right)
             result = terms.and_(result, self.compare(type(op).__name__, left, right))
             if result is terms.FALSE:

@@ -18,7 +18,7 @@ import numpy as np
 
 from refemu.arith import checks, scalar32
 from refemu.prove import merging, terms
-from refemu.prove.interpreter import Filtered, Interpreter, SymbolicRange
+from refemu.prove.interpreter import Dead, Filtered, Interpreter, SymbolicRange
 from refemu.prove.merging import Choice, choice, is_symbolic, merge, spread, ways_of
 from refemu.prove.values import Bool, Int, Real, Symbolic, Unsupported, bounds, demand, integer, made, number_of
 from refemu.prove.values import real, real_compare, truth, truth_of, word
@@ -37,6 +37,7 @@ def form_of(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
             def handler(run: Interpreter, *args: Any, _function: Any = function, **named: Any) -> Any:
                 if not any(map(_special, (*args, *named.values()))):
                     return _function(*args, **named)
+                args = tuple(each.values.item() if getattr(each, "ndim", 1) == 0 and run_is_array(each) else each for each in args)
                 place = next((at for at, each in enumerate(args) if isinstance(each, Choice)), None)
                 if place is not None and form not in WHOLE:
                     return run.each_way(
@@ -52,6 +53,11 @@ def form_of(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 LARGEST = 136  #: bits of an integer from a real number: more than float32 has
 WHOLE: set[Any] = set()  #: forms that take a Choice as it is
+
+
+def run_is_array(value: Any) -> bool:
+    """Whether a value is an array that depends on inputs."""
+    return type(value).__name__ == "Array"
 
 
 def _special(value: Any) -> bool:
@@ -247,8 +253,13 @@ def _len(run: Interpreter, values: Any) -> Any:
 def _range(run: Interpreter, *ends: Any) -> Any:
     start, stop = (0, ends[0]) if len(ends) == 1 else ends[:2]
     if isinstance(start, Int) or len(ends) > 2:
-        raise Unsupported("a range whose start or step depends on inputs", next(e.term for e in (*ends, start) if isinstance(e, Int)))
+        raise Unsupported("a range whose start or step depends on inputs", _together(ends))
     return SymbolicRange(start, integer(stop))
+
+
+def _together(values: Any) -> terms.Term:
+    """A term that depends on everything that some integers depend on."""
+    return functools.reduce(terms.concat, [each.term for each in values if isinstance(each, Int)])
 
 
 def _listed(run: Interpreter, values: Any) -> list[Any]:
@@ -342,17 +353,19 @@ def _extreme(largest: bool) -> Callable[..., Any]:
     def of(run: Interpreter, *values: Any, key: Any = None, **default: Any) -> Any:
         items = list(values) if len(values) > 1 else _some(*values)
         pairs = items if isinstance(items, Filtered) or len(values) == 1 else [(terms.TRUE, each) for each in items]
-        if any(condition is not terms.TRUE for condition, _ in pairs) or (not pairs and not default):
-            raise Unsupported("an extreme of a selection that depends on inputs")
+        if not default:
+            demand(terms.any_of(condition for condition, _ in pairs), "an extreme of an empty selection")
         if not pairs:
             return default["default"]
-        best = pairs[0][1]
+        there, best = pairs[0]
         best_key = run.call(key, best) if key else best
-        for _, each in pairs[1:]:
+        for condition, each in pairs[1:]:
             its = run.call(key, each) if key else each
             better = merging.ordered(best_key, its) if largest else merging.ordered(its, best_key)
+            better = terms.and_(condition, terms.or_(better, terms.not_(there)))
             best, best_key = merge(better, each, best), merge(better, its, best_key)
-        return best
+            there = terms.or_(there, condition)
+        return merge(there, best, default["default"]) if default else best
 
     return of
 
@@ -511,6 +524,9 @@ def _getitem(run: Interpreter, owner: Any, index: Any) -> Any:
     return _item(run, owner, index)
 
 
+HANDLERS[(str, "join")] = lambda run, owner, parts: spread(list(parts), lambda *words: owner.join(words))
+HANDLERS[bytearray] = lambda run, values=0: [0] * values if isinstance(values, int) else list(values)
+HANDLERS[Stepped.reset] = lambda run, device, state, **registers: Stepped.reset(device, state, **registers)
 HANDLERS[operator.eq] = lambda run, a, b: truth_of(merging.equal(a, b))
 HANDLERS[operator.ne] = lambda run, a, b: truth_of(terms.not_(merging.equal(a, b)))
 HANDLERS[operator.not_] = lambda run, a: truth_of(terms.not_(truth(a)))
@@ -539,6 +555,7 @@ def commit(run: Interpreter, device: Any, event: Any, inputs: Any, changes: Any)
     fields = vars(after)
     if inputs:
         fields.update({port.name: value for port, value in zip(device.ports.inputs, inputs, strict=True)})
+        fields[device.number] = fields[device.number] + 1
     fields["event"] = event
     unknown = set(changes) - set(fields)
     if unknown:
@@ -555,16 +572,19 @@ def event_of(run: Interpreter, device: Any, event: Any, inputs: Any) -> Any:
     after: Any = merging.NEVER
     for condition, name in ways:
         with run.under(condition):
-            changes = run.call(getattr(device, name), *inputs)
             device.state = before
+            changes = run.alive(lambda name=name: run.call(getattr(device, name), *inputs))
             if changes is merging.NEVER:
                 continue
+            inside = device.state  # an event may set the State itself
             for also, each in changes.ways if isinstance(changes, Choice) else [(terms.TRUE, changes)]:
                 with run.under(also):
-                    device.state = before
+                    device.state = inside
                     state = run.call(device._commit, name, inputs, each)
-                    device.state = before
                 after = merge(terms.and_(condition, also), state, after)
+    device.state = before
+    if after is merging.NEVER:
+        raise Dead
     device.state = after if run.now() is terms.TRUE else merge(run.now(), after, before)
     return device.state
 

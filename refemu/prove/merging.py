@@ -190,9 +190,11 @@ def equal(a: Any, b: Any) -> Term:
 
 def contained(value: Any, values: Any) -> Term:
     """Whether a value is in a container, as `in`."""
-    if isinstance(values, Choice) or not is_symbolic(value) and not is_symbolic(values):
+    if isinstance(values, Choice) or not (is_symbolic(value) or is_symbolic(values) or hasattr(values, "most")):
         found = spread([values], lambda each: truth_of(contained(value, each)) if is_symbolic(each) else value in each)
         return found.term if isinstance(found, Bool) else terms.const(bool(found), 1)
+    if hasattr(values, "most"):  # a range whose end depends on inputs
+        return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
     if isinstance(values, range) and values.step == 1:
         return terms.and_(
             terms.not_(_less(value, values.start)), _less(value, values.stop)
@@ -231,7 +233,7 @@ def element(values: Sequence[Any], index: Any) -> Any:
         raise Unsupported(f"an index into {count} values")
     bits = high.bit_length()
     pattern = word(Int(number.term, min(number.low, 0), max(number.high, 1)), max(bits + 1, number.term.width))
-    level = list(values[: high + 1])
+    level = [values[max(at, low)] for at in range(high + 1)]  # lower ones never come
     for place in range(bits):
         bit = terms.extract(pattern, place, 1)
         level = [

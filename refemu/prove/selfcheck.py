@@ -95,7 +95,8 @@ def variables(lift: Lift, inputs: Mapping[str, np.ndarray], result: Any) -> dict
         found |= words(port, np.concatenate([first.astype(array.dtype), array[:, :-1]], axis=1), "q_")
     count = len(next(iter(found.values())))
     events = len(np.asarray(inputs[ports.inputs[0].name])[0])
-    found[f"q_{lift.device.number}"] = np.tile(np.arange(events, dtype=np.uint64), count // events)
+    found[f"q_{lift.device.number}"] = np.tile((np.arange(events) > 0).astype(np.uint64), count // events)
+    found["q_number"] = np.zeros(count, np.uint64)
     return found | {
         lanes[0].name: np.zeros(count, np.uint64) for lanes in lift.before.values() if lanes[0].name not in found
     }

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from refemu.arith.checks import Refused
 from refemu.prove import terms
-from refemu.prove.design import Design, substitute
+from refemu.prove.design import Design
 from refemu.prove.equivalence import Part, Proof, ask, differs_in, lanes_of, require_fit, together, variables_of, word_of
 from refemu.prove.lift import Lift
-from refemu.prove.terms import Term
+from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 
 HANDSHAKE = ("in_valid", "in_ready", "out_valid", "out_ready")
@@ -163,7 +163,7 @@ class Reference:
         number = self.lift.device.number
         if number in self.lift.before and self.count is not None:
             (counted,) = self.lift.before[number]
-            values[counted.number] = terms.const(self.count, counted.width)
+            values[counted.number] = terms.const(int(self.count > 0), 1)
         legal, *found = substitute([self.lift.legal, *(word_of(self.lift.terms[name]) for name in names)], values)
         return legal, {**inputs, **dict(zip(names, found, strict=True))}
 

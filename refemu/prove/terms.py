@@ -436,3 +436,49 @@ def _value(term: Term, args: Sequence[Array], rows: Mapping[str, Any], count: in
         return _truncated(args[0], term.width)
     values = (FP[term.op][1] if term.op in FP else BV[term.op])(term, *args)
     return values if term.width == REAL else _sized(values, term.width)
+
+
+# substitution
+
+
+def substitute(roots: Sequence[Term], values: Mapping[int, Term]) -> list[Term]:
+    """Terms with other terms in the place of variables, by their numbers."""
+    known = dict(values)
+    for term in order(roots):
+        if term.number not in known:
+            args = [known[each.number] for each in term.args]
+            same = all(new is old for new, old in zip(args, term.args, strict=True))
+            known[term.number] = term if same else rebuilt(term, args)
+    return [known[root.number] for root in roots]
+
+
+def rebuilt(term: Term, args: Sequence[Term]) -> Term:
+    """An operation on other operands, simplified."""
+    match term.op:
+        case "extract":
+            return extract(args[0], term.name, term.width)
+        case "zext":
+            return zext(args[0], term.width)
+        case "sext":
+            return sext(args[0], term.width)
+        case op if op in SIMPLIFIED:
+            return SIMPLIFIED[op](*args)
+    return node(term.op, term.width, *args, name=term.name)
+
+
+SIMPLIFIED: dict[str, Callable[..., Term]] = {
+    "not": not_,
+    "and": and_,
+    "xor": xor,
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "shl": shl,
+    "lshr": lshr,
+    "ashr": ashr,
+    "eq": eq,
+    "ult": ult,
+    "slt": slt,
+    "ite": ite,
+    "concat": concat,
+}

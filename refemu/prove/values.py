@@ -78,6 +78,8 @@ class Symbolic:
 
 def integer(value: Any) -> Any:
     """A number as an int or an Int; None for other values."""
+    if type(value).__name__ == "Array" and value.ndim == 0:
+        value = value.values.item()
     if isinstance(value, Bool):
         return Int(terms.zext(value.term, 2), 0, 1)
     if isinstance(value, int | np.integer | np.bool_):
@@ -427,6 +429,8 @@ EXACT = 1 << 53  #: magnitude up to which every integer is a real number
 
 def real(value: Any) -> Term:
     """A number as a real one, rounded as `float` does."""
+    if type(value).__name__ == "Array" and value.ndim == 0:
+        value = value.values.item()
     if isinstance(value, Real):
         return value.term
     number = integer(value)

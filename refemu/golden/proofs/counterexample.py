@@ -13,11 +13,12 @@ from refemu.golden.files import sets, store, vcd
 from refemu.golden.make import build
 from refemu.golden.make.regenerate import MISSING
 from refemu.prove import terms
-from refemu.prove.design import Design, substitute
+from refemu.prove.design import Design
 from refemu.prove.equivalence import Part
 from refemu.prove.lift import Lift
 from refemu.prove.selfcheck import Disagrees
 from refemu.prove.sequential import Timing
+from refemu.prove.terms import substitute
 from refemu.units import parameters
 from refemu.units.ports import Port
 from refemu.units.unit import Cases
