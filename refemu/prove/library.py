@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import checks, scalar32
+from refemu.arith import checks, rounding, scalar32
 from refemu.prove import merging, terms
 from refemu.prove.interpreter import Dead, Filtered, Interpreter, SymbolicRange
 from refemu.prove.merging import Choice, choice, is_symbolic, merge, spread, ways_of
@@ -237,6 +237,40 @@ def _odd_sum(run: Interpreter, a: Any, b: Any) -> Any:
     other = terms.ite(away, terms.add(bits, one), terms.sub(bits, one))  # as nextafter: total is not 0 where inexact
     stays = terms.or_(exact, terms.extract(bits, 0, 1))
     return number_of(terms.ite(stays, real(total), terms.fp("value64", other)))
+
+
+@form_of(rounding.shift_round)
+def _shift_round(run: Interpreter, n: Any, s: Any, mode: Any) -> Any:
+    """n / 2**s, rounded; a negative s shifts left, and the result must fit 64 bits."""
+    kind, number, shift = str(getattr(mode, "value", mode)), integer(n), integer(s)
+    if kind not in ROUNDED:
+        raise Unsupported(f"rounding {kind!r}")
+    demand(terms.and_(truth(number > -(1 << 61)), truth(number < 1 << 61)), "a number of shift_round beyond 61 bits")
+    low, high = bounds(shift)
+    right = merge(truth(shift < 1), 1, merge(truth(shift > 62), 62, shift))
+    half, odd = 1 << (right - 1), (number >> right) & 1
+    result = (number + ROUNDED[kind](number, half, odd, right)) >> right
+    if low < 1:
+        left = merge(truth(shift > 0), 0, -shift)
+        if bounds(left)[1] > 62:
+            demand(terms.or_(truth(left <= 62), truth(number == 0)), "a shift of shift_round by more than 62")
+            left = merge(truth(left > 62), 62, left)
+        exact = number << left
+        fits = terms.and_(truth(exact >= -(1 << 63)), truth(exact < 1 << 63))
+        demand(terms.or_(truth(shift > 0), fits), "a result of shift_round beyond 64 bits")
+        result = merge(truth(shift > 0), result, exact)
+    return result
+
+
+#: added before a shift to the right: what carries exactly the values that go up
+ROUNDED: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "floor": lambda n, half, odd, s: 0,
+    "ceil": lambda n, half, odd, s: (1 << s) - 1,
+    "truncate": lambda n, half, odd, s: merge(truth(n < 0), (1 << s) - 1, 0),
+    "half_even": lambda n, half, odd, s: half - 1 + odd,
+    "half_away": lambda n, half, odd, s: half - merge(truth(n < 0), 1, 0),
+    "half_up": lambda n, half, odd, s: half,
+}
 
 
 # containers

@@ -198,10 +198,19 @@ def _lifted(
     state = run.attribute(device, "state")
     for port in ports.outputs + ports.state:
         lifted.terms[port.name] = _lanes(port, getattr(state, port.name), run)
+    conditions = _needed(lifted, conditions, run)
     lifted.legal = terms.and_(terms.all_of([*conditions, lifted.invariant]), terms.not_(run.illegal))
     lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
     _require_ports(lifted, ports)
     return lifted
+
+
+def _needed(lifted: Lift, conditions: list[Term], run: Interpreter) -> list[Term]:
+    """Limits of inputs, and of registers that something reads."""
+    roots = [*lifted.roots, run.illegal, lifted.invariant, *(condition for condition, _ in run.obligations)]
+    read = {each.number for each in terms.order(roots)}
+    unread = {each.number for lanes in lifted.before.values() for each in lanes} - read
+    return [each for each in conditions if not unread & {part.number for part in terms.order([each])}]
 
 
 def _illegal(lifted: Lift) -> Lift:

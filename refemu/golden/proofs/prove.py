@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused
 from refemu.golden.proofs import counterexample, decided
 from refemu.golden.proofs.counterexample import Counterexample
 from refemu.golden.rtl import mapping, wrapper
-from refemu.prove import cases, design, equivalence, lift, selfcheck, sequential
+from refemu.prove import design, equivalence, lift, selfcheck, sequential
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Proof
 from refemu.prove.lift import Lift
@@ -150,8 +150,7 @@ def _proved(question: Question, lifted: Lift, read: Design, timing: Timing) -> t
             raise Refused(f"{lifted.unit.name}: prove reads valid and ready of units without registers only")
         return sequential.shaken(lifted, read, timing, question.depth, *limits), "shaken"
     if not lifted.before and not timing.latency:
-        split = cases.of_unit(lifted)
-        return equivalence.combinational(lifted, read, limits[0], split, limits[1], timing.compared), "row"
+        return equivalence.combinational(lifted, read, limits[0], (), limits[1], timing.compared), "row"
     if not lifted.before:
         return sequential.pipelined(lifted, read, timing, *limits), "pipelined"
     proof = sequential.induction(lifted, read, timing, *limits)
