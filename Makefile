@@ -33,6 +33,7 @@ help:
 	@echo "make bench    speed compared with what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
+	@echo "make formal   proofs that example designs equal their units, and planted bugs that must be refuted"
 	@echo "make plugins  a package of units outside refemu's tree with an installed refemu"
 	@echo "make grades   grade the committed sets: vectors/GRADES.md"
 	@echo "make variants  variants of decisions, and the rows that detect them: docs/variants-*.md"
@@ -75,7 +76,12 @@ test-skipped: programs
 # programs for everything except `make test` and `make golden`: by apt-get if allowed, else prints how to get them
 programs:
 	@$(PYTHON) tools/programs.py iverilog yosys ccache chromium chromedriver
-	@for extra in test rtl browser conformance docs dev; do $(PYTHON) tools/bootstrap.py $(VENV) $$extra || exit 2; done
+	@for extra in test rtl formal browser conformance docs dev; do $(PYTHON) tools/bootstrap.py $(VENV) $$extra || exit 2; done
+
+# proofs of example designs, planted bugs that must be refuted, self-checks of lifted units
+formal:
+	@$(PYTHON) tools/bootstrap.py $(VENV) formal
+	@$(BIN)/python -m tools.formal
 
 # planted changes of refemu from tools/mutation.json, and the tests that once detected them
 # MUTATION=--changed: only where the file or its test has changed

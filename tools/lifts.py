@@ -1,6 +1,6 @@
 """Which units `refemu prove` lifts: nodes, seconds, rows of the self-check, or the line in the way.
 
-    python -m tools.lifts [--json] [--seconds N] [UNIT[:config] ...]   # by default the first configuration of every unit
+python -m tools.lifts [--json] [--seconds N] [UNIT[:config] ...]   # by default the first configuration of every unit
 """
 
 import argparse

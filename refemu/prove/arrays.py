@@ -214,7 +214,11 @@ def as_array(value: Any, dtype: Any = None) -> Array:
             item = value
             for at in place:
                 item = item[at]
-            kinds.add(np.dtype(bool) if isinstance(item, bool | Bool) else np.dtype(float if isinstance(item, float | Real) else int))
+            kinds.add(
+                np.dtype(bool)
+                if isinstance(item, bool | Bool)
+                else np.dtype(float if isinstance(item, float | Real) else int)
+            )
             if isinstance(item, Array):
                 kinds = {item.dtype}
                 item = item.values.item()
@@ -369,10 +373,24 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "count_nonzero": lambda x: as_array(x).map(lambda v: truth_of(truth(v)), bool).sum(),
     "logical_and": lambda a, b: each(lambda x, y: truth_of(terms.and_(truth(x), truth(y))), bool, a, b),
     "logical_or": lambda a, b: each(lambda x, y: truth_of(terms.or_(truth(x), truth(y))), bool, a, b),
-    "isin": lambda x, known: as_array(x).map(lambda v: truth_of(merging.contained(v, np.asarray(known).tolist())), bool),
+    "isin": lambda x, known: as_array(x).map(
+        lambda v: truth_of(merging.contained(v, np.asarray(known).tolist())), bool
+    ),
     "diff": lambda x, axis=-1, prepend=None: _diff(as_array(x), axis, prepend),
 }
-for _name in ("float16", "float32", "float64", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"):
+for _name in (
+    "float16",
+    "float32",
+    "float64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+):
     FUNCTIONS[_name] = lambda x=0, _name=_name: as_array(x, _name)
 
 
@@ -443,7 +461,11 @@ UFUNCS = {
 
 
 def _values16(run: Interpreter, words: Any) -> Any:
-    return as_array(words).view(np.float16) if as_array(words).dtype == np.uint16 else as_array(words, np.uint16).view(np.float16)
+    return (
+        as_array(words).view(np.float16)
+        if as_array(words).dtype == np.uint16
+        else as_array(words, np.uint16).view(np.float16)
+    )
 
 
 def _rounded16(run: Interpreter, x: Any, mode: Any = fp16.IEEE) -> Any:
@@ -472,7 +494,11 @@ def _order_key(run: Interpreter, words: Any, total: bool = False) -> Any:
         negative = (word ^ 0x7FFF) - 0x1_0000 if total else 0x8000 - word
         return merge(truth(word < 0x8000), word, negative)
 
-    return as_array(words).map(key, np.int64) if is_array(words) or not is_symbolic(words) or isinstance(words, tuple | list) else key(words)
+    return (
+        as_array(words).map(key, np.int64)
+        if is_array(words) or not is_symbolic(words) or isinstance(words, tuple | list)
+        else key(words)
+    )
 
 
 def _operation16(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:

@@ -58,7 +58,9 @@ class Design:
     reader: str = ""  #: name and version of yosys
     prefix: str = ""  #: of the names of all variables
 
-    def stepped(self, inputs: Mapping[str, Term], registers: Mapping[str, Term]) -> tuple[dict[str, Term], dict[str, Term]]:
+    def stepped(
+        self, inputs: Mapping[str, Term], registers: Mapping[str, Term]
+    ) -> tuple[dict[str, Term], dict[str, Term]]:
         """Outputs, and registers after the edge, for values of inputs and registers by name."""
         values = {variable.number: inputs[name] for name, variable in self.inputs.items()}
         values |= {each.variable.number: registers[name] for name, each in self.registers.items()}

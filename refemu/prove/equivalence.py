@@ -89,7 +89,9 @@ def equivalent(
     Refused
         Different ports.
     """
-    if {key: len(lanes) for key, lanes in left.terms.items()} != {key: len(lanes) for key, lanes in right.terms.items()}:
+    if {key: len(lanes) for key, lanes in left.terms.items()} != {
+        key: len(lanes) for key, lanes in right.terms.items()
+    }:
         raise Refused(f"{left.unit.name}: lifts must have the same outputs and registers")
     pairs = [(a, b) for port, lanes in left.terms.items() for a, b in zip(lanes, right.terms[port], strict=True)]
     differs = terms.any_of(terms.not_(terms.eq(a, b)) for a, b in pairs if a is not b)
@@ -163,8 +165,13 @@ def require_fit(lift: Lift, design: Design) -> None:
 
 
 def combinational(
-    lift: Lift, design: Design, seconds: float, cases: Sequence[tuple[str, Term]] = (), name: str = "",
-    compared: Sequence[str] | None = None, masks: Mapping[str, Term] | None = None,
+    lift: Lift,
+    design: Design,
+    seconds: float,
+    cases: Sequence[tuple[str, Term]] = (),
+    name: str = "",
+    compared: Sequence[str] | None = None,
+    masks: Mapping[str, Term] | None = None,
 ) -> Proof:
     """Compare a design without registers with a unit, for all legal inputs.
 

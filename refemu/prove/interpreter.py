@@ -114,7 +114,9 @@ class Interpreter(Obligations):
             return self.call(function.__func__, function.__self__, *args, **named)
         wrapped = getattr(function, "__wrapped__", None)
         if not isinstance(function, FunctionType) and isinstance(wrapped, FunctionType):
-            return function(*args, **named) if self._native(wrapped, args, named) else self.call(wrapped, *args, **named)
+            return (
+                function(*args, **named) if self._native(wrapped, args, named) else self.call(wrapped, *args, **named)
+            )
         if isinstance(function, FunctionType) and not self._native(function, args, named):
             return self._interpret(function, args, named)
         if hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
@@ -158,7 +160,13 @@ class Interpreter(Obligations):
         return self._run(tree_of(function), scope, function.__code__.co_filename, function, args, named)
 
     def _run(
-        self, tree: Any, scope: Callable[[str], Any], file: str, function: Any, args: Sequence[Any], named: dict[str, Any]
+        self,
+        tree: Any,
+        scope: Callable[[str], Any],
+        file: str,
+        function: Any,
+        args: Sequence[Any],
+        named: dict[str, Any],
     ) -> Any:
         frame = Frame(function, scope, file)
         if isinstance(function, Closure):
@@ -411,9 +419,7 @@ class Interpreter(Obligations):
         elif isinstance(index, Choice) or isinstance(index, Int):
             low, high = (0, 0) if isinstance(index, Choice) else (index.low, index.high)
             if isinstance(index, Int) and (low < 0 or high >= len(container)):
-                merging.demand(
-                    terms.and_(truth(index >= 0), truth(index < len(container))), "an index out of range"
-                )
+                merging.demand(terms.and_(truth(index >= 0), truth(index < len(container))), "an index out of range")
             ways = (
                 [(merging.same(index, at), at) for at in range(max(low, 0), min(high, len(container) - 1) + 1)]
                 if isinstance(index, Int)
@@ -442,8 +448,10 @@ class Interpreter(Obligations):
                 frame.path = terms.FALSE
             ways.append((frame.path, frame.names))
         changed = assigned([*node.body, *node.orelse])
-        frame.path = path if frame.gone == gone and all(p is not terms.FALSE for p, _ in ways) else terms.or_(
-            ways[0][0], ways[1][0]
+        frame.path = (
+            path
+            if frame.gone == gone and all(p is not terms.FALSE for p, _ in ways)
+            else terms.or_(ways[0][0], ways[1][0])
         )
         frame.branch = branch
         frame.names = self._joined(before, [(test, ways[0]), (terms.not_(test), ways[1])], changed)
@@ -476,7 +484,9 @@ class Interpreter(Obligations):
 
     def do_For(self, node: ast.For) -> None:
         turns = self.iterate(self.value(node.iter))
-        self._loop(node, ((condition, lambda value=value: self.store(node.target, value)) for condition, value in turns))
+        self._loop(
+            node, ((condition, lambda value=value: self.store(node.target, value)) for condition, value in turns)
+        )
 
     def do_While(self, node: ast.While) -> None:
         def turns() -> Iterator[tuple[Term, Callable[[], None]]]:
@@ -558,7 +568,9 @@ class Interpreter(Obligations):
             case ast.BoolOp():
                 if isinstance(test.op, ast.And) == held:
                     return all([self.narrow(each, held) for each in test.values])
-            case ast.Name() if isinstance(names.get(test.id), Int) and not isinstance(names[test.id], Bool) and not held:
+            case ast.Name() if (
+                isinstance(names.get(test.id), Int) and not isinstance(names[test.id], Bool) and not held
+            ):
                 names[test.id] = 0
             case ast.Compare() if held or len(test.ops) == 1:
                 operands = [test.left, *test.comparators]
@@ -712,7 +724,9 @@ class Interpreter(Obligations):
         """A part between bounds with few values, of which each gives another length."""
         bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
         if any(isinstance(each, Int) for each in bounds):
-            raise Unsupported("a slice whose bounds depend on inputs", next(b.term for b in bounds if isinstance(b, Int)))
+            raise Unsupported(
+                "a slice whose bounds depend on inputs", next(b.term for b in bounds if isinstance(b, Int))
+            )
         return spread(bounds, lambda start, stop: container[start : stop : index.step])
 
     def _entry(self, container: dict[Any, Any], key: Any) -> Any:
@@ -888,7 +902,9 @@ def _first(values: Filtered) -> Term:
 def _is_plain(statement: ast.stmt) -> bool:
     """Whether a statement only sets names."""
     targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-    plain = isinstance(statement, ast.Assign | ast.AnnAssign) and all(isinstance(t, ast.Name | ast.Tuple) for t in targets)
+    plain = isinstance(statement, ast.Assign | ast.AnnAssign) and all(
+        isinstance(t, ast.Name | ast.Tuple) for t in targets
+    )
     return plain and not any(isinstance(node, ast.NamedExpr | ast.Yield) for node in ast.walk(statement))
 
 

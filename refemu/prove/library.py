@@ -37,7 +37,10 @@ def form_of(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
             def handler(run: Interpreter, *args: Any, _function: Any = function, **named: Any) -> Any:
                 if not any(map(_special, (*args, *named.values()))):
                     return _function(*args, **named)
-                args = tuple(each.values.item() if getattr(each, "ndim", 1) == 0 and run_is_array(each) else each for each in args)
+                args = tuple(
+                    each.values.item() if getattr(each, "ndim", 1) == 0 and run_is_array(each) else each
+                    for each in args
+                )
                 place = next((at for at, each in enumerate(args) if isinstance(each, Choice)), None)
                 if place is not None and form not in WHOLE:
                     return run.each_way(
@@ -61,8 +64,11 @@ def run_is_array(value: Any) -> bool:
 
 
 def _special(value: Any) -> bool:
-    return is_symbolic(value) or isinstance(value, SymbolicRange | Filtered) or type(value).__module__ == "refemu.prove.interpreter" or (
-        callable(value) and not isinstance(value, type)
+    return (
+        is_symbolic(value)
+        or isinstance(value, SymbolicRange | Filtered)
+        or type(value).__module__ == "refemu.prove.interpreter"
+        or (callable(value) and not isinstance(value, type))
     )
 
 
@@ -378,9 +384,7 @@ def _any(run: Interpreter, values: Any) -> Any:
 
 @form_of(all)
 def _all(run: Interpreter, values: Any) -> Any:
-    return truth_of(
-        terms.all_of(terms.or_(terms.not_(condition), truth(value)) for condition, value in _some(values))
-    )
+    return truth_of(terms.all_of(terms.or_(terms.not_(condition), truth(value)) for condition, value in _some(values)))
 
 
 def _extreme(largest: bool) -> Callable[..., Any]:
@@ -467,7 +471,9 @@ def _isinstance(run: Interpreter, value: Any, kinds: Any) -> Any:
 @form_of(getattr)
 def _getattr(run: Interpreter, owner: Any, name: Any, *default: Any) -> Any:
     name = choice(ways_of(name))
-    return spread([name], lambda each: run.attribute(owner, each) if not default or hasattr(owner, each) else default[0])
+    return spread(
+        [name], lambda each: run.attribute(owner, each) if not default or hasattr(owner, each) else default[0]
+    )
 
 
 HANDLERS[getattr] = lambda run, owner, name, *default: spread(

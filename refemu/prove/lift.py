@@ -82,9 +82,7 @@ def lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECONDS) -> 
     return _split(unit, config, {}, end, [MOST_SPLITS])
 
 
-def _split(
-    unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], end: float, left: list[int]
-) -> "Lift":
+def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], end: float, left: list[int]) -> "Lift":
     """The lift with some variables fixed; where a line needs a number, each value of one more variable in turn."""
     device = unit.unit_class(**config)
     run = Interpreter()
@@ -157,9 +155,7 @@ def short(line: str) -> str:
     return "refemu/" + line.rpartition("refemu/")[2] if "refemu/" in line else line
 
 
-def _lifted(
-    unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpreter, fixed: Mapping[str, int]
-) -> Lift:
+def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpreter, fixed: Mapping[str, int]) -> Lift:
     ports = device.ports
     conditions: list[Term] = []
     inputs = {port.name: _variables(port, "", conditions, fixed) for port in ports.inputs}
@@ -175,14 +171,19 @@ def _lifted(
             busy_, (phase,) = registers["busy"][0][0], registers["phase"][0]
             last = terms.const(device.edges - 1, phase.width)
             lifted.invariant = terms.or_(terms.not_(busy_), terms.ult(phase, last))
-            known = {each.number: terms.const(fixed[each.name], each.width) for each in (busy_, phase) if each.name in fixed}
+            known = {
+                each.number: terms.const(fixed[each.name], each.width) for each in (busy_, phase) if each.name in fixed
+            }
             if substitute([lifted.invariant], known)[0] is terms.FALSE:
                 return _illegal(lifted)
         library.restore(run, device, state)
     run.guard = terms.TRUE
     values = [value for _, value in inputs.values()]
     if type(device)._require is not Stepped._require:
-        taken = [arrays.Array(list(each) if port.lanes else each, port.dtype) for port, each in zip(ports.inputs, values, strict=True)]
+        taken = [
+            arrays.Array(list(each) if port.lanes else each, port.dtype)
+            for port, each in zip(ports.inputs, values, strict=True)
+        ]
         run.call(device._require, *taken)
     if run.alive(lambda: run.call(device._open, *values)) is NEVER:
         return _illegal(lifted)
@@ -236,9 +237,7 @@ class Unseen:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _unreachable(
-    unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: Mapping[str, int], what: str
-) -> Lift:
+def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: Mapping[str, int], what: str) -> Lift:
     """A lift for values of registers with which the text fails, so that they must never occur."""
     conditions: list[Term] = []
     inputs = {port.name: _variables(port, "", conditions, fixed)[0] for port in device.ports.inputs}
@@ -253,7 +252,10 @@ def _unreachable(
 def _event(device: CycleAccurate, phase: Any) -> Any:
     """The last event of a cycle-accurate unit: that of its phase, as an operation on zeros shows them."""
     inner = type(device.inner)(**{name: getattr(device, name) for name in device._names})
-    names = [state.event for state in inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs])]
+    names = [
+        state.event
+        for state in inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs])
+    ]
     ways = [(merging.equal(phase, at), name) for at, name in enumerate(names[:-1])]
     return merging.choice([*ways, (terms.not_(terms.any_of(condition for condition, _ in ways)), names[-1])])
 
@@ -264,9 +266,7 @@ def busy(run: Interpreter, device: Any) -> Term:
     return truth(found)
 
 
-def _variables(
-    port: Port, prefix: str, conditions: list[Term], fixed: Mapping[str, int]
-) -> tuple[list[Term], Any]:
+def _variables(port: Port, prefix: str, conditions: list[Term], fixed: Mapping[str, int]) -> tuple[list[Term], Any]:
     """Variables of a port, and its value; conditions get its limits where these are narrower than its bits."""
     low, high = port.limits
     natural = (-(1 << (port.bits - 1)), (1 << (port.bits - 1)) - 1) if port.signed else (0, (1 << port.bits) - 1)
@@ -329,7 +329,11 @@ def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
         if isinstance(number, Int) and (number.low < low or number.high > high):
             run.line = f"port {port.name}"
             run.demand(terms.and_(truth(number >= low), truth(number <= high)), "a value out of range")
-        found.append(fit(word(number, max(port.bits, number.term.width)), port.bits) if isinstance(number, Int) else terms.const(number, port.bits))
+        found.append(
+            fit(word(number, max(port.bits, number.term.width)), port.bits)
+            if isinstance(number, Int)
+            else terms.const(number, port.bits)
+        )
     return found
 
 

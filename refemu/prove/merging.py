@@ -196,9 +196,7 @@ def contained(value: Any, values: Any) -> Term:
     if hasattr(values, "most"):  # a range whose end depends on inputs
         return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
     if isinstance(values, range) and values.step == 1:
-        return terms.and_(
-            terms.not_(_less(value, values.start)), _less(value, values.stop)
-        )
+        return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
     return terms.any_of(equal(value, each) for each in values)
 
 
@@ -237,7 +235,6 @@ def element(values: Sequence[Any], index: Any) -> Any:
     for place in range(bits):
         bit = terms.extract(pattern, place, 1)
         level = [
-            merge(bit, level[at + 1], level[at]) if at + 1 < len(level) else level[at]
-            for at in range(0, len(level), 2)
+            merge(bit, level[at + 1], level[at]) if at + 1 < len(level) else level[at] for at in range(0, len(level), 2)
         ]
     return level[0]

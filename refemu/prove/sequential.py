@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from refemu.arith.checks import Refused
 from refemu.prove import terms
 from refemu.prove.design import Design
-from refemu.prove.equivalence import Part, Proof, ask, differs_in, lanes_of, require_fit, together, variables_of, word_of
+from refemu.prove.equivalence import (
+    Part,
+    Proof,
+    ask,
+    differs_in,
+    lanes_of,
+    require_fit,
+    together,
+    variables_of,
+    word_of,
+)
 from refemu.prove.lift import Lift
 from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
@@ -206,7 +216,9 @@ def bounded(lift: Lift, design: Design, timing: Timing, depth: int, seconds: flo
     run = Run(design, timing)
     run.reset()
     words, assumed, parts = reset_words(lift), list[Term](), list[Part]()
-    compared = [each.name for each in lift.device.ports.outputs if timing.compared is None or each.name in timing.compared]
+    compared = [
+        each.name for each in lift.device.ports.outputs if timing.compared is None or each.name in timing.compared
+    ]
     waiting: list[dict[str, Term]] = []
     end = time.monotonic() + seconds
     for event in range(depth):
@@ -242,7 +254,9 @@ def pipelined(lift: Lift, design: Design, timing: Timing, seconds: float, name: 
         run.edge_with(inputs)
         inputs = run.inputs(False)
     outputs = run.outputs(inputs)
-    compared = [each.name for each in lift.device.ports.outputs if timing.compared is None or each.name in timing.compared]
+    compared = [
+        each.name for each in lift.device.ports.outputs if timing.compared is None or each.name in timing.compared
+    ]
     differs = terms.any_of(differs_in(due[each], outputs[each]) for each in compared)
     part = ask(f"a row and its outputs {timing.latency} edges later", [legal, differs], seconds, name)
     return Proof(part.outcome, [part], "induction" if part.outcome == "proved" else "miter")
@@ -265,9 +279,7 @@ def shaken(lift: Lift, design: Design, timing: Timing, depth: int, seconds: floa
     for cycle in range(depth):
         inputs = run.inputs(False)
         outputs = run.outputs(inputs)
-        signal = {
-            ours: terms.TRUE if not theirs else {**inputs, **outputs}[theirs] for ours, theirs in names.items()
-        }
+        signal = {ours: terms.TRUE if not theirs else {**inputs, **outputs}[theirs] for ours, theirs in names.items()}
         enters = terms.and_(signal["in_valid"], signal["in_ready"])
         leaves = terms.and_(signal["out_valid"], signal["out_ready"])
         taken = terms.and_(enters, terms.eq(entered, watched))

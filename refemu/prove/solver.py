@@ -86,7 +86,14 @@ KINDS = {
 }  #: operations that have the same name in bitwuzla
 TESTS = {"eq": "EQUAL", "ult": "BV_ULT", "slt": "BV_SLT", "flt": "FP_LT", "fle": "FP_LEQ", "feq": "FP_EQUAL"}
 TESTS |= {"isnan": "FP_IS_NAN", "isinf": "FP_IS_INF"}
-ROUNDED = {"fadd": "FP_ADD", "fsub": "FP_SUB", "fmul": "FP_MUL", "fdiv": "FP_DIV", "fsqrt": "FP_SQRT", "frint": "FP_RTI"}
+ROUNDED = {
+    "fadd": "FP_ADD",
+    "fsub": "FP_SUB",
+    "fmul": "FP_MUL",
+    "fdiv": "FP_DIV",
+    "fsqrt": "FP_SQRT",
+    "frint": "FP_RTI",
+}
 FORMATS = {16: (5, 11), 32: (8, 24), 64: (11, 53)}  #: bits of exponent and significand
 NANS = {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8 << 48}  #: the NaN of patterns
 

@@ -29,7 +29,10 @@ def tree_of(function: FunctionType) -> Function:
     for tree in _module(text).get(code.co_firstlineno, []) if text else []:
         name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
         taken = tree.args
-        if name == code.co_name and [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)] == arguments:
+        if (
+            name == code.co_name
+            and [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)] == arguments
+        ):
             return tree
     raise Unsupported(f"{function.__qualname__}, whose source is not known")
 

@@ -275,9 +275,7 @@ class Int(Symbolic):
     __le__ = _compared(lambda a, b: terms.not_(less(b, a)), lambda a, b: real_compare("fle", a, b))
     __ge__ = _compared(lambda a, b: terms.not_(less(a, b)), lambda a, b: real_compare("fle", b, a))
     __eq__ = _compared(same, lambda a, b: real_compare("feq", a, b))
-    __ne__ = _compared(
-        lambda a, b: terms.not_(same(a, b)), lambda a, b: terms.not_(real_compare("feq", a, b))
-    )
+    __ne__ = _compared(lambda a, b: terms.not_(same(a, b)), lambda a, b: terms.not_(real_compare("feq", a, b)))
     __hash__ = Symbolic.__hash__
 
     def __truediv__(self, other: Any) -> Any:
@@ -324,7 +322,9 @@ class Int(Symbolic):
         width = width_of(0, bits)
         length = terms.const(0, width)
         for place in range(bits):
-            length = terms.ite(terms.extract(fit(value.term, bits + 1), place, 1), terms.const(place + 1, width), length)
+            length = terms.ite(
+                terms.extract(fit(value.term, bits + 1), place, 1), terms.const(place + 1, width), length
+            )
         return made(length, value.low.bit_length(), bits)
 
     def bit_count(self) -> Any:
@@ -332,7 +332,10 @@ class Int(Symbolic):
         value = abs(self)
         if not isinstance(value, Int):
             return value.bit_count()
-        bits = [Bool(terms.extract(fit(value.term, value.high.bit_length() + 1), i, 1)) for i in range(value.high.bit_length())]
+        bits = [
+            Bool(terms.extract(fit(value.term, value.high.bit_length() + 1), i, 1))
+            for i in range(value.high.bit_length())
+        ]
         return sum(bits, 0)
 
     def __repr__(self) -> str:

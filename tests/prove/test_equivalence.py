@@ -35,7 +35,9 @@ def test_other_configuration_is_refuted_with_inputs(one: str, other: str) -> Non
     proof = equivalence.equivalent(left, right)
     assert proof.outcome == "refuted" and proof.refuted is not None
     rows = {name: [value] for name, value in proof.refuted.values.items()}
-    free = {each.name: rows.get(each.name, [0]) for each in terms.order([*left.roots, *right.roots]) if each.op == "var"}
+    free = {
+        each.name: rows.get(each.name, [0]) for each in terms.order([*left.roots, *right.roots]) if each.op == "var"
+    }
     a, b = (terms.evaluate(each.roots, free, 1) for each in (left, right))
     assert any(int(x[0]) != int(y[0]) for x, y in zip(a, b, strict=True))
 

@@ -17,15 +17,14 @@ Form = Callable[..., Any]
 PLANTED: dict[Any, tuple[str, Form]] = {
     scalar32.pattern16: ("fp16_mac:paper", lambda run, x: library._pattern(16)(run, x) ^ 1),
     scalar32.value16: ("fp16_mac:paper", lambda run, word: library._value(16)(run, word & 0x7FFF)),
-    scalar32.f32: ("significance:paper", lambda run, x: x),
+    scalar32.f32: ("significance:paper", lambda run, x: -x),
     scalar32.pattern32: ("bfp_accumulator:paper", lambda run, x: library._pattern(32)(run, x) & ~1),
     scalar32.value32: ("bfp_accumulator:paper", lambda run, word: library._value(32)(run, word & 0x7FFFFFFF)),
     scalar32.odd_sum: ("fp16_mac:fma", lambda run, a, b: a - b),
     math.ldexp: ("bfp_accumulator:paper", lambda run, x, k: number_of(terms.fp("fmul", real(x), real(2.0)))),
     math.isnan: ("bfp_accumulator:paper", lambda run, x: False),
     max: ("bfp_aligner:paper", lambda run, *values, **rest: Interpreter.handlers[min](run, *values)),
-    sum: ("sub_pe:paper", lambda run, values, start=0: start),
-    any: ("ovp_decoder:int4", lambda run, values: False),
+    sum: ("olive_edp:int4_int4", lambda run, values, start=0: start),
     int: ("ovp_encoder:int4", lambda run, value=0: library._int(run, value) + 1),
 }
 

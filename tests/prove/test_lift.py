@@ -6,7 +6,13 @@ from refemu import units
 from refemu.prove import equivalence, lift, selfcheck, terms
 
 LEAVES = (
-    *("ovp_decoder:int4", "ovp_decoder:int8_repo", "outlier_decoder:e4m3", "flint_decoder:flint4", "olive_mac:saturate"),
+    *(
+        "ovp_decoder:int4",
+        "ovp_decoder:int8_repo",
+        "outlier_decoder:e4m3",
+        "flint_decoder:flint4",
+        "olive_mac:saturate",
+    ),
     *("olive_pe8:wrap", "bfp_aligner:half_even", "concat:a3_qk", "prefix_sum:odd", "sub_pe:paper", "fp16_mac:fma"),
     *("index_product:w4a4", "significance:paper", "olive_edp:int8_int8", "weighted_sum:example", "orizuru:n8"),
     *("fp2half:saturate", "bfp_accumulator:paper", "clustering:paper_3", "olive_edp_clocked:int4_flint4"),

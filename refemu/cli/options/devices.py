@@ -133,7 +133,9 @@ def _prove(commands: Commands) -> None:
         command, "--depth", "Events, or cycles of a handshake, after a reset where induction fails (default: 8).", 8
     )
     add_count(command, "--timeout", "Seconds for the solver (default: 60).", 60)
-    add_count(command, "--latency", "Rising edges from the inputs of a row to its outputs (default: as a bench).", low=0)
+    add_count(
+        command, "--latency", "Rising edges from the inputs of a row to its outputs (default: as a bench).", low=0
+    )
     command.add_argument("--valid", action="store_true", help="The design has valid and ready on both sides.")
     command.add_argument(
         "--set",

@@ -60,16 +60,12 @@ def _unit(unit: AnyUnit, config: Config, variants: Sequence[Variant]) -> tuple[A
     return changed, device.config
 
 
-def diagnosis(
-    question: "Question", lift: Lift, found: Counterexample, outcome: Callable[[Lift], str]
-) -> list[str]:
+def diagnosis(question: "Question", lift: Lift, found: Counterexample, outcome: Callable[[Lift], str]) -> list[str]:
     """Variants that the design equals for all inputs, as sentences."""
     return list(_equal(question, lift, found, outcome))
 
 
-def _equal(
-    question: "Question", lift: Lift, found: Counterexample, outcome: Callable[[Lift], str]
-) -> Iterator[str]:
+def _equal(question: "Question", lift: Lift, found: Counterexample, outcome: Callable[[Lift], str]) -> Iterator[str]:
     base = question.unit
     for each in base.variants:
         try:
@@ -78,7 +74,7 @@ def _equal(
                 continue
             unit, config = made
             if outcome(lifts.lift(unit, config)) == "proved":
-                yield f"equal to the variant of {each.decision} \"{each.says}\", for all inputs"
+                yield f'equal to the variant of {each.decision} "{each.says}", for all inputs'
         except (Refused, RefusedType, NotLifted):
             continue
 

@@ -175,7 +175,9 @@ def _assumptions(lifted: Lift, timing: Timing, proof: Proof, question: Question)
     if proof.method == "induction" and lifted.before:
         found.append("registers of equal name are tied: " + ", ".join(lifted.before))
     if proof.method == "bounded":
-        found.append(f"bounded: {proof.depth} of {question.depth} {'cycles' if timing.valid else 'events'} after a reset")
+        found.append(
+            f"bounded: {proof.depth} of {question.depth} {'cycles' if timing.valid else 'events'} after a reset"
+        )
     if timing.valid:
         found.append("answers that never come are not looked for")
     return found

@@ -99,9 +99,7 @@ def for_yosys(unit: AnyUnit, config: str, map_: Map, clocked: bool, valid: bool)
     macros = ["`define REFEMU_CLOCK"] * clocked + ["`define REFEMU_VALID"] * (valid and map_.handshake is None)
     head = HEAD.format(set=parameters.set_name(unit, config), origin="", top=map_.top or unit.name, module=MODULE)
     groups = (("input ", ports.inputs), ("output", ports.outputs))
-    declared = [
-        f"  {direction} wire {range_(width(port))}{port.name}" for direction, group in groups for port in group
-    ]
+    declared = [f"  {direction} wire {range_(width(port))}{port.name}" for direction, group in groups for port in group]
     assigns = [line for line in _assigns(unit, config, map_) if not re.search(r"hs_(present|named|registers)", line)]
     texts = [*macros, head.rstrip(" ") + ",\n".join(declared), ");", *_instance(unit, config, map_), *assigns]
     return "\n".join([*texts, "endmodule", ""])

@@ -22,6 +22,8 @@ def write(folder: Path) -> None:
     np.savez(folder / "stimulus.npz", **{name: array[:3] for name, array in arrays.items() if name.startswith("in.")})
     _answers(folder / "answers.txt")
     (folder / "core.json").write_text(json.dumps({"top": "my_core", "inputs": {"din": "pair", "bias_in": "bias"}}))
+    design = Path(__file__).parents[3] / "examples" / "rtl" / f"{UNIT}.v"
+    (folder / design.name).write_text(design.read_text())
     (folder / "book.txt").write_text("It was a bright cold day in April, and the clocks were striking thirteen. " * 8)
 
 
