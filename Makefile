@@ -16,7 +16,7 @@ HF     := $(foreach name,transformers families gguf_models gguf_tokenizers,tests
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl plugins vectors grades variants clean
+.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl formal plugins vectors grades variants clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests, five minutes the first time"

@@ -15,7 +15,7 @@ from examples.rtl import bugs
 from examples.rtl.benches import DESIGNS, HERE, Design
 from examples.rtl.mutants import MUTANTS
 from refemu import units
-from refemu.golden.proofs import prove
+from refemu.golden.proofs import prove, question
 from refemu.prove import lift, selfcheck
 
 #: designs that are proved in seconds
@@ -33,7 +33,9 @@ SECONDS = 60.0
 
 def outcome(design: Design, sources: list[str]) -> str:
     """What `prove` says of a design."""
-    return prove.prove(prove.Question(units.find(design.unit), design.config, sources, seconds=SECONDS)).proof.outcome
+    return prove.prove(
+        question.Question(units.find(design.unit), design.config, sources, seconds=SECONDS)
+    ).proof.outcome
 
 
 def main() -> int:

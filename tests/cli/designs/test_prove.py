@@ -11,7 +11,7 @@ from refemu.cli.main import main
 
 pytest.importorskip("bitwuzla")
 pytestmark = pytest.mark.skipif(shutil.which("yosys") is None, reason="yosys is not installed")
-RTL = Path(__file__).parents[2] / "examples" / "rtl"
+RTL = Path(__file__).parents[3] / "examples" / "rtl"
 FIELD = "bias + {2'b00, code[2:1]}"
 
 
