@@ -208,9 +208,9 @@ def cast(value: Any, before: np.dtype, after: np.dtype) -> Any:
     return fitted(value, after)
 
 
-def value_of(word: Any, bits: int) -> Any:
+def value_of(code: Any, bits: int) -> Any:
     """The float of a pattern."""
-    number = integer(word)
+    number = integer(code)
     low, _ = bounds(number)
     pattern = number & ((1 << bits) - 1) if low < 0 else number
     return number_of(terms.fp(f"value{bits}", word(pattern, bits)))
@@ -420,6 +420,7 @@ def _moved(x: Any, source: int, target: int) -> Array:
     return Array(np.moveaxis(as_array(x).values, source, target), as_array(x).dtype)
 
 
+FUNCTIONS["absolute"] = FUNCTIONS["abs"]
 FUNCTIONS["moveaxis"] = _moved
 FUNCTIONS["atleast_1d"] = lambda x: Array(np.atleast_1d(as_array(x).values), as_array(x).dtype)
 FUNCTIONS["transpose"] = lambda x, axes=None: Array(np.transpose(as_array(x).values, axes), as_array(x).dtype)

@@ -503,8 +503,25 @@ class Interpreter(Obligations):
         frame.path = terms.FALSE
 
     def do_For(self, node: ast.For) -> None:
-        turns = self.iterate(self.value(node.iter))
-        self._loop(node, ((condition, partial(self.store, node.target, value)) for condition, value in turns))
+        values = self.value(node.iter)
+        if isinstance(values, Filtered):
+            self._selection(node, values)
+        else:
+            turns = self.iterate(values)
+            self._loop(node, ((condition, partial(self.store, node.target, value)) for condition, value in turns))
+
+    def _selection(self, node: ast.For, values: Filtered) -> None:
+        """A loop over a selection: each turn runs under the condition of its element."""
+        names = ast.Tuple([ast.Name("$kept", ast.Store()), ast.Name("$value", ast.Store())], ast.Store())
+        element = ast.Assign([node.target], ast.Name("$value", ast.Load()))
+        body: list[ast.stmt] = [ast.If(ast.Name("$kept", ast.Load()), [element, *node.body], [])]
+        pairs = [(truth_of(condition), value) for condition, value in values]
+        every = ast.For(names, ast.Name("$pairs", ast.Load()), body, node.orelse)
+        ast.copy_location(every, node)
+        for each in ast.walk(every):
+            ast.copy_location(each, node) if not hasattr(each, "lineno") else None
+        self.frames[-1].names["$pairs"] = pairs
+        self.do_For(every)
 
     def do_While(self, node: ast.While) -> None:
         def turns() -> Iterator[tuple[Term, Callable[[], Any]]]:

@@ -38,6 +38,7 @@ from refemu.prove.values import (
     word,
 )
 from refemu.units.declaration import Declared
+from refemu.units.ports import in_order
 from refemu.units.stepping import Stepped
 
 HANDLERS = Interpreter.handlers
@@ -303,7 +304,9 @@ ROUNDED: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 def _len(run: Interpreter, values: Any) -> Any:
     if isinstance(values, Filtered):
         return values_sum(truth_of(condition) for condition, _ in values)
-    return max(values.stop - values.start, 0) if isinstance(values, SymbolicRange) else len(values)
+    if not isinstance(values, SymbolicRange):
+        return len(values)
+    return merge(truth(values.stop > values.start), values.stop - values.start, 0)
 
 
 @form_of(range)
@@ -673,6 +676,23 @@ def restore(run: Interpreter, device: Any, state: Any) -> None:
         device.state = state if run.now() is terms.TRUE else merge(run.now(), state, before)
 
 
+def validate_event(run: Interpreter, device: Any, *values: Any, **named: Any) -> Any:
+    """As `Stepped.validate_event`: inputs outside their ports are illegal."""
+    inputs = in_order(device.name, device.ports.inputs, values, named)
+    for port, value in zip(device.ports.inputs, inputs, strict=True):
+        low, high = port.limits
+        for lane in value if port.lanes else (value,):
+            number = integer(lane)
+            least, most = bounds(number)
+            if least < low or most > high:
+                fits = terms.and_(truth(number >= low), truth(number <= high))
+                run.illegal = terms.or_(run.illegal, terms.and_(run.now(), terms.not_(fits)))
+    if type(device)._require is not Stepped._require:
+        raise Unsupported(f"inputs of {device.name}, which it checks as arrays")
+    return inputs
+
+
+HANDLERS[Stepped.validate_event] = validate_event
 HANDLERS[Stepped.changed], HANDLERS[Stepped.latched], HANDLERS[Stepped.restore] = changed, latched, restore
 HANDLERS[Declared._commit] = commit
 HANDLERS[Declared._open] = lambda run, device, *inputs: event_of(run, device, run.call(device.opens, *inputs), inputs)

@@ -184,7 +184,8 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
             arrays.Array(list(each) if port.lanes else each, port.dtype)
             for port, each in zip(ports.inputs, values, strict=True)
         ]
-        run.call(device._require, *taken)
+        if run.alive(lambda: run.call(device._require, *taken)) is NEVER:
+            return _illegal(lifted)
     if run.alive(lambda: run.call(device._open, *values)) is NEVER:
         return _illegal(lifted)
     going, count = busy(run, device), 0

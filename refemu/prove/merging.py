@@ -76,7 +76,7 @@ def ways_of(value: Any) -> Sequence[tuple[Term, Any]]:
 
 def is_symbolic(value: Any) -> bool:
     """Whether a value depends on inputs."""
-    if isinstance(value, Symbolic | Choice) or type(value).__name__ == "Array":
+    if isinstance(value, Symbolic | Choice) or type(value).__name__ in ("Array", "Filtered", "SymbolicRange"):
         return True
     if isinstance(value, tuple | list):
         return any(map(is_symbolic, value))

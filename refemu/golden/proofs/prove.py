@@ -100,7 +100,7 @@ def _again(question: Question, other: Lift, read: Design, timing: Timing) -> str
 
 
 def _design(question: Question, unit: AnyUnit, config: Mapping[str, Any]) -> tuple[Design, Timing]:
-    """The design behind its port map, and how it is driven."""
+    """The design inside its port map, and how it is driven."""
     ports = unit.ports(config)  # type: ignore[arg-type]
     sequential_ = unit.timing == "event"
     latency = question.latency if question.latency is not None else int(sequential_)

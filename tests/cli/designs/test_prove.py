@@ -70,6 +70,6 @@ def test_registers_are_proved_by_induction(capsys: pytest.CaptureFixture[str]) -
         (["ovp_decoder", str(RTL / "ovp_decoder.v"), "--solver", "other"], "solver other"),
     ],
 )
-def test_invalid_request_is_refused(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_request_exits_with_2(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prove", *words]) == 2
     assert says in capsys.readouterr().err
