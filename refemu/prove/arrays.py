@@ -28,6 +28,7 @@ from refemu.prove.values import (
     real,
     truth,
     truth_of,
+    word,
 )
 
 
