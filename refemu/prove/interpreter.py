@@ -45,6 +45,10 @@ class Dead(Exception):
     """No path is left: every one has raised."""
 
 
+class OutOfTime(Exception):
+    """A lift has taken longer than its limit; the message is the line."""
+
+
 class Filtered(list[Any]):
     """Elements of a comprehension whose `if` depends on inputs: pairs of a condition and a value."""
 
@@ -86,6 +90,7 @@ class Interpreter(Obligations):
         self.count = 0
         self.created: dict[int, tuple[Any, Frame, tuple[int, ...]]] = {}  #: lists and dicts, by their id
         self.line = ""
+        self.late: Callable[[], bool] = lambda: False  #: whether the time limit is over
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -286,6 +291,8 @@ class Interpreter(Obligations):
             if frame.path is terms.FALSE:
                 return
             self.line = f"{frame.file}:{statement.lineno}"
+            if self.late():
+                raise OutOfTime(self.line)
             try:
                 getattr(self, f"do_{type(statement).__name__}", self.unsupported)(statement)
             except Dead:

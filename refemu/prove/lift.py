@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.prove import arrays, library, merging, terms
-from refemu.prove.interpreter import Interpreter
+from refemu.prove.interpreter import Interpreter, OutOfTime
 from refemu.prove.merging import NEVER, Choice, merge
 from refemu.prove.terms import TRUE, Term, substitute
 from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
@@ -86,6 +86,7 @@ def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], e
     """The lift with some variables fixed; where a line needs a number, each value of one more variable in turn."""
     device = unit.unit_class(**config)
     run = Interpreter()
+    run.late = lambda: time.monotonic() > end
     try:
         with run.running():
             return _lifted(unit, config, device, run, fixed)
@@ -97,6 +98,8 @@ def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], e
             if answer is None and any(name.startswith("q_") for name in fixed) and error.__cause__ is not None:
                 return _unreachable(unit, config, device, fixed, f"{line}: {error}")
             raise NotLifted(f"{unit.name}: {short(line)}: {error}") from error
+    except OutOfTime as error:
+        raise NotLifted(f"{unit.name}: {short(str(error))}: the time limit of the lift") from error
     except RecursionError as error:
         raise NotLifted(f"{unit.name}: {short(run.line)}: a recursion that is too deep") from error
     variable, values = answer
