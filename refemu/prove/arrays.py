@@ -40,12 +40,12 @@ class Array:
 
     def __init__(self, values: Any, dtype: Any) -> None:
         self.values: np.ndarray = np.asarray(values, object)
-        self.dtype = np.dtype(dtype)
+        self.dtype: np.dtype = np.dtype(dtype)
 
-    shape = property(lambda self: self.values.shape)
-    ndim = property(lambda self: self.values.ndim)
-    size = property(lambda self: self.values.size)
-    T = property(lambda self: Array(self.values.T, self.dtype))
+    shape: Any = property(lambda self: self.values.shape)
+    ndim: Any = property(lambda self: self.values.ndim)
+    size: Any = property(lambda self: self.values.size)
+    T: Any = property(lambda self: Array(self.values.T, self.dtype))
 
     def map(self, function: Callable[[Any], Any], dtype: Any = None) -> "Array":
         """A function of each element."""
@@ -163,7 +163,7 @@ class Array:
     def __abs__(self) -> "Array":
         return self.map(lambda x: fitted(abs(x), self.dtype))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
 
 def _extreme(values: list[Any], largest: bool) -> Any:

@@ -57,19 +57,23 @@ class Closure:
     """A function defined in a text that is run."""
 
     def __init__(self, frame: "Frame", tree: Any, defaults: Sequence[Any] = ()) -> None:
-        self.frame, self.tree, self.defaults = frame, tree, defaults
+        self.frame: Frame = frame
+        self.tree: Any = tree
+        self.defaults: Sequence[Any] = defaults
 
 
 class Frame:
     """A call: its names, and the condition under which the present statement runs."""
 
     def __init__(self, function: Any, scope: Callable[[str], Any], file: str) -> None:
-        self.function, self.scope, self.file = function, scope, file
+        self.function: Any = function
+        self.scope: Callable[[str], Any] = scope
+        self.file: str = file
         self.names: dict[str, Any] = {}
-        self.path = terms.TRUE
+        self.path: Term = terms.TRUE
         self.returned: list[tuple[Term, Any]] = []
         self.yielded: list[Any] | None = None
-        self.gone = 0  #: returns and raises met so far
+        self.gone: int = 0  #: returns and raises met so far
         self.branch: tuple[int, ...] = ()  #: branches and partial iterations that the present statement is in
         self.exits: list[list[tuple[Term, dict[str, Any]]]] = []  #: breaks of each loop around
         self.turns: list[list[tuple[Term, dict[str, Any]]]] = []  #: continues of each loop around
@@ -83,13 +87,13 @@ class Interpreter(Obligations):
     function_of: ClassVar[Any]  #: the form of a function of NumPy
 
     def __init__(self) -> None:
-        self.guard = terms.TRUE  #: condition under which the present call runs
+        self.guard: Term = terms.TRUE  #: condition under which the present call runs
         self.frames: list[Frame] = []
-        self.illegal = terms.FALSE
+        self.illegal: Term = terms.FALSE
         self.obligations: list[tuple[Term, str]] = []  #: conditions that must hold, with the line
-        self.count = 0
+        self.count: int = 0
         self.created: dict[int, tuple[Any, Frame, tuple[int, ...]]] = {}  #: lists and dicts, by their id
-        self.line = ""
+        self.line: str = ""
         self.late: Callable[[], bool] = lambda: False  #: whether the time limit is over
 
     @contextmanager
@@ -958,7 +962,9 @@ class SymbolicRange:
     """A range whose end depends on inputs."""
 
     def __init__(self, start: int, stop: Any) -> None:
-        self.start, self.stop, self.most = start, stop, max(integer(stop).high, start)
+        self.start: int = start
+        self.stop: Any = stop
+        self.most: int = max(integer(stop).high, start)
 
 
 INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {

@@ -44,8 +44,10 @@ class Run:
     """A design over several edges: its registers, and fresh inputs at each."""
 
     def __init__(self, design: Design, timing: Timing) -> None:
-        self.design, self.timing, self.edge = design, timing, 0
-        self.registers = {name: each.variable for name, each in design.registers.items()}
+        self.design: Design = design
+        self.timing: Timing = timing
+        self.edge: int = 0
+        self.registers: dict[str, Term] = {name: each.variable for name, each in design.registers.items()}
 
     def inputs(self, reset: bool) -> dict[str, Term]:
         """Inputs at the next edge: free, but for the reset."""
@@ -160,8 +162,10 @@ class Reference:
     """The unit over several events."""
 
     def __init__(self, lift: Lift, words: Mapping[str, Term], count: int | None = None) -> None:
-        self.lift, self.words, self.count = lift, dict(words), count  # count: number of the event, if it is known
-        self.ports = {port.name: port for port in lift.device.ports.all}
+        self.lift: Lift = lift
+        self.words: dict[str, Term] = dict(words)
+        self.count: int | None = count  # number of the event, if it is known
+        self.ports: dict[str, Port] = {port.name: port for port in lift.device.ports.all}
 
     def event(self, inputs: Mapping[str, Term]) -> tuple[Term, dict[str, Term]]:
         """Whether inputs, as words, are legal now, and the words after the event."""

@@ -19,10 +19,15 @@ class Term:
     """Node; equal nodes are one object."""
 
     __slots__ = ("__weakref__", "args", "name", "number", "op", "width")
+    op: str
+    width: int
+    args: tuple["Term", ...]
+    name: Any  #: value of a constant, name of a variable, lowest bit of an extract; else None
+    number: int
 
     def __init__(self, op: str, width: int, args: tuple["Term", ...], name: Any, number: int) -> None:
         self.op, self.width, self.args, self.number = op, width, args, number
-        self.name = name  #: value of a constant, name of a variable, lowest bit of an extract; else None
+        self.name = name
 
     def __repr__(self) -> str:
         return f"{self.op}{'' if self.name is None else f' {self.name}'}: {self.width}"

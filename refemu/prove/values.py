@@ -26,7 +26,8 @@ class Unsupported(Exception):
 
     def __init__(self, message: str, term: Term | None = None) -> None:
         super().__init__(message)
-        self.term, self.line = term, ""
+        self.term: Term | None = term
+        self.line: str = ""
 
 
 class Obligations:
@@ -256,28 +257,39 @@ class Int(Symbolic):
     """Integer with bounds; its term is in two's complement and may have more bits than these need."""
 
     __slots__ = ("high", "low", "term")
+    low: int
+    high: int
 
     def __init__(self, term: Term, low: int, high: int) -> None:
         self.term, self.low, self.high = term, low, high
 
-    __add__, __radd__ = _methods(add, "fadd")
-    __sub__, __rsub__ = _methods(sub, "fsub")
-    __mul__, __rmul__ = _methods(mul, "fmul")
-    __and__, __rand__ = _methods(AND)
-    __or__, __ror__ = _methods(OR)
-    __xor__, __rxor__ = _methods(XOR)
-    __lshift__, __rlshift__ = _methods(shl)
-    __rshift__, __rrshift__ = _methods(shr)
-    __floordiv__, __rfloordiv__ = _methods(lambda a, b: div_mod(a, b)[0])
-    __mod__, __rmod__ = _methods(lambda a, b: div_mod(a, b)[1])
-    __divmod__, __rdivmod__ = _methods(div_mod)
-    __lt__ = _compared(less, lambda a, b: real_compare("flt", a, b))
-    __gt__ = _compared(lambda a, b: less(b, a), lambda a, b: real_compare("flt", b, a))
-    __le__ = _compared(lambda a, b: terms.not_(less(b, a)), lambda a, b: real_compare("fle", a, b))
-    __ge__ = _compared(lambda a, b: terms.not_(less(a, b)), lambda a, b: real_compare("fle", b, a))
-    __eq__ = _compared(same, lambda a, b: real_compare("feq", a, b))
-    __ne__ = _compared(lambda a, b: terms.not_(same(a, b)), lambda a, b: terms.not_(real_compare("feq", a, b)))
-    __hash__ = Symbolic.__hash__
+    if TYPE_CHECKING:
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __and__: Any
+        __rand__: Any
+        __or__: Any
+        __ror__: Any
+        __xor__: Any
+        __rxor__: Any
+        __lshift__: Any
+        __rlshift__: Any
+        __rshift__: Any
+        __rrshift__: Any
+        __floordiv__: Any
+        __rfloordiv__: Any
+        __mod__: Any
+        __rmod__: Any
+        __divmod__: Any
+        __rdivmod__: Any
+        __lt__: Any
+        __gt__: Any
+        __le__: Any
+        __ge__: Any
 
     def __truediv__(self, other: Any) -> Any:
         return of_reals("fdiv", self, other)
@@ -343,6 +355,34 @@ class Int(Symbolic):
         return f"<{self.low}..{self.high}>"
 
 
+INTEGERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "add": (add, "fadd"),
+    "sub": (sub, "fsub"),
+    "mul": (mul, "fmul"),
+    "and": (AND, ""),
+    "or": (OR, ""),
+    "xor": (XOR, ""),
+    "lshift": (shl, ""),
+    "rshift": (shr, ""),
+    "floordiv": (lambda a, b: div_mod(a, b)[0], ""),
+    "mod": (lambda a, b: div_mod(a, b)[1], ""),
+    "divmod": (div_mod, ""),
+}  #: operation on integers, and on real numbers
+COMPARISONS: dict[str, tuple[Callable[[Any, Any], Term], Callable[[Any, Any], Term]]] = {
+    "lt": (less, lambda a, b: real_compare("flt", a, b)),
+    "gt": (lambda a, b: less(b, a), lambda a, b: real_compare("flt", b, a)),
+    "le": (lambda a, b: terms.not_(less(b, a)), lambda a, b: real_compare("fle", a, b)),
+    "ge": (lambda a, b: terms.not_(less(a, b)), lambda a, b: real_compare("fle", b, a)),
+    "eq": (same, lambda a, b: real_compare("feq", a, b)),
+    "ne": (lambda a, b: terms.not_(same(a, b)), lambda a, b: terms.not_(real_compare("feq", a, b))),
+}  #: the same
+for _name, _pair in INTEGERS.items():
+    for _prefix, _method in zip(("", "r"), _methods(*_pair), strict=True):
+        setattr(Int, f"__{_prefix}{_name}__", _method)
+for _name, _tests in COMPARISONS.items():
+    setattr(Int, f"__{_name}__", _compared(*_tests))
+
+
 class Bool(Int):
     """Truth value; its term has one bit."""
 
@@ -387,12 +427,25 @@ class Real(Symbolic):
     def __init__(self, term: Term) -> None:
         self.term = term
 
-    def _both(op: str) -> tuple[Any, Any]:  # type: ignore[misc]
-        return lambda a, b: of_reals(op, a, b), lambda a, b: of_reals(op, b, a)
+    term: Term
 
-    __add__, __radd__ = _both("fadd")
-    __sub__, __rsub__ = _both("fsub")
-    __mul__, __rmul__ = _both("fmul")
+    def __add__(self, other: Any) -> Any:
+        return of_reals("fadd", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return of_reals("fadd", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return of_reals("fsub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return of_reals("fsub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return of_reals("fmul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return of_reals("fmul", other, self)
 
     def __truediv__(self, other: Any) -> Any:
         return divided(self, other)
@@ -424,7 +477,7 @@ class Real(Symbolic):
     def __ne__(self, other: Any) -> Any:
         return truth_of(terms.not_(real_compare("feq", self, other)))
 
-    __hash__ = Symbolic.__hash__
+    __hash__: Any = Symbolic.__hash__
 
 
 LARGEST = 1 << 1023  #: magnitude below which every integer has a nearest real number
