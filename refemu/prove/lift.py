@@ -237,8 +237,13 @@ class Unseen:
     def _read(self, *args: Any) -> Any:
         raise Unsupported(f"register {self.__dict__['name']}, which no port shows")
 
-    __getattr__ = __getitem__ = __len__ = __iter__ = __bool__ = __eq__ = _read
-    __hash__ = None  # type: ignore[assignment]
+    __getattr__: Any = _read
+    __getitem__: Any = _read
+    __len__: Any = _read
+    __iter__: Any = _read
+    __bool__: Any = _read
+    __eq__: Any = _read
+    __hash__: Any = None
 
 
 def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: Mapping[str, int], what: str) -> Lift:
@@ -351,4 +356,4 @@ def _require_ports(lifted: Lift, ports: Any) -> None:
             raise Unsupported(f"register {each.name.removeprefix('q_')}, which no port shows, changes outputs")
 
 
-__all__ = ["Lift", "NotLifted", "lift", "merging"]
+__all__ = ["Lift", "NotLifted", "lift"]

@@ -48,7 +48,7 @@ class Choice:
     def __bool__(self) -> bool:
         raise Unsupported("a truth value that depends on inputs", self.ways[0][0])
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
     def __deepcopy__(self, memo: object) -> "Choice":
         return self

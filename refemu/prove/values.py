@@ -257,6 +257,7 @@ class Int(Symbolic):
     """Integer with bounds; its term is in two's complement and may have more bits than these need."""
 
     __slots__ = ("high", "low", "term")
+    term: Term
     low: int
     high: int
 
@@ -391,18 +392,27 @@ class Bool(Int):
     def __init__(self, term: Term) -> None:
         self.term, self.low, self.high = term, 0, 1
 
-    def _logical(operation: Callable[[Term, Term], Term], number: Callable[[Any, Any], Any]) -> Any:  # type: ignore[misc]
-        def of(a: Any, b: Any) -> Any:
-            if isinstance(b, bool | Bool):
-                return truth_of(operation(a.term, truth(b)))
-            y = integer(b)
-            return NotImplemented if y is None else number(integer(a), y)
+    if TYPE_CHECKING:
+        __and__: Any
+        __or__: Any
+        __xor__: Any
 
-        return of
 
-    __and__ = __rand__ = _logical(terms.and_, AND)
-    __or__ = __ror__ = _logical(terms.or_, OR)
-    __xor__ = __rxor__ = _logical(terms.xor, XOR)
+def _logical(operation: Callable[[Term, Term], Term], number: Callable[[Any, Any], Any]) -> Any:
+    """A logical operation on truth values; on integers, the bitwise one."""
+
+    def of(a: Any, b: Any) -> Any:
+        if isinstance(b, bool | Bool):
+            return truth_of(operation(a.term, truth(b)))
+        y = integer(b)
+        return NotImplemented if y is None else number(integer(a), y)
+
+    return of
+
+
+for _name, _operation, _number in (("and", terms.and_, AND), ("or", terms.or_, OR), ("xor", terms.xor, XOR)):
+    for _prefix in ("", "r"):
+        setattr(Bool, f"__{_prefix}{_name}__", _logical(_operation, _number))
 
 
 def truth(value: Any) -> Term:
