@@ -83,7 +83,7 @@ def prove(question: Question) -> Report:
         proof,
         read,
         checked,
-        [*_assumptions(lifted, timing, proof, question)],
+        [*_assumptions(lifted, read, timing, proof, question)],
         _masks(unit),
         _reset(lifted),
         _digest(unit),
@@ -147,14 +147,14 @@ def _of_bounded(proof: Proof) -> Any:
     return "undecided" if proof.outcome == "proved" else proof.outcome
 
 
-def _assumptions(lifted: Lift, timing: Timing, proof: Proof, question: Question) -> Sequence[str]:
+def _assumptions(lifted: Lift, read: Design, timing: Timing, proof: Proof, question: Question) -> Sequence[str]:
     answer = ["the design is what yosys reads of it; undriven and x bits are free"]
     if lifted.legal is not terms.TRUE:
         answer.append(f"inputs are legal: {lifted.unit.name} does not reject them")
     if timing.reset:
         answer.append(f"reset {timing.reset} is active across one edge before the first event, and never later")
     if proof.method == "induction" and lifted.before:
-        answer.append("registers of equal name are tied: " + ", ".join(lifted.before))
+        answer.append("these are equal before an event: " + ", ".join(sequential.ties(lifted, read, timing)[0]))
     if proof.method == "bounded":
         answer.append(
             f"bounded: {proof.depth} of {question.depth} {'cycles' if timing.valid else 'events'} after a reset"
@@ -173,7 +173,7 @@ def _masks(unit: AnyUnit) -> list[str]:
 def _reset(lifted: Lift) -> dict[str, str]:
     if not lifted.before:
         return {}
-    return {name: f"{term.name:#x}" for name, term in sequential.reset_words(lifted).items()}
+    return {name: f"{term.name:#x}" for name, term in sequential.reset_words(lifted).items() if name in lifted.terms}
 
 
 def _digest(unit: AnyUnit) -> str:
