@@ -17,7 +17,7 @@ TORCH  := tests/testing/test_torch.py
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl plugins release vectors grades variants clean
+.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl formal plugins release vectors grades variants clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests, five minutes the first time"
@@ -34,6 +34,7 @@ help:
 	@echo "make bench    speed compared with what you would use instead, as ratios (BENCH=\"PERF-1 PERF-14\": some rows)"
 	@echo "make kernels  C, CUDA and Triton kernels against golden sets, and bugs that the sets catch"
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
+	@echo "make formal   proofs that example designs equal their units, and planted bugs that must be refuted"
 	@echo "make plugins  a package of units outside refemu's tree with an installed refemu"
 	@echo "make release  build and check everything of a release, and say what a publication still needs"
 	@echo "make grades   grade the committed sets: vectors/GRADES.md"
@@ -77,7 +78,12 @@ test-skipped: programs
 # programs for everything except `make test` and `make golden`: by apt-get if allowed, else prints how to get them
 programs:
 	@$(PYTHON) tools/programs.py iverilog yosys ccache chromium chromedriver
-	@for extra in test rtl browser conformance docs dev; do $(PYTHON) tools/bootstrap.py $(VENV) $$extra || exit 2; done
+	@for extra in test rtl formal browser conformance docs dev; do $(PYTHON) tools/bootstrap.py $(VENV) $$extra || exit 2; done
+
+# proofs of example designs, planted bugs that must be refuted, self-checks of lifted units
+formal:
+	@$(PYTHON) tools/bootstrap.py $(VENV) formal
+	@$(BIN)/python -m tools.formal
 
 # planted changes of refemu from tools/mutation.json, and the tests that once detected them
 # MUTATION=--changed: only where the file or its test has changed

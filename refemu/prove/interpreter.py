@@ -7,8 +7,11 @@ illegal; what Python would refuse implicitly, such as an index out of range, is 
 import ast
 import builtins
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from operator import itemgetter
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, ClassVar
 
@@ -18,10 +21,32 @@ from refemu.prove import merging, terms
 from refemu.prove.merging import NEVER, Choice, Members, choice, is_symbolic, merge, spread, ways_of
 from refemu.prove.sources import assigned, tree_of
 from refemu.prove.terms import Term
-from refemu.prove.values import OPERATORS, Bool, Int, Obligations, Real, Symbolic, Unsupported, integer, truth, truth_of
+from refemu.prove.values import (
+    OPERATORS,
+    Bool,
+    Int,
+    Obligations,
+    Real,
+    Symbolic,
+    Unsupported,
+    demand,
+    integer,
+    same,
+    truth,
+    truth_of,
+)
+from refemu.prove.values import bounds as limits
 from refemu.units.stepping import Stepped
 
 MOST_TURNS = 1 << 16  #: turns of a loop whose end depends on inputs
+
+
+class Dead(Exception):
+    """No path is left: every one has raised."""
+
+
+class OutOfTime(Exception):
+    """A lift has taken longer than its limit; the message is the line."""
 
 
 class Filtered(list[Any]):
@@ -32,19 +57,23 @@ class Closure:
     """A function defined in a text that is run."""
 
     def __init__(self, frame: "Frame", tree: Any, defaults: Sequence[Any] = ()) -> None:
-        self.frame, self.tree, self.defaults = frame, tree, defaults
+        self.frame: Frame = frame
+        self.tree: Any = tree
+        self.defaults: Sequence[Any] = defaults
 
 
 class Frame:
     """A call: its names, and the condition under which the present statement runs."""
 
     def __init__(self, function: Any, scope: Callable[[str], Any], file: str) -> None:
-        self.function, self.scope, self.file = function, scope, file
+        self.function: Any = function
+        self.scope: Callable[[str], Any] = scope
+        self.file: str = file
         self.names: dict[str, Any] = {}
-        self.path = terms.TRUE
+        self.path: Term = terms.TRUE
         self.returned: list[tuple[Term, Any]] = []
         self.yielded: list[Any] | None = None
-        self.gone = 0  #: returns and raises met so far
+        self.gone: int = 0  #: returns and raises met so far
         self.branch: tuple[int, ...] = ()  #: branches and partial iterations that the present statement is in
         self.exits: list[list[tuple[Term, dict[str, Any]]]] = []  #: breaks of each loop around
         self.turns: list[list[tuple[Term, dict[str, Any]]]] = []  #: continues of each loop around
@@ -54,17 +83,18 @@ class Interpreter(Obligations):
     """One run. `illegal` and `obligations` collect what `raise` and library functions say."""
 
     handlers: ClassVar[dict[Any, Callable[..., Any]]] = {}  #: function -> its form on values that depend on inputs
-    is_array: ClassVar[Callable[[Any], bool]]  #: set by `arrays`
-    function_of: ClassVar[Callable[[Any], Any]]  #: the form of a function of NumPy
+    is_array: ClassVar[Any]  #: function of a value, set by `arrays`
+    function_of: ClassVar[Any]  #: the form of a function of NumPy
 
     def __init__(self) -> None:
-        self.guard = terms.TRUE  #: condition under which the present call runs
+        self.guard: Term = terms.TRUE  #: condition under which the present call runs
         self.frames: list[Frame] = []
-        self.illegal = terms.FALSE
+        self.illegal: Term = terms.FALSE
         self.obligations: list[tuple[Term, str]] = []  #: conditions that must hold, with the line
-        self.count = 0
+        self.count: int = 0
         self.created: dict[int, tuple[Any, Frame, tuple[int, ...]]] = {}  #: lists and dicts, by their id
-        self.line = ""
+        self.line: str = ""
+        self.late: Callable[[], bool] = lambda: False  #: whether the time limit is over
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -89,7 +119,8 @@ class Interpreter(Obligations):
         if isinstance(function, Choice):
             return self.each_way(function, lambda each: self.call(each, *args, **named))
         if any(map(self.is_array, (*args, *named.values()))) or (
-            any(map(is_symbolic, args)) and type(function).__module__ == "numpy"
+            any(map(is_symbolic, args))
+            and "numpy" in (type(function).__module__, getattr(function, "__module__", None))
         ):
             form = self.function_of(function)
             if form is not None:
@@ -99,7 +130,8 @@ class Interpreter(Obligations):
             return handler(self, *args, **named)
         if isinstance(function, Closure):
             return self._run(function.tree, function.frame.scope, function.frame.file, function, args, named)
-        if (getattr(function, "__module__", None) or "").startswith("refemu.prove."):
+        home = getattr(function, "__module__", None) or ""
+        if home.startswith("refemu.prove.") or home.partition(".")[0] in sys.stdlib_module_names:
             return function(*args, **named)
         if isinstance(function, MethodType):
             if self._native(function.__func__, (function.__self__, *args), named):
@@ -181,7 +213,7 @@ class Interpreter(Obligations):
             if frame.path is not terms.FALSE:
                 frame.returned.append((frame.path, None))
             if not frame.returned:  # every path raises
-                return NEVER
+                raise Dead
             result = frame.returned[-1][1]
             for condition, value in frame.returned[-2::-1]:
                 result = merge(condition, value, result)
@@ -189,13 +221,15 @@ class Interpreter(Obligations):
         finally:
             self.frames.pop()
             self.guard, self.line = outer, line
-            if self.frames and frame.path is terms.FALSE and not frame.returned and frame.yielded is None:
-                self.leave()
 
     def _bind(self, frame: Frame, tree: Any, function: Any, args: Sequence[Any], named: dict[str, Any]) -> None:
         taken = tree.args
         if isinstance(function, FunctionType):
-            bound = inspect.signature(function, follow_wrapped=False).bind(*args, **named)
+            plain = FunctionType(
+                function.__code__, function.__globals__, "plain", function.__defaults__, function.__closure__
+            )
+            plain.__kwdefaults__ = function.__kwdefaults__
+            bound = inspect.signature(plain).bind(*args, **named)
             bound.apply_defaults()
             frame.names.update(bound.arguments)
             return
@@ -212,17 +246,31 @@ class Interpreter(Obligations):
 
         def of(pair: tuple[Term, Any]) -> Any:
             with self.under(pair[0]):
-                return operation(pair[1])
+                return self.alive(lambda: operation(pair[1]))
 
         ways = [(condition, (condition, each)) for condition, each in value.ways]
         return merging.of_ways(ways, of)
 
+    def alive(self, operation: Callable[[], Any]) -> Any:
+        """The result of an operation, or NEVER if each of its paths raises."""
+        try:
+            return operation()
+        except Dead:
+            return NEVER
+
     @contextmanager
     def under(self, condition: Term) -> Iterator[None]:
         """Run an expression under a condition."""
-        frame = self.frames[-1] if self.frames else None
-        if frame is None or condition is terms.TRUE:
+        if condition is terms.TRUE:
             yield
+            return
+        frame = self.frames[-1] if self.frames else None
+        if frame is None:
+            guard, self.guard = self.guard, terms.and_(self.guard, condition)
+            try:
+                yield
+            finally:
+                self.guard = guard
             return
         path, branch = frame.path, frame.branch
         frame.path, frame.branch = terms.and_(path, condition), (*branch, self.fresh())
@@ -247,13 +295,17 @@ class Interpreter(Obligations):
             if frame.path is terms.FALSE:
                 return
             self.line = f"{frame.file}:{statement.lineno}"
+            if self.late():
+                raise OutOfTime(self.line)
             try:
                 getattr(self, f"do_{type(statement).__name__}", self.unsupported)(statement)
+            except Dead:
+                self.leave()
             except Unsupported as error:
                 error.line = error.line or f"{frame.file}:{statement.lineno}"
                 error.term = error.term or self.now()
                 raise
-            except (TypeError, AttributeError, ValueError, KeyError, IndexError) as error:
+            except (TypeError, AttributeError, ValueError, KeyError, IndexError, ArithmeticError) as error:
                 raised = Unsupported(f"{type(error).__name__}: {error}", self.now())
                 raised.line = f"{frame.file}:{statement.lineno}"
                 raise raised from error
@@ -315,7 +367,7 @@ class Interpreter(Obligations):
         except Unsupported as error:
             cause = error.__cause__
             for handler in node.handlers if cause is not None else []:
-                if handler.type is None or isinstance(cause, self.value(handler.type)):  # type: ignore[arg-type]
+                if handler.type is None or isinstance(cause, self.value(handler.type)):
                     self.block(handler.body)
                     break
             else:
@@ -337,12 +389,13 @@ class Interpreter(Obligations):
         if isinstance(value, list) and isinstance(node.op, ast.Add):
             self.call(value.extend, more)
             return self.store(node.target, value)
-        if isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict):
-            if self.certain(value) or not set(more) - set(value):
-                for key, each in more.items():
-                    self.put(value, key, each)
-                return self.store(node.target, value)
+        joins = isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict)
+        if joins and (self.certain(value) or not set(more) - set(value)):
+            for key, each in more.items():
+                self.put(value, key, each)
+            return self.store(node.target, value)
         self.store(node.target, self.operate(type(node.op).__name__, value, more))
+        return None
 
     def store(self, target: ast.expr, value: Any) -> None:
         """Assign to a name, a tuple of targets, an attribute or an element."""
@@ -370,7 +423,7 @@ class Interpreter(Obligations):
     def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
         if isinstance(value, Choice):
             lengths = {len(each) for _, each in value.ways}
-            value = [self.each_way(value, lambda each, at=at: each[at]) for at in range(min(lengths))]
+            value = [self.each_way(value, itemgetter(at)) for at in range(min(lengths))]
         values = list(value)
         star = next((at for at, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
         if star is not None:
@@ -382,21 +435,23 @@ class Interpreter(Obligations):
 
     def certain(self, container: Any) -> bool:
         """Whether a change of a container needs no condition: it was made on the present path."""
-        made = self.created.get(id(container))
+        translator = self.created.get(id(container))
         frame = self.frames[-1]
-        return self.now() is terms.TRUE or (made is not None and made[1] is frame and made[2] == frame.branch)
+        return self.now() is terms.TRUE or (
+            translator is not None and translator[1] is frame and translator[2] == frame.branch
+        )
 
     def put(self, container: Any, index: Any, value: Any) -> None:
         """Assign an element, under the present condition."""
         now = terms.TRUE if self.certain(container) else self.now()
         if isinstance(index, slice | tuple) and not is_symbolic(index) and now is terms.TRUE and not is_symbolic(value):
             container[index] = value
-        elif isinstance(index, Choice) or isinstance(index, Int):
+        elif isinstance(index, (Choice, Int)):
             low, high = (0, 0) if isinstance(index, Choice) else (index.low, index.high)
             if isinstance(index, Int) and (low < 0 or high >= len(container)):
-                merging.demand(terms.and_(truth(index >= 0), truth(index < len(container))), "an index out of range")
+                demand(terms.and_(truth(index >= 0), truth(index < len(container))), "an index out of range")
             ways = (
-                [(merging.same(index, at), at) for at in range(max(low, 0), min(high, len(container) - 1) + 1)]
+                [(same(index, at), at) for at in range(max(low, 0), min(high, len(container) - 1) + 1)]
                 if isinstance(index, Int)
                 else index.ways
             )
@@ -430,6 +485,7 @@ class Interpreter(Obligations):
         )
         frame.branch = branch
         frame.names = self._joined(before, [(test, ways[0]), (terms.not_(test), ways[1])], changed)
+        return None
 
     def _joined(self, before: dict[str, Any], ways: Sequence[Any], changed: frozenset[str]) -> dict[str, Any]:
         """Names after several ways, of which some may have ended."""
@@ -458,21 +514,40 @@ class Interpreter(Obligations):
         frame.path = terms.FALSE
 
     def do_For(self, node: ast.For) -> None:
-        turns = self.iterate(self.value(node.iter))
-        self._loop(
-            node, ((condition, lambda value=value: self.store(node.target, value)) for condition, value in turns)
-        )
+        values = self.value(node.iter)
+        if isinstance(values, Filtered):
+            self._selection(node, values)
+        else:
+            turns = self.iterate(values)
+            self._loop(node, ((condition, partial(self.store, node.target, value)) for condition, value in turns))
+
+    def _selection(self, node: ast.For, values: Filtered) -> None:
+        """A loop over a selection: each turn runs under the condition of its element."""
+        names = ast.Tuple([ast.Name("$kept", ast.Store()), ast.Name("$value", ast.Store())], ast.Store())
+        element = ast.Assign([node.target], ast.Name("$value", ast.Load()))
+        body: list[ast.stmt] = [ast.If(ast.Name("$kept", ast.Load()), [element, *node.body], [])]
+        pairs = [(truth_of(condition), value) for condition, value in values]
+        every = ast.For(names, ast.Name("$pairs", ast.Load()), body, node.orelse)
+        ast.copy_location(every, node)
+        for each in ast.walk(every):
+            ast.copy_location(each, node) if not hasattr(each, "lineno") else None
+        self.frames[-1].names["$pairs"] = pairs
+        self.do_For(every)
 
     def do_While(self, node: ast.While) -> None:
-        def turns() -> Iterator[tuple[Term, Callable[[], None]]]:
+        def turns() -> Iterator[tuple[Term, Callable[[], Any]]]:
             for _ in range(MOST_TURNS):
                 test = truth(self.value(node.test))
                 if test is terms.FALSE:
                     return
-                yield test, lambda test=test: test is terms.TRUE or self.narrow(node.test, True)
+                yield test, partial(self._enters, node, test)
             raise Unsupported("a loop without an end")
 
         self._loop(node, turns())
+
+    def _enters(self, node: ast.While, test: Term) -> bool:
+        """Narrow bounds at the start of a turn; False if it never comes."""
+        return test is terms.TRUE or self.narrow(node.test, True)
 
     def _loop(self, node: Any, turns: Iterator[tuple[Term, Callable[[], Any]]]) -> None:
         """Run a loop; turns: the condition of each turn, and what begins it."""
@@ -542,7 +617,7 @@ class Interpreter(Obligations):
                 return self.narrow(test.operand, not held)
             case ast.BoolOp():
                 if isinstance(test.op, ast.And) == held:
-                    return all([self.narrow(each, held) for each in test.values])
+                    return all(self.narrow(each, held) for each in test.values)
             case ast.Name() if (
                 isinstance(names.get(test.id), Int) and not isinstance(names[test.id], Bool) and not held
             ):
@@ -552,11 +627,9 @@ class Interpreter(Obligations):
                 if any(isinstance(each, ast.Call | ast.NamedExpr) for part in operands for each in ast.walk(part)):
                     return True
                 return all(
-                    [
-                        self._bound(operands[at], INVERSE[type(op)] if not held else type(op), operands[at + 1])
-                        for at, op in enumerate(test.ops)
-                        if type(op) in INVERSE
-                    ]
+                    self._bound(operands[at], INVERSE[type(op)] if not held else type(op), operands[at + 1])
+                    for at, op in enumerate(test.ops)
+                    if type(op) in INVERSE
                 )
         return True
 
@@ -567,7 +640,7 @@ class Interpreter(Obligations):
         a, b = integer(self.value(left)), integer(self.value(right))
         if a is None or b is None:
             return True
-        (p, q), (r, s) = merging.bounds(a), merging.bounds(b)
+        (p, q), (r, s) = limits(a), limits(b)
         if op in (ast.Gt, ast.GtE):
             return self._bound(right, ast.Lt if op is ast.Gt else ast.LtE, left)
         if op in (ast.Lt, ast.LtE):
@@ -583,9 +656,9 @@ class Interpreter(Obligations):
     def _set(self, name: ast.expr, value: Any, low: int, high: int) -> bool:
         if low > high:
             return False
-        if isinstance(name, ast.Name) and isinstance(value, Int) and name.id in self.frames[-1].names:
-            if (low, high) != (value.low, value.high):
-                self.frames[-1].names[name.id] = low if low == high else Int(value.term, low, high)
+        known = isinstance(name, ast.Name) and isinstance(value, Int) and name.id in self.frames[-1].names
+        if known and (low, high) != (value.low, value.high):
+            self.frames[-1].names[name.id] = low if low == high else Int(value.term, low, high)  # type: ignore[attr-defined]
         return True
 
     # expressions
@@ -623,13 +696,13 @@ class Interpreter(Obligations):
 
     def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         """Values of expressions, of which some may be starred."""
-        found: list[Any] = []
+        answer: list[Any] = []
         for each in nodes:
             if isinstance(each, ast.Starred):
-                found += [value for _, value in self.whole(self.value(each.value))]
+                answer += [value for _, value in self.whole(self.value(each.value))]
             else:
-                found.append(self.value(each))
-        return found
+                answer.append(self.value(each))
+        return answer
 
     def whole(self, values: Any) -> Iterator[tuple[Term, Any]]:
         """Elements whose number does not depend on inputs."""
@@ -671,9 +744,9 @@ class Interpreter(Obligations):
 
     def attribute(self, owner: Any, name: str) -> Any:
         """An attribute; a property runs."""
-        found = inspect.getattr_static(type(owner), name, None) if not isinstance(owner, type | super) else None
-        if isinstance(found, property) and isinstance(found.fget, FunctionType):
-            return self.call(found.fget, owner)
+        answer = inspect.getattr_static(type(owner), name, None) if not isinstance(owner, type | super) else None
+        if isinstance(answer, property) and isinstance(answer.fget, FunctionType):
+            return self.call(answer.fget, owner)
         return getattr(owner, name)
 
     def of_Subscript(self, node: ast.Subscript) -> Any:
@@ -686,6 +759,9 @@ class Interpreter(Obligations):
         if isinstance(index, Int) and not isinstance(container, dict):
             values = container.tolist() if isinstance(container, np.ndarray) else container
             return merging.element(values, index)
+        if self.is_array(index) and isinstance(container, np.ndarray):
+            values = container.tolist()
+            return index.map(lambda each: merging.element(values, each), container.dtype)
         if isinstance(index, slice) and is_symbolic([index.start, index.stop, index.step]):
             return self._slice(container, index)
         if isinstance(container, Symbolic):
@@ -704,7 +780,7 @@ class Interpreter(Obligations):
     def _entry(self, container: dict[Any, Any], key: Any) -> Any:
         tests = [(merging.equal(key, known), value) for known, value in list(container.items())]
         tests = [(test, value) for test, value in tests if test is not terms.FALSE]
-        merging.demand(terms.any_of(test for test, _ in tests), "a key that is missing")
+        demand(terms.any_of(test for test, _ in tests), "a key that is missing")
         result = tests[-1][1]
         for test, value in tests[-2::-1]:
             result = merge(test, value, result)
@@ -751,7 +827,7 @@ class Interpreter(Obligations):
         with self.under(goes_on):
             self.frames[-1].names = dict(names)
             fits = self.narrow(nodes[0], both)
-            rest = self._logical(nodes[1:], both) if fits else first
+            rest = self.alive(lambda: self._logical(nodes[1:], both)) if fits else first
             self.frames[-1].names = names
         return merge(goes_on, rest, test if isinstance(rest, bool | Bool) else first)
 
@@ -764,7 +840,7 @@ class Interpreter(Obligations):
         for held, part in ((True, node.body), (False, node.orelse)):
             with self.under(condition if held else terms.not_(condition)):
                 self.frames[-1].names = dict(names)
-                results.append([self.value(part)] if self.narrow(node.test, held) else [])
+                results.append([self.alive(partial(self.value, part))] if self.narrow(node.test, held) else [])
                 self.frames[-1].names = names
         both, neither = results
         return merge(condition, both[0], neither[0]) if both and neither else (both or neither)[0]
@@ -773,7 +849,8 @@ class Interpreter(Obligations):
         left, result = self.value(node.left), terms.TRUE
         for op, comparator in zip(node.ops, node.comparators, strict=True):
             right = self.value(comparator)
-            if (self.is_array(left) or self.is_array(right)) and type(op).__name__ in OPERATORS:
+            arrays = any(self.is_array(each) or isinstance(each, np.ndarray) for each in (left, right))
+            if arrays and type(op).__name__ in OPERATORS:
                 return OPERATORS[type(op).__name__](left, right)
             result = terms.and_(result, self.compare(type(op).__name__, left, right))
             if result is terms.FALSE:
@@ -784,22 +861,22 @@ class Interpreter(Obligations):
     def compare(self, name: str, a: Any, b: Any) -> Term:
         """Whether a comparison holds."""
         if name in ("Eq", "NotEq"):
-            found = merging.equal(a, b)
+            answer = merging.equal(a, b)
         elif name in ("In", "NotIn"):
-            found = merging.contained(a, b)
+            answer = merging.contained(a, b)
         elif name in ("Is", "IsNot"):
-            found = truth(spread([a, b], lambda x, y: x is y or (isinstance(x, bool) and x == y)))
+            answer = truth(spread([a, b], lambda x, y: x is y or (isinstance(x, bool) and x == y)))
         elif isinstance(a, Members) or isinstance(b, Members):
             if name != "LtE":
                 raise Unsupported(f"{name} of sets that depend on inputs")
             return terms.all_of(merging.contained(each, b) for each in a)
         elif isinstance(a, tuple | list):
             x, y = (a, b) if name in ("Lt", "GtE") else (b, a)
-            found = merging.ordered(x, y)
-            return terms.not_(found) if name in ("GtE", "LtE") else found
+            answer = merging.ordered(x, y)
+            return terms.not_(answer) if name in ("GtE", "LtE") else answer
         else:
             return truth(spread([a, b], OPERATORS[name]))
-        return terms.not_(found) if name in ("NotEq", "NotIn", "IsNot") else found
+        return terms.not_(answer) if name in ("NotEq", "NotIn", "IsNot") else answer
 
     def of_Call(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
@@ -816,11 +893,11 @@ class Interpreter(Obligations):
     def _comprehended(self, node: Any, element: Callable[[], Any]) -> list[Any]:
         outer = self.frames[-1].names
         self.frames[-1].names = dict(outer)
-        found: list[tuple[Term, Any]] = []
+        answer: list[tuple[Term, Any]] = []
 
         def level(generators: list[ast.comprehension], condition: Term) -> None:
             if not generators:
-                found.append((condition, element()))
+                answer.append((condition, element()))
                 return
             first, *rest = generators
             for present, value in self.iterate(self.value(first.iter)):
@@ -835,9 +912,10 @@ class Interpreter(Obligations):
 
         level(list(node.generators), terms.TRUE)
         self.frames[-1].names = outer
-        if all(condition is terms.TRUE for condition, _ in found):
-            return self.new([value for _, value in found])
-        return Filtered(found)
+        if all(condition is terms.TRUE for condition, _ in answer):
+            values: list[Any] = self.new([value for _, value in answer])
+            return values
+        return Filtered(answer)
 
     def of_ListComp(self, node: ast.ListComp) -> Any:
         return self._comprehended(node, lambda: self.value(node.elt))
@@ -867,7 +945,8 @@ class Interpreter(Obligations):
 
 
 def _first(values: Filtered) -> Term:
-    return next(condition for condition, _ in values if condition.op != "const")
+    pairs: list[tuple[Term, Any]] = values
+    return next(condition for condition, _ in pairs if condition.op != "const")
 
 
 def _is_plain(statement: ast.stmt) -> bool:
@@ -883,7 +962,9 @@ class SymbolicRange:
     """A range whose end depends on inputs."""
 
     def __init__(self, start: int, stop: Any) -> None:
-        self.start, self.stop, self.most = start, stop, max(integer(stop).high, start)
+        self.start: int = start
+        self.stop: Any = stop
+        self.most: int = max(integer(stop).high, start)
 
 
 INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {

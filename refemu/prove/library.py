@@ -10,19 +10,35 @@ import inspect
 import itertools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import checks, scalar32
+from refemu.arith import checks, rounding, scalar32
 from refemu.prove import merging, terms
-from refemu.prove.interpreter import Filtered, Interpreter, SymbolicRange
+from refemu.prove.interpreter import Dead, Filtered, Interpreter, SymbolicRange
 from refemu.prove.merging import Choice, choice, is_symbolic, merge, spread, ways_of
-from refemu.prove.values import Bool, Int, Real, Symbolic, Unsupported, bounds, demand, integer, made, number_of
-from refemu.prove.values import real, real_compare, truth, truth_of, word
+from refemu.prove.values import (
+    Bool,
+    Int,
+    Real,
+    Symbolic,
+    Unsupported,
+    bounds,
+    demand,
+    integer,
+    made,
+    number_of,
+    real,
+    real_compare,
+    truth,
+    truth_of,
+    word,
+)
 from refemu.units.declaration import Declared
+from refemu.units.ports import in_order
 from refemu.units.stepping import Stepped
 
 HANDLERS = Interpreter.handlers
@@ -37,6 +53,10 @@ def form_of(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
             def handler(run: Interpreter, *args: Any, _function: Any = function, **named: Any) -> Any:
                 if not any(map(_special, (*args, *named.values()))):
                     return _function(*args, **named)
+                args = tuple(
+                    each.values.item() if getattr(each, "ndim", 1) == 0 and run_is_array(each) else each
+                    for each in args
+                )
                 place = next((at for at, each in enumerate(args) if isinstance(each, Choice)), None)
                 if place is not None and form not in WHOLE:
                     return run.each_way(
@@ -52,6 +72,11 @@ def form_of(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 LARGEST = 136  #: bits of an integer from a real number: more than float32 has
 WHOLE: set[Any] = set()  #: forms that take a Choice as it is
+
+
+def run_is_array(value: Any) -> bool:
+    """Whether a value is an array that depends on inputs."""
+    return type(value).__name__ == "Array"
 
 
 def _special(value: Any) -> bool:
@@ -218,7 +243,7 @@ def _f32(run: Interpreter, x: Any) -> Any:
 
 @form_of(scalar32.div32)
 def _div32(run: Interpreter, a: Any, b: Any) -> Any:
-    """IEEE 754's quotient, which `div32` has for zeros as well: the sign of a quotient by zero is that of b times a's."""
+    """IEEE 754's quotient, which `div32` has for zeros as well."""
     return number_of(terms.fp("f32", terms.fp("fdiv", real(a), real(b))))
 
 
@@ -230,10 +255,46 @@ def _odd_sum(run: Interpreter, a: Any, b: Any) -> Any:
     bits = _bits(total)
     exact = terms.or_(terms.not_(truth(_isfinite(run, error))), real_compare("feq", error, 0.0))
     away = terms.eq(terms.fp("flt", terms.real(0.0), real(error)), terms.not_(terms.extract(bits, 63, 1)))
-    one = terms.const(1, 64)
-    other = terms.ite(away, terms.add(bits, one), terms.sub(bits, one))  # as nextafter: total is not 0 where inexact
+    part_word = terms.const(1, 64)
+    other = terms.ite(
+        away, terms.add(bits, part_word), terms.sub(bits, part_word)
+    )  # as nextafter: total is not 0 where inexact
     stays = terms.or_(exact, terms.extract(bits, 0, 1))
     return number_of(terms.ite(stays, real(total), terms.fp("value64", other)))
+
+
+@form_of(rounding.shift_round)
+def _shift_round(run: Interpreter, n: Any, s: Any, mode: Any) -> Any:
+    """n / 2**s, rounded; a negative s shifts left, and the result must fit 64 bits."""
+    kind, number, shift = str(getattr(mode, "value", mode)), integer(n), integer(s)
+    if kind not in ROUNDED:
+        raise Unsupported(f"rounding {kind!r}")
+    demand(terms.and_(truth(number > -(1 << 61)), truth(number < 1 << 61)), "a number of shift_round beyond 61 bits")
+    low, _high = bounds(shift)
+    right = merge(truth(shift < 1), 1, merge(truth(shift > 62), 62, shift))
+    half, odd = 1 << (right - 1), (number >> right) & 1
+    result = (number + ROUNDED[kind](number, half, odd, right)) >> right
+    if low < 1:
+        left = merge(truth(shift > 0), 0, -shift)
+        if bounds(left)[1] > 62:
+            demand(terms.or_(truth(left <= 62), truth(number == 0)), "a shift of shift_round by more than 62")
+            left = merge(truth(left > 62), 62, left)
+        exact = number << left
+        fits = terms.and_(truth(exact >= -(1 << 63)), truth(exact < 1 << 63))
+        demand(terms.or_(truth(shift > 0), fits), "a result of shift_round beyond 64 bits")
+        result = merge(truth(shift > 0), result, exact)
+    return result
+
+
+#: added before a shift to the right: what carries exactly the values that go up
+ROUNDED: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "floor": lambda n, half, odd, s: 0,
+    "ceil": lambda n, half, odd, s: (1 << s) - 1,
+    "truncate": lambda n, half, odd, s: merge(truth(n < 0), (1 << s) - 1, 0),
+    "half_even": lambda n, half, odd, s: half - 1 + odd,
+    "half_away": lambda n, half, odd, s: half - merge(truth(n < 0), 1, 0),
+    "half_up": lambda n, half, odd, s: half,
+}
 
 
 # containers
@@ -242,18 +303,28 @@ def _odd_sum(run: Interpreter, a: Any, b: Any) -> Any:
 @form_of(len)
 def _len(run: Interpreter, values: Any) -> Any:
     if isinstance(values, Filtered):
-        return sum((truth_of(condition) for condition, _ in values), 0)
-    return max(values.stop - values.start, 0) if isinstance(values, SymbolicRange) else len(values)
+        return values_sum(truth_of(condition) for condition, _ in values)
+    if not isinstance(values, SymbolicRange):
+        return len(values)
+    return merge(truth(values.stop > values.start), values.stop - values.start, 0)
 
 
 @form_of(range)
 def _range(run: Interpreter, *ends: Any) -> Any:
     start, stop = (0, ends[0]) if len(ends) == 1 else ends[:2]
     if isinstance(start, Int) or len(ends) > 2:
-        raise Unsupported(
-            "a range whose start or step depends on inputs", next(e.term for e in (*ends, start) if isinstance(e, Int))
-        )
+        raise Unsupported("a range whose start or step depends on inputs", _together(ends))
     return SymbolicRange(start, integer(stop))
+
+
+def _together(values: Any) -> terms.Term:
+    """A term that depends on everything that some integers depend on."""
+    return functools.reduce(terms.concat, [each.term for each in values if isinstance(each, Int)])
+
+
+def values_sum(values: Iterable[Any]) -> Any:
+    """Sum of integers."""
+    return functools.reduce(operator.add, values, 0)
 
 
 def _listed(run: Interpreter, values: Any) -> list[Any]:
@@ -345,17 +416,19 @@ def _extreme(largest: bool) -> Callable[..., Any]:
     def of(run: Interpreter, *values: Any, key: Any = None, **default: Any) -> Any:
         items = list(values) if len(values) > 1 else _some(*values)
         pairs = items if isinstance(items, Filtered) or len(values) == 1 else [(terms.TRUE, each) for each in items]
-        if any(condition is not terms.TRUE for condition, _ in pairs) or (not pairs and not default):
-            raise Unsupported("an extreme of a selection that depends on inputs")
+        if not default:
+            demand(terms.any_of(condition for condition, _ in pairs), "an extreme of an empty selection")
         if not pairs:
             return default["default"]
-        best = pairs[0][1]
+        there, best = pairs[0]
         best_key = run.call(key, best) if key else best
-        for _, each in pairs[1:]:
+        for condition, each in pairs[1:]:
             its = run.call(key, each) if key else each
             better = merging.ordered(best_key, its) if largest else merging.ordered(its, best_key)
+            better = terms.and_(condition, terms.or_(better, terms.not_(there)))
             best, best_key = merge(better, each, best), merge(better, its, best_key)
-        return best
+            there = terms.or_(there, condition)
+        return merge(there, best, default["default"]) if default else best
 
     return of
 
@@ -452,7 +525,7 @@ for _name in ("append", "extend", "insert", "pop", "remove", "clear", "sort", "r
         if _name == "sort" and is_symbolic(owner):
             owner[:] = _sorted(run, owner, **named)
             return None
-        if _name in ("pop", "insert") and is_symbolic(args[:1]) or _name == "remove" and is_symbolic([owner, args]):
+        if (_name in ("pop", "insert") and is_symbolic(args[:1])) or (_name == "remove" and is_symbolic([owner, args])):
             raise Unsupported(f"{_name} at a place that depends on inputs")
         if _name == "extend":
             args = (_listed(run, args[0]),)
@@ -488,7 +561,7 @@ def _item(run: Interpreter, owner: Any, index: Any) -> Any:
 
 
 def _count(run: Interpreter, owner: Any, value: Any) -> Any:
-    return sum((truth_of(merging.equal(each, value)) for each in owner), 0)
+    return values_sum(truth_of(merging.equal(each, value)) for each in owner)
 
 
 def _place(run: Interpreter, owner: Any, value: Any) -> Any:
@@ -516,6 +589,9 @@ def _getitem(run: Interpreter, owner: Any, index: Any) -> Any:
     return _item(run, owner, index)
 
 
+HANDLERS[(str, "join")] = lambda run, owner, parts: spread(list(parts), lambda *words: owner.join(words))
+HANDLERS[bytearray] = lambda run, values=0: [0] * values if isinstance(values, int) else list(values)
+HANDLERS[Stepped.reset] = lambda run, device, state, **registers: Stepped.reset(device, state, **registers)
 HANDLERS[operator.eq] = lambda run, a, b: truth_of(merging.equal(a, b))
 HANDLERS[operator.ne] = lambda run, a, b: truth_of(terms.not_(merging.equal(a, b)))
 HANDLERS[operator.not_] = lambda run, a: truth_of(terms.not_(truth(a)))
@@ -544,6 +620,7 @@ def commit(run: Interpreter, device: Any, event: Any, inputs: Any, changes: Any)
     fields = vars(after)
     if inputs:
         fields.update({port.name: value for port, value in zip(device.ports.inputs, inputs, strict=True)})
+        fields[device.number] = fields[device.number] + 1
     fields["event"] = event
     unknown = set(changes) - set(fields)
     if unknown:
@@ -560,16 +637,19 @@ def event_of(run: Interpreter, device: Any, event: Any, inputs: Any) -> Any:
     after: Any = merging.NEVER
     for condition, name in ways:
         with run.under(condition):
-            changes = run.call(getattr(device, name), *inputs)
             device.state = before
+            changes = run.alive(functools.partial(run.call, getattr(device, name), *inputs))
             if changes is merging.NEVER:
                 continue
+            inside = device.state  # an event may set the State itself
             for also, each in changes.ways if isinstance(changes, Choice) else [(terms.TRUE, changes)]:
                 with run.under(also):
-                    device.state = before
+                    device.state = inside
                     state = run.call(device._commit, name, inputs, each)
-                    device.state = before
                 after = merge(terms.and_(condition, also), state, after)
+    device.state = before
+    if after is merging.NEVER:
+        raise Dead
     device.state = after if run.now() is terms.TRUE else merge(run.now(), after, before)
     return device.state
 
@@ -596,6 +676,23 @@ def restore(run: Interpreter, device: Any, state: Any) -> None:
         device.state = state if run.now() is terms.TRUE else merge(run.now(), state, before)
 
 
+def validate_event(run: Interpreter, device: Any, *values: Any, **named: Any) -> Any:
+    """As `Stepped.validate_event`: inputs outside their ports are illegal."""
+    inputs = in_order(device.name, device.ports.inputs, values, named)
+    for port, value in zip(device.ports.inputs, inputs, strict=True):
+        low, high = port.limits
+        for lane in value if port.lanes else (value,):
+            number = integer(lane)
+            least, most = bounds(number)
+            if least < low or most > high:
+                fits = terms.and_(truth(number >= low), truth(number <= high))
+                run.illegal = terms.or_(run.illegal, terms.and_(run.now(), terms.not_(fits)))
+    if type(device)._require is not Stepped._require:
+        raise Unsupported(f"inputs of {device.name}, which it checks as arrays")
+    return inputs
+
+
+HANDLERS[Stepped.validate_event] = validate_event
 HANDLERS[Stepped.changed], HANDLERS[Stepped.latched], HANDLERS[Stepped.restore] = changed, latched, restore
 HANDLERS[Declared._commit] = commit
 HANDLERS[Declared._open] = lambda run, device, *inputs: event_of(run, device, run.call(device.opens, *inputs), inputs)

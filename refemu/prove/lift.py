@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from refemu.arith.checks import Refused
-from refemu.prove import arrays, library, merging, terms  # noqa: F401  library registers its forms
-from refemu.prove.interpreter import Interpreter
+from refemu.prove import arrays, library, merging, terms
+from refemu.prove.interpreter import Interpreter, OutOfTime
 from refemu.prove.merging import NEVER, Choice, merge
-from refemu.prove.terms import Term
+from refemu.prove.terms import TRUE, Term, substitute
 from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
+from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.declaration import Sequential
 from refemu.units.ports import Port
 from refemu.units.stepping import Stepped
@@ -38,7 +41,8 @@ class Lift:
     terms: dict[str, list[Term]]  #: one for each lane of an output or register, by its name
     inputs: dict[str, list[Term]]  #: variables of the inputs, `a_0` for lane 0 of a
     before: dict[str, list[Term]] = field(default_factory=dict)  #: variables of the registers, `q_acc`
-    legal: Term = terms.TRUE  #: condition on inputs and registers that the text accepts
+    legal: Term = TRUE  #: condition on inputs and registers that the text accepts
+    invariant: Term = TRUE  #: condition on registers that holds from reset on
     demands: list[tuple[Term, str]] = field(default_factory=list)  #: must hold for legal values; else the lift is void
 
     @property
@@ -82,20 +86,38 @@ def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], e
     """The lift with some variables fixed; where a line needs a number, each value of one more variable in turn."""
     device = unit.unit_class(**config)
     run = Interpreter()
+    run.late = lambda: time.monotonic() > end
     try:
         with run.running():
             return _lifted(unit, config, device, run, fixed)
     except Unsupported as error:
-        found = _splitting(device, error.term, fixed)
-        left[0] -= len(found[1]) if found else 0
-        if found is None or left[0] < 0 or time.monotonic() > end:
+        answer = _splitting(device, error.term, fixed)
+        left[0] -= len(answer[1]) if answer else 0
+        if answer is None or left[0] < 0 or time.monotonic() > end:
             line = error.line or run.line
+            if answer is None and any(name.startswith("q_") for name in fixed) and error.__cause__ is not None:
+                return _unreachable(unit, config, device, fixed, f"{line}: {error}")
             raise NotLifted(f"{unit.name}: {short(line)}: {error}") from error
+    except OutOfTime as error:
+        raise NotLifted(f"{unit.name}: {short(str(error))}: the time limit of the lift") from error
     except RecursionError as error:
         raise NotLifted(f"{unit.name}: {short(run.line)}: a recursion that is too deep") from error
-    variable, values = found
+    variable, values = answer
     parts = [(value, _split(unit, config, {**fixed, variable.name: value}, end, left)) for value in values]
-    return _joined(variable, parts)
+    whole = _joined(variable, parts)
+    if not fixed and whole.invariant is not terms.TRUE:
+        whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))
+    return whole
+
+
+def _preserved(lift: "Lift") -> Term:
+    """The invariant after an event."""
+    values = {
+        before.number: after
+        for name, lanes in lift.before.items()
+        for before, after in zip(lanes, lift.terms.get(name, lanes), strict=True)
+    }
+    return substitute([lift.invariant], values)[0]
 
 
 def _splitting(device: Any, term: Term | None, fixed: Mapping[str, int]) -> tuple[Term, Sequence[int]] | None:
@@ -106,13 +128,14 @@ def _splitting(device: Any, term: Term | None, fixed: Mapping[str, int]) -> tupl
         for port in group
         for lane in range(port.count)
     }
-    found = []
+    known |= {f"q_{device.number}": Port(device.number, 1)}
+    answer = []
     for each in terms.order([term] if term is not None else []):
         if each.op == "var" and each.name in known and each.name not in fixed:
             low, high = known[each.name].limits
             if high - low < MOST_VALUES:
-                found.append((high - low, each.name, each, range(low, high + 1)))
-    return min(found)[2:] if found else None
+                answer.append((high - low, each.name, each, range(low, high + 1)))
+    return min(answer)[2:] if answer else None
 
 
 def _joined(variable: Term, parts: Sequence[tuple[int, "Lift"]]) -> "Lift":
@@ -142,11 +165,21 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     lifted = Lift(unit, dict(config), copy.copy(device), {}, {name: lanes for name, (lanes, _) in inputs.items()})
     if isinstance(device, Sequential):
         registers = {port.name: _variables(port, "q_", conditions, fixed) for port in ports.all}
-        registers |= _hidden(device)
-        lifted.before = {name: lanes for name, (lanes, _) in registers.items()}
+        registers |= _hidden(device, fixed)
+        lifted.before = {name: lanes for name, (lanes, _) in registers.items() if lanes}
         state = copy.copy(device.state)
         vars(state).update({name: value for name, (_, value) in registers.items()})
-        device.state = state
+        if isinstance(device, CycleAccurate):
+            vars(state)["event"] = _event(device, registers["phase"][1])
+            busy_, (phase,) = registers["busy"][0][0], registers["phase"][0]
+            last = terms.const(device.edges - 1, phase.width)
+            lifted.invariant = terms.or_(terms.not_(busy_), terms.ult(phase, last))
+            known = {
+                each.number: terms.const(fixed[each.name], each.width) for each in (busy_, phase) if each.name in fixed
+            }
+            if substitute([lifted.invariant], known)[0] is terms.FALSE:
+                return _illegal(lifted)
+        library.restore(run, device, state)
     run.guard = terms.TRUE
     values = [value for _, value in inputs.values()]
     if type(device)._require is not Stepped._require:
@@ -154,32 +187,92 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
             arrays.Array(list(each) if port.lanes else each, port.dtype)
             for port, each in zip(ports.inputs, values, strict=True)
         ]
-        run.call(device._require, *taken)
-    after = run.call(device._open, *values)
+        if run.alive(lambda: run.call(device._require, *taken)) is NEVER:
+            return _illegal(lifted)
+    if run.alive(lambda: run.call(device._open, *values)) is NEVER:
+        return _illegal(lifted)
     going, count = busy(run, device), 0
     while going is not terms.FALSE:
         count += 1
         if count > MOST_EVENTS:
             raise Unsupported(f"an operation of more than {MOST_EVENTS} events")
         before, run.guard = device.state, going
-        after = run.call(device._continue)
+        after = run.alive(lambda: run.call(device._continue))
         device.state = merge(going, after, before)
         going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
-    if after is NEVER:
-        raise Unsupported("an operation that is always illegal")
-    state = device.state
+    state = run.attribute(device, "state")
     for port in ports.outputs + ports.state:
         lifted.terms[port.name] = _lanes(port, getattr(state, port.name), run)
-    lifted.legal = terms.and_(terms.all_of(conditions), terms.not_(run.illegal))
+    conditions = _needed(lifted, conditions, run)
+    lifted.legal = terms.and_(terms.all_of([*conditions, lifted.invariant]), terms.not_(run.illegal))
     lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
     _require_ports(lifted, ports)
     return lifted
 
 
+def _needed(lifted: Lift, conditions: list[Term], run: Interpreter) -> list[Term]:
+    """Limits of inputs, and of registers that something reads."""
+    roots = [*lifted.roots, run.illegal, lifted.invariant, *(condition for condition, _ in run.obligations)]
+    read = {each.number for each in terms.order(roots)}
+    unread = {each.number for lanes in lifted.before.values() for each in lanes} - read
+    return [each for each in conditions if not unread & {part.number for part in terms.order([each])}]
+
+
+def _illegal(lifted: Lift) -> Lift:
+    """A lift that accepts no inputs."""
+    lifted.terms = {
+        port.name: [terms.const(0, port.bits)] * port.count
+        for port in lifted.device.ports.outputs + lifted.device.ports.state
+    }
+    lifted.legal = terms.FALSE
+    return lifted
+
+
+class Unseen:
+    """A register of other values than integers that no port shows; nothing may read it."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["name"] = name
+
+    def _read(self, *args: Any) -> Any:
+        raise Unsupported(f"register {self.__dict__['name']}, which no port shows")
+
+    __getattr__: Any = _read
+    __getitem__: Any = _read
+    __len__: Any = _read
+    __iter__: Any = _read
+    __bool__: Any = _read
+    __eq__: Any = _read
+    __hash__: Any = None
+
+
+def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: Mapping[str, int], what: str) -> Lift:
+    """A lift for values of registers with which the text fails, so that they must never occur."""
+    conditions: list[Term] = []
+    inputs = {port.name: _variables(port, "", conditions, fixed)[0] for port in device.ports.inputs}
+    before = {port.name: _variables(port, "q_", conditions, fixed)[0] for port in device.ports.all}
+    before |= {name: lanes for name, (lanes, _) in _hidden(device, fixed).items() if lanes}
+    lifted = _illegal(Lift(unit, dict(config), unit.unit_class(**config), {}, inputs, before))
+    lifted.legal = terms.all_of(conditions)
+    lifted.demands = [(terms.FALSE, what)]
+    return lifted
+
+
+def _event(device: CycleAccurate, phase: Any) -> Any:
+    """The last event of a cycle-accurate unit: that of its phase, as an operation on zeros shows them."""
+    inner = type(device.inner)(**{name: getattr(device, name) for name in device._names})
+    names = [
+        state.event
+        for state in inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs])
+    ]
+    ways = [(merging.equal(phase, at), name) for at, name in enumerate(names[:-1])]
+    return merging.choice([*ways, (terms.not_(terms.any_of(condition for condition, _ in ways)), names[-1])])
+
+
 def busy(run: Interpreter, device: Any) -> Term:
     """Whether events of the operation remain."""
-    found = run.attribute(device, "busy")
-    return truth(found)
+    answer = run.attribute(device, "busy")
+    return truth(answer)
 
 
 def _variables(port: Port, prefix: str, conditions: list[Term], fixed: Mapping[str, int]) -> tuple[list[Term], Any]:
@@ -204,18 +297,26 @@ def name_of(port: Port, lane: int, prefix: str = "") -> str:
     return f"{prefix}{port.name}" + (f"_{lane}" if port.lanes else "")
 
 
-def _hidden(device: Any) -> dict[str, tuple[list[Term], Any]]:
-    """Variables of registers that no port shows; a port that depended on one would be refused."""
+def _hidden(device: Any, fixed: Mapping[str, int]) -> dict[str, tuple[list[Term], Any]]:
+    """Variables of registers that no port shows; a port that depended on one would be refused.
+
+    Of the number of the last event, only whether there was one is followed.
+    """
     shown = {port.name for port in device.ports.all}
-    count = terms.variable(f"q_{device.number}", HIDDEN)  #: number of the event to come
-    found = {device.number: ([count], Int(terms.zext(count, HIDDEN + 1), 0, (1 << HIDDEN) - 1) - 1)}
+    after, number = terms.variable(f"q_{device.number}", 1), terms.variable("q_number", HIDDEN)
+    count = Int(terms.zext(number, HIDDEN + 1), 0, (1 << HIDDEN) - 1)
+    value = {0: -1, 1: count}.get(fixed.get(after.name, -1), merge(after, count, -1))
+    answer: dict[str, tuple[list[Term], Any]] = {device.number: ([after], value)}
     for name in type(device).registers:
         value = getattr(device.state, name)
-        if name in shown or isinstance(value, bool) or not isinstance(value, int):
+        if name in shown:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            answer[name] = [], Unseen(name)
             continue
         term = terms.variable(f"q_{name}", HIDDEN)
-        found[name] = [term], Int(terms.zext(term, HIDDEN + 1), 0, (1 << HIDDEN) - 1)
-    return found
+        answer[name] = [term], Int(terms.zext(term, HIDDEN + 1), 0, (1 << HIDDEN) - 1)
+    return answer
 
 
 def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
@@ -226,22 +327,23 @@ def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
     if len(lanes) != port.count:
         raise Unsupported(f"port {port.name}, which has {len(lanes)} lanes and not {port.count}")
     low, high = port.limits
-    found = []
+    answer = []
     for each in lanes:
         number = integer(each)
         if number is None:
             raise Unsupported(f"port {port.name}, whose value is not an integer")
         if isinstance(number, int) and not low <= number <= high:
-            raise Unsupported(f"port {port.name}, whose value {number} is out of range")
+            run.line = f"port {port.name}"
+            run.obligations.append((terms.not_(run.now()), f"port {port.name}: its value {number} is out of range"))
         if isinstance(number, Int) and (number.low < low or number.high > high):
             run.line = f"port {port.name}"
             run.demand(terms.and_(truth(number >= low), truth(number <= high)), "a value out of range")
-        found.append(
+        answer.append(
             fit(word(number, max(port.bits, number.term.width)), port.bits)
             if isinstance(number, Int)
             else terms.const(number, port.bits)
         )
-    return found
+    return answer
 
 
 def _require_ports(lifted: Lift, ports: Any) -> None:
@@ -254,4 +356,4 @@ def _require_ports(lifted: Lift, ports: Any) -> None:
             raise Unsupported(f"register {each.name.removeprefix('q_')}, which no port shows, changes outputs")
 
 
-__all__ = ["Lift", "NotLifted", "lift", "merging"]
+__all__ = ["Lift", "NotLifted", "lift"]

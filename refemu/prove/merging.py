@@ -9,8 +9,24 @@ import numpy as np
 
 from refemu.prove import terms
 from refemu.prove.terms import Term
-from refemu.prove.values import Bool, Int, Real, Symbolic, Unsupported, bounds, demand, integer, made, number_of
-from refemu.prove.values import real, real_compare, same, truth, truth_of, word
+from refemu.prove.values import (
+    Bool,
+    Int,
+    Real,
+    Symbolic,
+    Unsupported,
+    bounds,
+    demand,
+    integer,
+    made,
+    number_of,
+    real,
+    real_compare,
+    same,
+    truth,
+    truth_of,
+    word,
+)
 from refemu.units.declaration import DeclaredState
 
 FEW = 64  #: most values of an integer that becomes a word or a key
@@ -32,7 +48,7 @@ class Choice:
     def __bool__(self) -> bool:
         raise Unsupported("a truth value that depends on inputs", self.ways[0][0])
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: Any = None
 
     def __deepcopy__(self, memo: object) -> "Choice":
         return self
@@ -60,7 +76,7 @@ def ways_of(value: Any) -> Sequence[tuple[Term, Any]]:
 
 def is_symbolic(value: Any) -> bool:
     """Whether a value depends on inputs."""
-    if isinstance(value, Symbolic | Choice) or type(value).__name__ == "Array":
+    if isinstance(value, Symbolic | Choice) or type(value).__name__ in ("Array", "Filtered", "SymbolicRange"):
         return True
     if isinstance(value, tuple | list):
         return any(map(is_symbolic, value))
@@ -121,9 +137,9 @@ def _alike(test: Term, a: Any, b: Any) -> Any:
         if a.shape != b.shape or a.dtype != b.dtype:
             return None
         parts = [merge(test, x, y) for x, y in zip(a.values.ravel(), b.values.ravel(), strict=True)]
-        found = np.empty(len(parts), object)
-        found[:] = parts
-        return type(a)(found.reshape(a.shape), a.dtype)
+        answer = np.empty(len(parts), object)
+        answer[:] = parts
+        return type(a)(answer.reshape(a.shape), a.dtype)
     if isinstance(a, tuple | list) and len(a) == len(b):
         parts = [merge(test, x, y) for x, y in zip(a, b, strict=True)]
         return a._make(parts) if hasattr(a, "_make") else type(a)(parts)
@@ -138,9 +154,9 @@ def _alike(test: Term, a: Any, b: Any) -> Any:
     if isinstance(a, DeclaredState) or dataclasses.is_dataclass(a):
         if not hasattr(a, "__dict__"):
             return None
-        merged = copy.copy(a)
-        vars(merged).update({name: merge(test, value, vars(b)[name]) for name, value in vars(a).items()})
-        return merged
+        record: Any = copy.copy(a)
+        vars(record).update({name: merge(test, value, vars(b)[name]) for name, value in vars(a).items()})
+        return record
     if isinstance(a, str | range | type | frozenset | set) and a == b:
         return a
     return None
@@ -190,9 +206,11 @@ def equal(a: Any, b: Any) -> Term:
 
 def contained(value: Any, values: Any) -> Term:
     """Whether a value is in a container, as `in`."""
-    if isinstance(values, Choice) or not is_symbolic(value) and not is_symbolic(values):
-        found = spread([values], lambda each: truth_of(contained(value, each)) if is_symbolic(each) else value in each)
-        return found.term if isinstance(found, Bool) else terms.const(bool(found), 1)
+    if isinstance(values, Choice) or not (is_symbolic(value) or is_symbolic(values) or hasattr(values, "most")):
+        answer = spread([values], lambda each: truth_of(contained(value, each)) if is_symbolic(each) else value in each)
+        return answer.term if isinstance(answer, Bool) else terms.const(bool(answer), 1)
+    if hasattr(values, "most"):  # a range whose end depends on inputs
+        return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
     if isinstance(values, range) and values.step == 1:
         return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
     return terms.any_of(equal(value, each) for each in values)
@@ -229,7 +247,7 @@ def element(values: Sequence[Any], index: Any) -> Any:
         raise Unsupported(f"an index into {count} values")
     bits = high.bit_length()
     pattern = word(Int(number.term, min(number.low, 0), max(number.high, 1)), max(bits + 1, number.term.width))
-    level = list(values[: high + 1])
+    level = [values[max(at, low)] for at in range(high + 1)]  # lower ones never come
     for place in range(bits):
         bit = terms.extract(pattern, place, 1)
         level = [

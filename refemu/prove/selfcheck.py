@@ -1,6 +1,7 @@
 """The self-check of a lift: golden cases and drawn rows through its terms, equal to the compiled form of the unit."""
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from refemu.prove.lift import Lift, name_of
 from refemu.units.declaration import Sequential
 from refemu.units.ports import Port
 from refemu.units.stimuli import random_inputs
+from refemu.units.unit import Config, Kind
 
 DRAWN = 10_000  #: rows in addition to the golden cases
 EVENTS = 50  #: events of a drawn case of a sequential unit
-KINDS = ("paper", "edge", "random")
+KINDS: tuple[Kind, ...] = ("paper", "edge", "random")
 SEED = 0
 
 
@@ -36,7 +38,7 @@ def check(lift: Lift, drawn: int = DRAWN, cases: bool = True) -> int:
 
 
 def _stimuli(lift: Lift, drawn: int, cases: bool) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    unit, config, ports = lift.unit, lift.config, lift.device.ports.inputs
+    unit, config, ports = lift.unit, Config(**lift.config), lift.device.ports.inputs
     if cases:
         for kind in KINDS:
             for block in unit.stimuli(config, kind, SEED):
@@ -48,13 +50,13 @@ def _stimuli(lift: Lift, drawn: int, cases: bool) -> Iterator[tuple[str, dict[st
         legal = unit.legal(config, inputs) if unit.legal else inputs
         try:
             unit.evaluate(config, legal)
-            yield "drawn row", legal
-            left -= int(np.prod(shape))
+            yield "drawn row", dict(legal)
+            left -= prod(shape)
         except Refused:
             kept = _legal_rows(lift, legal)
             if len(kept):
                 yield "drawn row", {name: array[kept] for name, array in legal.items()}
-                left -= len(kept) * int(np.prod(shape[1:]))
+                left -= len(kept) * prod(shape[1:])
         seed += 1
 
 
@@ -80,24 +82,25 @@ def words(port: Port, array: np.ndarray, prefix: str = "") -> dict[str, np.ndarr
 def variables(lift: Lift, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
     """Values of the variables of a lift for rows: inputs, and registers before each event."""
     ports = lift.device.ports
-    found: dict[str, np.ndarray] = {}
+    answer: dict[str, np.ndarray] = {}
     for port in ports.inputs:
-        found |= words(port, inputs[port.name])
+        answer |= words(port, inputs[port.name])
     if not lift.before:
-        return found
+        return answer
     for port in ports.outputs + ports.state:
         after = np.asarray(getattr(result, port.name))
         first = np.broadcast_to(np.asarray(getattr(lift.device.state, port.name)), (len(after), 1, *port.shape))
-        found |= words(port, np.concatenate([first.astype(after.dtype), after[:, :-1]], axis=1), "q_")
+        answer |= words(port, np.concatenate([first.astype(after.dtype), after[:, :-1]], axis=1), "q_")
     for port in ports.inputs:
         array = np.asarray(inputs[port.name])
         first = np.broadcast_to(np.asarray(getattr(lift.device.state, port.name)), (len(array), 1, *port.shape))
-        found |= words(port, np.concatenate([first.astype(array.dtype), array[:, :-1]], axis=1), "q_")
-    count = len(next(iter(found.values())))
+        answer |= words(port, np.concatenate([first.astype(array.dtype), array[:, :-1]], axis=1), "q_")
+    count = len(next(iter(answer.values())))
     events = len(np.asarray(inputs[ports.inputs[0].name])[0])
-    found[f"q_{lift.device.number}"] = np.tile(np.arange(events, dtype=np.uint64), count // events)
-    return found | {
-        lanes[0].name: np.zeros(count, np.uint64) for lanes in lift.before.values() if lanes[0].name not in found
+    answer[f"q_{lift.device.number}"] = np.tile((np.arange(events) > 0).astype(np.uint64), count // events)
+    answer["q_number"] = np.zeros(count, np.uint64)
+    return answer | {
+        lanes[0].name: np.zeros(count, np.uint64) for lanes in lift.before.values() if lanes[0].name not in answer
     }
 
 
@@ -112,11 +115,11 @@ def _checked(lift: Lift, what: str, inputs: Mapping[str, np.ndarray]) -> int:
     for condition, name in zip(values, names, strict=False):
         if not condition.all():
             raise Disagrees(f"{unit.name}: {what} {int(np.argmin(condition))}: {name} does not hold")
-    found = iter(values[1 + len(demands) :])
+    answer = iter(values[1 + len(demands) :])
     for port in ports.outputs + ports.state:
         expected = words(port, getattr(result, port.name))
         for lane in range(port.count):
-            name, got = name_of(port, lane), next(found)
+            name, got = name_of(port, lane), next(answer)
             differs = got.astype(np.uint64) != expected[name]
             if differs.any():
                 row = int(np.argmax(differs))

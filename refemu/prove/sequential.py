@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from refemu.arith.checks import Refused
 from refemu.prove import terms
-from refemu.prove.design import Design, substitute
+from refemu.prove.design import Design
 from refemu.prove.equivalence import (
     Part,
     Proof,
@@ -20,7 +20,7 @@ from refemu.prove.equivalence import (
     word_of,
 )
 from refemu.prove.lift import Lift
-from refemu.prove.terms import Term
+from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 
 HANDSHAKE = ("in_valid", "in_ready", "out_valid", "out_ready")
@@ -44,18 +44,20 @@ class Run:
     """A design over several edges: its registers, and fresh inputs at each."""
 
     def __init__(self, design: Design, timing: Timing) -> None:
-        self.design, self.timing, self.edge = design, timing, 0
-        self.registers = {name: each.variable for name, each in design.registers.items()}
+        self.design: Design = design
+        self.timing: Timing = timing
+        self.edge: int = 0
+        self.registers: dict[str, Term] = {name: each.variable for name, each in design.registers.items()}
 
     def inputs(self, reset: bool) -> dict[str, Term]:
         """Inputs at the next edge: free, but for the reset."""
-        found = {
+        answer = {
             name: terms.variable(f"{variable.name}@{self.edge}", variable.width)
             for name, variable in self.design.inputs.items()
         }
         if self.timing.reset:
-            found[self.timing.reset] = terms.const(int(reset != self.timing.low), 1)
-        return found
+            answer[self.timing.reset] = terms.const(int(reset != self.timing.low), 1)
+        return answer
 
     def edge_with(self, inputs: Mapping[str, Term]) -> dict[str, Term]:
         """Step over an edge; return the outputs before it."""
@@ -89,17 +91,19 @@ def require_reset(design: Design, timing: Timing) -> None:
 def ties(lift: Lift, design: Design, timing: Timing) -> tuple[dict[str, Term], list[str]]:
     """Words of the design that are registers of the unit, and registers that nothing ties."""
     ports = lift.device.ports
-    found: dict[str, Term] = {}
+    answer: dict[str, Term] = {}
     for port in ports.outputs:
         if timing.compared is None or port.name in timing.compared:
-            found[port.name] = design.outputs[port.name]
+            answer[port.name] = design.outputs[port.name]
     for port in ports.state + ports.inputs:
         word = _register(design, port, timing.registers.get(port.name, ""))
         if word is not None:
-            found[port.name] = word
+            answer[port.name] = word
     read = {each.name for each in terms.order([*lift.roots, lift.legal]) if each.op == "var"}
-    untied = [name for name, lanes in lift.before.items() if name not in found and read & {each.name for each in lanes}]
-    return found, untied
+    untied = [
+        name for name, lanes in lift.before.items() if name not in answer and read & {each.name for each in lanes}
+    ]
+    return answer, untied
 
 
 def _register(design: Design, port: Port, text: str) -> Term | None:
@@ -125,7 +129,7 @@ def _expression(design: Design, port: Port, text: str, width: int) -> Term:
             raise Refused(f"register {port.name}: prove reads names, slices and constants, got {part.strip()!r}")
         name, high, low, size, value = match.groups()
         if name is None:
-            one = terms.const(int(value), int(size))
+            part_word = terms.const(int(value), int(size))
         else:
             known = [known for known in (name, f"core.{name}") if known in design.registers]
             if not known:
@@ -133,11 +137,11 @@ def _expression(design: Design, port: Port, text: str, width: int) -> Term:
                     f"register {port.name}: {name} is not a register of {design.top}, "
                     f"got {', '.join(sorted(design.registers)[:8]) or 'none'}"
                 )
-            one = design.registers[known[0]].variable
+            part_word = design.registers[known[0]].variable
             if high is not None:
                 first = int(low if low is not None else high)
-                one = terms.extract(one, first, int(high) - first + 1)
-        word = one if word is None else terms.concat(word, one)
+                part_word = terms.extract(part_word, first, int(high) - first + 1)
+        word = part_word if word is None else terms.concat(word, part_word)
     assert word is not None
     if word.width != width:
         raise Refused(f"register {port.name}: must have {width} bits, got {word.width} in {text!r}")
@@ -146,20 +150,22 @@ def _expression(design: Design, port: Port, text: str, width: int) -> Term:
 
 def reset_words(lift: Lift) -> dict[str, Term]:
     """Outputs and registers of the unit at reset, as words."""
-    found = {}
+    answer = {}
     for port in lift.device.ports.all:
         value = getattr(lift.device.state, port.name)
         lanes = value if port.lanes else (value,)
-        found[port.name] = word_of([terms.const(int(each), port.bits) for each in lanes])
-    return found
+        answer[port.name] = word_of([terms.const(int(each), port.bits) for each in lanes])
+    return answer
 
 
 class Reference:
     """The unit over several events."""
 
     def __init__(self, lift: Lift, words: Mapping[str, Term], count: int | None = None) -> None:
-        self.lift, self.words, self.count = lift, dict(words), count  # count: number of the event, if it is known
-        self.ports = {port.name: port for port in lift.device.ports.all}
+        self.lift: Lift = lift
+        self.words: dict[str, Term] = dict(words)
+        self.count: int | None = count  # number of the event, if it is known
+        self.ports: dict[str, Port] = {port.name: port for port in lift.device.ports.all}
 
     def event(self, inputs: Mapping[str, Term]) -> tuple[Term, dict[str, Term]]:
         """Whether inputs, as words, are legal now, and the words after the event."""
@@ -173,9 +179,9 @@ class Reference:
         number = self.lift.device.number
         if number in self.lift.before and self.count is not None:
             (counted,) = self.lift.before[number]
-            values[counted.number] = terms.const(self.count, counted.width)
-        legal, *found = substitute([self.lift.legal, *(word_of(self.lift.terms[name]) for name in names)], values)
-        return legal, {**inputs, **dict(zip(names, found, strict=True))}
+            values[counted.number] = terms.const(int(self.count > 0), 1)
+        legal, *answer = substitute([self.lift.legal, *(word_of(self.lift.terms[name]) for name in names)], values)
+        return legal, {**inputs, **dict(zip(names, answer, strict=True))}
 
 
 def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
@@ -271,7 +277,7 @@ def shaken(lift: Lift, design: Design, timing: Timing, depth: int, seconds: floa
     run = Run(design, timing)
     run.reset()
     watched = terms.variable("watched", COUNT)
-    one = terms.const(1, COUNT)
+    terms.const(1, COUNT)
     entered = left = terms.const(0, COUNT)
     held = {port.name: terms.const(0, port.bits * port.count) for port in lift.device.ports.inputs}
     assumed, parts = list[Term](), list[Part]()

@@ -3,7 +3,7 @@
 Bitwuzla is asked; `z3` is the second one. A term is translated once for each question, so questions share nothing.
 """
 
-import importlib
+import importlib.util
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,11 +58,11 @@ def solve(conditions: Sequence[Term], seconds: float = 60, solver: str = "") -> 
         return Answer("unsat", 0.0, "constant terms")
     if all(each is terms.TRUE for each in conditions):
         return Answer("sat", 0.0, "constant terms")
-    found = available()
-    if not found or (solver and solver not in found):
+    answer = available()
+    if not answer or (solver and solver not in answer):
         raise Refused(f"prove: solver {solver or 'bitwuzla or z3'} is not installed; {ADVICE}")
     began = time.monotonic()
-    verdict, values, version = SOLVERS[solver or found[0]](conditions, seconds)
+    verdict, values, version = SOLVERS[solver or answer[0]](conditions, seconds)
     return Answer(verdict, time.monotonic() - began, version, values)
 
 
@@ -187,28 +187,27 @@ class _Bitwuzla:
 
 
 def _bitwuzla(conditions: Sequence[Term], seconds: float) -> tuple[Verdict, dict[str, int], str]:
-    import bitwuzla
+    bitwuzla: Any = importlib.import_module("bitwuzla")
 
-    made = _Bitwuzla(bitwuzla)
-    made.options.set(bitwuzla.Option.TIME_LIMIT_PER, max(1, int(seconds * 1000)))
-    bits = made.of(conditions)
-    solver = bitwuzla.Bitwuzla(made.tm, made.options)
-    for each in (*map(made.test, bits), *made.sides):
+    translator = _Bitwuzla(bitwuzla)
+    translator.options.set(bitwuzla.Option.TIME_LIMIT_PER, max(1, int(seconds * 1000)))
+    bits = translator.of(conditions)
+    solver = bitwuzla.Bitwuzla(translator.tm, translator.options)
+    for each in (*map(translator.test, bits), *translator.sides):
         solver.assert_formula(each)
     verdicts: dict[Any, Verdict] = {bitwuzla.Result.SAT: "sat", bitwuzla.Result.UNSAT: "unsat"}
     verdict = verdicts.get(solver.check_sat(), "unknown")
     values = {}
     if verdict == "sat":
         for each in _variables(conditions):
-            values[each.name] = int(solver.get_value(made.known[each.number]).value(10))
+            values[each.name] = int(solver.get_value(translator.known[each.number]).value(10))
     return verdict, values, f"bitwuzla {_version('bitwuzla')}"
 
 
 def _z3(conditions: Sequence[Term], seconds: float) -> tuple[Verdict, dict[str, int], str]:
-    import z3
-
     from refemu.prove.smtlib import script
 
+    z3: Any = importlib.import_module("z3")
     solver = z3.Solver()
     solver.set("timeout", max(1, int(seconds * 1000)))
     solver.from_string(script(conditions))

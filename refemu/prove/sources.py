@@ -13,12 +13,12 @@ Function = ast.FunctionDef | ast.Lambda
 @functools.lru_cache(maxsize=512)
 def _module(text: str) -> dict[int, list[Function]]:
     """Functions of a module by their first line, that of a decorator included."""
-    found: dict[int, list[Function]] = {}
+    answer: dict[int, list[Function]] = {}
     for each in ast.walk(ast.parse(text)):
         if isinstance(each, ast.FunctionDef | ast.Lambda):
             decorators = each.decorator_list if isinstance(each, ast.FunctionDef) else []
-            found.setdefault(min([each.lineno, *(mark.lineno for mark in decorators)]), []).append(each)
-    return found
+            answer.setdefault(min([each.lineno, *(mark.lineno for mark in decorators)]), []).append(each)
+    return answer
 
 
 def tree_of(function: FunctionType) -> Function:

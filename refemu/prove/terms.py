@@ -19,10 +19,15 @@ class Term:
     """Node; equal nodes are one object."""
 
     __slots__ = ("__weakref__", "args", "name", "number", "op", "width")
+    op: str
+    width: int
+    args: tuple["Term", ...]
+    name: Any  #: value of a constant, name of a variable, lowest bit of an extract; else None
+    number: int
 
     def __init__(self, op: str, width: int, args: tuple["Term", ...], name: Any, number: int) -> None:
         self.op, self.width, self.args, self.number = op, width, args, number
-        self.name = name  #: value of a constant, name of a variable, lowest bit of an extract; else None
+        self.name = name
 
     def __repr__(self) -> str:
         return f"{self.op}{'' if self.name is None else f' {self.name}'}: {self.width}"
@@ -35,14 +40,14 @@ _numbers = itertools.count()
 def node(op: str, width: int, *args: Term, name: Any = None) -> Term:
     """The node of an operation; a constant where all operands are."""
     key = (op, width, name, *(each.number for each in args))
-    found = _known.get(key)
-    if found is None:
-        found = Term(op, width, args, name, next(_numbers))
+    answer = _known.get(key)
+    if answer is None:
+        answer = Term(op, width, args, name, next(_numbers))
         if args and all(each.op == "const" for each in args):
-            (value,) = evaluate([found], {}, 1)
-            found = real(float(value[0])) if width == REAL else const(int(value[0]), width)
-        _known[key] = found
-    return found
+            (value,) = evaluate([answer], {}, 1)
+            answer = real(float(value[0])) if width == REAL else const(int(value[0]), width)
+        _known[key] = answer
+    return answer
 
 
 def const(value: int, width: int) -> Term:
@@ -304,7 +309,7 @@ def _shifted(operation: Callable[[Any, Any], Any], values: Array, amount: Array,
     return np.where(far, 0, operation(values, np.where(far, 0, amount)))
 
 
-def _negative(values: Array, width: int) -> Array:
+def _negative(values: Array, width: int) -> Any:
     return (values >> (width - 1)) & 1 == 1
 
 
@@ -344,6 +349,10 @@ def _pattern(values: Array, dtype: Any, word: Any, nan: int) -> Array:
     return np.where(np.isnan(values), nan, values.astype(dtype).view(word)).astype(np.uint64)
 
 
+def _chosen(test: Array, a: Array, b: Array) -> Array:
+    return np.where(test == 1, a, b)
+
+
 BV: dict[str, Callable[..., Array]] = {
     "not": lambda t, a: a ^ ((1 << t.width) - 1),
     "and": lambda t, a, b: a & b,
@@ -359,7 +368,7 @@ BV: dict[str, Callable[..., Array]] = {
     "eq": lambda t, a, b: a == b,
     "ult": lambda t, a, b: a < b,
     "slt": lambda t, a, b: _signed(a, t.args[0].width) < _signed(b, t.args[0].width),
-    "ite": lambda t, c, a, b: np.where(c == 1, a, b),
+    "ite": lambda t, c, a, b: _chosen(c, a, b),
     "concat": lambda t, a, b: _sized(a, t.width) << t.args[1].width | _sized(b, t.width),
     "extract": lambda t, a: _clear(a >> t.name, t.width),
     "zext": lambda t, a: a,
@@ -436,3 +445,49 @@ def _value(term: Term, args: Sequence[Array], rows: Mapping[str, Any], count: in
         return _truncated(args[0], term.width)
     values = (FP[term.op][1] if term.op in FP else BV[term.op])(term, *args)
     return values if term.width == REAL else _sized(values, term.width)
+
+
+# substitution
+
+
+def substitute(roots: Sequence[Term], values: Mapping[int, Term]) -> list[Term]:
+    """Terms with other terms in the place of variables, by their numbers."""
+    known = dict(values)
+    for term in order(roots):
+        if term.number not in known:
+            args = [known[each.number] for each in term.args]
+            same = all(new is old for new, old in zip(args, term.args, strict=True))
+            known[term.number] = term if same else rebuilt(term, args)
+    return [known[root.number] for root in roots]
+
+
+def rebuilt(term: Term, args: Sequence[Term]) -> Term:
+    """An operation on other operands, simplified."""
+    match term.op:
+        case "extract":
+            return extract(args[0], term.name, term.width)
+        case "zext":
+            return zext(args[0], term.width)
+        case "sext":
+            return sext(args[0], term.width)
+        case op if op in SIMPLIFIED:
+            return SIMPLIFIED[op](*args)
+    return node(term.op, term.width, *args, name=term.name)
+
+
+SIMPLIFIED: dict[str, Callable[..., Term]] = {
+    "not": not_,
+    "and": and_,
+    "xor": xor,
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "shl": shl,
+    "lshr": lshr,
+    "ashr": ashr,
+    "eq": eq,
+    "ult": ult,
+    "slt": slt,
+    "ite": ite,
+    "concat": concat,
+}

@@ -4,6 +4,7 @@ Integers are those of Python: each has as many bits as its bounds need, so nothi
 an operation to be the one of Python is demanded from `obligation`, under the condition that holds where it runs.
 """
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -25,7 +26,8 @@ class Unsupported(Exception):
 
     def __init__(self, message: str, term: Term | None = None) -> None:
         super().__init__(message)
-        self.term, self.line = term, ""
+        self.term: Term | None = term
+        self.line: str = ""
 
 
 class Obligations:
@@ -78,6 +80,8 @@ class Symbolic:
 
 def integer(value: Any) -> Any:
     """A number as an int or an Int; None for other values."""
+    if type(value).__name__ == "Array" and value.ndim == 0:
+        value = value.values.item()
     if isinstance(value, Bool):
         return Int(terms.zext(value.term, 2), 0, 1)
     if isinstance(value, int | np.integer | np.bool_):
@@ -253,28 +257,40 @@ class Int(Symbolic):
     """Integer with bounds; its term is in two's complement and may have more bits than these need."""
 
     __slots__ = ("high", "low", "term")
+    term: Term
+    low: int
+    high: int
 
     def __init__(self, term: Term, low: int, high: int) -> None:
         self.term, self.low, self.high = term, low, high
 
-    __add__, __radd__ = _methods(add, "fadd")
-    __sub__, __rsub__ = _methods(sub, "fsub")
-    __mul__, __rmul__ = _methods(mul, "fmul")
-    __and__, __rand__ = _methods(AND)
-    __or__, __ror__ = _methods(OR)
-    __xor__, __rxor__ = _methods(XOR)
-    __lshift__, __rlshift__ = _methods(shl)
-    __rshift__, __rrshift__ = _methods(shr)
-    __floordiv__, __rfloordiv__ = _methods(lambda a, b: div_mod(a, b)[0])
-    __mod__, __rmod__ = _methods(lambda a, b: div_mod(a, b)[1])
-    __divmod__, __rdivmod__ = _methods(div_mod)
-    __lt__ = _compared(less, lambda a, b: real_compare("flt", a, b))
-    __gt__ = _compared(lambda a, b: less(b, a), lambda a, b: real_compare("flt", b, a))
-    __le__ = _compared(lambda a, b: terms.not_(less(b, a)), lambda a, b: real_compare("fle", a, b))
-    __ge__ = _compared(lambda a, b: terms.not_(less(a, b)), lambda a, b: real_compare("fle", b, a))
-    __eq__ = _compared(same, lambda a, b: real_compare("feq", a, b))
-    __ne__ = _compared(lambda a, b: terms.not_(same(a, b)), lambda a, b: terms.not_(real_compare("feq", a, b)))
-    __hash__ = Symbolic.__hash__
+    if TYPE_CHECKING:
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __and__: Any
+        __rand__: Any
+        __or__: Any
+        __ror__: Any
+        __xor__: Any
+        __rxor__: Any
+        __lshift__: Any
+        __rlshift__: Any
+        __rshift__: Any
+        __rrshift__: Any
+        __floordiv__: Any
+        __rfloordiv__: Any
+        __mod__: Any
+        __rmod__: Any
+        __divmod__: Any
+        __rdivmod__: Any
+        __lt__: Any
+        __gt__: Any
+        __le__: Any
+        __ge__: Any
 
     def __truediv__(self, other: Any) -> Any:
         return of_reals("fdiv", self, other)
@@ -334,10 +350,38 @@ class Int(Symbolic):
             Bool(terms.extract(fit(value.term, value.high.bit_length() + 1), i, 1))
             for i in range(value.high.bit_length())
         ]
-        return sum(bits, 0)
+        return functools.reduce(operator.add, bits, 0)
 
     def __repr__(self) -> str:
         return f"<{self.low}..{self.high}>"
+
+
+INTEGERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "add": (add, "fadd"),
+    "sub": (sub, "fsub"),
+    "mul": (mul, "fmul"),
+    "and": (AND, ""),
+    "or": (OR, ""),
+    "xor": (XOR, ""),
+    "lshift": (shl, ""),
+    "rshift": (shr, ""),
+    "floordiv": (lambda a, b: div_mod(a, b)[0], ""),
+    "mod": (lambda a, b: div_mod(a, b)[1], ""),
+    "divmod": (div_mod, ""),
+}  #: operation on integers, and on real numbers
+COMPARISONS: dict[str, tuple[Callable[[Any, Any], Term], Callable[[Any, Any], Term]]] = {
+    "lt": (less, lambda a, b: real_compare("flt", a, b)),
+    "gt": (lambda a, b: less(b, a), lambda a, b: real_compare("flt", b, a)),
+    "le": (lambda a, b: terms.not_(less(b, a)), lambda a, b: real_compare("fle", a, b)),
+    "ge": (lambda a, b: terms.not_(less(a, b)), lambda a, b: real_compare("fle", b, a)),
+    "eq": (same, lambda a, b: real_compare("feq", a, b)),
+    "ne": (lambda a, b: terms.not_(same(a, b)), lambda a, b: terms.not_(real_compare("feq", a, b))),
+}  #: the same
+for _name, _pair in INTEGERS.items():
+    for _prefix, _method in zip(("", "r"), _methods(*_pair), strict=True):
+        setattr(Int, f"__{_prefix}{_name}__", _method)
+for _name, _tests in COMPARISONS.items():
+    setattr(Int, f"__{_name}__", _compared(*_tests))
 
 
 class Bool(Int):
@@ -348,18 +392,27 @@ class Bool(Int):
     def __init__(self, term: Term) -> None:
         self.term, self.low, self.high = term, 0, 1
 
-    def _logical(operation: Callable[[Term, Term], Term], number: Callable[[Any, Any], Any]) -> Any:  # type: ignore[misc]  # noqa: N805
-        def of(a: Any, b: Any) -> Any:
-            if isinstance(b, bool | Bool):
-                return truth_of(operation(a.term, truth(b)))
-            y = integer(b)
-            return NotImplemented if y is None else number(integer(a), y)
+    if TYPE_CHECKING:
+        __and__: Any
+        __or__: Any
+        __xor__: Any
 
-        return of
 
-    __and__ = __rand__ = _logical(terms.and_, AND)
-    __or__ = __ror__ = _logical(terms.or_, OR)
-    __xor__ = __rxor__ = _logical(terms.xor, XOR)
+def _logical(operation: Callable[[Term, Term], Term], number: Callable[[Any, Any], Any]) -> Any:
+    """A logical operation on truth values; on integers, the bitwise one."""
+
+    def of(a: Any, b: Any) -> Any:
+        if isinstance(b, bool | Bool):
+            return truth_of(operation(a.term, truth(b)))
+        y = integer(b)
+        return NotImplemented if y is None else number(integer(a), y)
+
+    return of
+
+
+for _name, _operation, _number in (("and", terms.and_, AND), ("or", terms.or_, OR), ("xor", terms.xor, XOR)):
+    for _prefix in ("", "r"):
+        setattr(Bool, f"__{_prefix}{_name}__", _logical(_operation, _number))
 
 
 def truth(value: Any) -> Term:
@@ -384,12 +437,25 @@ class Real(Symbolic):
     def __init__(self, term: Term) -> None:
         self.term = term
 
-    def _both(op: str) -> tuple[Any, Any]:  # type: ignore[misc]  # noqa: N805
-        return lambda a, b: of_reals(op, a, b), lambda a, b: of_reals(op, b, a)
+    term: Term
 
-    __add__, __radd__ = _both("fadd")
-    __sub__, __rsub__ = _both("fsub")
-    __mul__, __rmul__ = _both("fmul")
+    def __add__(self, other: Any) -> Any:
+        return of_reals("fadd", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return of_reals("fadd", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return of_reals("fsub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return of_reals("fsub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return of_reals("fmul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return of_reals("fmul", other, self)
 
     def __truediv__(self, other: Any) -> Any:
         return divided(self, other)
@@ -421,7 +487,7 @@ class Real(Symbolic):
     def __ne__(self, other: Any) -> Any:
         return truth_of(terms.not_(real_compare("feq", self, other)))
 
-    __hash__ = Symbolic.__hash__
+    __hash__: Any = Symbolic.__hash__
 
 
 LARGEST = 1 << 1023  #: magnitude below which every integer has a nearest real number
@@ -430,6 +496,8 @@ EXACT = 1 << 53  #: magnitude up to which every integer is a real number
 
 def real(value: Any) -> Term:
     """A number as a real one, rounded as `float` does."""
+    if type(value).__name__ == "Array" and value.ndim == 0:
+        value = value.values.item()
     if isinstance(value, Real):
         return value.term
     number = integer(value)

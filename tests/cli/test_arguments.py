@@ -16,8 +16,10 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def test_commands_are_the_known_ones() -> None:
-    known = "list show generate check diff explain grade report export serve step view machine cost ppl study models"
-    known += " generate-text"
+    known = (
+        "list show generate check diff explain grade report export serve prove step view machine cost ppl study models"
+        " generate-text"
+    )
 
     assert set(commands()) == {*known.split(), "new-unit", "schema", "completion"}
 

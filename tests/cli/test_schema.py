@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ explain   5  explain victim
 explain   6  explain orizuru.cycles
 grade     0  grade vec/ovp_decoder-int4 --class bits,reset,decisions
 grade     0  grade stimulus.npz --unit ovp_decoder:int4 --class lanes,order
+prove     0  prove ovp_decoder ovp_decoder.v
 step      0  step ovp_decoder
 step      0  step orizuru
 step      1  step orizuru --html o.html
@@ -108,6 +110,10 @@ def is_valid(validator: Any, document: Any) -> bool:
 def test_output_fits_its_schema(
     form: str, number: str, words: str, here: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if form == "prove":
+        pytest.importorskip("bitwuzla")
+        if shutil.which("yosys") is None:
+            pytest.skip("yosys is not installed; run: make programs")
     main([*shlex.split(words), "--json"])
     document = json.loads(capsys.readouterr().out)
     forms = variants(form)

@@ -33,12 +33,22 @@ ELSEWHERE = {
         for name in ("attended", "options", "records", "works")
     },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
+    **{f"prove/{name}": "prove/test_lift" for name in ("interpreter", "sources", "merging", "arrays", "selfcheck")},
+    **{f"prove/{name}": "prove/test_equivalence" for name in ("solver", "smtlib")},
+    **{f"prove/{name}": "cli/designs/test_prove" for name in ("design", "sequential")},
+    **{
+        f"golden/proofs/{name}": "cli/designs/test_prove" for name in ("prove", "counterexample", "decided", "question")
+    },
     "testing/types": "testing/test_strategies",
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("mix", "olive")},
 }
 
+LIMIT = "the time limit of a search or a solver, never a bit"
+
 EXCEPTIONS = {
+    **{(f"prove/{name}.py", "module time"): LIMIT for name in ("equivalence", "lift", "sequential", "solver")},
+    ("golden/proofs/prove.py", "module time"): SECONDS,
     ("arith/casts.py", "cast to float16"): "the one place that casts",
     ("arith/jit/__init__.py", "njit"): "the one place that compiles",
     ("arith/rotary.py", "operator **"): "signs of rational coefficients, in Python integers",

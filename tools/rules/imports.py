@@ -14,10 +14,11 @@ from typing import NamedTuple
 from tools.rules.house import Check, Found, House, Module, Place, module_rule, rule
 
 PAPERS = ("olive", "kllm", "harmonia", "leankv")
-LAYERS = ("arith", "formats", "units", "draw", "models", "golden", "studies", "cli")
+LAYERS = ("arith", "formats", "units", "prove", "draw", "models", "golden", "studies", "cli")
 #: layers that each may import; golden and studies do not import each other, nor do draw and models
 ALLOWED = {name: {*LAYERS[: number + 1]} for number, name in enumerate(LAYERS)}
-ALLOWED |= {"models": ALLOWED["models"] - {"draw"}, "studies": ALLOWED["studies"] - {"draw", "golden"}}
+ALLOWED |= {"models": ALLOWED["models"] - {"draw", "prove"}, "draw": ALLOWED["draw"] - {"prove"}}
+ALLOWED["studies"] -= {"draw", "golden", "prove"}
 ALLOWED["harness"] = {*LAYERS[:3], "models", "harness"}
 ALLOWED["testing"] = {*LAYERS[:3], "golden", "testing"}
 SUFFIX = {

@@ -2,8 +2,8 @@
 
 The reader's files have the same names everywhere: `vec`, sets of `refemu generate -o vec --unit ovp_decoder`; `before`,
 sets of an earlier version; `dut.npz`, answers of a device to vec/ovp_decoder-int4, one of them wrong; `answers.txt`,
-answers to `refemu generate --stdout`; `stimulus.npz`, inputs without answers; `core.json`, a port map; `book.txt`, a
-text.
+answers to `refemu generate --stdout`; `ovp_decoder.v`, a design; `stimulus.npz`, inputs without answers;
+`core.json`, a port map; `book.txt`, a text.
 """
 
 from typing import NamedTuple
@@ -17,6 +17,7 @@ class Example(NamedTuple):
     code: int = 0  #: exit code
     long: bool = False  #: takes seconds
     needs: str = ""  #: a model that must have been fetched
+    program: str = ""  #: a program that must be installed
 
 
 _SET = "vec/ovp_decoder-int4"
@@ -82,6 +83,15 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
             "refemu grade stimulus.npz --unit ovp_decoder --class bits --write-missing new",
             "grade your own stimulus, and write rows that detect what it misses",
             code=1,
+        ),
+    ),
+    "refemu prove": (
+        Example("refemu prove ovp_decoder ovp_decoder.v", "all inputs of a decoder", program="yosys"),
+        Example(
+            "refemu prove ovp_decoder ovp_decoder.v --set D-olive-20=saturate --out wrong",
+            "compare with a variant of a decision; write inputs for which the design differs",
+            code=1,
+            program="yosys",
         ),
     ),
     "refemu report": (

@@ -125,6 +125,7 @@ def _serve(commands: Commands) -> None:
 def _prove(commands: Commands) -> None:
     help = "Prove that a design equals a unit for all legal inputs, or show inputs for which it does not."
     command = new_command(commands, "prove", help)
+    command.set_defaults(module="designs.prove")
     command.epilog = (
         "Needs yosys and a solver: install refemu[formal]. docs/proofs.md says what a proof promises. Exit codes: "
         "0 proved, 1 refuted, 2 undecided or unusable, 3 an error inside refemu."

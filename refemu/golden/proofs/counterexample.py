@@ -13,11 +13,12 @@ from refemu.golden.files import sets, store, vcd
 from refemu.golden.make import build
 from refemu.golden.make.regenerate import MISSING
 from refemu.prove import terms
-from refemu.prove.design import Design, substitute
+from refemu.prove.design import Design
 from refemu.prove.equivalence import Part
 from refemu.prove.lift import Lift
 from refemu.prove.selfcheck import Disagrees
 from refemu.prove.sequential import Timing
+from refemu.prove.terms import substitute
 from refemu.units import parameters
 from refemu.units.ports import Port
 from refemu.units.unit import Cases
@@ -109,13 +110,13 @@ def _answers(
     values = dict(part.values)
 
     def constants(inputs: Mapping[str, int], edge: int, reset: bool) -> dict[str, terms.Term]:
-        found = {
+        entries = {
             name: terms.const(inputs.get(name, values.get(f"{design.prefix}{name}@{edge}", 0)), variable.width)
             for name, variable in design.inputs.items()
         }
         if timing.reset:
-            found[timing.reset] = terms.const(int(reset != timing.low), 1)
-        return found
+            entries[timing.reset] = terms.const(int(reset != timing.low), 1)
+        return entries
 
     registers = {
         name: terms.const(values.get(each.variable.name, 0), each.variable.width)
@@ -173,19 +174,19 @@ def _number(term: terms.Term) -> int:
     return int(value.name)
 
 
-def write(found: Counterexample, lift: Lift, config: str, why: str, folder: Path) -> Path:
+def write(entries: Counterexample, lift: Lift, config: str, why: str, folder: Path) -> Path:
     """Write the golden set and the waveforms of a counterexample to `folder`/<unit>-<configuration>; return it."""
     unit = lift.unit
     target = folder / parameters.set_name(unit, config)
     store.require_replaceable(target)
-    cases = [Cases("model", why, dict(found.inputs))]
+    cases = [Cases("model", why, dict(entries.inputs))]
     generator = {"model": {"function": MISSING, "seed": 0}}
     manifest, arrays = build.build(unit, config, cases, generator=generator, lead=False)
     files = sets.render(manifest, arrays)
     ports = lift.device.ports
     clocked = bool(lift.before)
-    mine, events = vcd.dump(unit.name, ports, found.states, clocked)
-    theirs, _ = vcd.dump(unit.name, ports, _shown(lift, found), clocked)
+    mine, events = vcd.dump(unit.name, ports, entries.states, clocked)
+    theirs, _ = vcd.dump(unit.name, ports, _shown(lift, entries), clocked)
     store.replace(target, files)
     waves = folder / f"{target.name}-waves"
     waves.mkdir(parents=True, exist_ok=True)
@@ -193,10 +194,10 @@ def write(found: Counterexample, lift: Lift, config: str, why: str, folder: Path
     return target
 
 
-def _shown(lift: Lift, found: Counterexample) -> list[Any]:
+def _shown(lift: Lift, entries: Counterexample) -> list[Any]:
     """States with the outputs of the design."""
     states = []
-    for state, answer in zip(found.states, found.answers, strict=True):
+    for state, answer in zip(entries.states, entries.answers, strict=True):
         changed = copy.copy(state)
         vars(changed).update({port.name: lanes_of(port, answer[port.name]) for port in lift.device.ports.outputs})
         states.append(changed)

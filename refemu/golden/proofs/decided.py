@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.golden.proofs.counterexample import Counterexample, word
+from refemu.golden.proofs.question import Question
 from refemu.prove import lift as lifts
 from refemu.prove.lift import Lift, NotLifted
 from refemu.units import parameters
@@ -13,9 +14,6 @@ from refemu.units import variant as other
 from refemu.units.config import Config
 from refemu.units.unit import AnyUnit
 from refemu.units.variant import Variant
-
-if TYPE_CHECKING:
-    from refemu.golden.proofs.prove import Question
 
 SHOWN = 8  #: variants in an error message
 
@@ -26,10 +24,10 @@ def chosen(unit: AnyUnit, config: str, decisions: Sequence[str]) -> tuple[AnyUni
     variants = [_variant(unit, text) for text in decisions]
     if not variants:
         return unit, unit.config(config), name
-    made = _unit(unit, unit.config(config), variants)
-    if made is None:
+    translator = _unit(unit, unit.config(config), variants)
+    if translator is None:
         raise Refused(f"{name}: has no device with {' and '.join(decisions)}, or it is the unit itself")
-    return *made, f"{name} with {', '.join(f'{each.decision}: {each.says}' for each in variants)}"
+    return *translator, f"{name} with {', '.join(f'{each.decision}: {each.says}' for each in variants)}"
 
 
 def _variant(unit: AnyUnit, text: str) -> Variant:
@@ -39,11 +37,11 @@ def _variant(unit: AnyUnit, text: str) -> Variant:
     for each in unit.variants:
         known.setdefault(each.decision, []).append(each)
     variants = lookup(f"decision of {unit.name}", decision, known)
-    found = [each for each in variants if words and words in each.says]
-    if len(found) != 1:
+    entries = [each for each in variants if words and words in each.says]
+    if len(entries) != 1:
         says = "; ".join(repr(each.says) for each in variants[:SHOWN])
         raise Refused(f"--set {text}: must be {decision}=WORDS with words of one of {says}")
-    return found[0]
+    return entries[0]
 
 
 def _unit(unit: AnyUnit, config: Config, variants: Sequence[Variant]) -> tuple[AnyUnit, Mapping[str, Any]] | None:
@@ -56,40 +54,40 @@ def _unit(unit: AnyUnit, config: Config, variants: Sequence[Variant]) -> tuple[A
         return unit, device.config
     joined = type(unit.unit_class.__name__, classes, {"__signature__": None})
     del joined.__signature__  # type: ignore[attr-defined]
-    changed = dataclasses.replace(unit, unit_class=joined, run=None, compiled_run="none")
+    changed = dataclasses.replace(unit, unit_class=joined, run=None, compiled_run="none")  # type: ignore[arg-type]  # derived again
     return changed, device.config
 
 
-def diagnosis(question: "Question", lift: Lift, found: Counterexample, outcome: Callable[[Lift], str]) -> list[str]:
+def diagnosis(question: Question, lift: Lift, entries: Counterexample, outcome: Callable[[Lift], str]) -> list[str]:
     """Variants that the design equals for all inputs, as sentences."""
-    return list(_equal(question, lift, found, outcome))
+    return list(_equal(question, lift, entries, outcome))
 
 
-def _equal(question: "Question", lift: Lift, found: Counterexample, outcome: Callable[[Lift], str]) -> Iterator[str]:
+def _equal(question: Question, lift: Lift, entries: Counterexample, outcome: Callable[[Lift], str]) -> Iterator[str]:
     base = question.unit
     for each in base.variants:
         try:
-            made = _unit(base, base.config(question.config), [each])
-            if made is None or not _agrees(made, lift, found):
+            translator = _unit(base, base.config(question.config), [each])
+            if translator is None or not _agrees(translator, lift, entries):
                 continue
-            unit, config = made
+            unit, config = translator
             if outcome(lifts.lift(unit, config)) == "proved":
                 yield f'equal to the variant of {each.decision} "{each.says}", for all inputs'
         except (Refused, RefusedType, NotLifted):
             continue
 
 
-def _agrees(made: tuple[AnyUnit, Mapping[str, Any]], lift: Lift, found: Counterexample) -> bool:
+def _agrees(translator: tuple[AnyUnit, Mapping[str, Any]], lift: Lift, entries: Counterexample) -> bool:
     """Whether a variant gives the answers of the design to the counterexample."""
-    unit, config = made
+    unit, config = translator
     device = unit.unit_class(**config)
     if [port.name for port in device.ports.all] != [port.name for port in lift.device.ports.all]:
         return False
     events = bool(lift.before)
-    states = list(device.steps(**{name: array[0] if events else array for name, array in found.inputs.items()}))
+    states = list(device.steps(**{name: array[0] if events else array for name, array in entries.inputs.items()}))
     ended = [state for at, state in enumerate(states) if at + 1 == len(states) or states[at + 1].index != state.index]
     return all(
         word(port, getattr(state, port.name)) == answer[port.name]
-        for state, answer in zip(ended, found.answers, strict=True)
+        for state, answer in zip(ended, entries.answers, strict=True)
         for port in lift.device.ports.outputs
     )

@@ -13,34 +13,15 @@ from typing import Any
 from refemu.arith.checks import Refused
 from refemu.golden.proofs import counterexample, decided
 from refemu.golden.proofs.counterexample import Counterexample
+from refemu.golden.proofs.question import Question
 from refemu.golden.rtl import mapping, wrapper
-from refemu.prove import cases, design, equivalence, lift, selfcheck, sequential
+from refemu.prove import design, equivalence, lift, selfcheck, sequential, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Proof
 from refemu.prove.lift import Lift
 from refemu.prove.sequential import Timing
 from refemu.units import parameters
 from refemu.units.unit import AnyUnit
-
-DEPTH = 8  #: events after a reset, where induction does not close
-SECONDS = 60.0  #: time limit of the solver
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is to be proved."""
-
-    unit: AnyUnit
-    config: str
-    sources: Sequence[str]
-    map: str = ""  #: file of a port map
-    top: str = ""
-    depth: int = DEPTH
-    seconds: float = SECONDS
-    latency: int | None = None  #: edges from a row to its outputs; by default 1 for a unit with registers, else 0
-    valid: bool = False  #: whether the design has valid and ready
-    decisions: Sequence[str] = ()  #: "D-olive-20=saturate": variants that the design is to have
-    solver: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,22 +73,22 @@ def prove(question: Question) -> Report:
         raise Refused(f"{unit.name}: {lift.short(failed.what)}: not shown to be impossible; the unit cannot be proved")
     read, timing = _design(question, unit, config)
     proof, runs = _proved(question, lifted, read, timing)
-    found, diagnosis = None, list[str]()
+    answer, diagnosis = None, list[str]()
     if proof.refuted is not None:
-        found = counterexample.replay(lifted, read, timing, proof.refuted, runs)
-        diagnosis = decided.diagnosis(question, lifted, found, lambda other: _again(question, other, read, timing))
+        answer = counterexample.replay(lifted, read, timing, proof.refuted, runs)
+        diagnosis = decided.diagnosis(question, lifted, answer, lambda other: _again(question, other, read, timing))
     return Report(
         question,
         text,
         proof,
         read,
         checked,
-        [*_assumptions(lifted, timing, proof, question)],
+        [*_assumptions(lifted, read, timing, proof, question)],
         _masks(unit),
         _reset(lifted),
         _digest(unit),
         time.monotonic() - began,
-        found,
+        answer,
         diagnosis,
         [part.what for part in proof.parts if part.outcome == "proved"] if proof.outcome == "undecided" else (),
     )
@@ -119,7 +100,7 @@ def _again(question: Question, other: Lift, read: Design, timing: Timing) -> str
 
 
 def _design(question: Question, unit: AnyUnit, config: Mapping[str, Any]) -> tuple[Design, Timing]:
-    """The design behind its port map, and how it is driven."""
+    """The design inside its port map, and how it is driven."""
     ports = unit.ports(config)  # type: ignore[arg-type]
     sequential_ = unit.timing == "event"
     latency = question.latency if question.latency is not None else int(sequential_)
@@ -150,8 +131,7 @@ def _proved(question: Question, lifted: Lift, read: Design, timing: Timing) -> t
             raise Refused(f"{lifted.unit.name}: prove reads valid and ready of units without registers only")
         return sequential.shaken(lifted, read, timing, question.depth, *limits), "shaken"
     if not lifted.before and not timing.latency:
-        split = cases.of_unit(lifted)
-        return equivalence.combinational(lifted, read, limits[0], split, limits[1], timing.compared), "row"
+        return equivalence.combinational(lifted, read, limits[0], (), limits[1], timing.compared), "row"
     if not lifted.before:
         return sequential.pipelined(lifted, read, timing, *limits), "pipelined"
     proof = sequential.induction(lifted, read, timing, *limits)
@@ -167,21 +147,21 @@ def _of_bounded(proof: Proof) -> Any:
     return "undecided" if proof.outcome == "proved" else proof.outcome
 
 
-def _assumptions(lifted: Lift, timing: Timing, proof: Proof, question: Question) -> Sequence[str]:
-    found = ["the design is what yosys reads of it; undriven and x bits are free"]
-    if lifted.legal is not equivalence.terms.TRUE:
-        found.append(f"inputs are legal: {lifted.unit.name} does not reject them")
+def _assumptions(lifted: Lift, read: Design, timing: Timing, proof: Proof, question: Question) -> Sequence[str]:
+    answer = ["the design is what yosys reads of it; undriven and x bits are free"]
+    if lifted.legal is not terms.TRUE:
+        answer.append(f"inputs are legal: {lifted.unit.name} does not reject them")
     if timing.reset:
-        found.append(f"reset {timing.reset} is active across one edge before the first event, and never later")
+        answer.append(f"reset {timing.reset} is active across one edge before the first event, and never later")
     if proof.method == "induction" and lifted.before:
-        found.append("registers of equal name are tied: " + ", ".join(lifted.before))
+        answer.append("these are equal before an event: " + ", ".join(sequential.ties(lifted, read, timing)[0]))
     if proof.method == "bounded":
-        found.append(
+        answer.append(
             f"bounded: {proof.depth} of {question.depth} {'cycles' if timing.valid else 'events'} after a reset"
         )
     if timing.valid:
-        found.append("answers that never come are not looked for")
-    return found
+        answer.append("answers that never come are not looked for")
+    return answer
 
 
 def _masks(unit: AnyUnit) -> list[str]:
@@ -193,7 +173,7 @@ def _masks(unit: AnyUnit) -> list[str]:
 def _reset(lifted: Lift) -> dict[str, str]:
     if not lifted.before:
         return {}
-    return {name: f"{term.name:#x}" for name, term in sequential.reset_words(lifted).items()}
+    return {name: f"{term.name:#x}" for name, term in sequential.reset_words(lifted).items() if name in lifted.terms}
 
 
 def _digest(unit: AnyUnit) -> str:

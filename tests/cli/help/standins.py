@@ -25,6 +25,8 @@ def write(folder: Path) -> None:
     (folder / "book.txt").write_text(
         "The rain had stopped by seven, and a boy on the quay counted the boats that came in. " * 8
     )
+    design = Path(__file__).parents[3] / "examples" / "rtl" / f"{UNIT}.v"
+    (folder / design.name).write_text(design.read_text())
 
 
 def _answers(path: Path) -> None:

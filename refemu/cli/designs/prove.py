@@ -14,11 +14,11 @@ CODES = {"proved": PROVED, "refuted": REFUTED, "undecided": UNDECIDED}
 def run(arguments: argparse.Namespace) -> int:
     """Print the answer and what it rests on; return 0 proved, 1 refuted, 2 undecided, 3 an error inside refemu."""
     from refemu import units
-    from refemu.golden.proofs import counterexample, prove
+    from refemu.golden.proofs import counterexample, prove, question
     from refemu.prove.selfcheck import Disagrees
 
     unit, config = units.choose(arguments.unit, arguments.config)
-    question = prove.Question(
+    asked = question.Question(
         unit,
         config,
         arguments.sources,
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.solver or "",
     )
     try:
-        report = prove.prove(question)
+        report = prove.prove(asked)
     except Disagrees as error:
         print(f"refemu: {error}; this is an error inside refemu, please report it", file=sys.stderr)
         return BROKEN
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _document(report: Any, written: Path | None) -> dict[str, Any]:
-    proof, found = report.proof, report.counterexample
+    proof, answer = report.proof, report.counterexample
     return {
         "outcome": proof.outcome,
         "unit": report.question.unit.key,
@@ -74,13 +74,13 @@ def _document(report: Any, written: Path | None) -> dict[str, Any]:
         "text": report.digest,
         "seconds": round(report.seconds, 3),
         "counterexample": None
-        if found is None
+        if answer is None
         else {
-            "event": found.event,
-            "port": found.port,
-            "expected": f"{found.expected:#x}",
-            "got": f"{found.got:#x}",
-            "inputs": {name: array.tolist() for name, array in found.inputs.items()},
+            "event": answer.event,
+            "port": answer.port,
+            "expected": f"{answer.expected:#x}",
+            "got": f"{answer.got:#x}",
+            "inputs": {name: array.tolist() for name, array in answer.inputs.items()},
             "set": None if written is None else str(written),
         },
         "diagnosis": list(report.diagnosis),
@@ -91,7 +91,7 @@ def _lines(report: Any, document: dict[str, Any]) -> list[str]:
     """The answer in words."""
     from refemu import __version__
 
-    proof, found = report.proof, report.counterexample
+    proof, answer = report.proof, report.counterexample
     design = f"{report.design.top} as {report.design.reader} reads it"
     says = {
         "proved": f"proved: {design} equals {report.target} of refemu {__version__}, for all legal inputs",
@@ -99,10 +99,10 @@ def _lines(report: Any, document: dict[str, Any]) -> list[str]:
         "undecided": f"undecided: {design} and {report.target} of refemu {__version__}",
     }
     lines = [says[proof.outcome]]
-    if found is not None:
-        event = f" after event {found.event}" if report.reset else ""
-        lines.append(f"  {found.port}{event}: expected {found.expected:#x}, got {found.got:#x}")
-        for name, array in found.inputs.items():
+    if answer is not None:
+        event = f" after event {answer.event}" if report.reset else ""
+        lines.append(f"  {answer.port}{event}: expected {answer.expected:#x}, got {answer.got:#x}")
+        for name, array in answer.inputs.items():
             lines.append(f"  {name} {array[0].tolist()}")
         if document["counterexample"]["set"]:
             lines.append(f"  golden set {document['counterexample']['set']}, waveforms next to it")

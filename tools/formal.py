@@ -1,0 +1,77 @@
+"""Proofs of CI: units lifted and self-checked, example designs proved, planted bugs of each refuted.
+
+    python -m tools.formal [--bugs N] [DESIGN ...]   # exit code 1 if a proof or a refutation is missing
+
+A prover that proves anything would pass the designs, so the bugs are the control.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from examples.rtl import bugs
+from examples.rtl.benches import DESIGNS, HERE, Design
+from examples.rtl.mutants import MUTANTS
+from refemu import units
+from refemu.golden.proofs import prove, question
+from refemu.prove import lift, selfcheck
+
+#: designs that are proved in seconds
+PROVED = (
+    *("ovp_decoder-int4", "olive_mac-wrap", "olive_mac-saturate", "concat-a4", "concat-a3_qk", "prefix_sum-paper"),
+    *("prefix_sum-odd", "bfp_aligner-paper", "fp2half-paper", "fp2half-saturate", "orizuru-n8"),
+)
+#: units whose terms are checked on golden cases and 10,000 drawn rows
+LIFTED = (
+    *("outlier_decoder", "flint_decoder", "ovp_encoder", "olive_pe8", "olive_edp", "olive_requant", "sub_pe"),
+    *("index_product", "index_counter", "weighted_sum", "fp16_mac", "clustering", "bfp_accumulator", "significance"),
+)
+SECONDS = 60.0
+
+
+def outcome(design: Design, sources: list[str]) -> str:
+    """What `prove` says of a design."""
+    return prove.prove(
+        question.Question(units.find(design.unit), design.config, sources, seconds=SECONDS)
+    ).proof.outcome
+
+
+def main() -> int:
+    """Print a line for each unit and design; return 1 if one is not as it must be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("designs", nargs="*", metavar="DESIGN")
+    parser.add_argument("--bugs", type=int, default=3, help="planted bugs of each design (default: 3)")
+    arguments = parser.parse_args()
+    wrong = 0
+    for name in () if arguments.designs else LIFTED:
+        unit = units.find(name)
+        for config in unit.configs.values():
+            try:
+                selfcheck.check(lift.lift(unit, config))
+            except (lift.NotLifted, selfcheck.Disagrees) as error:
+                if config is next(iter(unit.configs.values())):
+                    wrong += 1
+                    print(f"FAIL {error}")
+        print(f"{name}: lifted and checked", flush=True)
+    for design in DESIGNS:
+        if design.set not in (arguments.designs or PROVED):
+            continue
+        began = time.monotonic()
+        says = [outcome(design, [str(HERE / source) for source in design.sources])]
+        for mutant in [each for each in MUTANTS if each.design == design.set][: arguments.bugs]:
+            with tempfile.TemporaryDirectory() as folder:
+                says.append(outcome(design, [str(path) for path in bugs.one(design, mutant, Path(folder))]))
+        right = says[0] == "proved" and set(says[1:]) <= {"refuted"}
+        wrong += not right
+        refuted = f"{says[1:].count('refuted')} of {len(says) - 1} bugs refuted"
+        print(
+            f"{'' if right else 'FAIL '}{design.set}: {says[0]}, {refuted}, {time.monotonic() - began:.1f} s",
+            flush=True,
+        )
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
