@@ -73,7 +73,7 @@ def test_a_page_gives_what_its_tensors_dequantize_to(run: Any) -> None:
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 def test_fp16_is_rounded_from_float32(run: Any) -> None:
-    """D-leankv-68: 32 + 2**-6 + 2**-24 is a tie of fp16 after float32; code 185, scale 1417 * 2**-24 * 4 ..."""
+    """D-leankv-74: 32 + 2**-6 + 2**-24 is a tie of fp16 after float32; code 185, scale 1417 * 2**-24 * 4 ..."""
     page = formats.UnifiedPage(128, formats.K8V4)
     image = page.empty()
     words = page.slot_words[0]

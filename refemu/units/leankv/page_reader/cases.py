@@ -71,7 +71,7 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
     yield _rows("edge", why, config, pages, ends, "D-arith-2")
     why = "exact values just above a tie of fp16: they differ from those that were rounded to float32 before"
     ties = [_any(config, pages, full, seed, TIES, TIE_CODE) for seed in (11, 12, 13)]
-    yield _rows("edge", why, config, pages, ties, "D-leankv-68")
+    yield _rows("edge", why, config, pages, ties, "D-leankv-74")
     why = "scales and zeros at the ends of fp16 and zeros of both signs, all codes"
     every = [_any(config, pages, full, seed, ENDS) for seed in (14, 15, 16)]
     yield _rows("edge", why, config, pages, every, "D-leankv-1")

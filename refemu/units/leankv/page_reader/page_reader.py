@@ -47,7 +47,7 @@ class PageReader(Combinational):
     page_bytes: int | None = 640  #: bytes of a page
     cells: int = 4  #: cells of the table entry, and pages on the port, 1 to 65536
     preset: Preset = "paper"  #: preset of the codes
-    output: Output = "fp32"  #: type of keys and values (D-leankv-68)
+    output: Output = "fp32"  #: type of keys and values (D-leankv-74)
     k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
     k_group: int = UnifiedPage.k_group
     v_vec: int = UnifiedPage.v_vec
@@ -137,13 +137,13 @@ class PageReader(Combinational):
         codes = words[..., None] >> shifts & np.uint16((1 << bits) - 1)
         return codes.reshape(*words.shape[:-1], -1)
 
-    @decides("D-leankv-68")
+    @decides("D-leankv-74")
     def _value(self, codes: np.ndarray, scale: np.ndarray, zero: np.ndarray, sign: int) -> np.ndarray:
         """scale * code + sign * zero in float32, rounded once: the product is exact."""
         with np.errstate(all="ignore"):
             return fp16.canonical(scale * codes.astype(np.float32) + np.float32(sign) * zero)
 
-    @decides("D-leankv-68", "D-arith-2")
+    @decides("D-leankv-74", "D-arith-2")
     def _stored(self, values: np.ndarray) -> np.ndarray:
         """Patterns of float32 values in the type of the output."""
         return values.view(np.uint32) if self.output == "fp32" else fp16.bits(fp16.narrow(values))
