@@ -101,6 +101,11 @@ def add_count(command: Parser, name: str, help: str, default: int | None = None,
     command.add_argument(name, type=positive if low else natural, default=default, metavar="N", help=help)
 
 
+def add_real(command: Parser, name: str, metavar: str, help: str) -> None:
+    """Add an option whose value is a number."""
+    command.add_argument(name, type=real, metavar=metavar, help=help)
+
+
 def add_word(command: Parser, name: str, metavar: str, help: str, default: str | None = None) -> None:
     """Add an option whose value is a word."""
     command.add_argument(name, metavar=metavar, help=help, default=default)
@@ -154,6 +159,14 @@ def path(word: str) -> str:
 def natural(word: str) -> int:
     """Parse an integer of at least 0."""
     return _integer(word, 0)
+
+
+def real(word: str) -> float:
+    """Parse a number."""
+    try:
+        return float(word)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {word[:60]!r}") from None
 
 
 def positive(word: str) -> int:

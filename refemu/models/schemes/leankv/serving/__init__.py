@@ -7,7 +7,7 @@ from refemu.models.schemes.leankv.serving.gpu import GPUS, Gpu
 from refemu.models.schemes.leankv.serving.report import Report
 from refemu.models.schemes.leankv.serving.scheduler import PREEMPTIONS, Preemption, Scheduler
 from refemu.models.schemes.leankv.serving.shapes import SHAPES, Sizes
-from refemu.models.schemes.leankv.serving.simulation import simulate
+from refemu.models.schemes.leankv.serving.simulation import Setting, simulate
 from refemu.models.schemes.leankv.serving.trace import Arrival, drawn, read
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Preemption",
     "Report",
     "Scheduler",
+    "Setting",
     "Sizes",
     "drawn",
     "read",
