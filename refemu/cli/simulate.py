@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         from refemu.scratch import write_file
         from refemu.studies.output import serving as drawn
 
-        write_file(Path(arguments.plot), plot.draw([drawn.figure(report)], Path(arguments.plot).suffix[1:]))
+        write_file(Path(arguments.plot), plot.draw(drawn.figures(report), Path(arguments.plot).suffix[1:]))
     if arguments.json:
         print_json("simulate", report.as_json())
     else:

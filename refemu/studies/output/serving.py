@@ -9,7 +9,7 @@ from refemu.studies.output.figure import Figure, Panel, Series
 POINTS = 400  #: most points of a curve
 
 
-def figure(report: Any) -> Figure:
+def figures(report: Any) -> list[Figure]:
     """Draw a report.
 
     Parameters
@@ -19,8 +19,8 @@ def figure(report: Any) -> Figure:
 
     Returns
     -------
-    Figure
-        Six curves over seconds.
+    list of Figure
+        What the pages hold, and what is computed, over seconds.
     """
     series, count = report.series, len(report.series.rows)
     rows = np.unique(np.linspace(0, count - 1, min(POINTS, count)).astype(np.int64))
@@ -46,8 +46,12 @@ def figure(report: Any) -> Figure:
     )
     setting = report.setting
     caption = (
-        f"{report.requests['number']} requests on {setting['workers']} {report.gpu}; {report.pages['number']} pages of "
-        f"{report.pages['bytes']} bytes; preemption: {setting['preemption']}. Times are bytes over bandwidth, or "
+        f"{report.requests['number']} requests on {setting['workers']} {report.gpu}; "
+        f"preemption: {setting['preemption']}. Times are bytes over bandwidth, or "
         "operations over the peak rate."
     )
-    return Figure("serving", "", f"{report.shape} under {report.scheme}", panels, caption)
+    title = f"{report.shape} under {report.scheme}"
+    return [
+        Figure("serving-pages", "", title, panels[:3], f"{report.pages['number']} pages of {report.pages['bytes']} bytes"),
+        Figure("serving-steps", "", "Steps", panels[3:], caption),
+    ]

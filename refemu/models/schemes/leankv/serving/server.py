@@ -50,7 +50,7 @@ class Server:
             events.kind, events.names = "generation", tuple(plan.running)
             return events, rows
         hopeless = plan.hopeless()
-        if hopeless is not None and not events.finished:
+        if hopeless is not None and not (events.finished or events.aborted):  # else pages were freed just now
             self._abort(hopeless, events)
         return events, rows
 
