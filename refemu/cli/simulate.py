@@ -36,7 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _given(arguments: argparse.Namespace, setting: Any) -> dict[str, Any]:
     """Options of the command line that are fields of a setting."""
-    return {name: getattr(arguments, name) for name in setting.__dataclass_fields__ if getattr(arguments, name) is not None}
+    return {
+        name: getattr(arguments, name) for name in setting.__dataclass_fields__ if getattr(arguments, name) is not None
+    }
 
 
 def _trace(arguments: argparse.Namespace, serving: Any) -> Any:

@@ -25,7 +25,7 @@ from refemu.models.model import Model
 from refemu.models.runtime import Session
 from refemu.models.schemes.kind import kind_of
 from refemu.models.schemes.registry import costs as costs_of
-from refemu.models.schemes.scheme import Progress, Scheme
+from refemu.models.schemes.scheme import Progress
 
 WORDS = ("weights", "activations", "kv")  #: kinds of words
 

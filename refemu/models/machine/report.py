@@ -1,7 +1,7 @@
 """Report of an accelerator's work on one block: each operation, and reasons for the operations it does not run."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 

@@ -52,6 +52,8 @@ def figures(report: Any) -> list[Figure]:
     )
     title = f"{report.shape} under {report.scheme}"
     return [
-        Figure("serving-pages", "", title, panels[:3], f"{report.pages['number']} pages of {report.pages['bytes']} bytes"),
+        Figure(
+            "serving-pages", "", title, panels[:3], f"{report.pages['number']} pages of {report.pages['bytes']} bytes"
+        ),
         Figure("serving-steps", "", "Steps", panels[3:], caption),
     ]

@@ -143,9 +143,7 @@ class Engine(Server):
         if length > most:
             raise Refused(f"engine: a request must have at most {most} tokens, got {length}")
         if needed > shape.pages:
-            raise Refused(
-                f"engine: the pool must have {needed} pages for {counted} tokens, got {shape.pages}"
-            )
+            raise Refused(f"engine: the pool must have {needed} pages for {counted} tokens, got {shape.pages}")
 
     def step(self) -> Step | None:
         """The next step; None when all requests have ended and their pages are free. If it raises, ended requests are

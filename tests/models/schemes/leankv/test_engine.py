@@ -193,7 +193,7 @@ def test_engine_serves_every_request_of_small_pool(change: str, preemption: Any,
         try:
             wanted[engine.submit(ids, count)] = ids, count
         except Refused as error:
-            assert "the pool must have" in str(error)  # noqa: PT017
+            assert "the pool must have" in str(error)
     for _ in range(1000):
         if engine.step() is None:
             break

@@ -6,21 +6,18 @@ Paper: [leankv §5.3, §6.1, §7.4]. `simulate` counts by `page_manager` and tak
 from refemu.models.schemes.leankv.serving.gpu import GPUS, Gpu
 from refemu.models.schemes.leankv.serving.report import Report
 from refemu.models.schemes.leankv.serving.scheduler import PREEMPTIONS, Preemption, Scheduler
-from refemu.models.schemes.leankv.serving.shapes import SHAPES, Sizes
 from refemu.models.schemes.leankv.serving.simulation import Setting, simulate
 from refemu.models.schemes.leankv.serving.trace import Arrival, drawn, read
 
 __all__ = [
     "GPUS",
     "PREEMPTIONS",
-    "SHAPES",
     "Arrival",
     "Gpu",
     "Preemption",
     "Report",
     "Scheduler",
     "Setting",
-    "Sizes",
     "drawn",
     "read",
     "simulate",

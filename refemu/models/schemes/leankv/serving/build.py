@@ -6,11 +6,11 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.formats.leankv import hetero_kv
+from refemu.models.machine.shapes import Shape as Sizes
 from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.leankv.layout import pages as layouts_of
 from refemu.models.schemes.leankv.serving import shares
 from refemu.models.schemes.leankv.serving.pages import Layout, Store
-from refemu.models.schemes.leankv.serving.shapes import Sizes
 from refemu.units.leankv.page_manager import Shape
 
 BLOCK = 16  #: tokens of a block of the cache without compression, as in vLLM
@@ -20,7 +20,11 @@ def high_and_pruned(
     config: LeanKvConfig, shape: str, quality: shares.Quality | None, high: float | None, pruned: float | None
 ) -> tuple[float, float]:
     """Shares of high and of pruned tokens: given ones, or those of Table 1; one precision stores all tokens high."""
-    given = [name for name, value in zip(("quality", "high_share", "pruned_share"), (quality, high, pruned), strict=True) if value is not None]
+    given = [
+        name
+        for name, value in zip(("quality", "high_share", "pruned_share"), (quality, high, pruned), strict=True)
+        if value is not None
+    ]
     if config.low is None:
         if given and given != ["pruned_share"]:
             raise Refused(f"simulate: {given[0]} changes nothing with one precision, got {config.high}; leave it out")
@@ -36,7 +40,14 @@ def high_and_pruned(
 
 
 def compressed(
-    config: LeanKvConfig, sizes: Sizes, workers: int, memory: int, max_len: int, slots: int, share: tuple[float, float], seed: int
+    config: LeanKvConfig,
+    sizes: Sizes,
+    workers: int,
+    memory: int,
+    max_len: int,
+    slots: int,
+    share: tuple[float, float],
+    seed: int,
 ) -> list[Store]:
     """Stores of all workers for a LeanKV scheme; memory: bytes for the pages of each."""
     kinds = layouts_of(config, sizes.head_dim)
@@ -48,7 +59,9 @@ def compressed(
         config.window,
     )
     heads = sizes.kv_heads // workers
-    shape = _shape(config.num_pages or memory // high.size, sizes.blocks, heads, layout, kinds.low is not None, max_len, slots)
+    shape = _shape(
+        config.num_pages or memory // high.size, sizes.blocks, heads, layout, kinds.low is not None, max_len, slots
+    )
     limits = shares.of_heads(sizes.blocks * sizes.kv_heads, *share, seed).reshape(sizes.blocks, sizes.kv_heads, 2)
     return [
         _store(shape, layout, limits[:, worker * heads : (worker + 1) * heads].reshape(-1, 2), seed, worker)

@@ -6,7 +6,7 @@ and H100 SXM (2023): memory, bandwidth, dense fp16 tensor rate, PCIe in one dire
 
 from dataclasses import dataclass
 
-from refemu.models.schemes.leankv.serving.shapes import Sizes
+from refemu.models.machine.shapes import Shape
 from refemu.units.declaration import decides
 
 
@@ -43,27 +43,35 @@ class Work:
 class Rates:
     """Work and time of the steps of a model on `workers` GPUs, each with a share of every matrix and of the heads."""
 
-    sizes: Sizes
+    sizes: Shape
     gpu: Gpu
     workers: int = 1
 
     @property
     def weight_bytes(self) -> int:
         """Bytes of a worker's weights in fp16, the embedding included."""
-        table = self.sizes.vocab * self.sizes.width
-        return -(-2 * (self.sizes.parameters(self.sizes.experts) + table) // self.workers)
+        tables = 2 * self.sizes.vocab * self.sizes.width  # embedding and head
+        return -(-2 * (self.sizes.blocks * self.sizes.weights + tables) // self.workers)
+
+    def _of_tokens(self, tokens: int) -> tuple[int, int]:
+        """Weights of all blocks that some tokens read, and multiply-adds."""
+        read = products = 0
+        for group in self.sizes.groups.values():
+            for layer in group:
+                read += layer.inputs * layer.outputs * layer.used(tokens)
+                products += layer.inputs * layer.outputs * layer.active * tokens
+        return self.sizes.blocks * read, self.sizes.blocks * products
 
     def work(self, tokens: int, requests: int, pairs: int, cache: float, swapped: float = 0) -> Work:
         """Work of a step. tokens: computed; requests: rows of the head; pairs: of a query and a key, in every head."""
         sizes = self.sizes
         head = sizes.vocab * sizes.width
-        touched = min(sizes.experts, tokens * sizes.active)  # experts that are read; at worst all differ
-        layers = sizes.parameters(sizes.active) - head
+        read, products = self._of_tokens(tokens)
         sent = 2 * sizes.blocks * 2 * tokens * sizes.width * 2 * (self.workers - 1) / self.workers
         return Work(
-            weights=2 * sizes.parameters(touched) / self.workers if tokens else 0,
+            weights=2 * (read + head) / self.workers if tokens else 0,
             cache=cache,
-            linear=2 * (layers * tokens + head * requests) / self.workers,
+            linear=2 * (products + head * requests) / self.workers,
             attention=4 * sizes.blocks * sizes.heads * sizes.head_dim * pairs / self.workers,
             swapped=swapped,
             reduced=sent,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType, lookup, require_int
+from refemu.models.machine import shapes
+from refemu.models.machine.shapes import Shape
 from refemu.models.schemes import scheme_text
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.leankv.config import READY, LeanKvConfig
@@ -16,7 +18,6 @@ from refemu.models.schemes.leankv.serving.pages import Store
 from refemu.models.schemes.leankv.serving.report import Report, Series
 from refemu.models.schemes.leankv.serving.scheduler import Preemption
 from refemu.models.schemes.leankv.serving.server import Events
-from refemu.models.schemes.leankv.serving.shapes import SHAPES, Sizes
 from refemu.models.schemes.leankv.serving.shares import Quality
 from refemu.models.schemes.leankv.serving.trace import Arrival
 from refemu.models.schemes.scheme import Scheme
@@ -29,7 +30,7 @@ USED = {"high", "low", "window", "page_bytes", "k_vec", "k_group", "v_vec", "v_g
 class Setting:
     """What is served, and on what."""
 
-    shape: str = "llama-2-7b"  #: a name of `SHAPES`
+    shape: str = "llama-2-7b"  #: a name of `refemu.models.machine.shapes`
     gpu: str = "l40"  #: a name of `GPUS`
     workers: int = 1  #: GPUs, among which heads and matrices are divided
     memory_share: float = 0.9  #: share of the memory for weights and pages
@@ -76,8 +77,10 @@ def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting 
     return totals.report(scheme_text.name(config), setting, clock)
 
 
-def _checked(setting: Setting) -> tuple[Sizes, Rates]:
-    sizes, gpu = lookup("simulate: shape", setting.shape, SHAPES), lookup("simulate: gpu", setting.gpu, GPUS)
+def _checked(setting: Setting) -> tuple[Shape, Rates]:
+    sizes, gpu = shapes.find(setting.shape), lookup("simulate: gpu", setting.gpu, GPUS)
+    if sizes.encoder:
+        raise Refused(f"simulate: shape must be a decoder, got {setting.shape}")
     require_int(setting.workers, 1, 1 << 10, "simulate", "workers")
     require_int(setting.slots, 1, 1 << 12, "simulate", "slots")
     if sizes.kv_heads % setting.workers:
@@ -87,7 +90,7 @@ def _checked(setting: Setting) -> tuple[Sizes, Rates]:
     return sizes, Rates(sizes, gpu, setting.workers)
 
 
-def _stores(config: Any, setting: Setting, sizes: Sizes, rates: Rates, trace: Sequence[Arrival]) -> list[Store]:
+def _stores(config: Any, setting: Setting, sizes: Shape, rates: Rates, trace: Sequence[Arrival]) -> list[Store]:
     memory = int(rates.gpu.memory * setting.memory_share) - rates.weight_bytes
     if memory <= 0:
         raise Refused(
@@ -104,9 +107,7 @@ def _stores(config: Any, setting: Setting, sizes: Sizes, rates: Rates, trace: Se
     if not isinstance(config, LeanKvConfig):
         raise RefusedType(f"simulate: scheme must be one of LeanKV's or fp16, got {scheme_text.name(config)}")
     _require_used(config)
-    share = build.high_and_pruned(
-        config, setting.shape, setting.quality, setting.high_share, setting.pruned_share
-    )
+    share = build.high_and_pruned(config, setting.shape, setting.quality, setting.high_share, setting.pruned_share)
     return build.compressed(config, sizes, *places, share, setting.seed)
 
 
@@ -116,9 +117,7 @@ def _require_used(config: LeanKvConfig) -> None:
     for field in fields(LeanKvConfig):
         value = getattr(config, field.name)
         if field.name not in USED and value != getattr(base, field.name):
-            raise Refused(
-                f"simulate: {field.name} changes nothing in a simulation by shape, got {value}; leave it out"
-            )
+            raise Refused(f"simulate: {field.name} changes nothing in a simulation by shape, got {value}; leave it out")
 
 
 class Clock:
