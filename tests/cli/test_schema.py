@@ -60,6 +60,7 @@ view      0  view vec/ovp_decoder-int4 --html v.html
 view      0  view vec/ovp_decoder-int4 --html v.html --answers dut.npz
 machine   0  machine --tokens 4
 cost      0  cost --tokens 4
+simulate  0  simulate --shape llama-3.2-1b --high-share 0.3 --rate 9 --requests 2 --generate 3
 ppl       0  ppl --model tiny --win 32 --windows 2
 ppl       0  ppl --model tiny --win 32 --windows 1
 study     0  study olive --model tiny --tokens 0 --only weights

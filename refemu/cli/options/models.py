@@ -2,6 +2,7 @@
 
 from refemu.cli.options.common import (
     IDS,
+    MODEL,
     SCHEME,
     Commands,
     Parser,
@@ -95,6 +96,7 @@ def _simulate(commands: Commands) -> None:
     )
     help = "A LeanKV scheme, or fp16 for the paged cache without compression (default: leankv)."
     add_word(command, "--scheme", "SCHEME", help, "leankv")
+    add_word(command, "--model", "MODEL", f"{MODEL}, to run instead of a shape: its attention decides.")
     add_word(command, "--shape", "SHAPE", "Sizes of a model, such as llama-2-7b (the default) or llama-3-70b.")
     add_word(command, "--gpu", "GPU", "l40 (the default), a100 or h100.")
     help = 'Requests: a file with {"arrival": seconds, "prompt": tokens, "generate": tokens} a line.'
@@ -121,6 +123,7 @@ def _simulate(commands: Commands) -> None:
     )
     add_real(command, "--high-share", "X", "Share of tokens at the high precision, instead of --quality.")
     add_real(command, "--pruned-share", "X", "Share of pruned tokens (default: 0).")
+    add_threads(command)
     add_word(command, "--plot", "FILE", "Draw batch, pages, fragmentation, stalls and throughput (.svg or .png).")
 
 

@@ -29,7 +29,7 @@ def kept(seeds, limits, tokens, window, high, low):
 
 @kernel
 def grown(seeds, limits, seen, window, high, low):
-    """high, low (S, H) <- growth in the step after `seen` (S,) tokens, by the class of the token that leaves the window.
+    """high, low (S, H) <- growth in the step after `seen` (S,) tokens: the class of the one that leaves the window.
 
     Returns the totals of both.
     """

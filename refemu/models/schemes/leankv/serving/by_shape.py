@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from refemu.models.schemes.leankv.serving.pages import Store
+from refemu.models.schemes.leankv.serving.pages import Store, Usage
 from refemu.models.schemes.leankv.serving.scheduler import Preemption
 from refemu.models.schemes.leankv.serving.server import Events, Server
 from refemu.models.schemes.leankv.serving.trace import Arrival
+from refemu.units.leankv.page_manager import Shape
 
 
 @dataclass
@@ -26,6 +27,8 @@ class ByShape(Server):
         self.stores: tuple[Store, ...] = tuple(stores)
         self.requests: dict[int, State] = {}
         self.swapped: int = 0  #: bytes to or from the host in the last step, of the worker with the most
+        self._rejected = 0
+        self.fresh: int = 0  #: tokens that the last step generated
         self.computed: list[int] = []  #: lengths of the prompts that the last step computed
 
     def submit(self, request: Arrival) -> int | None:
@@ -36,6 +39,7 @@ class ByShape(Server):
         tokens = length if self.scheduler.preemption == "none" else request.prompt
         fits = all(store.pages_for(tokens) <= store.shape.pages for store in self.stores)
         if length > shape.max_len or not fits:
+            self._rejected += 1
             return None
         self.scheduler.arrive(name)
         return name
@@ -43,7 +47,35 @@ class ByShape(Server):
     def step(self) -> Events:
         """The next step."""
         self.swapped, self.computed = 0, []
-        return self._advance()[0]
+        events = self._advance()[0]
+        self.fresh = len(events.names) if events.kind == "generation" else len(self.computed)
+        return events
+
+    @property
+    def shape(self) -> Shape:
+        """Parameters of the manager of a worker."""
+        return self.stores[0].shape
+
+    @property
+    def page(self) -> tuple[int, tuple[int, int]]:
+        """Bytes of a page; tokens of a high and of a low page."""
+        return self.stores[0].layout.page, self.stores[0].layout.tokens
+
+    @property
+    def number(self) -> int:
+        """Requests that were accepted."""
+        return len(self.requests) - self._rejected
+
+    def usage(self, names: Sequence[int] | None = None) -> list[Usage]:
+        """What requests hold in each worker; None: all."""
+        return [store.usage(names) for store in self.stores]
+
+    def leaked(self) -> int:
+        """Pages that are not exactly once in the free list, when no request holds any."""
+        pages = 0
+        for store in self.stores:
+            pages += store.leaked()
+        return pages
 
     def _from_host(self, state: State) -> bool:
         """Whether the pages of a request that starts are on the host."""

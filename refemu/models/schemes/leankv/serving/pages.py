@@ -29,6 +29,22 @@ class Held:
     pages: np.ndarray
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What requests hold in one worker: high, low."""
+
+    tokens: tuple[int, int]
+    pages: tuple[int, int]
+    token: tuple[int, int]  #: bytes of a token of a head
+    page: int  #: bytes of a page
+    heads: int  #: heads of all layers
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the tokens, with metadata, scores and positions."""
+        return self.tokens[0] * self.token[0] + self.tokens[1] * self.token[1]
+
+
 class Store:
     """Pages of one worker."""
 
@@ -96,6 +112,15 @@ class Store:
         self.manager.finish(names)
         for name in names:
             del self.held[name]
+
+    def usage(self, names: Sequence[int] | None) -> Usage:
+        """What requests hold; None: all."""
+        counts = [0, 0, 0, 0]
+        for held in self.held.values() if names is None else [self.held[name] for name in names]:
+            for place, count in enumerate((*held.tokens.tolist(), *held.pages.tolist())):
+                counts[place] += count
+        tokens, pages = (counts[0], counts[1]), (counts[2], counts[3])
+        return Usage(tokens, pages, self.layout.token, self.layout.page, len(self.limits))
 
     def leaked(self) -> int:
         """Pages that are not exactly once in the free list, when no request holds any."""

@@ -30,7 +30,7 @@ SPREAD = 0.5  #: heads differ from the mean by up to this share of it
 @decides("D-leankv-69")
 def of_table(shape: str, quality: Quality, high: HeteroKV, low: HeteroKV, features: int) -> tuple[float, float]:
     """Shares of high and of pruned tokens that give the size of Table 1. Refused: no pair of these sizes gives it."""
-    lossless, lossy = lookup("shares: shape", shape, TABLE1)
+    lossless, lossy = lookup("shape of Table 1", shape, TABLE1)
     most, least = (pair.payload_bytes(features) / (4 * features) for pair in (high, low))
     prunes = quality == "five-percent" and shape not in UNPRUNED
     size = lossless if quality == "lossless" or prunes else lossy

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType, lookup, require_int
@@ -11,36 +11,19 @@ from refemu.models.machine.shapes import Shape
 from refemu.models.schemes import scheme_text
 from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.leankv.config import READY, LeanKvConfig
-from refemu.models.schemes.leankv.serving import build, totals
+from refemu.models.schemes.leankv.serving import build, running, totals
+from refemu.models.schemes.leankv.serving.by_model import ByModel
 from refemu.models.schemes.leankv.serving.by_shape import ByShape
 from refemu.models.schemes.leankv.serving.gpu import GPUS, Rates, Work
 from refemu.models.schemes.leankv.serving.pages import Store
 from refemu.models.schemes.leankv.serving.report import Report, Series
-from refemu.models.schemes.leankv.serving.scheduler import Preemption
 from refemu.models.schemes.leankv.serving.server import Events
-from refemu.models.schemes.leankv.serving.shares import Quality
+from refemu.models.schemes.leankv.serving.setting import Setting
 from refemu.models.schemes.leankv.serving.trace import Arrival
 from refemu.models.schemes.scheme import Scheme
 
 #: parameters of a scheme that a simulation by shape reads
 USED = {"high", "low", "window", "page_bytes", "k_vec", "k_group", "v_vec", "v_group", "align", "num_pages"}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is served, and on what."""
-
-    shape: str = "llama-2-7b"  #: a name of `refemu.models.machine.shapes`
-    gpu: str = "l40"  #: a name of `GPUS`
-    workers: int = 1  #: GPUs, among which heads and matrices are divided
-    memory_share: float = 0.9  #: share of the memory for weights and pages
-    slots: int = 256  #: most requests that run at once
-    preemption: Preemption = "recompute"  #: see `Scheduler`
-    seed: int = 0  #: seed of the significance of tokens
-    quality: Quality | None = None  #: row of Table 1 that sets the shares; None: lossless
-    high_share: float | None = None  #: share of tokens at the high precision, instead of a quality
-    pruned_share: float | None = None  #: share of pruned tokens
-    context: int | None = None  #: most tokens of a request; None: those of the longest one
 
 
 def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting | None = None) -> Report:
@@ -69,20 +52,25 @@ def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting 
     """
     setting = setting or Setting()
     config = scheme_text.parse(scheme) if isinstance(scheme, str) else scheme
-    sizes, rates = _checked(setting)
-    stores = _stores(config, setting, sizes, rates, trace)
-    server = ByShape(stores, setting.slots, setting.preemption)
+    if not trace:
+        raise Refused("simulate: trace must have a request, got none")
+    require_int(setting.slots, 1, 1 << 12, "simulate", "slots")
+    server: ByShape | ByModel
+    if setting.model is None:
+        sizes, rates = _checked(setting)
+        server = ByShape(_stores(config, setting, sizes, rates, trace), setting.slots, setting.preemption)
+    else:
+        server, rates = running.build(config, setting, trace)
     clock = Clock(server, rates)
     clock.run(trace)
-    return totals.report(scheme_text.name(config), setting, clock)
+    return totals.report(scheme_text.text(config), setting, clock)
 
 
 def _checked(setting: Setting) -> tuple[Shape, Rates]:
-    sizes, gpu = shapes.find(setting.shape), lookup("simulate: gpu", setting.gpu, GPUS)
+    sizes, gpu = shapes.find(setting.shape), lookup("gpu", setting.gpu, GPUS)
     if sizes.encoder:
         raise Refused(f"simulate: shape must be a decoder, got {setting.shape}")
     require_int(setting.workers, 1, 1 << 10, "simulate", "workers")
-    require_int(setting.slots, 1, 1 << 12, "simulate", "slots")
     if sizes.kv_heads % setting.workers:
         raise Refused(f"simulate: workers must divide the {sizes.kv_heads} KV heads, got {setting.workers}")
     if not 0 < setting.memory_share <= 1:
@@ -123,7 +111,7 @@ def _require_used(config: LeanKvConfig) -> None:
 class Clock:
     """Time, and what happened until now."""
 
-    def __init__(self, server: ByShape, rates: Rates) -> None:
+    def __init__(self, server: ByShape | ByModel, rates: Rates) -> None:
         self.server, self.rates = server, rates
         self.now = 0.0
         self.series: Series = Series()
@@ -173,30 +161,34 @@ class Clock:
         counts["preempted"] = len(self.lost)
         if events.kind != "finish":
             counts[events.kind] += 1
-        counts["tokens"] += len(events.names) if events.kind == "generation" else len(self.server.computed)
+        counts["tokens"] += self.server.fresh
         self.generating += seconds * (events.kind == "generation")
         for name in events.names if events.kind == "prompt" else ():
             self.first.setdefault(name, self.now)
         stalled = bool(plan.waiting) and len(plan.running) < plan.slots
         self.stalled += seconds * stalled
         self.stalled_steps += stalled
-        high, low, used, page_bytes = totals.state(self.server.stores)
-        share = 1 - used / page_bytes if page_bytes else 0.0
+        high = low = used = whole = 0
+        for usage in self.server.usage():
+            high, low, used = high + usage.pages[0], low + usage.pages[1], used + usage.bytes
+            whole += (usage.pages[0] + usage.pages[1]) * usage.page
+        share = 1 - used / whole if whole else 0.0
         row = (self.now, len(plan.running), len(plan.waiting), stalled, high, low, share)
         self.series.rows.append((*row, counts["tokens"], counts["preemptions"], events.kind == "prompt"))
 
     def _work(self, events: Events) -> Work:
         """Work of the worker with the most bytes."""
         server, batch = self.server, len(events.names)
+        if events.kind == "finish":
+            return self.rates.work(0, 0, 0, 0, server.swapped)
+        usages = server.usage(events.names)
+        moved = max(usage.bytes for usage in usages)  # written after a prompt, read in a step
         if events.kind == "prompt":
-            lengths = server.computed
             tokens = pairs = 0
-            for length in lengths:
+            for length in server.computed:
                 tokens, pairs = tokens + length, pairs + length * (length + 1) // 2
-            written = max(totals.stored_bytes(store, events.names) for store in server.stores)
-            return self.rates.work(tokens, len(lengths), pairs, written if lengths else 0, server.swapped)
-        if events.kind == "generation":
-            read = max(totals.stored_bytes(store, events.names) for store in server.stores)
-            stored = totals.stored_tokens(server.stores, events.names)
-            return self.rates.work(batch, batch, stored, read, server.swapped)
-        return self.rates.work(0, 0, 0, 0, server.swapped)
+            return self.rates.work(tokens, len(server.computed), pairs, moved if tokens else 0, server.swapped)
+        stored = heads = 0
+        for usage in usages:
+            stored, heads = stored + usage.tokens[0] + usage.tokens[1], heads + usage.heads
+        return self.rates.work(batch, batch, stored / heads, moved, server.swapped)
