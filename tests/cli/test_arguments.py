@@ -16,9 +16,9 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 
 
 def test_commands_are_the_known_ones() -> None:
-    known = "list show generate check diff explain grade report export serve step view machine cost simulate ppl study models"
+    known = "list show generate check diff explain grade report export serve step view machine cost ppl study models"
 
-    assert set(commands()) == {*known.split(), "new-unit", "schema", "completion"}
+    assert set(commands()) == {*known.split(), "simulate", "new-unit", "schema", "completion"}
 
 
 @pytest.mark.parametrize("name", commands())

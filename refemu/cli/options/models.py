@@ -97,8 +97,8 @@ def _simulate(commands: Commands) -> None:
     help = "A LeanKV scheme, or fp16 for the paged cache without compression (default: leankv)."
     add_word(command, "--scheme", "SCHEME", help, "leankv")
     add_word(command, "--model", "MODEL", f"{MODEL}, to run instead of a shape: its attention decides.")
-    add_word(command, "--shape", "SHAPE", "Sizes of a model, such as llama-2-7b (the default) or llama-3-70b.")
-    add_word(command, "--gpu", "GPU", "l40 (the default), a100 or h100.")
+    add_word(command, "--shape", "SHAPE", "Sizes of a model, such as llama-2-7b, the default, or llama-3-70b.")
+    add_word(command, "--gpu", "GPU", "Rates and memory: l40 (the default), a100 or h100.")
     help = 'Requests: a file with {"arrival": seconds, "prompt": tokens, "generate": tokens} a line.'
     add_word(command, "--trace", "FILE", help)
     add_real(command, "--rate", "R", "Draw requests that arrive at random, R a second, instead of --trace.")

@@ -1,6 +1,6 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way."""
 
-from refemu.units.leankv.paged_attention.arithmetic import SoftmaxDiv, SumOrder
+from refemu.units.leankv.paged_attention.arithmetic import Join, SoftmaxDiv, SumOrder
 from refemu.units.leankv.paged_attention.loads import SECTOR, Load, Traffic, WarpLoad, head_loads, page_loads, traffic
 from refemu.units.leankv.paged_attention.page_reads import get_scores, set_scores
 from refemu.units.leankv.paged_attention.paged_attention import (
@@ -28,6 +28,7 @@ __all__ = [
     "SECTOR",
     "UNIT",
     "Arithmetic",
+    "Join",
     "Load",
     "PagedAttention",
     "Pages",
