@@ -63,6 +63,7 @@ class Operation:
     cost: Cost = field(default_factory=Cost)  #: counts of the unit
     counts: Mapping[str, int] = field(default_factory=dict)  #: outcomes by name: tokens by precision, choices
     unchecked: tuple[str, ...] = ()  #: outputs of the unit that the scheme does not have, so not compared
+    blocks: tuple[Mapping[str, Any], ...] = ()  #: blocks of threads of a kernel, one a head, with their warps
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,14 @@ class Report:
             row = {name: getattr(operation, name) for name in fields}
             row |= {name: dict(row[name]) for name in ("parameters", "use", "words", "counts")}
             row |= {"cycles": operation.cycles or None} | measured.get(operation.name, {})
-            rows.append(row | {"shape": list(operation.shape), "unchecked": list(operation.unchecked)})
+            rows.append(
+                row
+                | {
+                    "shape": list(operation.shape),
+                    "unchecked": list(operation.unchecked),
+                    "blocks": list(operation.blocks),
+                }
+            )
         head = {name: getattr(self, name) for name in ("model", "scheme", "layer", "phase", "tokens")}
         head |= {"prepare_seconds": self.prepare_seconds, "operations": rows}
         absent = [dataclasses.asdict(entry) for entry in self.not_on_the_machine]
