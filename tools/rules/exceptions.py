@@ -25,6 +25,16 @@ SHARED = (
 ELSEWHERE = {
     **{f"cli/options/{name}": "cli/test_arguments" for name in ("common", "devices", "models", "sets", "studies")},
     "cli/unit_rows": "cli/test_list",
+    "studies/output/serving": "cli/serving/test_simulate",
+    "units/leankv/kernels/draws": "models/schemes/leankv/serving/test_simulation",
+    **{
+        f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
+        for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "server", "setting")
+    },
+    **{
+        f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
+        for name in ("clock", "shares", "totals")
+    },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     "testing/types": "testing/test_strategies",
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},
@@ -38,6 +48,7 @@ EXCEPTIONS = {
     ("arith/integers.py", "operator @"): "BLAS on integers below 2**24 or 2**53: every partial sum is exact",
     ("units/declaration.py", "hash()"): "whether a value has a hash, not which",
     ("formats/kllm/compiled/kmeans.py", "ternary in a kernel loop"): "registers chosen by comparisons, of integers",
+    ("models/schemes/leankv/serving/totals.py", "reduction mean"): REPORT,
     ("studies/perplexity.py", "library function exp"): REPORT,
     ("studies/perplexity.py", "library function log"): REPORT,
     ("studies/uncertainty.py", "library function exp"): REPORT,

@@ -94,6 +94,7 @@ def _simulate(commands: Commands) -> None:
     command = new_command(
         commands, "simulate", "Serve requests on pages of a GPU: batch size, pages, preemptions, tokens a second."
     )
+    command.set_defaults(module="serving.simulate")
     help = "A LeanKV scheme, or fp16 for the paged cache without compression (default: leankv)."
     add_word(command, "--scheme", "SCHEME", help, "leankv")
     add_word(command, "--model", "MODEL", f"{MODEL}, to run instead of a shape: its attention decides.")

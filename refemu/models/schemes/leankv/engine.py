@@ -75,7 +75,7 @@ class Step:
     finished: tuple[int, ...]  #: ended requests whose pages were freed before
     memory: Memory  #: memory after the step
     preempted: tuple[int, ...] = ()  #: requests that yielded before the step
-    aborted: tuple[int, ...] = ()  #: requests that can never go on
+    aborted: tuple[int, ...] = ()  #: requests that can never continue
 
 
 class Engine(Server):

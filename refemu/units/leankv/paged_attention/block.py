@@ -21,8 +21,8 @@ BANKS = 32  #: banks of shared memory, of 4 bytes
 class Multiprocessor:
     """Limits of a multiprocessor of compute capability 8.9, as of an L40, from the vendor's programming guide."""
 
-    threads: int = 1536
-    blocks: int = 24
+    threads: int = 1536  #: threads at a time
+    blocks: int = 24  #: blocks at a time
     shared: int = 100 << 10  #: bytes of shared memory
     reserved: int = 1 << 10  #: bytes of it that the system takes for each block
     registers: int = 1 << 16  #: of 32 bits
@@ -31,13 +31,13 @@ class Multiprocessor:
 
 @dataclass(frozen=True)
 class WarpReads:
-    """What a warp of a head reads."""
+    """Reads of a warp of a head."""
 
-    warp: int
-    pages: int
+    warp: int  #: number in the block
+    pages: int  #: pages that it takes
     loads: int  #: load instructions
     sectors: int  #: 32-byte sectors that they touch
-    tokens: int
+    tokens: int  #: tokens in them
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def balance(work: Sequence[int]) -> float:
     ----------
     [leankv §6.2]
     """
-    return integers.total(np.array(work, np.int64)) / (len(work) * max(work)) if any(work) else 1.0
+    return int(integers.total(np.array(work, np.int64))) / (len(work) * max(work)) if any(work) else 1.0
 
 
 @decides("D-leankv-72")
@@ -174,10 +174,10 @@ def bank_conflicts(pages: Pages, arithmetic: Arithmetic) -> dict[str, int]:
     """
     page, lane = pages.high, np.arange(WARP)
     group = arithmetic.key_threads or page.k_group
-    own = page.head_size // group  # features of a thread, from the first one on, as the packs of a key lie
+    features = page.head_size // group  # of a thread, one after the other
     rows, slots = lane // page.v_group, arithmetic.value_slots or page.v_vec
     return {
-        "queries": _passes(lane % group * own // 2),
+        "queries": _passes(lane % group * features // 2),
         "logits": _passes(lane // group),
         "probabilities": _passes(rows * slots),
         "accumulators": _passes(lane % page.v_group * (page.head_size // page.v_group)),

@@ -20,14 +20,14 @@ def high_and_pruned(
     config: LeanKvConfig, shape: str, quality: shares.Quality | None, high: float | None, pruned: float | None
 ) -> tuple[float, float]:
     """Shares of high and of pruned tokens: given ones, or those of Table 1; one precision stores all tokens high."""
-    given = [
+    named = [
         name
         for name, value in zip(("quality", "high_share", "pruned_share"), (quality, high, pruned), strict=True)
         if value is not None
     ]
     if config.low is None:
-        if given and given != ["pruned_share"]:
-            raise Refused(f"simulate: {given[0]} changes nothing with one precision, got {config.high}; leave it out")
+        if named and named != ["pruned_share"]:
+            raise Refused(f"simulate: {named[0]} changes nothing with one precision, got {config.high}; leave it out")
         return 1 - (pruned or 0.0), pruned or 0.0
     if high is None and pruned is None:
         pairs = [hetero_kv.find(name) for name in (config.high, config.low)]

@@ -69,8 +69,8 @@ class ByModel:
             len(requests[name].prompt) for name in events.names if events.kind == "prompt" and name not in back
         ]
         went = [self._bytes(requests[name].pages) for name in events.preempted if requests[name].pages is not None]
-        self.swapped = integers.total(np.array([*went, *(before[name] for name in back)], np.int64))
-        generated = integers.total(np.array([len(request.fed) for request in requests.values()], np.int64))
+        self.swapped = int(integers.total(np.array([*went, *(before[name] for name in back)], np.int64)))
+        generated = int(integers.total(np.array([len(request.fed) for request in requests.values()], np.int64)))
         self.fresh, self._known = generated - self._known, generated
         return events
 
@@ -79,24 +79,24 @@ class ByModel:
 
     def usage(self, names: Sequence[int] | None = None) -> list[Usage]:
         """What requests hold in each worker; None: all."""
-        found = []
+        usages = []
         for pool in self.engine.pools.pools:
             held = list(pool.manager.requests.table) if names is None else list(names)
             tokens, pages = pool.manager.lengths(held), pool.manager.used(held)
-            counts = [integers.total(part[..., section]) for part in (tokens, pages) for section in range(2)]
+            counts = [int(integers.total(part[..., section])) for part in (tokens, pages) for section in range(2)]
             high, low = pool.layouts.high, pool.layouts.low or pool.layouts.high
             each = tuple(page.config.token_bytes(page.head_size) for page in (high, low))
             entries = self.shape.layers * self.shape.heads
-            found.append(Usage((counts[0], counts[1]), (counts[2], counts[3]), (each[0], each[1]), high.size, entries))
-        return found
+            usages.append(Usage((counts[0], counts[1]), (counts[2], counts[3]), (each[0], each[1]), high.size, entries))
+        return usages
 
     def leaked(self) -> int:
         """Pages that are not exactly once in the free list, when no request holds any."""
-        found = 0
+        pages = 0
         for pool in self.engine.pools.pools:
             counts = np.bincount(np.array(pool.manager.free_ids(), np.int64), minlength=self.shape.pages)
-            found += int(np.count_nonzero(counts != 1))
-        return found
+            pages += int(np.count_nonzero(counts != 1))
+        return pages
 
     @property
     def number(self) -> int:

@@ -62,7 +62,7 @@ class Rates:
                 products += layer.inputs * layer.outputs * layer.active * tokens
         return self.sizes.blocks * read, self.sizes.blocks * products
 
-    def work(self, tokens: int, requests: int, pairs: int, cache: float, swapped: float = 0) -> Work:
+    def work(self, tokens: int, requests: int, pairs: float, cache: float, swapped: float = 0) -> Work:
         """Work of a step. tokens: computed; requests: rows of the head; pairs: of a query and a key, in every head."""
         sizes = self.sizes
         head = sizes.vocab * sizes.width

@@ -7,7 +7,6 @@ import numpy as np
 
 from refemu.arith import integers, prng
 from refemu.units.leankv.free_page_list import OutOfPages
-from refemu.units.leankv.kernels import draws
 from refemu.units.leankv.page_manager import PageManager, Shape
 
 
@@ -70,6 +69,8 @@ class Store:
         names, lengths = list(prompts), np.array(list(prompts.values()), np.int64)
         self.manager.prompt_allocate(prompts)
         high, low = np.empty((2, len(names), len(self.limits)), np.int64)
+        from refemu.units.leankv.kernels import draws
+
         draws.kept(self._words(names), self.limits, lengths, np.int64(self.layout.window), high, low)
         lanes = (len(names), self.shape.layers, self.shape.heads)
         self.manager.prompt_release(names, high.reshape(lanes), low.reshape(lanes))
@@ -84,6 +85,8 @@ class Store:
         table = self.manager.requests.table
         seen = np.array([table[name].seen for name in names], np.int64)
         growth = np.empty((2, len(names), len(self.limits)), np.int64)
+        from refemu.units.leankv.kernels import draws
+
         draws.grown(self._words(names), self.limits, seen, np.int64(self.layout.window), growth[0], growth[1])
         return growth.reshape(2, len(names), self.shape.layers, self.shape.heads)
 
@@ -100,8 +103,8 @@ class Store:
     def step(self, names: Sequence[int], growth: np.ndarray) -> None:
         """Grow by one token."""
         moved = self.manager.step_allocate(names, growth[0], growth[1])
-        pages = np.asarray(moved.counts, np.int64).reshape(len(names), -1, 2).sum(axis=1)
-        tokens = growth.reshape(2, len(names), -1).sum(axis=2)
+        pages = np.asarray(moved.counts, np.int64).reshape(len(names), -1, 2).sum(axis=1, dtype=np.int64)
+        tokens = growth.reshape(2, len(names), -1).sum(axis=2, dtype=np.int64)
         for row, name in enumerate(names):
             held = self.held[name]
             held.tokens += tokens[:, row]

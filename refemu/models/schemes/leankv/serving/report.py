@@ -1,4 +1,4 @@
-"""What a simulation reports: totals, and a row for every step."""
+"""Report of a simulation: totals, and a row for every step."""
 
 from dataclasses import dataclass, field
 from typing import Any

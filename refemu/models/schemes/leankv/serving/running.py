@@ -35,7 +35,7 @@ def build(config: Any, setting: Setting, trace: Sequence[Arrival]) -> tuple[ByMo
     scheme = dataclasses.replace(config, workers=setting.workers, max_len=length)
     ids = model.tokenizer.encode(text.default())
     server = ByModel(models.prepare(model, scheme), ids, slots, setting.preemption)
-    sizes = model.config
+    sizes: Any = model.config
     shape = Shape(
         str(setting.model),
         sizes.blocks,

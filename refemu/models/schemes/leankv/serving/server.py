@@ -16,7 +16,7 @@ class Events:
     names: tuple[int, ...] = ()  #: computed requests
     finished: tuple[int, ...] = ()  #: ended requests whose pages were freed
     preempted: list[int] = field(default_factory=list)  #: requests that yielded
-    aborted: list[int] = field(default_factory=list)  #: requests that can never go on
+    aborted: list[int] = field(default_factory=list)  #: requests that can never continue
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""What a simulation serves, and on what."""
+"""Parameters of a simulation: model, GPU, scheduler."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from refemu.models.schemes.leankv.serving.shares import Quality
 
 @dataclass(frozen=True)
 class Setting:
-    """What is served, and on what."""
+    """Parameters of a simulation."""
 
     model: str | None = None  #: a model that runs, instead of a shape
     shape: str = "llama-2-7b"  #: a name of `refemu.models.machine.shapes`

@@ -1,18 +1,16 @@
 """Sums over the pages of all workers, and the report of a finished simulation."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from refemu.models.schemes.leankv.serving.clock import Clock
 from refemu.models.schemes.leankv.serving.report import Report
-
-if TYPE_CHECKING:
-    from refemu.models.schemes.leankv.serving.setting import Setting
-    from refemu.models.schemes.leankv.serving.simulation import Clock
+from refemu.models.schemes.leankv.serving.setting import Setting
 
 
-def report(scheme: str, setting: "Setting", clock: "Clock") -> Report:
+def report(scheme: str, setting: Setting, clock: Clock) -> Report:
     """The report of a simulation that has ended."""
     counts, series, server = clock.counts, clock.series, clock.server
     running = series.column("running")[series.column("prompt") == 0]
@@ -51,7 +49,7 @@ def report(scheme: str, setting: "Setting", clock: "Clock") -> Report:
     )
 
 
-def _setting(setting: "Setting", clock: "Clock") -> dict[str, Any]:
+def _setting(setting: Setting, clock: Clock) -> dict[str, Any]:
     gpu = asdict(clock.rates.gpu)
     chosen = {name: value for name, value in asdict(setting).items() if name not in ("shape", "gpu", "model")}
     return chosen | gpu | {"weight_bytes": clock.rates.weight_bytes, "max_tokens": clock.server.shape.max_len}

@@ -44,10 +44,10 @@ def read(path: str | Path) -> list[Arrival]:
     """
     with reading(f"trace {path}", "a file of requests"):
         lines = Path(path).read_text("utf-8").splitlines()
-    found = [_arrival(f"trace {path}: line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
-    if not found:
+    arrivals = [_arrival(f"trace {path}: line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not arrivals:
         raise Refused(f"trace {path}: must have a request, got none; write one JSON object a line")
-    return sorted(found, key=lambda request: request.arrival)
+    return sorted(arrivals, key=lambda request: request.arrival)
 
 
 def _arrival(place: str, line: str) -> Arrival:
@@ -101,11 +101,11 @@ def drawn(requests: int, rate: float, seed: int = 0, prompt: int = 161, generate
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 1e-9 <= rate <= 1e9:
         raise Refused(f"trace: rate must be 1e-9 to 1e9 requests a second, got {rate!r}")
     gaps, lengths = _exponential(_uniform("gap", seed)), _exponential(_uniform("prompt", seed))
-    time, found = 0.0, list[Arrival]()
+    time, arrivals = 0.0, list[Arrival]()
     for _ in range(requests):
         time += next(gaps) / rate
-        found.append(Arrival(time, min(1 + int(next(lengths) * (prompt - 1)), MOST), generate))
-    return found
+        arrivals.append(Arrival(time, min(1 + int(next(lengths) * (prompt - 1)), MOST), generate))
+    return arrivals
 
 
 def _uniform(label: str, seed: int) -> Iterator[int]:

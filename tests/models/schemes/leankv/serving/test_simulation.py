@@ -72,6 +72,7 @@ def test_simulation_equals_plain_one_with_preemptions(preemption: Any) -> None:
     slots=st.integers(1, 3),
 )
 def test_any_trace_equals_plain_simulation(lengths: Any, pages: int, preemption: Any, slots: int) -> None:
+    """D-leankv-70."""
     trace = sorted((serving.Arrival(*each) for each in lengths), key=lambda each: each.arrival)
     report = simulated(trace, pages, preemption=preemption, slots=slots)
 

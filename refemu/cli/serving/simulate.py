@@ -43,15 +43,15 @@ def _given(arguments: argparse.Namespace, setting: Any) -> dict[str, Any]:
 
 def _trace(arguments: argparse.Namespace, serving: Any) -> Any:
     """Requests of the file, or drawn ones."""
-    given = {name: getattr(arguments, name) for name in DRAWN if getattr(arguments, name) is not None}
+    options = {name: getattr(arguments, name) for name in DRAWN if getattr(arguments, name) is not None}
     if arguments.trace is not None:
-        extra = [name for name in given if name != "seed"] + ["rate"] * (arguments.rate is not None)
+        extra = [name for name in options if name != "seed"] + ["rate"] * (arguments.rate is not None)
         if extra:
             raise Refused(f"simulate: --trace has all requests, so --{extra[0]} changes nothing; leave out one of both")
         return serving.read(arguments.trace)
     if arguments.rate is None or arguments.requests is None:
         raise Refused("simulate: give --trace FILE, or --rate R with --requests N")
-    return serving.drawn(rate=arguments.rate, **given)
+    return serving.drawn(rate=arguments.rate, **options)
 
 
 def _show(report: Any) -> None:
