@@ -15,7 +15,7 @@ STEP, FIRST, SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB
 
 @kernel
 def kept(seeds, limits, tokens, window, high, low):
-    """high, low (S, H) <- tokens that heads retain of prompts of these tokens (S,); seeds (S, H) uint64, limits (H, 2)."""
+    """high, low (S, H) <- tokens that heads retain of prompts; seeds (S, H) uint64, limits (H, 2), tokens (S,)."""
     for s in range(tokens.size):
         old = max(tokens[s] - window, np.int64(0))
         for h in range(limits.shape[0]):
@@ -29,7 +29,7 @@ def kept(seeds, limits, tokens, window, high, low):
 
 @kernel
 def grown(seeds, limits, seen, window, high, low):
-    """high, low (S, H) <- growth in the step after seen (S,) tokens: the class of the one that leaves the window.
+    """high, low (S, H) <- growth in a step, by the class of the token that leaves the window; seen (S,): stored before.
 
     Returns the totals of both.
     """
