@@ -24,12 +24,16 @@ UNITS = {
     "bfp_pe": ("paper", "exact"),
     "paged_attention": ("narrow", "f128", "f64"),
     "prompt_compressor": ("odd", "paper"),
+    "prefix_sum": ("odd", "paper"),
+    "kv_quantizer": ("paper",),
 }
 NAMES = {
     "ovp_decoder": "outlier-victim decode",
     "bfp_pe": "BFP dot product",
     "paged_attention": "paged attention",
     "prompt_compressor": "prompt compaction",
+    "prefix_sum": "allocation of pages",
+    "kv_quantizer": "quantization of a group",
 }
 KINDS = ("paper", "edge", "random")
 

@@ -21,7 +21,10 @@ from refemu.golden.files.hexfile import case_starts
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot"}  #: unit -> C file and function
-PROGRAMS = {"paged_attention": "leankv", "prompt_compressor": "leankv"}  #: unit -> end of the names of Python files
+PROGRAMS = {
+    "paged_attention": "leankv", "prompt_compressor": "leankv",
+    "prefix_sum": "memory", "kv_quantizer": "memory",
+}  #: unit -> end of the names of Python files
 INPUTS = {
     "ovp_decoder": ("pair", "bias"),
     "bfp_pe": ("mode", "clear", "a_sign", "a_mag", "a_exp", "b", "b_sign", "b_exp", "w_scale"),
