@@ -20,7 +20,7 @@ from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "Rescale", "State", "StreamingSignificance", "run"]
 
-Rescale = Literal["online", "two_pass"]  #: How sums of exponentials follow the maximum (D-leankv-73)
+Rescale = Literal["online", "two_pass"]  #: Treatment of a sum of exponentials when the maximum grows (D-leankv-73)
 SMALLEST = np.float32(-np.inf)  #: maximum of no logits
 
 
