@@ -22,8 +22,10 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KERNELS = {"ovp_decoder": "ovp_decoder", "bfp_pe": "bfp_dot"}  #: unit -> C file and function
 PROGRAMS = {
-    "paged_attention": "leankv", "prompt_compressor": "leankv",
-    "prefix_sum": "memory", "kv_quantizer": "memory",
+    "paged_attention": "leankv",
+    "prompt_compressor": "leankv",
+    "prefix_sum": "memory",
+    "kv_quantizer": "memory",
 }  #: unit -> end of the names of Python files
 INPUTS = {
     "ovp_decoder": ("pair", "bias"),

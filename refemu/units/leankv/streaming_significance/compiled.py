@@ -33,8 +33,8 @@ def run(device: StreamingSignificance, inputs: Arrays, outputs: Arrays) -> Seque
     for output, values in zip(outputs[-3:-1], (top, norm), strict=True):
         output[...] = values.view(np.uint32).reshape(output.shape)
     outputs[-1][...] = device.passes
-    counts = result.adds + adds, result.comparisons, result.divisions + again
-    return [*counts, exps + again, products]
+    additions, divisions = int(result.adds) + adds, int(result.divisions) + again
+    return [additions, int(result.comparisons), divisions, exps + again, products]
 
 
 def _normalized(
