@@ -18,7 +18,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     n, heads = config["tokens"], config["heads"]
     query, head, token = np.indices((n, heads, n))
     if kind == "paper":
-        yield _case(kind, "[leankv §7.4] every query attends evenly to all tokens up to its own", [token * 0.0 + 1])
+        yield _case(kind, "[leankv §7.4] logits that grow with the token, in two tiles", [token * 0.25])
     if kind == "edge":
         why = "the maximum in the first tile, where no sum is corrected; then in the last, where every one is"
         yield _case(kind, why, [-token * 0.75, token * 0.75], "D-leankv-73")
