@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from refemu.formats import K8V4, UnifiedPage
+from refemu.models.schemes.leankv import serving
 from refemu.units.leankv import generation_compressor, paged_attention
 from refemu.units.leankv.generation_compressor import A1, A2
 from refemu.units.leankv.page_manager import PageManager, Shape, TableOverflow
@@ -207,3 +208,21 @@ def test_bytes_that_attention_reads(pair: str, tokens: int, ratio: str) -> None:
     words = seen.key_words + seen.key_meta_words + seen.val_words + seen.val_meta_words
 
     assert f"{float(Fraction(tokens * 256, words)):.2f}" == ratio
+
+
+@pytest.mark.long
+def test_batch_of_the_paged_cache_is_that_of_vllm() -> None:
+    """[leankv §7.4]: 22 requests of Llama2-7B on 48 GB, 4,096 tokens generated; here 100 of them."""
+    report = serving.simulate("fp16", serving.drawn(100, 1.0))
+
+    assert f"{report.total['batch']['mean']:.1f}" == "21.6"
+    assert (report.requests["finished"], report.pages["leaked"]) == (100, 0)
+
+
+def test_batches_without_loss_grow_less_than_table() -> None:
+    """[leankv §7.4] 22, 62, 177, against the sizes of [leankv Table 1] on MMLU."""
+    sizes = [table(loss)["Llama2-7B"][BENCHMARKS.index("MMLU")] for loss in (0, 1)]
+    ratios = [float(100 / size) for size in sizes]
+
+    assert [f"{ratio:.1f}" for ratio in ratios] == ["4.4", "8.7"]
+    assert [f"{batch / 22:.1f}" for batch in (62, 177)] == ["2.8", "8.0"]

@@ -33,6 +33,8 @@ UNITS = {
     "paged_attention": ("narrow", "f128", "f64"),
     "prompt_compressor": ("odd", "paper"),
     "page_reader": ("page",),
+    "prefix_sum": ("odd", "paper"),
+    "kv_quantizer": ("paper",),
 }
 NAMES = {
     "ovp_decoder": "outlier-victim decode",
@@ -40,6 +42,8 @@ NAMES = {
     "paged_attention": "paged attention",
     "prompt_compressor": "prompt compaction",
     "page_reader": "page dequantize",
+    "prefix_sum": "allocation of pages",
+    "kv_quantizer": "quantization of a group",
 }
 KINDS = ("paper", "edge", "random")
 

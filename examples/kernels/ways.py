@@ -26,6 +26,8 @@ PROGRAMS = {
     "paged_attention": "leankv",
     "prompt_compressor": "leankv",
     "page_reader": "pages",
+    "prefix_sum": "memory",
+    "kv_quantizer": "memory",
 }  #: unit -> end of the names of Python files
 INPUTS = {
     "ovp_decoder": ("pair", "bias"),

@@ -10,7 +10,7 @@ GROUPS = {
     "Look": ("list", "show", "explain", "step", "view"),
     "Vectors": ("generate", "check", "diff", "grade", "report"),
     "Designs": ("export", "serve", "prove"),
-    "Models": ("models", "ppl", "generate-text", "study", "machine", "cost"),
+    "Models": ("models", "ppl", "generate-text", "study", "machine", "cost", "simulate"),
     "More": ("new-unit", "schema", "completion"),
 }
 

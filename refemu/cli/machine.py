@@ -67,8 +67,37 @@ def _show(report: Any) -> None:
     counted = [[operation.name, _listed(operation.counts)] for operation in report.operations if operation.counts]
     if counted:
         print_table("counts", ("operation", "counts"), counted)
+    _show_blocks(report.operations)
     accelerator.show_total(report.total, report.system)
     print(f"{report.differing} elements differ from the scheme")
+
+
+def _show_blocks(operations: Any) -> None:
+    """Blocks of threads, one a head, and how evenly heads and warps share the work."""
+    for operation in operations:
+        if not operation.blocks:
+            continue
+        names = ("head", "tokens", "pages", "loads", "sectors", "expansions", "exponentials")
+        rows = []
+        for block in operation.blocks:
+            warps = " ".join(str(warp["sectors"]) for warp in block["warps"])
+            rows.append([*(block[name] for name in names), warps, f"{block['balance']:.2f}"])
+        columns = (*names, "sectors by warp", "balance")
+        print_table(f"{operation.name}: blocks of threads", columns, rows, names)
+        first = operation.blocks[0]
+        conflicts = ", ".join(f"{name} {passes}" for name, passes in first["bank_conflicts"].items())
+        fit = first["occupancy"]
+        rows = [
+            ["threads of a block", fit["threads"]],
+            ["bytes of shared memory", fit["shared"]],
+            ["registers of a thread: accumulators, query", fit["registers"]],
+            [
+                "blocks on a multiprocessor",
+                f"{fit['blocks']}, by {fit['bound']}: {100 * fit['share']:.1f} % of its threads",
+            ],
+            ["passes of accesses to shared memory", conflicts],
+        ]
+        print_table("head 0 on an L40", ("quantity", "value"), rows)
 
 
 def _by_kind(kind: str, cost: Any) -> list[Any]:

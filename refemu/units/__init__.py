@@ -108,6 +108,7 @@ PAPERS = {
     "prompt_compressor": "leankv",
     "score_quantizer": "kllm",
     "significance": "leankv",
+    "streaming_significance": "leankv",
     "sub_pe": "harmonia",
     "v_grouper": "harmonia",
     "weighted_sum": "kllm",

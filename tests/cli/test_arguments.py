@@ -21,7 +21,7 @@ def test_commands_are_the_known_ones() -> None:
         " generate-text"
     )
 
-    assert set(commands()) == {*known.split(), "new-unit", "schema", "completion"}
+    assert set(commands()) == {*known.split(), "simulate", "new-unit", "schema", "completion"}
 
 
 @pytest.mark.parametrize("name", commands())

@@ -62,6 +62,7 @@ view      0  view vec/ovp_decoder-int4 --html v.html
 view      0  view vec/ovp_decoder-int4 --html v.html --answers dut.npz
 machine   0  machine --tokens 4
 cost      0  cost --tokens 4
+simulate  0  simulate --shape llama-3.2-1b --high-share 0.3 --rate 9 --requests 2 --generate 3
 ppl       0  ppl --model tiny --win 32 --windows 2
 ppl       0  ppl --model tiny --win 32 --windows 1
 generate-text 0  generate-text --model tiny --tokens 4

@@ -18,6 +18,8 @@ SMALL = {
     "bfp_pe": ("paper",),
     "paged_attention": ("narrow", "f128", "f64"),
     "prompt_compressor": ("odd",),
+    "prefix_sum": ("odd",),
+    "kv_quantizer": ("paper",),
 }  # simulators are slow
 C_RUNS = [
     (way, unit, config)

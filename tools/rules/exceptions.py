@@ -32,6 +32,16 @@ ELSEWHERE = {
         f"models/schemes/kllm/machine/{name}": "models/schemes/kllm/test_shape"
         for name in ("attended", "options", "records", "works")
     },
+    "studies/output/serving": "cli/serving/test_simulate",
+    "units/leankv/kernels/draws": "models/schemes/leankv/serving/test_simulation",
+    **{
+        f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
+        for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "server", "setting")
+    },
+    **{
+        f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
+        for name in ("clock", "shares", "totals")
+    },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     **{f"prove/{name}": "prove/test_lift" for name in ("interpreter", "sources", "merging", "arrays", "selfcheck")},
     **{f"prove/{name}": "prove/test_equivalence" for name in ("solver", "smtlib")},
@@ -61,6 +71,7 @@ EXCEPTIONS = {
     ("models/scores/uncertainty.py", "library function expm1"): REPORT,
     ("models/scores/score.py", "library function exp"): REPORT,
     ("models/sequences/generation.py", "module time"): SECONDS,
+    ("models/schemes/leankv/serving/totals.py", "reduction mean"): REPORT,
     ("studies/evaluation.py", "library function exp"): REPORT,
     ("studies/output/plot.py", "operator **"): "the limits of an axis, never a vector",
     ("studies/output/scores.py", "library function exp"): REPORT,

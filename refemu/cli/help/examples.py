@@ -184,6 +184,18 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
             long=True,
         ),
     ),
+    "refemu simulate": (
+        Example(
+            "refemu simulate --rate 2 --requests 20 --generate 200",
+            "requests at random on an L40, Llama-2-7B",
+            long=True,
+        ),
+        Example(
+            "refemu simulate --scheme fp16 --rate 2 --requests 20 --generate 200 --json",
+            "the paged cache without compression, as JSON",
+            long=True,
+        ),
+    ),
     "refemu ppl": (
         Example("refemu ppl --model tiny --win 32 --windows 2", "the built-in model in fp16"),
         Example(

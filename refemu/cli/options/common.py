@@ -105,6 +105,11 @@ def add_count(command: Parser, name: str, help: str, default: int | None = None,
     command.add_argument(name, type=positive if low else natural, default=default, metavar="N", help=help)
 
 
+def add_real(command: Parser, name: str, metavar: str, help: str) -> None:
+    """Add an option whose value is a number."""
+    command.add_argument(name, type=real, metavar=metavar, help=help)
+
+
 def add_word(command: Parser, name: str, metavar: str, help: str, default: str | None = None) -> None:
     """Add an option whose value is a word."""
     command.add_argument(name, metavar=metavar, help=help, default=default)

@@ -1,6 +1,7 @@
 """Options of the commands that run a model."""
 
 from refemu.cli.options.common import (
+    MODEL,
     SCHEME,
     Commands,
     Parser,
@@ -8,6 +9,7 @@ from refemu.cli.options.common import (
     add_count,
     add_model,
     add_model_and_text,
+    add_real,
     add_text,
     add_threads,
     add_word,
@@ -111,4 +113,42 @@ def _generate_text(commands: Commands) -> None:
     add_threads(command)
 
 
-COMMANDS = (_machine, _cost, _ppl, _generate_text)
+def _simulate(commands: Commands) -> None:
+    command = new_command(
+        commands, "simulate", "Serve requests on pages of a GPU: batch size, pages, preemptions, tokens a second."
+    )
+    command.set_defaults(module="serving.simulate")
+    help = "A LeanKV scheme, or fp16 for the paged cache without compression (default: leankv)."
+    add_word(command, "--scheme", "SCHEME", help, "leankv")
+    add_word(command, "--model", "MODEL", f"{MODEL}, to run instead of a shape: its attention decides.")
+    add_word(command, "--shape", "SHAPE", "Sizes of a model, such as llama-2-7b, the default, or llama-3-70b.")
+    add_word(command, "--gpu", "GPU", "Rates and memory: l40 (the default), a100 or h100.")
+    help = 'Requests: a file with {"arrival": seconds, "prompt": tokens, "generate": tokens} a line.'
+    add_word(command, "--trace", "FILE", help)
+    add_real(command, "--rate", "R", "Draw requests that arrive at random, R a second, instead of --trace.")
+    add_count(command, "--requests", "Number of drawn requests.")
+    add_count(command, "--prompt", "Mean tokens of a drawn prompt (default: 161).")
+    add_count(command, "--generate", "Tokens that each drawn request generates (default: 4096).")
+    add_count(command, "--seed", "Seed of drawn requests and of the significance of tokens (default: 0).", low=0)
+    add_count(command, "--workers", "Number of GPUs, among which heads and matrices are divided (default: 1).")
+    add_count(command, "--slots", "Most requests that run at once (default: 256).")
+    add_real(command, "--memory-share", "X", "Share of the memory for weights and pages (default: 0.9).")
+    add_count(command, "--context", "Most tokens of a request; longer ones are rejected (default: the longest).")
+    command.add_argument(
+        "--preemption",
+        choices=("recompute", "swap", "none"),
+        help="If pages run out, the newest request is computed again later, or swapped to the host; none: requests "
+        "start only if their pages suffice until they end (default: recompute).",
+    )
+    command.add_argument(
+        "--quality",
+        choices=("lossless", "five-percent"),
+        help="Shares of precisions that give the size of the paper's Table 1 for the shape (default: lossless).",
+    )
+    add_real(command, "--high-share", "X", "Share of tokens at the high precision, instead of --quality.")
+    add_real(command, "--pruned-share", "X", "Share of pruned tokens (default: 0).")
+    add_threads(command)
+    add_word(command, "--plot", "FILE", "Draw batch, pages, fragmentation, stalls and throughput (.svg or .png).")
+
+
+COMMANDS = (_machine, _cost, _ppl, _generate_text, _simulate)

@@ -64,6 +64,7 @@ class Operation:
     cost: Cost = field(default_factory=Cost)  #: counts of the unit
     counts: Mapping[str, int] = field(default_factory=dict)  #: outcomes by name: tokens by precision, choices
     unchecked: tuple[str, ...] = ()  #: outputs of the unit that the scheme does not have, so not compared
+    blocks: tuple[Mapping[str, Any], ...] = ()  #: blocks of threads of a kernel, one a head, with their warps
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,14 @@ class Report:
             row |= {"cycles": operation.cycles or None} | measured.get(operation.name, {})
             if self.system and operation.name not in measured:
                 row["cycles"] = None  # its record is that of another operation
-            rows.append(row | {"shape": list(operation.shape), "unchecked": list(operation.unchecked)})
+            rows.append(
+                row
+                | {
+                    "shape": list(operation.shape),
+                    "unchecked": list(operation.unchecked),
+                    "blocks": list(operation.blocks),
+                }
+            )
         head = {name: getattr(self, name) for name in ("model", "scheme", "layer", "phase", "tokens")}
         head |= {"prepare_seconds": self.prepare_seconds, "operations": rows}
         absent = [dataclasses.asdict(entry) for entry in self.not_on_the_machine]

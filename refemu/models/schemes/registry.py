@@ -123,6 +123,13 @@ def costs(config: Scheme) -> "Costs":
     return _there(config, kind_of(config).cost, "cost")
 
 
+def serving() -> Any:
+    """The package of the serving simulator."""
+    import refemu.models.schemes.leankv.serving
+
+    return refemu.models.schemes.leankv.serving
+
+
 def _there(config: Scheme, function: T | None, field: str) -> T:
     """A function of the accelerator. field: of `SchemeKind`. Raises Refused for a scheme without it, or a mix."""
     if function is not None:

@@ -1,5 +1,6 @@
 """A generation step of the heads of a layer, or of one: unit, compiled form, and the oracle's lists of tokens."""
 
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.units import variant
+from refemu.units.declaration import constant
 from refemu.units.leankv.layer_step import ADMIT, FINISH, LOAD, STEP, LayerStep
 from refemu.units.leankv.layer_step.cases import History, Prompt
 from refemu.units.leankv.layer_step.compiled import Devices
-from refemu.units.leankv.page_manager import OutOfPages
+from refemu.units.leankv.page_manager import OutOfPages, PageManager
 from refemu.units.leankv.page_table import HIGH, LOW
+from refemu.units.variant import Variant
 from tests.units.leankv import steps_oracle
 
 UNIT = units.find("layer_step")
@@ -105,6 +108,32 @@ def test_options_of_the_kernel(options: dict[str, Any]) -> None:
 
     assert Devices(UNIT.unit_class(**config), 1).compiled
     assert UNIT.evaluate(config, block.inputs, jit=False).equals(UNIT.evaluate(config, block.inputs))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"warps": 1},
+        {"warps": 2, "join": "sequential"},
+        {"sum_threads": 4},
+        {"key_threads": 1},
+        {"value_rows": 1},
+        {"value_slots": 1},
+    ],
+    ids=lambda block: next(iter(block)),
+)
+def test_blocks_of_threads_compute_other_sums(block: dict[str, Any]) -> None:
+    """D-leankv-56: compiled form and unit agree, and a word of attention differs, none of the pages."""
+    usual = {**HEAD, "pages": 40, "max_len": 80}
+    made = History(usual, 5, 2, rough=(1, 1))
+    made.prompt(Prompt(60, tuple(range(40, 60)), tuple(range(0, 40, 2))))
+    for _ in range(4):
+        made.step((0.0, 0.0))
+    expected, result = (UNIT.evaluate(config, made.inputs()) for config in (usual, {**usual, **block}))
+
+    assert UNIT.evaluate({**usual, **block}, made.inputs(), jit=False).equals(result)
+    assert not (np.array_equal(expected.p, result.p) and np.array_equal(expected.out, result.out))
+    assert np.array_equal(expected.written, result.written) and np.array_equal(expected.taken, result.taken)
 
 
 def test_devices_of_the_kernel_share_nothing() -> None:
@@ -328,3 +357,73 @@ def test_device_freeing_wrong_pages_is_detected() -> None:
     right, wrong = (list(device.steps(**inputs)) for device in (LayerStep(**HEAD), FreesTheFirst(**HEAD)))
 
     assert sum(a.cells != b.cells for a, b in zip(right, wrong, strict=True)) > 5
+
+
+ORDERS: dict[str, Any] = {
+    "finish frees low pages first": lambda parts: [part for pair in pairs(parts) for part in pair[::-1]],
+    "finish frees the last head first": lambda parts: [part for pair in pairs(parts)[::-1] for part in pair],
+    "finish frees all high pages first": lambda parts: [*parts[::2], *parts[1::2]],
+    "finish frees high pages backwards": lambda parts: [
+        part[::-1] if i % 2 == 0 else part for i, part in enumerate(parts)
+    ],
+    "finish frees low pages backwards": lambda parts: [part[::-1] if i % 2 else part for i, part in enumerate(parts)],
+    "finish keeps a page": lambda parts: [part[1:] for part in parts],
+}
+
+
+def pairs(parts: list[Any]) -> list[list[Any]]:
+    return [parts[i : i + 2] for i in range(0, len(parts), 2)]
+
+
+def freeing(says: str) -> type[LayerStep]:
+    """layer_step whose manager frees pages in another order."""
+
+    class Wrong(PageManager):
+        def _recycled(self, parts: Any, counts: Any = None) -> Any:
+            ids = [page for part in parts for page in part]
+            if counts is None:  # of a prompt
+                turned = [part[::-1] for part in parts] if says == "a prompt frees its pages backwards" else parts
+                return super()._recycled(turned)
+            if says not in ORDERS:
+                return super()._recycled(parts, counts)
+            ends = np.cumsum(counts)
+            turned = ORDERS[says]([ids[end - count : end] for end, count in zip(ends, counts, strict=True)])
+            return super()._recycled(turned, [len(part) for part in turned])
+
+        def _allocated(self, counts: Any) -> Any:
+            moved = super()._allocated(counts)
+            if says == "a step takes high pages of all heads first" and len(counts) == 2 * self.shape.heads:
+                order = sorted(range(len(counts)), key=lambda place: place % 2)
+                ids, given = iter(moved.ids), dict[int, list[int]]()
+                for place in order:
+                    given[place] = [next(ids) for _ in range(counts[place])]
+                ids = tuple(page for place in range(len(counts)) for page in given[place])
+                return replace(moved, ids=ids)
+            return moved
+
+    class Device(LayerStep):
+        @constant
+        def manager(self) -> PageManager:
+            return Wrong(**asdict(self.shape))
+
+    return Device
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "says", [*ORDERS, "a prompt frees its pages backwards", "a step takes high pages of all heads first"]
+)
+def test_every_wrong_order_of_pages_is_detected(says: str) -> None:
+    """D-leankv-38: outputs alone show it."""
+    config = UNIT.configs["one"]
+    (block,) = (each for each in UNIT.cases(config, "edge", 0) if "page by page" in each.why)
+    right = UNIT.evaluate(config, block.inputs)
+    wrong = variant.device(UNIT, config, [Variant("D-leankv-38", says, unit_class=freeing(says))])
+    assert wrong is not None
+    try:
+        answer = wrong.evaluate(block.inputs)
+    except Refused as error:
+        assert says == "finish keeps a page" and "the free ones" in str(error)
+        return
+
+    assert not np.array_equal(answer.taken, right.taken)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.models.cache import Caches
-from refemu.models.schemes.leankv.pool import Journal, Plan, Pool, Prompt, Undo
+from refemu.models.schemes.leankv.pool import Image, Journal, Plan, Pool, Prompt, Undo
 from refemu.models.schemes.leankv.steps import Classes
 from refemu.units.leankv.page_manager import FINISH, PROMPT, RELEASE, STEP, Memory
 
@@ -119,6 +119,15 @@ class Pools:
         lengths = self.pools[0].manager.lengths(list(prompts))
         self._called(RELEASE, list(prompts), high=lengths[..., 0], low=lengths[..., 1])
         return classes
+
+    def restore(self, name: int, images: Sequence[Image]) -> None:
+        """`Pool.restore`, in a new pass."""
+        self.begin()
+        for pool, image in zip(self.pools, images, strict=True):
+            self.note(pool.restore(name, image))
+        first = images[0]
+        self._called(PROMPT, [name], prompts=[first.seen])
+        self._called(RELEASE, [name], high=first.lengths[..., 0], low=first.lengths[..., 1])
 
     def plan(self, names: Sequence[int]) -> list[Plan]:
         """`Pool.plan`, in a new pass."""

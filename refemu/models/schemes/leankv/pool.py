@@ -43,6 +43,16 @@ class Prompt:
 
 
 @dataclass(frozen=True, eq=False)
+class Image:
+    """Pages of one request on the host."""
+
+    prompt: int  #: tokens of the prompt
+    seen: int  #: tokens so far
+    lengths: np.ndarray  #: (layers, H, 2) stored tokens, high and low
+    pages: np.ndarray  #: images of the pages, head by head, high ones first
+
+
+@dataclass(frozen=True, eq=False)
 class Stored:
     """State of the heads before a step: (S, layers, H, ...)."""
 
@@ -259,6 +269,28 @@ class Pool:
             self.layouts, q, self.images, cells, lengths, newest, self.units.arithmetic
         )
         return out
+
+    def save(self, name: int) -> Image:
+        """Copy the pages of a request to the host."""
+        request = self.manager.requests.table[name]
+        return Image(request.prompt, request.seen, self.manager.lengths([name])[0], self.images[self._ids(name)])
+
+    def restore(self, name: int, image: Image) -> Undo:
+        """Copy pages back: they are allocated for all tokens, and those that are not needed released."""
+        before = self.manager.fork()
+        self.manager.prompt_allocate({name: image.seen})
+        undo = self._back(before, self.manager.cells([name]))
+        self.manager.prompt_release([name], image.lengths[None, ..., 0], image.lengths[None, ..., 1])
+        self.manager.requests.table[name].prompt = image.prompt
+        self.images[self._ids(name)] = image.pages
+        return undo
+
+    def _ids(self, name: int) -> np.ndarray:
+        """Pages of a request, head by head, high ones first."""
+        cells, used = self.manager.cells([name])[0], self.manager.used([name])[0, ..., None]
+        cell, length = np.arange(cells.shape[-1]), cells.shape[-1]
+        ids: np.ndarray = cells[(cell < used[..., 0, :]) | (cell >= length - used[..., 1, :])]
+        return ids
 
     def finish(self, names: Sequence[int]) -> None:
         """Free the pages of sequences."""

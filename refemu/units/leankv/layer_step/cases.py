@@ -63,6 +63,7 @@ MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (
 LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
 
 
+TURNS = 10  #: requests after which every place of the list has had pages of every order
 MANY = 12  #: number of full prompts of one head
 FULL = 6  #: number of full prompts of several heads
 MOVE = (0.5, 1.0)  #: thresholds of their last step: a head moves its oldest token of the window, or drops it
@@ -121,6 +122,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         why = "requests in sequence, so that pages come back; shares equal to a threshold"
         yield Cases(kind, why, _requests(config), "D-leankv-27")
+        why = "requests that grow page by page and finish, so that every recycled page is taken again by a step"
+        yield Cases(kind, why, _wrapped(config), "D-leankv-38")
         why = "five high pages: values that a sum loses singly, but not in pairs"
         yield Cases(kind, why, _five_pages(config), "D-leankv-56")
     if kind == "edge" and several:
@@ -221,6 +224,33 @@ def _both(config: Config) -> dict[str, np.ndarray]:
         history.step(NOTHING)
         history.event(FINISH)
     return history.inputs()
+
+
+def _wrapped(config: Config) -> dict[str, np.ndarray]:
+    """Requests of TURNS lengths: their steps take pages of both sections, one by one, around the list."""
+    history, most = History(config, 6, 2), _most(config)
+    for turn in range(TURNS):
+        tokens = max(1, (1, most // 2, 2, most - 1)[turn % 4])
+        history.prompt(Prompt(tokens, (tokens - 1,)))
+        for step in range(most - tokens):
+            history.step(KEEP_LOW if turn % 3 == 1 else (NOTHING, KEEP_LOW)[(step + turn // 2) % 2])
+        history.event(FINISH)
+    held = find("layer_step").unit_class(**config).layouts.high.tokens
+    count = held * -(-3 // held)  # high tokens that fill their pages
+    if history.kv_heads > 1 and config["low"] is not None and count + 2 <= most:
+        _opposed(history, count)
+    return history.inputs()
+
+
+def _opposed(history: "History", count: int) -> None:
+    """A step in which every second head takes a low page and the others a high one."""
+    tokens = count + 1
+    positions = (tokens - 2, *range(count - 2), tokens - 1)
+    history.prompt(Prompt(tokens, positions))
+    for row, position in zip(history.rows[-count:], positions, strict=True):
+        weight = np.where((np.arange(history.kv_heads) % 2 == 0) & (position == tokens - 2), 0.01, 1.0)
+        row["score"] = (max(1, tokens - 1 - position) * weight).astype(np.float32).view(np.uint32).astype(np.int64)
+    history.step((0.0, 0.5 / count))
 
 
 def _five_pages(config: Config) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from refemu.units.leankv.kv_compressor import APPEND_HIGH, DROP, REPLACE, KvComp
 from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention, Pages
 
 Run = Sequence[int]  #: ids of the pages of a section, in their order
-#: options of attention that layer_step takes; its block of threads is the default
+#: options of attention that layer_step takes
 ATTENDING = (
     "order",
     "fma",
@@ -22,6 +22,12 @@ ATTENDING = (
     "partition_score",
     "include_self",
     "gqa",
+    "warps",
+    "sum_threads",
+    "key_threads",
+    "value_rows",
+    "value_slots",
+    "join",
 )
 
 

@@ -35,7 +35,7 @@ from refemu.units.leankv.layer_step.registers import (
 )
 from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
-from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Pages, SoftmaxDiv, SumOrder
+from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Join, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Lanes, Ports
 from refemu.units.stepping import Result
@@ -92,6 +92,12 @@ class LayerStep(Sequential):
     partition_tokens: int = PAPER.partition_tokens  #: tokens above which a head is divided into chunks; 0 = never
     partition_score: bool = PAPER.partition_score  #: whether p of token t is weighted as in chunk t // chunk
     gqa: Gqa = PAPER.gqa  #: join of the query heads
+    warps: int = PAPER.warps  #: warps of a block of threads, as for `PagedAttention`; so are the following
+    sum_threads: int = PAPER.sum_threads  #: threads that sum the exponentials
+    key_threads: int = PAPER.key_threads  #: threads that share a key; 0 = Kgroup
+    value_rows: int = PAPER.value_rows  #: accumulators of a warp; 0 = 32 / Vgroup
+    value_slots: int = PAPER.value_slots  #: neighbouring slots of a page that share an accumulator; 0 = Vvec
+    join: Join = PAPER.join  #: order of the sum of accumulators
     reserve_low: int = 0  #: extra pages of a prompt, as for `Shape`; so are the following
     table_extra: int = 1  #: cells in addition to max_len / table_tokens
     table_tokens: int | None = None  #: by default the tokens of a high page

@@ -143,13 +143,17 @@ class Significance(Combinational):
 
     def query(self) -> Changes:
         """Add the attention from one token to the sums of the tokens that it attends to."""
+        return self._row(self.state.p)
+
+    def _row(self, patterns: Any) -> Changes:
+        """`query`, of the probabilities of all queries."""
         before = self.state
         row, n = before.row, self.tokens
         sums, counted = [value32(pattern) for pattern in before.of_heads], dict.fromkeys(self.counters, 0)
         for t in range(row + 1 if self.include_self else row):  # D-leankv-17
             if row < n - (self.score_queries or n):  # D-leankv-16
                 continue
-            p = [value32(before.p[(row * self.heads + h) * n + t]) for h in range(self.heads)]
+            p = [value32(patterns[(row * self.heads + h) * n + t]) for h in range(self.heads)]
             if self.gqa_order == "queries":
                 p = [self.joined(p, counted)]
             for h, value in enumerate(p):

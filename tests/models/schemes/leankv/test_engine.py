@@ -13,7 +13,6 @@ from refemu.arith.checks import Refused
 from refemu.models import schemes
 from refemu.models.schemes.leankv.engine import Engine
 from refemu.models.schemes.leankv.layers import LeanKv
-from refemu.units.leankv.free_page_list import OutOfPages
 from tests.models.schemes.leankv.plain import CHANGES, small
 
 SMALL = f"leankv:{CHANGES},align=4+4,page_bytes=112,window=4,t_low=0.08,t_high=0.12"
@@ -144,19 +143,69 @@ def test_admission_leaves_page_per_head_for_low_precision() -> None:
     assert kinds == [("prompt", (0,)), ("prompt", (1,)), ("finish", ())]
 
 
-def test_a_pool_that_runs_out_changes_nothing() -> None:
-    """D-leankv-53: requests continue when there is space."""
-    engine = Engine(parts(",num_pages=44,low=none,t_low=0"), slots=2)
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
+def test_newest_request_yields_when_pages_run_out(preemption: Any) -> None:
+    """D-leankv-68: it starts again after another has ended, and chooses the tokens that it chooses alone."""
+    engine = Engine(parts(",num_pages=44,low=none,t_low=0"), slots=2, preemption=preemption)
     engine.submit(TOKENS[:10], 4)
     engine.submit(TOKENS[:12], 5)
-    assert engine.step() is not None
-    pool, before = engine.pools.pools[0], engine.counters
-    state, images = pool.manager.snapshot(), pool.images.tobytes()
-    with pytest.raises(OutOfPages, match="pages must be at most 0, the free ones, got 8"):
-        engine.step()
+    found = [(step.kind, step.names, step.preempted) for step in iter(engine.step, None)]
 
-    assert (pool.manager.snapshot(), pool.images.tobytes(), engine.counters) == (state, images, before)
-    assert [len(request.chosen) for request in engine.requests.values()] == [1, 1]
+    again = [("prompt", (1,), ()), *[("generation", (1,), ())] * 4, ("finish", (), ())]
+    assert found == [("prompt", (0, 1), ()), ("generation", (0,), (1,)), *[("generation", (0,), ())] * 2, *again]
+    for name, (length, count) in enumerate(((10, 4), (12, 5))):
+        assert engine.requests[name].chosen == alone(parts(",low=none,t_low=0"), TOKENS[:length], count)
+
+
+def test_without_preemption_requests_wait_for_their_last_page() -> None:
+    engine = Engine(parts(",num_pages=44,low=none,t_low=0"), slots=2, preemption="none")
+    engine.submit(TOKENS[:10], 4)
+    engine.submit(TOKENS[:12], 5)
+    prompts = [step.names for step in iter(engine.step, None) if step.kind == "prompt"]
+
+    assert prompts == [(0,), (1,)]
+    with pytest.raises(Refused, match="must have 48 pages for 24 tokens, got 44"):
+        engine.submit(TOKENS[:20], 5)
+
+
+def test_request_that_lacks_pages_alone_is_aborted() -> None:
+    """The pool has 8 tokens for each head."""
+    engine = Engine(parts(",num_pages=16,low=none,t_low=0"))
+    long, after = engine.submit(TOKENS[:7], 8), engine.submit(TOKENS[:3], 2)
+    aborted = [step.aborted for step in iter(engine.step, None)]
+
+    assert (long,) in aborted and engine.requests[long].aborted
+    assert engine.requests[after].chosen == alone(parts(",low=none,t_low=0"), TOKENS[:3], 2)
+    assert engine.pools.pools[0].manager.held == 0
+
+
+@pytest.mark.parametrize("change", ["", ",low=none,t_low=0", ",workers=2"])
+@pytest.mark.parametrize("preemption", ["recompute", "swap", "none"])
+@settings(deadline=None, max_examples=8)
+@given(data=st.data())
+def test_engine_serves_every_request_of_small_pool(change: str, preemption: Any, data: st.DataObject) -> None:
+    """No deadlock: all requests finish with the tokens that they choose alone, or are aborted, and no page is lost."""
+    pages = data.draw(st.integers(12, 40)) * (1 if "workers" in change else 2)
+    engine = Engine(parts(f"{change},num_pages={pages}"), slots=data.draw(st.integers(1, 4)), preemption=preemption)
+    wanted: dict[int, tuple[list[int], int]] = {}
+    for _ in range(data.draw(st.integers(1, 5))):
+        ids, count = TOKENS[: data.draw(st.integers(1, 10))], data.draw(st.integers(1, 8))
+        try:
+            wanted[engine.submit(ids, count)] = ids, count
+        except Refused as error:
+            assert "the pool must have" in str(error)
+    for _ in range(1000):
+        if engine.step() is None:
+            break
+    else:
+        pytest.fail("the engine does not end")
+
+    for name, (ids, count) in wanted.items():
+        request = engine.requests[name]
+        expected = alone(parts(change), ids, count)
+        assert request.chosen == (expected[: len(request.chosen)] if request.aborted else expected)
+    for pool in engine.pools.pools:
+        assert sorted(pool.manager.free_ids()) == list(range(pages))
 
 
 BAD: dict[str, tuple[list[int], dict[str, Any], str]] = {
@@ -165,7 +214,7 @@ BAD: dict[str, tuple[list[int], dict[str, Any], str]] = {
     "negative": ([1], {"count": -1}, "a request must add a token, got count -1"),
     "too long": ([1] * 20, {"count": 30}, "a request must have at most 40 tokens, got 49"),
     "vocabulary": ([1], {"following": [11]}, "token id 11"),
-    "pool": ([1] * 30, {"count": 1}, "the pool must have 64 pages for a prompt of 30 tokens, got 50"),
+    "pool": ([1] * 30, {"count": 1}, "the pool must have 64 pages for 30 tokens, got 50"),
 }
 
 

@@ -20,7 +20,7 @@ from refemu.models.schemes.leankv.steps import patterns
 from refemu.models.schemes.leankv.taps import CHOICES
 from refemu.units.leankv.layer_step import ATTENDING, COUNTERS
 from refemu.units.leankv.page_manager import Shape
-from refemu.units.leankv.paged_attention import attend, get_scores
+from refemu.units.leankv.paged_attention import attend, balance, bank_conflicts, get_scores, occupancy, reads
 
 
 def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
@@ -81,7 +81,9 @@ def step(prepared: Any, layer: int, pool: Pool, kept: PromptTokens, heads: slice
         words={name.removesuffix("_words"): count for name, count in counted.items() if name.endswith("_words")},
         kind="attention",
         cost=step_cost(counted),
-        counts=_counts(plan, layer, due["taken"]),
+        counts=_counts(plan, layer, due["taken"])
+        | {name: count for name, count in counted.items() if not name.endswith("_words")},
+        blocks=tuple(_block(prepared, pool, plan, layer, head) for head in range(len(grouped))),
         unchecked=unchecked(unit.name, config, *due),
     )
 
@@ -138,6 +140,24 @@ def _counts(plan: Plan, layer: int, taken: np.ndarray) -> dict[str, int]:
     moved, pages = int(np.count_nonzero(plan.moves[0, layer])), int(np.count_nonzero(taken >= 0))
     chosen = {f"choice {name}": choices.count(name) for name in sorted(set(choices))}
     return {**chosen, "high": high, "low": low, "moved": moved, "pages": pages}
+
+
+def _block(prepared: Any, pool: Pool, plan: Plan, layer: int, head: int) -> dict[str, Any]:
+    """The block of threads of a KV head: what it reads by warp, and how many such blocks fit."""
+    arithmetic, group = prepared.units.arithmetic, prepared.model.heads // prepared.model.kv_heads
+    high, low = plan.lengths[0, layer, head].tolist()
+    warps = reads(pool.layouts, plan.cells[0, layer, head].tolist(), high, low, arithmetic.warps)
+    counts = {name: sum(int(getattr(each, name)) for each in warps) for name in ("tokens", "pages", "loads", "sectors")}
+    return {
+        "head": head,
+        **counts,
+        "expansions": 2 * pool.layouts.high.head_size * (high + low),
+        "exponentials": group * (high + low),
+        "balance": balance([each.sectors for each in warps]),
+        "occupancy": asdict(occupancy(pool.layouts, arithmetic, group, high + low)),
+        "bank_conflicts": bank_conflicts(pool.layouts, arithmetic),
+        "warps": [asdict(each) for each in warps],
+    }
 
 
 def step_cost(counted: Mapping[str, int]) -> Cost:

@@ -27,3 +27,21 @@ def test_the_cost_is_that_of_one_token() -> None:
     assert operation.cost.macs == {"attention": 2 * stored * 2 * 16}
     assert operation.cost.conversions == 2 + operation.counts["moved"]
     assert operation.words["score"] == 2 * stored
+
+
+def test_blocks_have_the_sectors_of_the_unit() -> None:
+    """Sectors, pages and exponentials by head and warp add up to the counters of layer_step.
+
+    These pages begin with a sector, so no count depends on their ids.
+    """
+    (operation,) = machine.run("tiny", "leankv", 0, 96, "decode").operations
+    counts, blocks = operation.counts, operation.blocks
+    sectors = sum(count for name, count in counts.items() if name.endswith("_sectors"))
+
+    assert [block["head"] for block in blocks] == [0, 1]
+    assert sum(block["sectors"] for block in blocks) == sectors
+    assert sum(warp["sectors"] for block in blocks for warp in block["warps"]) == sectors
+    assert sum(block["pages"] for block in blocks) == counts["pages_read"]
+    assert sum(block["exponentials"] for block in blocks) == counts["exps"]
+    assert sum(block["tokens"] for block in blocks) == counts["high"] + counts["low"]
+    assert counts["levels"] > 0 and counts["tokens_written"] == 2

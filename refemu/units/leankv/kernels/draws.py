@@ -1,0 +1,56 @@
+"""Classes of tokens by chance: what a serving simulation has instead of attention scores. [leankv §4]
+
+A token's word is splitmix64's, of the head's seed and the token's index, so a token has the same class whenever and in
+whatever company it is classified. Its upper 32 bits are compared with two limits of the head: pruned below the first,
+low below the second, else high.
+"""
+
+import numpy as np
+
+from refemu.arith.jit import helper, kernel
+
+U = np.uint64
+STEP, FIRST, SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB133111EB)
+
+
+@kernel
+def kept(seeds, limits, tokens, window, high, low):
+    """high, low (S, H) <- tokens that heads retain of prompts; seeds (S, H) uint64, limits (H, 2), tokens (S,)."""
+    for s in range(tokens.size):
+        old = max(tokens[s] - window, np.int64(0))
+        for h in range(limits.shape[0]):
+            more, less = tokens[s] - old, np.int64(0)
+            for t in range(old):
+                word = _word(seeds[s, h], t)
+                more += np.int64(word >= limits[h, 1])
+                less += np.int64(limits[h, 0] <= word < limits[h, 1])
+            high[s, h], low[s, h] = more, less
+
+
+@kernel
+def grown(seeds, limits, seen, window, high, low):
+    """high, low (S, H) <- growth in a step, by the class of the token that leaves the window; seen (S,): stored before.
+
+    Returns the totals of both.
+    """
+    highs, lows = np.int64(0), np.int64(0)
+    for s in range(seen.size):
+        leaving = seen[s] - window
+        for h in range(limits.shape[0]):
+            more, less = np.int64(1), np.int64(0)
+            if leaving >= 0:
+                word = _word(seeds[s, h], leaving)
+                more = np.int64(word >= limits[h, 1])
+                less = np.int64(limits[h, 0] <= word < limits[h, 1])
+            high[s, h], low[s, h] = more, less
+            highs, lows = highs + more, lows + less
+    return highs, lows
+
+
+@helper
+def _word(seed, token):
+    """The upper half of a word of splitmix64 (D-arith-14)."""
+    z = U(seed + U(U(token + 1) * STEP))
+    z = U(U(z ^ U(z >> U(30))) * FIRST)
+    z = U(U(z ^ U(z >> U(27))) * SECOND)
+    return np.int64(U(U(z ^ U(z >> U(31))) >> U(32)))

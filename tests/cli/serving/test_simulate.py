@@ -1,0 +1,52 @@
+"""`refemu simulate` prints the report of a simulation, as tables and as JSON, and draws it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from refemu.cli import main
+
+WORDS = ["simulate", "--shape", "llama-3.2-1b", "--high-share", "0.3", "--rate", "50", "--requests", "4"]
+WORDS += ["--prompt", "30", "--generate", "12"]
+
+
+@pytest.mark.long
+def test_json_has_totals_requests_and_pages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert main(WORDS) == 0
+    shown = capsys.readouterr().out
+
+    assert report["total"]["tokens"] == 48 and report["total"]["batch"]["max"] <= 4
+    assert report["total"]["tokens_per_second"] == 48 / report["total"]["seconds"]
+    assert [report["requests"][name] for name in ("finished", "preempted", "rejected")] == [4, 0, 0]
+    assert report["pages"]["leaked"] == 0 < report["pages"]["fragmentation"] < 1
+    assert f"{report['pages']['number']}, {report['pages']['bytes']}" in shown
+
+
+@pytest.mark.long
+def test_trace_file_gives_all_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, plot = tmp_path / "trace.jsonl", tmp_path / "plot.svg"
+    path.write_text('{"arrival": 0, "prompt": 20, "generate": 5}\n{"arrival": 9, "prompt": 3, "generate": 2}\n')
+    words = ["simulate", "--scheme", "fp16", "--shape", "llama-3.2-1b", "--trace", str(path)]
+    assert main([*words, "--plot", str(plot), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+
+    assert (report["scheme"], report["total"]["tokens"], report["total"]["batch"]) == (
+        "fp16",
+        7,
+        {"mean": 1.0, "max": 1},
+    )
+    assert report["total"]["seconds"] > 9
+    for title in ("Batch", "Pages", "Fragmentation", "Stalls", "Preemptions", "Throughput"):
+        assert f"<!-- {title} -->" in plot.read_text()
+    assert main([*words, "--requests", "2"]) == 2
+    assert "--requests changes nothing" in capsys.readouterr().err
+
+
+def test_requests_are_required(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--rate", "2"]) == 2
+    assert "give --trace FILE, or --rate R with --requests N" in capsys.readouterr().err
+    assert main(["simulate", "--rate", "x"]) == 2
+    assert "must be a number, got 'x'" in capsys.readouterr().err

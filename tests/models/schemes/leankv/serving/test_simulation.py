@@ -1,0 +1,176 @@
+"""The simulator equals a simulation in plain Python, loses no page and leaves nobody waiting."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refemu.arith.checks import Refused, RefusedType
+from refemu.formats.leankv.hetero_kv import K4V2, K8V4
+from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.models.machine import shapes
+from refemu.models.schemes.leankv import serving
+from refemu.models.schemes.leankv.serving import pages as of_pages
+from refemu.models.schemes.leankv.serving.gpu import GPUS, Rates
+from tests.oracles.leankv import serving as oracle
+
+SHAPE, SHARES, WINDOW = "llama-3.2-1b", (0.2, 0.3), 8
+GPU = GPUS["l40"]
+
+
+def expected(trace: list[serving.Arrival], pages: int, preemption: str, slots: int, seed: int) -> oracle.Result:
+    sizes = shapes.find(SHAPE)
+    high, low = UnifiedPage(64, K8V4), UnifiedPage(64, K4V2)
+    setting = oracle.Setting(
+        *(sizes.blocks, sizes.width, sizes.ffn, sizes.heads, sizes.kv_heads, 64, sizes.vocab, pages),
+        *((high.tokens, low.tokens), (K8V4.token_bytes(64), K4V2.token_bytes(64)), high.size, WINDOW, SHARES),
+        *(slots, preemption, seed, GPU.bandwidth, GPU.rate, GPU.link),
+    )
+    return oracle.Simulation(setting, [dataclasses.astuple(each) for each in trace]).run()
+
+
+def simulated(trace: list[serving.Arrival], pages: int, **more: Any) -> serving.Report:
+    setting = serving.Setting(shape=SHAPE, high_share=SHARES[0], pruned_share=SHARES[1], **more)
+    return serving.simulate(f"leankv:num_pages={pages},window={WINDOW}", trace, setting)
+
+
+def require_equal(report: serving.Report, result: oracle.Result) -> None:
+    running = report.series.column("running")
+    batches = running[report.series.column("prompt") == 0]
+    fragmentation = report.series.column("fragmentation")[running > 0]
+
+    assert report.requests["finished"] == len(result.finished)
+    assert report.requests["preemptions"] == len(result.yielded)
+    assert report.requests["preempted"] == len(set(result.yielded))
+    assert report.requests["aborted"] == len(result.aborted)
+    assert report.total["tokens"] == result.tokens
+    assert report.total["seconds"] == pytest.approx(result.seconds, rel=1e-12)
+    assert [batch for batch in batches.tolist() if batch] == result.batches
+    assert report.total["steps"]["prompt"] == result.prompts
+    assert report.total["bytes"]["cache"] == result.bytes_read
+    assert fragmentation.tolist() == result.fragmentation
+    assert report.pages["leaked"] == 0
+
+
+@pytest.mark.parametrize("preemption", ["recompute", "swap"])
+def test_simulation_equals_plain_one_with_preemptions(preemption: Any) -> None:
+    """D-leankv-68, D-leankv-69, D-leankv-70: four requests, of which the pool holds two or three."""
+    trace = [serving.Arrival(0.0, 4 + 9 * n, 170) for n in range(4)]
+    report = simulated(trace, 1100, preemption=preemption, seed=3)
+
+    assert report.requests["preemptions"] > 0 and report.requests["finished"] == 4
+    require_equal(report, expected(trace, 1100, preemption, 256, 3))
+
+
+@settings(deadline=None, max_examples=6)
+@given(
+    lengths=st.lists(st.tuples(st.floats(0, 0.2), st.integers(1, 60), st.integers(1, 160)), min_size=1, max_size=5),
+    pages=st.integers(400, 1500),
+    preemption=st.sampled_from(["recompute", "swap"]),
+    slots=st.integers(1, 3),
+)
+def test_any_trace_equals_plain_simulation(lengths: Any, pages: int, preemption: Any, slots: int) -> None:
+    """D-leankv-70."""
+    trace = sorted((serving.Arrival(*each) for each in lengths), key=lambda each: each.arrival)
+    report = simulated(trace, pages, preemption=preemption, slots=slots)
+
+    require_equal(report, expected(trace, pages, preemption, slots, 0))
+    assert report.requests["finished"] + report.requests["aborted"] == len(trace)
+
+
+def test_without_preemption_nobody_yields() -> None:
+    trace = [serving.Arrival(0.0, 4 + 9 * n, 170) for n in range(4)]
+    report = simulated(trace, 1100, preemption="none")
+
+    assert (report.requests["finished"], report.requests["preemptions"], report.requests["aborted"]) == (4, 0, 0)
+    assert report.total["stalls"]["steps"] > 0
+
+
+def test_requests_that_never_fit_are_rejected() -> None:
+    trace = [serving.Arrival(0.0, 5000, 10), serving.Arrival(0.0, 10, 10)]
+    report = simulated(trace, 1100)
+
+    assert (report.requests["number"], report.requests["rejected"], report.requests["finished"]) == (2, 1, 1)
+    assert simulated(trace, 1100, context=12).requests["rejected"] == 2
+
+
+def test_lost_page_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted fault: the end of a request returns one page twice and another never."""
+    finish = of_pages.Store.finish
+
+    def lossy(self: of_pages.Store, names: Any) -> None:
+        finish(self, names)
+        manager: Any = self.manager
+        last = (manager._ends[1] - 1) % manager.shape.pages
+        manager._ring[last] = manager._ring[last - 1]
+
+    monkeypatch.setattr(of_pages.Store, "finish", lossy)
+    assert simulated([serving.Arrival(0.0, 40, 20)], 1100).pages["leaked"] == 2
+
+
+def test_workers_divide_heads_and_weights() -> None:
+    """[leankv §6.1]: the same requests; each worker moves about a quarter, and sends its sums to the others."""
+    trace = [serving.Arrival(0.0, 100, 30), serving.Arrival(0.0, 60, 40)]
+    one, four = (simulated(trace, 4000, workers=workers) for workers in (1, 4))
+
+    assert one.total["tokens"] == four.total["tokens"] == 70
+    assert four.total["bytes"]["weights"] * 4 == one.total["bytes"]["weights"]
+    assert 0.25 < four.total["bytes"]["cache"] / one.total["bytes"]["cache"] < 0.3
+    assert (one.total["bytes"]["reduced"], four.total["bytes"]["reduced"] > 0) == (0, True)
+
+
+def test_uncompressed_cache_has_blocks_of_all_heads() -> None:
+    """16 tokens of 16 blocks, 8 KV heads, 64 features, keys and values of two bytes."""
+    report = serving.simulate("fp16", [serving.Arrival(0.0, 33, 20)], serving.Setting(shape=SHAPE))
+
+    assert report.pages["bytes"] == 16 * 16 * 8 * 64 * 2 * 2
+    assert report.pages["peak"] == {"all": 4, "high": 4, "low": 0}
+    assert report.total["bytes"]["cache"] == 32768 * (33 + sum(range(34, 53)))
+
+
+def test_weights_of_llama_2_7b() -> None:
+    """6,738,415,616 parameters, less 65 norms of 4,096."""
+    assert Rates(shapes.find("llama-2-7b"), GPU).weight_bytes == 2 * (6_738_415_616 - 65 * 4096)
+
+
+def test_model_decides_significance() -> None:
+    """The engine runs: tokens, pages and preemptions are its own."""
+    trace = [serving.Arrival(0.0, 150, 30), serving.Arrival(0.0, 90, 30)]
+    report = serving.simulate("leankv-k8v4:num_pages=20", trace, serving.Setting(model="tiny"))
+
+    assert report.shape == "tiny"
+    assert (report.total["tokens"], report.requests["finished"], report.pages["leaked"]) == (60, 2, 0)
+
+
+BAD: dict[str, tuple[str, dict[str, Any], str]] = {
+    "shape": ("fp16", {"shape": "llama-2-7"}, "unknown shape"),
+    "encoder": ("fp16", {"shape": "bert-base"}, "shape must be a decoder"),
+    "gpu": ("fp16", {"gpu": "l4"}, "unknown gpu"),
+    "workers": ("fp16", {"workers": 3}, "workers must divide the 32 KV heads, got 3"),
+    "memory": ("fp16", {"memory_share": 0.0}, "memory_share must be above 0"),
+    "weights": ("fp16", {"shape": "llama-3-70b"}, "give more workers"),
+    "share of fp16": ("fp16", {"high_share": 0.5}, "high_share of fp16 changes nothing"),
+    "one precision": ("leankv-k8v4", {"quality": "lossless"}, "quality changes nothing with one precision"),
+    "threshold": ("leankv:t_high=0.5", {}, "t_high changes nothing"),
+    "shares": ("leankv", {"high_share": 0.9, "pruned_share": 0.2}, "at most 1 together"),
+    "quality and share": ("leankv", {"high_share": 0.9, "quality": "lossless"}, "give --quality, or"),
+    "no table": ("leankv", {"shape": "llama-7b"}, "unknown shape .llama-7b. of Table 1"),
+    "size": ("leankv:high=K4V2,low=K4V1", {}, "Table 1 has 0.228"),
+    "model and shape": ("leankv", {"model": "tiny", "shape": "llama-7b"}, "shape changes nothing where a model runs"),
+    "slots": ("leankv", {"slots": 0}, "slots"),
+    "preemption": ("leankv", {"preemption": "drop"}, "preemption"),
+}
+
+
+@pytest.mark.parametrize(("scheme", "setting", "message"), BAD.values(), ids=list(BAD))
+def test_invalid_settings_are_rejected(scheme: str, setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        serving.simulate(scheme, [serving.Arrival(0.0, 5, 5)], serving.Setting(**setting))
+
+
+@pytest.mark.parametrize("model", [None, "tiny"])
+def test_schemes_with_another_cache_are_rejected(model: str | None) -> None:
+    with pytest.raises(RefusedType, match="one of LeanKV's"):
+        serving.simulate("olive-4", [serving.Arrival(0.0, 5, 5)], serving.Setting(model=model))

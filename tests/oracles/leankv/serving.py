@@ -1,0 +1,214 @@
+"""A serving simulation in plain Python: counts of pages and tokens, an order of requests, times. Imports no refemu."""
+
+import hashlib
+from dataclasses import dataclass, field
+
+MASK = (1 << 64) - 1
+
+
+def stream(label: str, seed: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{label}/{seed}".encode()).digest()[:8], "little")
+
+
+def word(seed: int, index: int) -> int:
+    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+@dataclass
+class Setting:
+    """Sizes of a model, pages of one worker, and rates."""
+
+    blocks: int
+    width: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    vocab: int
+    pages: int
+    held: tuple[int, int]  #: tokens of a high and of a low page
+    token: tuple[int, int]  #: bytes of a token
+    page: int  #: bytes of a page
+    window: int
+    shares: tuple[float, float]  #: high and pruned
+    slots: int
+    preemption: str
+    seed: int
+    bandwidth: float
+    rate: float
+    link: float
+
+
+@dataclass
+class Head:
+    """Tokens and pages of a head of a request."""
+
+    tokens: list[int]
+    pages: list[int]
+
+
+@dataclass
+class Result:
+    seconds: float = 0.0
+    tokens: int = 0
+    batches: list[int] = field(default_factory=list)
+    prompts: int = 0
+    finished: list[int] = field(default_factory=list)
+    yielded: list[int] = field(default_factory=list)
+    aborted: list[int] = field(default_factory=list)
+    bytes_read: int = 0
+    fragmentation: list[float] = field(default_factory=list)
+
+
+class Simulation:
+    def __init__(self, setting: Setting, requests: list[tuple[float, int, int]]) -> None:
+        self.s, self.requests = setting, requests
+        self.done = [0] * len(requests)
+        self.live: dict[int, list[Head]] = {}
+        self.swapped: set[int] = set()
+        self.result = Result()
+
+    def run(self) -> Result:
+        s, out = self.s, self.result
+        waiting: list[int] = []
+        running: list[int] = []
+        blocked: set[int] = set()
+        coming = list(range(len(self.requests)))
+        while coming or waiting or running:
+            if not waiting and not running:
+                out.seconds = max(out.seconds, self.requests[coming[0]][0])
+            while coming and self.requests[coming[0]][0] <= out.seconds:
+                waiting.append(coming.pop(0))
+            ended = [r for r in running if self.done[r] >= self.requests[r][2]]
+            for r in ended:
+                del self.live[r]
+                running.remove(r)
+                out.finished.append(r)
+                blocked.clear()
+            start, free = [], self.free()
+            for r in waiting:
+                free -= self.need(self.length(r))
+                if r in blocked or free < 0 or len(running) + len(start) == s.slots:
+                    break
+                start.append(r)
+            if start:
+                self.start(start)
+                waiting = [r for r in waiting if r not in start]
+                running += start
+            else:
+                self.generate(running, waiting, blocked, bool(ended))
+            held = [head for heads in self.live.values() for head in heads]
+            pages = sum(sum(head.pages) for head in held) * s.page
+            used = sum(head.tokens[0] * s.token[0] + head.tokens[1] * s.token[1] for head in held)
+            if running:
+                out.fragmentation.append(1 - used / pages)
+        return out
+
+    def generate(self, running: list[int], waiting: list[int], blocked: set[int], ended: bool) -> None:
+        out, swapped, alone = self.result, 0, False
+        while running:
+            plan = {r: [self.grows(r, h) for h in range(len(self.live[r]))] for r in running}
+            need = sum(self.lacks(self.live[r][h], kind) for r in running for h, kind in enumerate(plan[r]))
+            if need <= self.free():
+                for r in running:
+                    self.grow(r, plan[r])
+                    self.done[r] += 1
+                out.tokens += len(running)
+                out.batches.append(len(running))
+                read = sum(self.bytes(r) for r in running)
+                stored = sum(sum(head.tokens) for r in running for head in self.live[r])
+                out.bytes_read += read
+                pairs = stored / (self.s.blocks * self.s.kv_heads)
+                out.seconds += self.time(len(running), len(running), pairs, read, swapped)
+                return
+            if len(running) == 1:
+                r = running.pop()
+                del self.live[r]
+                out.aborted.append(r)
+                blocked.clear()
+                alone = True
+                break
+            r = running.pop()
+            if self.s.preemption == "swap":
+                self.swapped.add(r)
+                swapped += sum(sum(head.pages) for head in self.live[r]) * self.s.page
+            del self.live[r]
+            out.yielded.append(r)
+            waiting.insert(0, r)
+            blocked.add(r)
+        if waiting and not running and not alone and not ended:
+            out.aborted.append(waiting.pop(0))
+        out.seconds += swapped / self.s.link
+
+    def start(self, names: list[int]) -> None:
+        out, tokens, rows, pairs, moved, swapped = self.result, 0, 0, 0, 0, 0
+        for r in names:
+            n = self.length(r)
+            self.live[r] = [self.compressed(r, h, n) for h in range(self.s.blocks * self.s.kv_heads)]
+            moved += self.bytes(r)
+            if r in self.swapped:
+                self.swapped.discard(r)
+                swapped += sum(sum(head.pages) for head in self.live[r]) * self.s.page
+            else:
+                tokens, rows, pairs = tokens + n, rows + 1, pairs + n * (n + 1) // 2
+                self.done[r] += 1
+        out.tokens += rows
+        out.prompts += 1
+        out.bytes_read += moved if tokens else 0
+        out.seconds += self.time(tokens, rows, pairs, moved if tokens else 0, swapped)
+
+    def length(self, r: int) -> int:
+        return self.requests[r][1] + self.done[r] - (r in self.swapped)
+
+    def need(self, tokens: int) -> int:
+        return self.s.blocks * self.s.kv_heads * (-(-tokens // self.s.held[0]) + 1)
+
+    def free(self) -> int:
+        return self.s.pages - sum(sum(head.pages) for heads in self.live.values() for head in heads)
+
+    def kind(self, r: int, h: int, token: int) -> str:
+        high, pruned = self.s.shares
+        way = 0.5 * ((word(stream("serving/heads", self.s.seed), h) >> 32) / (1 << 31) - 1)
+        more = min(high * (1 + way), 1.0)
+        less = min(pruned * (1 - way), 1 - more)
+        seed = word(stream(f"serving/tokens/0/{r}", self.s.seed), h)
+        drawn = word(seed, token) >> 32
+        if drawn < int(less * (1 << 32)):
+            return "pruned"
+        return "low" if drawn < int((1 - more) * (1 << 32)) else "high"
+
+    def compressed(self, r: int, h: int, n: int) -> Head:
+        kinds = [self.kind(r, h, t) for t in range(max(n - self.s.window, 0))]
+        tokens = [min(n, self.s.window) + kinds.count("high"), kinds.count("low")]
+        return Head(tokens, [-(-tokens[k] // self.s.held[k]) for k in range(2)])
+
+    def grows(self, r: int, h: int) -> str:
+        leaving = self.requests[r][1] + self.done[r] - 1 - self.s.window
+        return "high" if leaving < 0 else self.kind(r, h, leaving)
+
+    def lacks(self, head: Head, kind: str) -> int:
+        k = ("high", "low", "pruned").index(kind)
+        return int(k < 2 and head.tokens[k] == head.pages[k] * self.s.held[k])
+
+    def grow(self, r: int, kinds: list[str]) -> None:
+        for head, kind in zip(self.live[r], kinds, strict=True):
+            if kind != "pruned":
+                k = ("high", "low").index(kind)
+                head.pages[k] += self.lacks(head, kind)
+                head.tokens[k] += 1
+
+    def bytes(self, r: int) -> int:
+        return sum(head.tokens[0] * self.s.token[0] + head.tokens[1] * self.s.token[1] for head in self.live[r])
+
+    def time(self, tokens: int, rows: int, pairs: float, cache: float, swapped: int) -> float:
+        s = self.s
+        block = s.width * s.head_dim * (2 * s.heads + 2 * s.kv_heads) + 3 * s.width * s.ffn
+        head = s.vocab * s.width
+        weights = 2 * (s.blocks * block + head) if tokens else 0
+        linear = 2 * (s.blocks * block * tokens + head * rows)
+        attention = 4 * s.blocks * s.heads * s.head_dim * pairs
+        first = max(weights / s.bandwidth, linear / s.rate)
+        return first + max(cache / s.bandwidth, attention / s.rate) + swapped / s.link
