@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from refemu import tensors
+from refemu.arith import tensors
 
 T = TypeVar("T")
 FEW = 12  #: names that a message lists; of a longer table it gives the nearest ones

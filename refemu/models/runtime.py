@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import experts
+from refemu.arith.attention import experts
 from refemu.arith.checks import Refused, require_range
 from refemu.models.backend import on_threads
 from refemu.models.cache import Caches

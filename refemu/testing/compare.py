@@ -8,10 +8,10 @@ import numpy as np
 
 from refemu import units
 from refemu.arith.checks import Refused, RefusedType, first_index, host, lookup
+from refemu.arith.tensors import NARROW, Host, widened
 from refemu.formats import Element, Ovp
 from refemu.golden.compare import decode, distance, waivers
 from refemu.golden.files import fields, masks
-from refemu.tensors import NARROW, Host, widened
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu import tensors
+from refemu.arith import tensors
 from refemu.golden.files import fields
 from refemu.units.ports import Port
 

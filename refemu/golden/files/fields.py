@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu import tensors
+from refemu.arith import tensors
 from refemu.arith.checks import Refused, RefusedType, at, first_index, host
 from refemu.arith.integers import limits
 from refemu.units.ports import Port

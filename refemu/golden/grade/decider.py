@@ -20,9 +20,8 @@ from refemu.golden.grade.invariants import lasting
 from refemu.golden.grade.term_devices import Device, Lanes, at_reset, of_fault, registers_read, right
 from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.prove import equivalence, selfcheck, solver, terms
-from refemu.prove.design import substitute
 from refemu.prove.lift import Lift, lift, name_of
-from refemu.prove.terms import Term
+from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Cases, Config
 

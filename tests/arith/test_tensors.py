@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from refemu import tensors
+from refemu.arith import tensors
 from refemu.arith.checks import RefusedType, as_array, host
 
 

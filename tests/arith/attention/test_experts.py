@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refemu.arith import experts
+from refemu.arith.attention import experts
 from refemu.arith.checks import Refused
 from tests.oracles import experts as oracle
 
