@@ -224,6 +224,9 @@ class OutsidePort(Refused):
     arrays: what `collect` would return, with 0 for such values. outside: by port, bool (states,).
     """
 
+    arrays: Mapping[str, np.ndarray]
+    outside: Mapping[str, np.ndarray]
+
     def __init__(self, message: str, arrays: Mapping[str, np.ndarray], outside: Mapping[str, np.ndarray]) -> None:
         super().__init__(message)
         self.arrays, self.outside = arrays, outside

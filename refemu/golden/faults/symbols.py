@@ -17,7 +17,10 @@ Binary = Callable[[Term, Term], Term]
 class Symbols(NDArrayOperatorsMixin):
     """An array (any row, lanes) of an integer dtype or bool, a term for each lane."""
 
-    def __init__(self, lanes: Sequence[Term], dtype: np.dtype) -> None:
+    lanes: list[Term]
+    dtype: np.dtype[Any]
+
+    def __init__(self, lanes: Sequence[Term], dtype: np.dtype[Any]) -> None:
         self.lanes, self.dtype = list(lanes), dtype
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:

@@ -44,6 +44,10 @@ class Decision:
 class Decider:
     """Terms of a unit in a configuration, made when a fault first needs them."""
 
+    unit: AnyUnit
+    config: Config
+    seconds: float
+
     def __init__(self, unit: AnyUnit, config: Config, seconds: float = SECONDS) -> None:
         self.unit, self.config, self.seconds = unit, config, seconds
         if not solver.available():

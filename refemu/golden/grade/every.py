@@ -19,6 +19,12 @@ Inputs = dict[str, np.ndarray]
 class Every:
     """The legal inputs of a unit in a configuration; `count` is 0 where they are too many, or registers matter too."""
 
+    unit: AnyUnit
+    config: Config
+    ports: tuple[Port, ...]
+    sizes: list[int]
+    count: int
+
     def __init__(self, unit: AnyUnit, config: Config) -> None:
         self.unit, self.config = unit, config
         self.ports = unit.ports(config).inputs

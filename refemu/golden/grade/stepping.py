@@ -35,6 +35,14 @@ class Tampering:
 class Tampered:
     """A readable unit whose registers are tampered with; it goes through a stimulus in several calls."""
 
+    ports: tuple[Port, ...]
+    event: bool
+    machine: Any
+    reset: Any
+    steps: int
+    hold: Hold | None
+    start: Start | None
+
     def __init__(self, unit: AnyUnit, config: Config, tampering: Tampering | None = None, steps: int = STEPS) -> None:
         self.ports, self.event = unit.ports(config).inputs, unit.timing == "event"
         self.machine = unit.unit_class(**config)

@@ -5,6 +5,7 @@ import signal
 import threading
 from _thread import interrupt_main
 from types import FrameType, TracebackType
+from typing import Any
 
 from refemu.arith.checks import Refused
 
@@ -13,6 +14,11 @@ AGAIN = 0.02  #: seconds between interrupts: a mutant may catch one, and a final
 
 class StoppedAfter:
     """A block of the main thread that raises Refused after some seconds."""
+
+    late: threading.Event
+    ended: threading.Event
+    thread: threading.Thread
+    before: Any
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -14,6 +14,14 @@ from refemu.models.schemes.leankv.serving.trace import Arrival
 class Clock:
     """Time, and what happened until now."""
 
+    server: ByShape | ByModel
+    rates: Rates
+    now: float
+    operations: float
+    stalled: float
+    generating: float
+    stalled_steps: int
+
     def __init__(self, server: ByShape | ByModel, rates: Rates) -> None:
         self.server, self.rates = server, rates
         self.now = 0.0

@@ -47,6 +47,10 @@ class Usage:
 class Store:
     """Pages of one worker."""
 
+    manager: PageManager
+    layout: Layout
+    limits: np.ndarray
+
     def __init__(self, manager: PageManager, layout: Layout, limits: np.ndarray, seed: int, worker: int) -> None:
         """limits: of `kernels.draws`, (layers * heads, 2)."""
         self.manager, self.layout, self.limits = manager, layout, limits
