@@ -33,6 +33,10 @@ ELSEWHERE = {
     },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     "testing/types": "testing/test_strategies",
+    **{
+        f"models/schemes/olive/{name}": "models/schemes/olive/test_shape"
+        for name in ("array_options", "array_works", "designs")
+    },
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("mix", "olive")},
 }

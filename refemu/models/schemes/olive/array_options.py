@@ -44,6 +44,12 @@ class OliveMachine:
                 )
         for name in ("pairs", "encoder_stages", "output_stages", "weight_kb", "act_kb", "clock", "port"):
             require_int(getattr(self, name), 1, 1 << 20, "accelerator", name)
+        for lines, buffer, half in zip(("rows", "cols"), ("act_kb", "weight_kb"), self.halves, strict=True):
+            if half < 2 * getattr(self, lines):
+                raise Refused(
+                    f"accelerator: half of {buffer} must hold a value of 16 bits for each of the {lines}, got {buffer}="
+                    f"{getattr(self, buffer)} and {lines}={getattr(self, lines)}; enlarge the buffer"
+                )
 
     @property
     def system(self) -> System:

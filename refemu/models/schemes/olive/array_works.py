@@ -47,6 +47,11 @@ class Layer(NamedTuple):
         """Tiles down and across."""
         return -(-self.m // self.grid[0]), -(-self.n // self.grid[1])
 
+    @property
+    def skew(self) -> int:
+        """Edges from the first to the last element of the grid."""
+        return self.grid[0] + self.grid[1] - 2
+
 
 class Reads(NamedTuple):
     """What stays in the buffers, and how often each operand passes the port."""
@@ -71,11 +76,10 @@ def quantized(name: str, m: int, k: int, side: Side, machine: OliveMachine, afte
 
 def sources(name: str, there: Container[str]) -> tuple[str, ...]:
     """Output stages that the input of a layer waits for. there: layers on the array; others pass their own on."""
-    found: dict[str, None] = {}
+    stages: dict[str, None] = {}
     for source in SOURCES.get(name, ()):
-        mine = (f"{source}.output",) if source in there else sources(source, there)
-        found |= dict.fromkeys(mine)
-    return tuple(found)
+        stages |= dict.fromkeys((f"{source}.output",) if source in there else sources(source, there))
+    return tuple(stages)
 
 
 def stays(m: int, k: int, side: Side, machine: OliveMachine) -> bool:
@@ -86,7 +90,7 @@ def stays(m: int, k: int, side: Side, machine: OliveMachine) -> bool:
 def product(layer: Layer, machine: OliveMachine) -> tuple[Work, Work]:
     """A linear layer on the array, and its output stage."""
     (down, across), reads = layer.tiles, readings(layer, machine)
-    skew, rows = sum(layer.grid) - 2, layer.grid[0]
+    skew, rows = layer.skew, layer.grid[0]
     outputs = layer.n * (FP32 + FP16 * layer.biased) + SCALES
     there = stays(layer.m, layer.k, layer.a, machine)
     bits = {
@@ -177,7 +181,7 @@ def fed(layer: Layer, there: bool, machine: OliveMachine) -> int:
     rows, end = _lines(layer, 0, layer.tiles[0] - 1), last[-1]
     drained = _drain(rows, _lines(layer, 1, layer.tiles[1] - 1), layer, machine)
     over = max(0, drained - layer.k)
-    filling.add((*last[:-1], Run(end.size, end.cycles - over + sum(layer.grid) - 2 + drained)))
+    filling.add((*last[:-1], Run(end.size, end.cycles - over + layer.skew + drained)))
     return filling.fed.cycles
 
 
@@ -200,8 +204,10 @@ def _passing(
     """Slices of a tile of the passing side and of each that stays. first: the staying ones come now."""
     reads, runs = readings(layer, machine), list[Run]()
     for outer in block:
-        own, other = first or not reads.stays, outer == block[0] or not reads.tile_stays
-        places, loads = ((inner, outer), (other, own)) if reads.by_weights else ((outer, inner), (own, other))
+        staying, passing = first or not reads.stays, outer == block[0] or not reads.tile_stays
+        places, loads = (outer, inner), (staying, passing)
+        if reads.by_weights:
+            places, loads = places[::-1], loads[::-1]
         runs += _slices(places, (loads[0] and not there, loads[1]), layer, machine)
     return tuple(runs)
 
@@ -213,7 +219,7 @@ def _slices(places: tuple[int, int], loads: tuple[bool, bool], layer: Layer, mac
     most = min(
         8 * half // (count * side.code) for half, count, side in zip(machine.halves, layer.grid, sides, strict=True)
     )
-    bits = sum(count * side.bits * load for count, side, load in zip(lines, sides, loads, strict=True))
+    bits = lines[0] * layer.a.bits * loads[0] + lines[1] * layer.b.bits * loads[1]
     over = max(0, _drain(*lines, layer, machine) - layer.k)
     sizes = [min(most, layer.k - low) for low in range(0, layer.k, most)] if any(loads) else [layer.k]
     for number, size in enumerate(sizes):

@@ -102,6 +102,7 @@ def layer_of(prepared: Any, part: Part, name: str, weight: Weight, tokens: int, 
 
 
 def outside(prepared: Any) -> dict[str, str]:
+    """Steps of a block that are not on the array, and why."""
     rotary = prepared.model.positions == "rotary"
     return {name: reason for name, reason in OUTSIDE.items() if rotary or name != "rotate"}
 

@@ -41,6 +41,7 @@ def test_block_of_opt_equals_the_oracle(tokens: int) -> None:
 
 @pytest.mark.parametrize("overlap", ["none", "tiles"])
 def test_total_of_opt_adds_32_blocks(overlap: str) -> None:
+    """D-olive-57: 500 MHz, 128 bytes a cycle; no event has a price."""
     options = "overlap=none" if overlap == "none" else ""
     total, theirs = machine.of_shape(**OPT, tokens=256, options=options).total, oracle.block(256)
     if overlap == "none":
@@ -226,16 +227,19 @@ def test_every_option_moves_a_number(option: str, field: str) -> None:
         ("olive-4", "rows=7", "rows must be even"),
         ("olive-4", "pairs=0", "pairs must be"),
         ("olive-4", "design=tpu", "design must be"),
-        ("olive-4", "reuse=least", None),
+        ("olive-4", "rows=1024,act_kb=1", "half of act_kb must hold a value of 16 bits for each of the rows"),
         ("olive-4:n_eight_bit=2", "", "a shape has none; name the layers in eight_bit"),
     ],
 )
-def test_invalid_and_idle_options_are_rejected(scheme: str, options: str, message: str | None) -> None:
-    if message is None:
-        machine.of_shape("bert-base", scheme, 16, options=options)
-        return
+def test_invalid_options_are_rejected(scheme: str, options: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         machine.of_shape("bert-base", scheme, 16, options=options)
+
+
+def test_option_without_effect_is_rejected() -> None:
+    """One token fits the buffer of activations, so every weight is read once in any order."""
+    with pytest.raises(Refused, match="option reuse changes no number here, got activations; leave it out"):
+        machine.of_shape("bert-base", "olive-4", 1, options="reuse=activations")
 
 
 def test_other_designs_need_a_shape() -> None:
