@@ -220,7 +220,7 @@ def _slices(places: tuple[int, int], loads: tuple[bool, bool], layer: Layer, mac
         8 * half // (count * side.code) for half, count, side in zip(machine.halves, layer.grid, sides, strict=True)
     )
     bits = lines[0] * layer.a.bits * loads[0] + lines[1] * layer.b.bits * loads[1]
-    over = max(0, _drain(*lines, layer, machine) - layer.k)
+    over = max(0, _drain(lines[0], lines[1], layer, machine) - layer.k)
     sizes = [min(most, layer.k - low) for low in range(0, layer.k, most)] if any(loads) else [layer.k]
     for number, size in enumerate(sizes):
         yield Run(-(-ceil(size * bits) // 8), size + over * (number == len(sizes) - 1))

@@ -42,7 +42,8 @@ def costs(prepared: Any, layer: int, call: Call, machine: OliveMachine | None = 
         for part in prepared.group(layer, names):
             yield from _part(prepared, part, x, there, machine)
     elif call.part == "head":
-        yield from _part(prepared, prepared.head_parts()[0], *call.inputs, there, machine)
+        (x,) = call.inputs
+        yield from _part(prepared, prepared.head_parts()[0], x, there, machine)
     elif call.part == "attention":
         record = Work("attention", "attention", cycles=None, after=works.sources("o", there))
         cost = fp16_cost.attention(prepared.model, *call.inputs)

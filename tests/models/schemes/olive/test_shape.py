@@ -166,7 +166,7 @@ def test_a_mixture_of_experts_has_products_of_every_used_expert() -> None:
     ]
 
 
-#: speed of OliVe over each design on the array, OPT-6.7B, 2,048 tokens [olive §5.4], by hand: 4-bit elements over theirs
+#: speed of OliVe over each design on the array, OPT-6.7B, 2,048 tokens [olive §5.4], by hand: 4-bit elements by theirs
 RATIOS = {"int8": 4.0, "ant": 0.1875 * 1 + 0.8125 * 4, "olaccel": 4096 / 1152, "adafloat": 4096 / 896, "gobo": 4.0}
 
 
