@@ -281,3 +281,11 @@ def test_planted_faults_in_records_differ_from_the_oracle(fault: str) -> None:
 
     assert ours(works) == theirs
     assert ours([FAULTS[fault](work) for work in works]) != theirs
+
+
+def test_a_model_without_work_on_the_array_has_no_total() -> None:
+    """D-olive-41: weights alone are quantized, so nothing has cycles, and none is 0."""
+    report = machine.of_shape("bert-base", "olive-4:act_bits=none", 16)
+
+    assert report.total["cycles"] is None and report.total["seconds"] is None and report.total["bound"] is None
+    assert {"q", "down", "attention"} <= {entry.name for entry in report.not_on_the_machine}
