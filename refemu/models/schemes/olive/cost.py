@@ -53,7 +53,7 @@ def costs(prepared: Any, layer: int, call: Call, machine: OliveMachine | None = 
 def absent(prepared: Any) -> list[Absent]:
     """What the cost leaves out, and why."""
     entries = outside(prepared)
-    for part in prepared.parts():
+    for part in prepared.linears():
         entries |= {name: refusal(part) for name in part.names if refusal(part)}
     heads = prepared.head_parts()
     if heads and refusal(heads[0]):

@@ -41,6 +41,15 @@ def test_layers_outside_machine_have_macs_and_no_cycles(spec: str) -> None:
         assert _total(cost.macs) == _total(whole[layer].macs)
 
 
+def test_layers_outside_are_listed_with_their_reason() -> None:
+    report = machine.cost("tiny", "olive-4:skip=down+lm_head", 4)
+
+    assert {"blk.0.down", "blk.2.down", "head", "attention"} <= {entry.name for entry in report.not_on_the_machine}
+    assert {"down", "head", "blk.0.q"}.isdisjoint(
+        work.name for line in report.lines for work in [each.work for each in line]
+    )
+
+
 def test_head_is_on_machine_where_it_is_quantized() -> None:
     rows = machine.cost("tiny", "olive-4:skip=none", 4).layers
 
