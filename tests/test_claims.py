@@ -22,7 +22,7 @@ from refemu.formats import (
     OVP_INT8_REPO,
     Ovp,
 )
-from refemu.models import text
+from refemu.models import machine, text
 from refemu.models.scores import perplexity
 from refemu.units.olive import mmaovp, olive_edp, olive_mac, olive_pe8, outlier_decoder, ovp_decoder, ovp_encoder
 from refemu.units.olive.mmaovp import Gpu
@@ -186,6 +186,49 @@ def test_areas_of_decoders_follow_from_their_number() -> None:
     ]
     assert [f"{float(area):.3g}" for area in array] == ["0.00476", "0.00317", "0.205"]
     assert [f"{float(area / sum(array)):.1%}" for area in array] == ["2.2%", "1.5%", "96.3%"]
+
+
+#: model, requests, tokens [olive §5.3]; lengths are refemu's
+RUNS = (
+    ("bert-base", 16, 384),
+    ("bert-large", 16, 384),
+    ("gpt2-xl", 2, 1024),
+    ("bloom-7b1", 2, 2048),
+    ("opt-6.7b", 2, 2048),
+)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("design", "mean", "least", "most", "paper", "factor", "moved"),
+    [
+        ("adafloat", 4.49, 4.39, 4.56, 4.8, 1.07, 3.6),
+        ("olaccel", 3.46, 3.36, 3.53, 3.8, 1.10, 1.4),
+        ("ant", 3.38, 3.37, 3.41, 3.7, 1.09, 2.8),
+    ],
+)
+def test_speed_over_other_designs_on_the_array(
+    design: str, mean: float, least: float, most: float, paper: float, factor: float, moved: float
+) -> None:
+    """[olive §5.4, Fig. 10a] and docs/headlines.md, D-olive-61: prompts of five models."""
+    pairs = [
+        [machine.of_shape(name, "olive-4", tokens, "prompt", batch, each).total for each in ("", f"design={design}")]
+        for name, batch, tokens in RUNS
+    ]
+    ratios = [other["cycles"] / olive["cycles"] for olive, other in pairs]
+    sizes = [sum(other["bytes"].values()) / sum(olive["bytes"].values()) for olive, other in pairs]
+
+    assert [round(each, 2) for each in (sum(ratios) / 5, min(ratios), max(ratios))] == [mean, least, most]
+    assert round(paper / mean, 2) == factor and round(sum(sizes) / 5, 1) == moved
+
+
+def test_speed_on_a_gpu_by_its_multipliers() -> None:
+    """[olive Table 5, §5.3] 16, 8 and 4 bits: 34,816, 69,632, 139,264; ANT has 80 % of the layers at int8."""
+    fp16, int8 = 139_264 / 34_816, 139_264 / 69_632
+    ant = 0.2 + 0.8 * int8
+
+    assert (fp16, int8, round(ant, 1)) == (4, 2, 1.8)
+    assert [round(paper / ours, 2) for paper, ours in ((4.5, fp16), (2.7, int8), (2.4, ant))] == [1.12, 1.35, 1.33]
 
 
 def test_a_larger_threshold_never_gives_more_outlier_pairs() -> None:

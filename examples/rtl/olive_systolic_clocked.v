@@ -1,5 +1,6 @@
 // Output-stationary array of 4 x 2 elements, int4 by flint4 pairs, or of 2 x 1 elements, int8 pairs; wrapping sums.
-// [olive section 4.3, section 4.5, Fig. 8]. An 8-bit element has the registers of its top left 4-bit one.
+// [olive section 4.3, section 4.5, Fig. 8]. An 8-bit product takes four 4-bit elements (olive_pe4.v) and an extra adder.
+// Registers and adder of an 8-bit element are those of its top left 4-bit one (D-olive-62).
 `timescale 1ns/1ps
 
 module olive_systolic_clocked (
@@ -48,40 +49,63 @@ module olive_systolic_clocked (
   reg [32*C-1:0]   bottom;
   reg [C-1:0]      bottom_over;
 
-  reg [13:0] x, y;
-  reg signed [15:0] product;
-  reg signed [31:0] sum;
-  reg signed [79:0] exact;
+  // what the elements multiply: operands of their own, or halves of those of the top left one (D-olive-36)
+  wire [80*R*C-1:0] terms;
+  generate
+    for (g = 0; g < R * C; g = g + 1) begin : element
+      localparam ROW = g / C, COLUMN = g % C, TOP = C * (ROW - ROW % 2) + COLUMN - COLUMN % 2;
+      wire [13:0] x = wide ? next_a[14*TOP +: 14] : next_a[14*g +: 14];
+      wire [13:0] y = wide ? next_b[14*TOP +: 14] : next_b[14*g +: 14];
+      wire [4:0] half_x = ROW % 2 == 0 ? {x[7], x[7:4]} : {1'b0, x[3:0]};
+      wire [4:0] half_y = COLUMN % 2 == 0 ? {y[7], y[7:4]} : {1'b0, y[3:0]};
+      wire [3:0] apart = (ROW % 2 == 0 ? 4'd4 : 4'd0) + (COLUMN % 2 == 0 ? 4'd4 : 4'd0);
+      wire signed [79:0] term;
+      olive_pe4 pe (.x(wide ? half_x : x[4:0]), .y(wide ? half_y : y[4:0]),
+        .places({2'b00, x[12:8]} + {2'b00, y[12:8]} + (wide ? {3'b000, apart} : 7'd0)), .product(), .term(term));
+      assign terms[80*g +: 80] = x[13] && y[13] ? term : 80'd0;
+    end
+  endgenerate
+
   integer i, j, at, far;
-  always @* begin
+  always @* begin  // operands move
     far = wide ? 2 : 1;  // from one element to the next
-    {next_a, next_b, next_acc, next_over, bottom, bottom_over} = 0;
-    {x, y, product, sum, exact} = 0;
+    {next_a, next_b} = 0;
     for (i = 0; i < R; i = i + 1)
       for (j = 0; j < C; j = j + 1) begin
         at = C * i + j;
-        sum = fresh ? 32'sd0 : acc[32*at +: 32];
-        if (!wide || (i % 2 == 0 && j % 2 == 0)) begin
-          if (drain) begin  // operands are dropped (D-olive-50)
-            if (i >= far && !fresh) begin
-              next_acc[32*at +: 32] = acc[32*(at - C*far) +: 32];
-              next_over[at] = over[at - C*far];
+        if (!drain && (!wide || (i % 2 == 0 && j % 2 == 0))) begin  // a drain drops operands (D-olive-50)
+          next_a[14*at +: 14] = j < far ? from_west[14*(i/far) +: 14] : fresh ? 14'd0 : a[14*(at - far) +: 14];
+          next_b[14*at +: 14] = i < far ? from_north[14*(j/far) +: 14] : fresh ? 14'd0 : b[14*(at - C*far) +: 14];
+        end
+      end
+  end
+
+  reg signed [31:0] sum;
+  reg signed [79:0] exact;
+  integer m, n, to, step;
+  always @* begin  // sums grow, or move south
+    step = wide ? 2 : 1;
+    {next_acc, next_over, bottom, bottom_over, sum, exact} = 0;
+    for (m = 0; m < R; m = m + 1)
+      for (n = 0; n < C; n = n + 1) begin
+        to = C * m + n;
+        sum = fresh ? 32'sd0 : acc[32*to +: 32];
+        if (!wide || (m % 2 == 0 && n % 2 == 0)) begin
+          if (drain) begin
+            if (m >= step && !fresh) begin
+              next_acc[32*to +: 32] = acc[32*(to - C*step) +: 32];
+              next_over[to] = over[to - C*step];
             end
-            if (i == R - far && !fresh) begin
-              bottom[32*(j/far) +: 32] = acc[32*at +: 32];
-              bottom_over[j/far] = over[at];
+            if (m == R - step && !fresh) begin
+              bottom[32*(n/step) +: 32] = acc[32*to +: 32];
+              bottom_over[n/step] = over[to];
             end
           end else begin
-            x = j < far ? from_west[14*(i/far) +: 14] : fresh ? 14'd0 : a[14*(at - far) +: 14];
-            y = i < far ? from_north[14*(j/far) +: 14] : fresh ? 14'd0 : b[14*(at - C*far) +: 14];
-            next_a[14*at +: 14] = x;
-            next_b[14*at +: 14] = y;
-            product = $signed(x[7:0]) * $signed(y[7:0]);
-            exact = {{48{sum[31]}}, sum};
-            if (x[13] && y[13])
-              exact = exact + ({{64{product[15]}}, product} <<< ({1'b0, x[12:8]} + {1'b0, y[12:8]}));
-            next_acc[32*at +: 32] = exact[31:0];  // D-olive-33: wraps
-            next_over[at] = (over[at] && !fresh) || exact[79:31] != {49{exact[31]}};
+            exact = {{48{sum[31]}}, sum} + terms[80*to +: 80];
+            if (wide)  // the extra adder of four elements
+              exact = exact + terms[80*(to + 1) +: 80] + terms[80*(to + C) +: 80] + terms[80*(to + C + 1) +: 80];
+            next_acc[32*to +: 32] = exact[31:0];  // D-olive-33: wraps
+            next_over[to] = (over[to] && !fresh) || exact[79:31] != {49{exact[31]}};
           end
         end
       end

@@ -50,6 +50,10 @@ ELSEWHERE = {
         f"golden/proofs/{name}": "cli/designs/test_prove" for name in ("prove", "counterexample", "decided", "question")
     },
     "testing/types": "testing/test_strategies",
+    **{
+        f"models/schemes/olive/{name}": "models/schemes/olive/test_shape"
+        for name in ("array_options", "array_works", "designs")
+    },
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("mix", "olive")},
 }

@@ -6,7 +6,7 @@ and the tile before has ended; then the tile's place in the buffer is free.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from refemu.arith.checks import Refused
@@ -19,6 +19,11 @@ class Run:
     size: int  #: bytes of a tile
     cycles: int  #: edges in which the engine works on it
     count: int = 1  #: tiles
+
+    @property
+    def one(self) -> "Run":
+        """One of the tiles."""
+        return replace(self, count=1)
 
 
 @dataclass(frozen=True)
@@ -74,29 +79,58 @@ def stepped(runs: Sequence[Run], rate: Fraction, places: int = 2) -> Fed:
 
 def closed(runs: Sequence[Run], rate: Fraction, places: int = 2) -> Fed:
     """What `stepped` returns, from the times of tiles; equal tiles repeat as soon as their times do."""
-    list(_tiles(runs[:0], rate, places))
-    arrived, ends, working = Fraction(0), [0] * places, 0
+    filling = Filling(rate, places)
     for run in runs:
-        seen: dict[tuple[Fraction, ...], tuple[int, Fraction, int]] = {}
+        filling.add((run.one,), run.count)
+    return filling.fed
+
+
+class Filling:
+    """`closed` for sequences of tiles that repeat as a whole."""
+
+    def __init__(self, rate: Fraction, places: int = 2) -> None:
+        """Raises Refused for a buffer that holds no tile, and for a port that moves nothing."""
+        list(_tiles((), rate, places))
+        self._rate = rate
+        self._arrived, self._ends, self._working = Fraction(0), [0] * places, 0
+
+    def __repr__(self) -> str:
+        return f"Filling({self.fed})"
+
+    @property
+    def fed(self) -> Fed:
+        """Edges so far."""
+        return Fed(self._ends[-1], self._ends[-1] - self._working)
+
+    def add(self, runs: Sequence[Run], times: int = 1) -> None:
+        """Add the tiles of some runs, the whole sequence `times` times."""
+        seen: dict[tuple[Fraction, ...], tuple[int, int]] = {}
         done = 0
-        while done < run.count:
-            state = (arrived - ends[-1], *(Fraction(end - ends[-1]) for end in ends))
+        while done < times:
+            state = (self._arrived - self._ends[-1], *(Fraction(end - self._ends[-1]) for end in self._ends))
             if state in seen:
-                before, _, end = seen[state]
-                period, ahead = done - before, ends[-1] - end
-                times = (run.count - done) // period
-                ends = [each + times * ahead for each in ends]
-                arrived, done = arrived + times * ahead, done + times * period
+                before, end = seen[state]
+                period, ahead = done - before, self._ends[-1] - end
+                again = (times - done) // period
+                self._ends = [each + again * ahead for each in self._ends]
+                self._arrived, done = self._arrived + again * ahead, done + again * period
+                self._working += again * period * sum(int(run.cycles * run.count) for run in runs)
                 seen = {}
-                if done == run.count:
+                if done == times:
                     break
-            seen[state] = (done, arrived, ends[-1])
-            arrived = max(arrived, Fraction(ends[0])) + Fraction(run.size) / rate
-            start = max(ends[-1], -(-arrived.numerator // arrived.denominator))
-            ends = [*ends[1:], start + run.cycles]
+            seen[state] = (done, self._ends[-1])
+            for run in runs:
+                if run.count == 1:
+                    self._tile(run)
+                else:
+                    self.add((run.one,), run.count)
             done += 1
-        working += run.cycles * run.count
-    return Fed(ends[-1], ends[-1] - working)
+
+    def _tile(self, run: Run) -> None:
+        self._arrived = max(self._arrived, Fraction(self._ends[0])) + Fraction(run.size) / self._rate
+        start = max(self._ends[-1], -(-self._arrived.numerator // self._arrived.denominator))
+        self._ends = [*self._ends[1:], start + run.cycles]
+        self._working += run.cycles
 
 
 def _tiles(runs: Iterable[Run], rate: Fraction, places: int) -> Iterable[tuple[int, int]]:

@@ -84,7 +84,7 @@ def of_sections(sections: Sequence[Section], lines: Sequence[Sequence[Placed]], 
         cycles += section.count * length(line)
         parts += [(section.count, _sum([each.work for each in line], None, system))]
     return Measure(
-        cycles if parts else None,
+        cycles if any(lines) else None,
         added([times(part.bytes, count) for count, part in parts]),
         added([times(part.busy, count) for count, part in parts]),
         added([{"": count * part.macs} for count, part in parts]).get("", 0),

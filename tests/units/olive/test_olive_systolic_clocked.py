@@ -168,3 +168,20 @@ def test_lanes_follow_the_array(rows: int, cols: int) -> None:
 def test_olive_systolic_clocked_rejects_invalid_inputs(parameters: Any, message: str) -> None:
     with pytest.raises(Refused, match=message):
         OliveSystolicClocked(**parameters)
+
+
+@pytest.mark.parametrize("run", IMPLEMENTATIONS)
+def test_lanes_of_8_bit_operands(run: Any) -> None:
+    """D-olive-62: lines and columns 0 and 1 of four; registers of element (i, j) are those of lane 2 * (4 * i + j)."""
+    config = SMALL | {"rows": 4, "cols": 4}
+    a, b = np.array([[0x0201], [0x0403]]), np.array([[0x0605], [0x0807]])  # rows (1, 2) and (3, 4), (5, 6) and (7, 8)
+    inputs = tile(a, b, (0, 0), 4, 4, 1)
+    result = run(**inputs, **config)
+
+    assert np.flatnonzero(inputs["west_valid"].any(axis=0)).tolist() == [0, 1]
+    assert result.south[-2:].tolist() == [[39, 53, 0, 0], [17, 23, 0, 0]]
+    before = result.acc[len(result.acc) - 3]
+    assert before.reshape(4, 4)[::2, ::2].tolist() == [[17, 23], [39, 53]]
+    assert before.sum() == 17 + 23 + 39 + 53
+    first = result.partial[0].tolist()
+    assert first[:4] == [0, 0, 0, 5] and not any(first[4:])  # halves 0 and 1 by 0 and 5

@@ -75,8 +75,11 @@ class OliveLayers(Fp16Layers):
 
     def parts(self) -> list[Part]:
         """Every quantized part in model order."""
-        groups = [*self._linears.values(), self.head_parts()]
-        return [part for group in groups for part in group if isinstance(part, Part)]
+        return [part for part in (*self.linears(), *self.head_parts()) if isinstance(part, Part)]
+
+    def linears(self) -> list[Part | Plain]:
+        """Every part of the blocks in model order, quantized or not."""
+        return [part for group in self._linears.values() for part in group]
 
     def group(self, layer: int, names: Sequence[str]) -> Sequence[Part | Plain]:
         """The parts of a group of linear layers; none in a block that another part of a mix computes."""

@@ -5,15 +5,21 @@ Compared are the 32-bit sums of the array, and the results of the output stage b
 (D-olive-42). The pairs of the stage are not: fp16 steps come between two linear layers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from refemu import units
 from refemu.arith import fp16
+from refemu.arith.checks import Refused
 from refemu.formats.olive.ovp import Ovp, quotient
 from refemu.models.machine.report import Absent, Call, Cost, Operation, differences, unchecked
+from refemu.models.machine.work import Work
+from refemu.models.schemes.olive import array_works as works
+from refemu.models.schemes.olive.array_options import OliveMachine
+from refemu.models.schemes.olive.array_works import Layer, Side
 from refemu.models.schemes.olive.linear import Part, Plain, Product, Weight
 from refemu.models.schemes.olive.tap_sums import bias, operand, standard
 from refemu.models.schemes.olive.taps import encoder_config, patterns
@@ -31,8 +37,16 @@ OUTSIDE = {
 }
 
 
-def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Operation], list[Absent]]:
+HEAD_REASON = "the output matrix is computed in fp16 (D-olive-32)"
+LEFT_OUT = "the layer is not quantized, or only its weights are (D-olive-32, D-olive-41)"
+
+
+def machine(
+    prepared: Any, layer: int, calls: Sequence[Call], options: OliveMachine | None = None
+) -> tuple[list[Operation], list[Absent]]:
     """Operations of the block's linear layers, in order, and those outside the accelerator."""
+    options, there = options or OliveMachine(), on_array(prepared, layer)
+    require(options)
     operations: list[Operation] = []
     absent: list[Absent] = []
     for call in calls:
@@ -45,11 +59,50 @@ def machine(prepared: Any, layer: int, calls: Sequence[Call]) -> tuple[list[Oper
             if reason:
                 absent += [Absent(name, reason) for name in part.names]
             else:
-                operations += _part(prepared, part, x, outputs)
-    return operations, absent + [Absent(f"blk.{layer}.{name}", reason) for name, reason in _outside(prepared).items()]
+                operations += _part(prepared, part, x, outputs, there, options)
+    return operations, absent + [Absent(f"blk.{layer}.{name}", reason) for name, reason in outside(prepared).items()]
 
 
-def _outside(prepared: Any) -> dict[str, str]:
+def require(machine: OliveMachine) -> None:
+    """Raise Refused for another design: its values are not those of the scheme."""
+    if machine.design != "olive":
+        raise Refused(
+            f"accelerator: design {machine.design} computes other values than the scheme; use `refemu cost --shape`"
+        )
+
+
+def on_array(prepared: Any, layer: int) -> list[str]:
+    """Names of a block's linear layers on the array, without the block."""
+    parts = [part for part in prepared.parts() if not refusal(part)]
+    return [bare(name) for part in parts for name in part.names if name.startswith(f"blk.{layer}.")]
+
+
+def bare(name: str) -> str:
+    """The name of a linear layer without its block; the output matrix is the head."""
+    return name.rpartition(".")[2] if name.startswith("blk.") else "head"
+
+
+def side(fmt: Ovp) -> Side:
+    """How an operand moves."""
+    return Side(Fraction(fmt.width), fmt.width)
+
+
+def encoder_of(part: Part, x: np.ndarray) -> tuple[str, int, int, Side]:
+    """Arguments of the record of the encoder."""
+    return bare(part.names[0]), *x.shape, side(part.fmt)
+
+
+def layer_of(prepared: Any, part: Part, name: str, weight: Weight, tokens: int, machine: OliveMachine) -> Layer:
+    """A linear layer as its record has it."""
+    outputs, half = weight.pairs().shape
+    wide, biases = weight.format.width == 8, prepared.biases([name])
+    grid, after = (machine.rows >> wide, machine.cols >> wide), (f"encode.{bare(part.names[0])}",)
+    sides = side(part.fmt), side(weight.format)
+    return Layer(bare(weight.name), tokens, outputs, 2 * half, grid, *sides, biases is not None, after)
+
+
+def outside(prepared: Any) -> dict[str, str]:
+    """Steps of a block that are not on the array, and why."""
     rotary = prepared.model.positions == "rotary"
     return {name: reason for name, reason in OUTSIDE.items() if rotary or name != "rotate"}
 
@@ -57,24 +110,34 @@ def _outside(prepared: Any) -> dict[str, str]:
 def refusal(part: Part | Plain) -> str:
     """Why a part is not on the accelerator; None if it is."""
     if isinstance(part, Plain):
-        return "the layer is not quantized, or only its weights are (D-olive-32, D-olive-41)"
+        return LEFT_OUT
     if not standard(part.fmt, *(weight.format for weight in part.weights)):
         return "no decoder of the array reads these outliers (D-olive-14)"
     return ""
 
 
-def _part(prepared: Any, part: Part, x: np.ndarray, outputs: dict[str, np.ndarray]) -> Iterator[Operation]:
+def _part(
+    prepared: Any,
+    part: Part,
+    x: np.ndarray,
+    outputs: dict[str, np.ndarray],
+    there: Container[str],
+    options: OliveMachine,
+) -> Iterator[Operation]:
     """The encoder, then a product and its outputs for every linear layer."""
     product = part(x)
-    yield _encoded(part, x, product)
+    encoded = works.quantized(*encoder_of(part, x), options, works.sources(bare(part.names[-1]), there))
+    yield _encoded(part, x, product, encoded)
     for name, weight in zip(part.names, part.weights, strict=True):
         columns = part.columns[name]
-        operation, sums = _multiplied(part, weight, product, product.acc[:, columns])
+        layer = layer_of(prepared, part, name, weight, len(x), options)
+        multiplied, stage = works.product(layer, options)
+        operation, sums = _multiplied(part, weight, product, product.acc[:, columns], options, multiplied)
         yield operation
-        yield _output(part, weight, sums, prepared.biases([name]), product.outputs[:, columns], outputs[name])
+        yield _output(part, weight, sums, prepared.biases([name]), product.outputs[:, columns], outputs[name], stage)
 
 
-def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
+def _encoded(part: Part, x: np.ndarray, product: Product, record: Work) -> Operation:
     """The pairs of the input."""
     assert part.input is not None
     unit, config = units.find("ovp_encoder"), encoding(part.fmt)
@@ -90,25 +153,28 @@ def _encoded(part: Part, x: np.ndarray, product: Product) -> Operation:
         0,
         words={"values": x.size, "pairs": product.pairs.size},
         kind="quantize",
-        cost=Cost(conversions=2 * answer.pair.size),
+        cost=Cost(conversions=2 * answer.pair.size, works=(record,)),
         unchecked=unchecked(unit.name, config, "pair"),
     )
 
 
-def array_config(part: Part, weight: Weight) -> dict[str, Any]:
+def array_config(part: Part, weight: Weight, options: OliveMachine | None = None) -> dict[str, Any]:
     """Parameters of the array for a linear layer; operand types of the other width have their defaults."""
     kinds = {"a": operand(part.fmt), "b": operand(weight.format)}
     if weight.format.width == 8:
         kinds = {"eight": kinds["a"]}
-    return {**ARRAY, **kinds, "overflow": str(part.overflow)}
+    sizes = ARRAY if options is None else {"rows": options.rows, "cols": options.cols}
+    return {**sizes, **kinds, "overflow": str(part.overflow)}
 
 
-def _multiplied(part: Part, weight: Weight, product: Product, due: np.ndarray) -> tuple[Operation, np.ndarray]:
+def _multiplied(
+    part: Part, weight: Weight, product: Product, due: np.ndarray, options: OliveMachine, record: Work
+) -> tuple[Operation, np.ndarray]:
     """A linear layer on the array, and its sums."""
     pairs, wide = weight.pairs(), weight.format.width == 8
-    config, biases = array_config(part, weight), (bias(part.fmt), bias(weight.format))
+    config, biases = array_config(part, weight, options), (bias(part.fmt), bias(weight.format))
     answer = multiply(product.pairs, pairs, biases, wide=wide, **config)
-    down, across = ARRAY["rows"] >> wide, ARRAY["cols"] >> wide
+    down, across = options.rows >> wide, options.cols >> wide
     west = len(product.pairs) * -(-len(pairs) // across) * pairs.shape[1]
     moved = {"activations": west, "weights": answer.decodes - west}
     operation = Operation(
@@ -125,14 +191,20 @@ def _multiplied(part: Part, weight: Weight, product: Product, due: np.ndarray) -
         },
         {**moved, "sums": answer.d.size},
         "linear",
-        Cost({mode(part, weight): answer.macs}, words=moved, cycles=answer.cycles),
+        Cost({mode(part, weight): answer.macs}, words=moved, cycles=answer.cycles, works=(record,)),
         unchecked=unchecked("olive_systolic_clocked", config, "south"),
     )
     return operation, answer.d
 
 
 def _output(
-    part: Part, weight: Weight, sums: np.ndarray, biases: np.ndarray | None, before: np.ndarray, after: np.ndarray
+    part: Part,
+    weight: Weight,
+    sums: np.ndarray,
+    biases: np.ndarray | None,
+    before: np.ndarray,
+    after: np.ndarray,
+    record: Work,
 ) -> Operation:
     """The sums at the output stage: fl32(fl32(acc) * fl32(s_a * s_w)) and fp16 words, compared with the scheme's."""
     unit, config = units.find("olive_requant"), encoding(part.fmt)
@@ -150,7 +222,7 @@ def _output(
         0,
         words={"sums": sums.size, "outputs": sums.size},
         kind="requant",
-        cost=Cost(conversions=sums.size),
+        cost=Cost(conversions=sums.size, works=(record,)),
         unchecked=unchecked(unit.name, config, "y"),
     )
 

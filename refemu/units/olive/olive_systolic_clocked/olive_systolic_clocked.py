@@ -218,7 +218,7 @@ class OliveSystolicClocked(Sequential):
         """The unit that multiplies at a lane."""
         return self.quads[at] if mode else self.elements[at]
 
-    @decides("D-olive-39", "D-olive-48")
+    @decides("D-olive-39", "D-olive-48", "D-olive-62")
     def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
         """What the lines at the west (0) or north (1) do in an edge; 8-bit pairs use the first half of them."""
         mode, lines = self.state.mode, list[Line]()

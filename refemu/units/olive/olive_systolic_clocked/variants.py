@@ -41,6 +41,23 @@ class Overrun(OliveSystolicClocked):
         return super()._border(side, words, valid, bias, gone)
 
 
+class EverySecondLine(OliveSystolicClocked):
+    """8-bit pairs enter at the line of the upper or left row of 4-bit elements, results leave likewise."""
+
+    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+        if self.state.mode:
+            words, valid = (values[::2] + values[1::2] for values in (words, valid))
+        return super()._border(side, words, valid, bias, held)
+
+    def _bottom(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
+        leaves = super()._bottom(acc, flags)
+        if not self.state.mode:
+            return leaves
+        half = self.cols // 2
+        apart = {name: [value for each in values[:half] for value in (each, 0)] for name, values in leaves.items()}
+        return {name: tuple(values) for name, values in apart.items()}
+
+
 class KeepsOperands(OliveSystolicClocked):
     """A drain does not move operands and held elements."""
 
@@ -81,6 +98,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-38", "the right element of a pair enters first", unit_class=RightFirst),
     Variant("D-olive-39", "decoders have a register: elements enter an edge later", unit_class=RegisteredDecoder),
     Variant("D-olive-48", "a pair that comes while its line holds an element takes its place", unit_class=Overrun),
+    Variant("D-olive-62", "8-bit operands use every second line and column", unit_class=EverySecondLine),
     Variant("D-olive-49", "a change of width does not clear the accumulators", unit_class=KeepsAccumulators),
     Variant("D-olive-50", "a drain does not clear operands", unit_class=KeepsOperands),
     Variant("D-olive-51", "the south border always shows the bottom row", unit_class=ShowsBottom),

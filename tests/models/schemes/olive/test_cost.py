@@ -1,6 +1,7 @@
 """Costs of OliVe's machine: what is not on it is fp16 without cycles."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,8 @@ def test_every_count_is_that_of_the_oracle(
     rows = machine.cost("tiny", spec, tokens, phase).layers
     block = oracle.block(TINY, *((tokens, 0) if phase == "prompt" else (1, tokens)), bits, modes)
 
-    assert {row.kind: asdict(row.cost) for row in rows if row.layer == 1} == block
-    (head,) = (asdict(row.cost) for row in rows if row.layer < 0)
+    assert {row.kind: _counts(row.cost) for row in rows if 1 in row.blocks} == block
+    (head,) = (_counts(row.cost) for row in rows if row.layer < 0)
     assert head == outside(1, TINY.vocab, TINY.width)
 
 
@@ -38,6 +39,15 @@ def test_layers_outside_machine_have_macs_and_no_cycles(spec: str) -> None:
         assert "fp16" in cost.macs
         assert cost.cycles < whole[layer].cycles or layer < 0
         assert _total(cost.macs) == _total(whole[layer].macs)
+
+
+def test_layers_outside_are_listed_with_their_reason() -> None:
+    report = machine.cost("tiny", "olive-4:skip=down+lm_head", 4)
+
+    assert {"blk.0.down", "blk.2.down", "head", "attention"} <= {entry.name for entry in report.not_on_the_machine}
+    assert {"down", "head", "blk.0.q"}.isdisjoint(
+        work.name for line in report.lines for work in [each.work for each in line]
+    )
 
 
 def test_head_is_on_machine_where_it_is_quantized() -> None:
@@ -58,3 +68,10 @@ def test_every_sum_becomes_an_output() -> None:
 def _total(macs: object) -> int:
     assert isinstance(macs, dict)
     return int(sum(macs.values()))
+
+
+def _counts(cost: Any) -> dict[str, Any]:
+    """A cost without its records."""
+    counts = asdict(replace(cost, works=()))
+    del counts["works"]
+    return counts
