@@ -1,6 +1,7 @@
 """One matrix product through the whole accelerator: tile fetches, the array, FP16, vector unit, offsets, converter."""
 
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
+from refemu.units.harmonia.harmonia_core.flow import BFP4, BFP8, FP16, INT4, Flow, Format, Port, Product, moved, timed
 from refemu.units.harmonia.harmonia_core.gemm import CODES, BType, Codes, Positions
 from refemu.units.harmonia.harmonia_core.harmonia_core import UNIT, run
 from refemu.units.harmonia.harmonia_core.plan import Activation, Bias, Kind, Rotation
@@ -8,7 +9,11 @@ from refemu.units.harmonia.harmonia_core.schedule import Schedule, longest, sche
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, Event, Rates, Timeline, stepped
 
 __all__ = [
+    "BFP4",
+    "BFP8",
     "CODES",
+    "FP16",
+    "INT4",
     "PARTS",
     "UNIT",
     "Activation",
@@ -16,14 +21,20 @@ __all__ = [
     "Bias",
     "Codes",
     "Event",
+    "Flow",
+    "Format",
     "HarmoniaCore",
     "Kind",
+    "Port",
     "Positions",
+    "Product",
     "Rates",
     "Rotation",
     "Schedule",
     "Timeline",
+    "timed",
     "longest",
+    "moved",
     "run",
     "scheduled",
     "stepped",
