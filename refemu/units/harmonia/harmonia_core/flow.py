@@ -349,6 +349,9 @@ class _Run:
         heads = self._heads(p)
         self.unit = gcd(*(edges[1:-1] or [32]), *(heads[1:-1] or [32]), 16 if p.kind == "v" else 32)
         self.edges, self.heads = np.array(edges, np.int64), np.array(heads, np.int64)
+        falls = np.where(p.demotions > 0, p.demotions, np.iinfo(np.int64).max)
+        starts = np.arange(0, len(falls), PITCH)
+        self.tiles = np.stack([np.minimum.reduceat(falls, starts), np.maximum.reduceat(falls, starts)], axis=1)
         self.down, across = -(-p.rows // ROWS), -(-p.columns // self.unit)
         self.times = np.zeros((2, self.down, across), np.int64)
         self.now = np.zeros(kernels.NOW, np.int64)
@@ -403,7 +406,7 @@ class _Run:
         groups = self.down * len(widths)
         self.reads, self.writes = np.concatenate([self.reads, reads]), np.concatenate([self.writes, np.zeros((groups, 2), np.int64)])
         kernels.flow(
-            self.sizes, self.edges, self.heads, p.demotions, p.widths, p.causal, self.bands, self.loads.stays,
+            self.sizes, self.edges, self.heads, p.demotions, self.tiles, p.widths, p.causal, self.bands, self.loads.stays,
             self.loads.passing, self.times[0], self.times[1], missing, part, np.zeros(5, np.int64), now, self.reads, self.writes,
         )
         self.reads, self.writes = self.reads[: now[kernels.READS]], self.writes[: now[kernels.WRITES]]

@@ -68,10 +68,11 @@ BAND, SKEW = 8, 15  # rows of the array; clocks from its first to its last colum
 
 
 @kernel
-def flow(sizes, edges, heads, falls, seen, keys, bands, stays, passing, there, first, missing, part, work, now, reads, writes):
+def flow(sizes, edges, heads, falls, tiles, seen, keys, bands, stays, passing, there, first, missing, part, work, now, reads, writes):
     """Place one product.
 
     edges: of the groups of C; heads: of what the vector unit takes, none: (0,). falls (units,): see harmonia_core.flow.
+    tiles (tiles of 16, 2): least and greatest cache length at which one of its keys is demoted, never: the largest int.
     seen, keys (rows,): cache length whose widths, and keys that, each row sees. bands (bands or 1, 5): passes of a
     tile, slots, clocks until the array is free, slots of the first and the last pass. stays (tiles,), passing (tiles,
     tiles): bits. missing, part: columns of groups, and of parts, that are not computed. work (5,).
@@ -93,7 +94,7 @@ def flow(sizes, edges, heads, falls, seen, keys, bands, stays, passing, there, f
             mt, kt = o, i
             if sizes[DATAFLOW] == 1:
                 mt, kt = i, o
-            _tile(mt, kt, sizes, edges, heads, falls, seen, keys, bands, there, first, missing, part, work, now, writes)
+            _tile(mt, kt, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes)
 
 
 @helper
@@ -115,7 +116,7 @@ def _load(bits, sizes, now, reads):
 
 
 @helper
-def _tile(mt, kt, sizes, edges, heads, falls, seen, keys, bands, there, first, missing, part, work, now, writes):
+def _tile(mt, kt, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes):
     """Blocks of a tile in the order of the dataflow."""
     top, left = mt * sizes[TILE_M], kt * sizes[TILE_K]
     bottom, right = min(top + sizes[TILE_M], sizes[ROWS]), min(left + sizes[TILE_K], sizes[COLUMNS])
@@ -131,13 +132,13 @@ def _tile(mt, kt, sizes, edges, heads, falls, seen, keys, bands, there, first, m
         high, wide = min(tall, bottom - row), min(broad, right - column)
         if sizes[SCORE] == 1 and keys[row + high - 1] <= column:
             continue
-        _block(row, column, high, wide, sizes, edges, heads, falls, seen, keys, bands, there, first, missing, part, work, now, writes)
+        _block(row, column, high, wide, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes)
 
 
 @helper
-def _block(row, column, high, wide, sizes, edges, heads, falls, seen, keys, bands, there, first, missing, part, work, now, writes):
+def _block(row, column, high, wide, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes):
     """A block, and everything whose last missing part it was."""
-    columns = _compute(row, column, high, wide, sizes, falls, seen, keys, bands, there, first, work, now)
+    columns = _compute(row, column, high, wide, sizes, falls, tiles, seen, keys, bands, there, first, work, now)
     size = high * wide
     vector = (size + sizes[LANES] - 1) // sizes[LANES]
     half = (high + BAND - 1) // BAND * columns
@@ -196,7 +197,7 @@ def _place(edges, column):
 
 
 @helper
-def _compute(row, column, high, wide, sizes, falls, seen, keys, bands, there, first, work, now):
+def _compute(row, column, high, wide, sizes, falls, tiles, seen, keys, bands, there, first, work, now):
     """The passes of the array over a block; return its columns, without tiles that no row sees."""
     now[W_LOAD] += max(now[LOAD] - now[ARRAY], 0)
     start = max(now[ARRAY], now[LOAD])
@@ -206,7 +207,7 @@ def _compute(row, column, high, wide, sizes, falls, seen, keys, bands, there, fi
         for left in range(column, column + wide, 16):
             if sizes[SCORE] == 1 and keys[below - 1] <= left:
                 continue
-            _passes(top, below, left, min(left + 16, sizes[COLUMNS]), sizes, falls, seen, bands, work, now)
+            _passes(top, below, left, min(left + 16, sizes[COLUMNS]), sizes, falls, tiles, seen, bands, work, now)
             if columns == 0:
                 early = start + work[N_FIRST]
             if top == row:
@@ -233,7 +234,7 @@ def _compute(row, column, high, wide, sizes, falls, seen, keys, bands, there, fi
 
 
 @helper
-def _passes(top, bottom, left, right, sizes, falls, seen, bands, work, now):
+def _passes(top, bottom, left, right, sizes, falls, tiles, seen, bands, work, now):
     """Passes over a tile: for scores a pass for each set of widths, which are fewer the more keys are demoted."""
     pairs = (right - left) * sizes[GROUPS]
     now[PAIRS] += pairs * (bottom - top)
@@ -244,10 +245,10 @@ def _passes(top, bottom, left, right, sizes, falls, seen, bands, work, now):
     work[N_PASSES] = work[N_SLOTS] = work[N_PITCH] = 0
     slots = sizes[GROUPS] * sizes[NARROW]
     for r in range(top, bottom):
-        same = r > top and (sizes[TOGETHER] == 1 or not _demoted(seen[r - 1], seen[r], left, right, falls))
+        same = r > top and (sizes[TOGETHER] == 1 or not _demoted(seen[r - 1], seen[r], left, right, falls, tiles))
         if not same:
             slots = sizes[GROUPS] * sizes[NARROW]
-            if _any_wide(seen[r], left, right, falls):
+            if tiles[left // 16, 1] > seen[r]:
                 slots = sizes[GROUPS] * sizes[WIDE]
         if slots > sizes[GROUPS] * sizes[NARROW]:
             now[WIDE_PAIRS] += pairs
@@ -262,20 +263,12 @@ def _passes(top, bottom, left, right, sizes, falls, seen, bands, work, now):
 
 
 @helper
-def _demoted(before, after, left, right, falls):
-    """Whether a key is demoted between two cache lengths."""
-    if before == after:
+def _demoted(before, after, left, right, falls, tiles):
+    """Whether a key of a tile is demoted between two cache lengths."""
+    if before == after or after < tiles[left // 16, 0] or before >= tiles[left // 16, 1]:
         return False
     for j in range(left, right):
         if before < falls[j] <= after:
-            return True
-    return False
-
-
-@helper
-def _any_wide(length, left, right, falls):
-    for j in range(left, right):
-        if falls[j] == 0 or falls[j] > length:
             return True
     return False
 
