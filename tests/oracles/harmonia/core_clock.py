@@ -75,7 +75,10 @@ class Machine:
         """All clocks, until everything is done and written."""
         while len(self.written) < len(self.writes) or any(self.done[part] < len(q) for part, q in self.queues.items()):
             for part in ORDER:
-                self._look(part)
+                begun = -1
+                while begun < self.done[part]:  # loads may take no clock
+                    begun = self.done[part]
+                    self._look(part)
             self._resolve()
             self._write()
             self.clock += 1
