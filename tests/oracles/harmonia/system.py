@@ -50,7 +50,12 @@ def converted(name: str, length: int) -> Operation:
 
 
 def weighted(
-    name: str, inputs: int, outputs: int, vector: int = 0, exponents: bool = False, offsets: dict[str, int] | None = None
+    name: str,
+    inputs: int,
+    outputs: int,
+    vector: int = 0,
+    exponents: bool = False,
+    offsets: dict[str, int] | None = None,
 ) -> Operation:
     """A row by INT4 weights with a factor of 128. vector: columns that the vector unit takes at once.
 
@@ -124,7 +129,7 @@ def wide() -> int:
 def scores(low: int) -> Operation:
     """Three rows of a KV head by 4,097 keys; softmax once the whole row is there; 8 heads, one after the other."""
     group, tiles = HEADS // KV_HEADS, ceil(KEYS / 16)
-    slots = [4 if low == 4 and 32 <= 16 * tile and 16 * tile + 16 <= KEYS - 64 else 8 for tile in range(tiles)]
+    slots = [4 if low == 4 and 16 * tile >= 32 and 16 * tile + 16 <= KEYS - 64 else 8 for tile in range(tiles)]
     own = (1 + 8) * wide() + (1 + low) * (KEYS - wide())
     blocks = ceil(KEYS / 32)
     busy = {"array": KV_HEADS * sum(max(16, each) for each in slots), "FP2Half": KV_HEADS * KEYS}

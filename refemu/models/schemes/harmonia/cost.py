@@ -22,9 +22,7 @@ from refemu.units.harmonia.k_offset import WINDOW
 __all__ = ["absent", "costs", "falls"]
 
 
-def costs(
-    prepared: Any, layer: int, call: Call, machine: HarmoniaMachine | None = None
-) -> Iterator[tuple[str, Cost]]:
+def costs(prepared: Any, layer: int, call: Call, machine: HarmoniaMachine | None = None) -> Iterator[tuple[str, Cost]]:
     """Cost of one call of a part, by kind of work: "quantize", "linear", "offset", "grouping" and "attention".
 
     machine: options of the accelerator, by default those of the paper. Raises Refused as the accelerator does.

@@ -32,10 +32,10 @@ __all__ = [
     "Rotation",
     "Schedule",
     "Timeline",
-    "timed",
     "longest",
     "moved",
     "run",
     "scheduled",
     "stepped",
+    "timed",
 ]

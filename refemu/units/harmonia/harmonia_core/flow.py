@@ -13,11 +13,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from refemu.arith.integers import total
-from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.fdgf import FdgfController
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, Activation, Bias, Kind, Rotation, Shape, group_edges
-from refemu.units.harmonia.harmonia_core.timeline import PASSES, PARTS, Passes, Waits
+from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
 from refemu.units.harmonia.kernels import flow as kernels
 
 Codes: TypeAlias = Literal["sets", "rows"]
@@ -404,10 +403,29 @@ class _Run:
             part[:, 0] = np.minimum(p.columns, LANES * -(-p.causal[_bands(p)] // LANES))
         reads = np.zeros((int(np.count_nonzero(self.loads.passing >= 0)) + len(self.loads.stays), 2), np.int64)
         groups = self.down * len(widths)
-        self.reads, self.writes = np.concatenate([self.reads, reads]), np.concatenate([self.writes, np.zeros((groups, 2), np.int64)])
+        self.reads, self.writes = (
+            np.concatenate([self.reads, reads]),
+            np.concatenate([self.writes, np.zeros((groups, 2), np.int64)]),
+        )
         kernels.flow(
-            self.sizes, self.edges, self.heads, p.demotions, self.tiles, p.widths, p.causal, self.bands, self.loads.stays,
-            self.loads.passing, self.times[0], self.times[1], missing, part, np.zeros(5, np.int64), now, self.reads, self.writes,
+            self.sizes,
+            self.edges,
+            self.heads,
+            p.demotions,
+            self.tiles,
+            p.widths,
+            p.causal,
+            self.bands,
+            self.loads.stays,
+            self.loads.passing,
+            self.times[0],
+            self.times[1],
+            missing,
+            part,
+            np.zeros(5, np.int64),
+            now,
+            self.reads,
+            self.writes,
         )
         self.reads, self.writes = self.reads[: now[kernels.READS]], self.writes[: now[kernels.WRITES]]
 

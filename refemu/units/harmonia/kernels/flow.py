@@ -59,7 +59,20 @@ SIZES = (
 ) = range(len(SIZES))
 PARTS = 7
 LOAD, ARRAY, HALF, VECTOR, OFFSET, COMPARE, ALIGN, STORE = range(8)  # parts, in `free` and in `busy`
-BUSY, DONE, LEFT, BANKS, TILES, WAITS, READS, WRITES, RELEASED, SHIFT, GONE, NEW = 8, 16, 17, 18, 20, 22, 26, 27, 28, 30, 31, 32
+BUSY, DONE, LEFT, BANKS, TILES, WAITS, READS, WRITES, RELEASED, SHIFT, GONE, NEW = (
+    8,
+    16,
+    17,
+    18,
+    20,
+    22,
+    26,
+    27,
+    28,
+    30,
+    31,
+    32,
+)
 PAIRS, WIDE_PAIRS = 33, 34  # groups of a row and a column in scores, and those of 8 bits
 NOW = 35
 W_LOAD, W_BUFFER, W_BANK, W_ALIGN = range(WAITS, WAITS + 4)
@@ -68,7 +81,26 @@ BAND, SKEW = 8, 15  # rows of the array; clocks from its first to its last colum
 
 
 @kernel
-def flow(sizes, edges, heads, falls, tiles, seen, keys, bands, stays, passing, there, first, missing, part, work, now, reads, writes):
+def flow(
+    sizes,
+    edges,
+    heads,
+    falls,
+    tiles,
+    seen,
+    keys,
+    bands,
+    stays,
+    passing,
+    there,
+    first,
+    missing,
+    part,
+    work,
+    now,
+    reads,
+    writes,
+):
     """Place one product.
 
     edges: of the groups of C; heads: of what the vector unit takes, none: (0,). falls (units,): see harmonia_core.flow.
@@ -94,7 +126,25 @@ def flow(sizes, edges, heads, falls, tiles, seen, keys, bands, stays, passing, t
             mt, kt = o, i
             if sizes[DATAFLOW] == 1:
                 mt, kt = i, o
-            _tile(mt, kt, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes)
+            _tile(
+                mt,
+                kt,
+                sizes,
+                edges,
+                heads,
+                falls,
+                tiles,
+                seen,
+                keys,
+                bands,
+                there,
+                first,
+                missing,
+                part,
+                work,
+                now,
+                writes,
+            )
 
 
 @helper
@@ -132,11 +182,51 @@ def _tile(mt, kt, sizes, edges, heads, falls, tiles, seen, keys, bands, there, f
         high, wide = min(tall, bottom - row), min(broad, right - column)
         if sizes[SCORE] == 1 and keys[row + high - 1] <= column:
             continue
-        _block(row, column, high, wide, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes)
+        _block(
+            row,
+            column,
+            high,
+            wide,
+            sizes,
+            edges,
+            heads,
+            falls,
+            tiles,
+            seen,
+            keys,
+            bands,
+            there,
+            first,
+            missing,
+            part,
+            work,
+            now,
+            writes,
+        )
 
 
 @helper
-def _block(row, column, high, wide, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes):
+def _block(
+    row,
+    column,
+    high,
+    wide,
+    sizes,
+    edges,
+    heads,
+    falls,
+    tiles,
+    seen,
+    keys,
+    bands,
+    there,
+    first,
+    missing,
+    part,
+    work,
+    now,
+    writes,
+):
     """A block, and everything whose last missing part it was."""
     columns = _compute(row, column, high, wide, sizes, falls, tiles, seen, keys, bands, there, first, work, now)
     size = high * wide
@@ -320,7 +410,17 @@ def _groups(row, column, right, high, sizes, edges, there, first, missing, now, 
     while place < edges.size - 1 and edges[place] < right:
         missing[band, place] -= min(edges[place + 1], right) - max(edges[place], column)
         if missing[band, place] == 0 and sizes[SHIFTED] == 0:
-            _leave(row, edges[place], high, min(edges[place + 1], sizes[COLUMNS]) - edges[place], sizes, there, first, now, writes)
+            _leave(
+                row,
+                edges[place],
+                high,
+                min(edges[place + 1], sizes[COLUMNS]) - edges[place],
+                sizes,
+                there,
+                first,
+                now,
+                writes,
+            )
         place += 1
 
 

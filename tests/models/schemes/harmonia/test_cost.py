@@ -27,7 +27,9 @@ def counted(cost: machine.Cost) -> dict[str, Any]:
 def test_every_count_is_that_of_the_oracle(tokens: int, n_initial: int, n_local: int, phase: Phase) -> None:
     """[harmonia §III, §IV] MACs by mode, comparisons, words and clocks, of keys and values in one or in both widths."""
     spec = f"harmonia-kv4:n_initial={n_initial},n_local={n_local}"
-    report = machine.cost("tiny", spec, tokens, phase, options="future=compute" if phase == "prompt" and tokens > 16 else "")
+    report = machine.cost(
+        "tiny", spec, tokens, phase, options="future=compute" if phase == "prompt" and tokens > 16 else ""
+    )
     rows = report.layers
     some = (tokens, 0) if phase == "prompt" else (1, tokens)
 

@@ -92,9 +92,7 @@ def dropped_rereads(monkeypatch: pytest.MonkeyPatch) -> None:
 def one_cycle_more(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = work.timed
     work._flow.cache_clear()
-    monkeypatch.setattr(
-        work, "timed", lambda *each: dataclasses.replace(done := timed(*each), clock=done.clock + 1)
-    )
+    monkeypatch.setattr(work, "timed", lambda *each: dataclasses.replace(done := timed(*each), clock=done.clock + 1))
 
 
 def keys_in_eight_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +137,9 @@ def test_tiles_that_no_query_sees_are_skipped() -> None:
     seen = 1 + np.arange(192)
     heads = Heads(1, 1, 64, 192, seen, seen, (np.zeros(192, np.int64), np.zeros(6, np.int64)), (8, 8))
     skip, compute = (
-        work.cost("", "", *products.attention(heads, True, HarmoniaMachine(future=future))[:1], "keys", HarmoniaMachine())
+        work.cost(
+            "", "", *products.attention(heads, True, HarmoniaMachine(future=future))[:1], "keys", HarmoniaMachine()
+        )
         for future in ("skip", "compute")
     )
 
@@ -168,7 +168,9 @@ def test_buffers_bound_the_tiles() -> None:
     assert paper.tiles(4096, 4096, 4096, a, b) == (64, 64)
     small = HarmoniaMachine(sram_kb=1024)
     rows, columns = small.tiles(4096, 8192, 4096, a, b)
-    assert rows * columns < 64 * 64 and 2 * (rows * (9 * 8192 + 5 * 256) + columns * (4 * 8192 + 16 * 64)) <= 1024 * 8192
+    assert (
+        rows * columns < 64 * 64 and 2 * (rows * (9 * 8192 + 5 * 256) + columns * (4 * 8192 + 16 * 64)) <= 1024 * 8192
+    )
     with pytest.raises(Refused, match="sram_kb must be at least .* for tiles of 32 with a reduction of 16384, got 64"):
         HarmoniaMachine(sram_kb=64).tiles(64, 16384, 64, a, b)
 
@@ -207,6 +209,21 @@ def test_every_family_has_costs(name: str) -> None:
     found = machine.of_shape(name, "harmonia-kv4", 40, "decode").total
 
     assert found is not None and found["cycles"] > 0 and found["bound"] == "array"
+
+
+@pytest.mark.parametrize(
+    ("design", "linear", "attention"), [("fp16", 6, 6), ("fp-int", 2, 6), ("figna", 2, 6), ("anda", 1, 6)]
+)
+def test_baselines_take_clocks_of_their_multipliers(design: str, linear: int, attention: int) -> None:
+    """D-harmonia-62: a step; scores have 4 groups, 24 or 16 clocks a tile; FP16 keys have 16 bits."""
+    report = machine.of_shape(SHAPE, "harmonia-kv4", 1023, "decode", options=f"design={design}")
+    works = {each.name: each for each in report.sections[0].works}
+
+    assert works["q"].busy["array"] == 192 * 96 * linear
+    assert works["scores"].busy["array"] == 8 * 64 * 4 * attention
+    assert works["scores"].bits["keys"] == 1024 * 1024 * 16
+    assert works["q"].bits["activations"] == 3072 * (9 if design == "anda" else 16)
+    assert ("attn_in.input" in works) == (design == "anda")
 
 
 def test_encoders_are_rejected() -> None:

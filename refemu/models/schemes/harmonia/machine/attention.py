@@ -41,7 +41,9 @@ def attention(memory: Memory, output: np.ndarray) -> Iterator[Operation]:
     ends = config["kind"] == "context"
     codes_ = _together(_stacked([ports.encode(head) for head in context]), share) if ends else ()
     timeline = products.attention(timed, False, ports.machine)[0]
-    yield ports.multiply("context", config, inputs, "attention", _together([context], share)[0], codes_, timeline, "values")[0]
+    yield ports.multiply(
+        "context", config, inputs, "attention", _together([context], share)[0], codes_, timeline, "values"
+    )[0]
 
 
 def product(ports: Ports, score: bool, tokens: int, share: int, size: int, length: int) -> Config:

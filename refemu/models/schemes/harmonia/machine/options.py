@@ -102,7 +102,7 @@ class HarmoniaMachine:
                     f"accelerator: sram_kb must be at least {need} for tiles of {LEAST} with a reduction of {inner}, "
                     f"got {self.sram_kb}"
                 )
-            largest = 0 if sizes[0] * bits[0] >= sizes[1] * bits[1] and sizes[0] > LEAST or sizes[1] == LEAST else 1
+            largest = 0 if (sizes[0] * bits[0] >= sizes[1] * bits[1] and sizes[0] > LEAST) or sizes[1] == LEAST else 1
             sizes[largest] -= LEAST
         return sizes[0], sizes[1]
 

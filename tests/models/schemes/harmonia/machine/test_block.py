@@ -11,8 +11,8 @@ from refemu.arith.checks import Refused
 from refemu.models import machine, schemes, text
 from refemu.models.machine import Phase, runner
 from refemu.models.schemes.harmonia.machine import block
-from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.models.schemes.harmonia.machine.memory import Memory
+from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.units.harmonia import harmonia_core
 from tests.models.machine import wrong
 
