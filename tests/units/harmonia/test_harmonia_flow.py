@@ -17,6 +17,7 @@ from refemu.units.harmonia.harmonia_core import (
     Product,
     Rates,
     Timeline,
+    packed,
     timed,
 )
 from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
@@ -79,8 +80,8 @@ def product(device: HarmoniaCore) -> tuple[Product, np.ndarray]:
         shifted=device.shape.shifted,
         tracked=device.shape.tracked,
         codes=device.codes,
-        falls=falls if mixed else np.zeros(1, np.int64),
-        seen=seen if mixed else None,
+        falls=packed(falls) if mixed else b"",
+        seen=packed(seen) if mixed else b"",
     )
     wide = (falls == 0) | (falls > seen[:, None])
     return made, wide.astype(np.uint8) if mixed else np.zeros((device.rows, 0), np.uint8)

@@ -22,7 +22,7 @@ SIZES = (
     "unit",  # columns of a unit
     "tracked",  # rows that wait for the offsets
     "lanes",
-    "passes",  # 0 a pass begins as the last column of the one before leaves, 1 a clock later, 2 as soon as slots are free
+    "passes",  # a pass begins 0 as the last column of the one before leaves, 1 a clock later, 2 as slots are free
     "clocks",  # clocks of a bit of the memory: numerator, and denominator
     "bits",
     "groups",  # groups of the reduction
@@ -357,7 +357,7 @@ def _demoted(before, after, left, right, falls, tiles):
     """Whether a key of a tile is demoted between two cache lengths."""
     if before == after or after < tiles[left // 16, 0] or before >= tiles[left // 16, 1]:
         return False
-    for j in range(left, right):
+    for j in range(left, right):  # noqa: SIM110 - numba
         if before < falls[j] <= after:
             return True
     return False

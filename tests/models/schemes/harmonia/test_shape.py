@@ -171,7 +171,7 @@ def test_buffers_bound_the_tiles() -> None:
     assert (
         rows * columns < 64 * 64 and 2 * (rows * (9 * 8192 + 5 * 256) + columns * (4 * 8192 + 16 * 64)) <= 1024 * 8192
     )
-    with pytest.raises(Refused, match="sram_kb must be at least .* for tiles of 32 with a reduction of 16384, got 64"):
+    with pytest.raises(Refused, match=r"sram_kb must be at least .* for tiles of 32 with a reduction of 16384, got 64"):
         HarmoniaMachine(sram_kb=64).tiles(64, 16384, 64, a, b)
 
 

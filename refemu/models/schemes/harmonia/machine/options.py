@@ -11,20 +11,13 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.machine.system import MEMORY, Price, System
 from refemu.units.declaration import decides
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, FP16, INT4, Codes, Format, Port
+from refemu.units.harmonia.harmonia_core import BFP8, FP16, Codes, Format, Port
 
 MHZ, GB, KB = 10**6, 10**9, 8 << 10
 MACS = 8 * 16 * 32  #: products of all PEs in a clock, of 8 by 4 bits [harmonia §IV-A]
 LEAST = 32  #: rows or columns of the smallest tile
 
 Design: TypeAlias = Literal["harmonia", "fp16", "fp-int", "figna", "anda"]
-
-
-class Operand(NamedTuple):
-    """How a product reads an operand."""
-
-    format: Format
-    slots: int  #: clocks of a group of 32
 
 
 class Datapath(NamedTuple):
@@ -94,16 +87,16 @@ class HarmoniaMachine:
     def tiles(self, rows: int, inner: int, columns: int, a: Format, b: Format) -> tuple[int, int]:
         """Rows and columns of the tiles of a product: the largest up to `tile_m` and `tile_k` that the buffers hold."""
         sizes = [self._tile(self.tile_m, rows), self._tile(self.tile_k, columns)]
-        bits = [sum(each.of(inner)) for each in (a, b)]
-        while 2 * sum(size * each for size, each in zip(sizes, bits, strict=True)) > self.sram_kb * KB:
+        bits = [codes + shared for codes, shared in (each.of(inner) for each in (a, b))]
+        while 2 * (sizes[0] * bits[0] + sizes[1] * bits[1]) > self.sram_kb * KB:
             if max(sizes) == LEAST:
-                need = -(-2 * LEAST * sum(bits) // KB)
+                need = -(-2 * LEAST * (bits[0] + bits[1]) // KB)
                 raise Refused(
                     f"accelerator: sram_kb must be at least {need} for tiles of {LEAST} with a reduction of {inner}, "
                     f"got {self.sram_kb}"
                 )
-            largest = 0 if (sizes[0] * bits[0] >= sizes[1] * bits[1] and sizes[0] > LEAST) or sizes[1] == LEAST else 1
-            sizes[largest] -= LEAST
+            first = sizes[0] > LEAST and (sizes[1] == LEAST or sizes[0] * bits[0] >= sizes[1] * bits[1])
+            sizes[0 if first else 1] -= LEAST
         return sizes[0], sizes[1]
 
     @staticmethod
@@ -133,6 +126,3 @@ class HarmoniaMachine:
             {MEMORY: Price(Fraction("3.9"), "bit", place)},
             "the paper gives 542 mW for all parts together",
         )
-
-
-__all__ = ["BFP4", "BFP8", "DESIGNS", "FP16", "INT4", "Datapath", "Design", "HarmoniaMachine", "Operand"]

@@ -12,7 +12,7 @@ from refemu.models.machine.report import Cost
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.units.declaration import decides
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, Format, Product
+from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, Format, Product, packed
 
 STORED = {8: BFP8, 4: BFP4}  #: format by mantissa bits
 SLOTS = {8: 2, 4: 1}  #: clocks of a group by mantissa bits
@@ -91,8 +91,8 @@ def attention(heads: Heads, score: bool, machine: HarmoniaMachine) -> tuple[Prod
         tile_k=tile_k,
         dataflow=machine.force,
         codes=machine.codes,
-        falls=heads.falls[0 if score else 1] if narrow else np.zeros(1, np.int64),
-        seen=np.repeat(heads.seen, share) if narrow else None,
+        falls=packed(heads.falls[0 if score else 1]) if narrow else b"",
+        seen=packed(np.repeat(heads.seen, share)) if narrow else b"",
     )
     return work.visible(product, np.repeat(heads.keys, share), machine), heads.requests * heads.heads // share
 

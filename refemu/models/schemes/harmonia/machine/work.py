@@ -16,7 +16,7 @@ from refemu.models.machine.work import Work
 from refemu.models.schemes.harmonia.machine.options import MACS, HarmoniaMachine
 from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_pe_array import ROWS
-from refemu.units.harmonia.harmonia_core import Flow, Product, moved, timed
+from refemu.units.harmonia.harmonia_core import Flow, Product, moved, packed, timed
 from refemu.units.harmonia.sub_pe import LANES
 
 FP16 = "fp16"  #: mode of products outside the accelerator
@@ -127,7 +127,7 @@ def untimed(name: str, kind: str) -> Work:
 @decides("D-harmonia-59")
 def visible(product: Product, keys: np.ndarray, machine: HarmoniaMachine) -> Product:
     """The product, with the keys that each row may see, whose tiles beyond them are skipped."""
-    return replace(product, keys=keys) if machine.future == "skip" else product
+    return replace(product, keys=packed(keys)) if machine.future == "skip" else product
 
 
 def head(rows: int, width: int, vocab: int) -> Cost:

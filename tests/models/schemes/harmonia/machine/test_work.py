@@ -7,7 +7,7 @@ import pytest
 
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, Product, moved
+from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, Product, moved, packed
 from tests.oracles.harmonia import units
 
 MACHINE = HarmoniaMachine()
@@ -29,7 +29,7 @@ def test_modes_are_those_of_the_operands() -> None:
     keys = Product("score", 1, 32, 64, b=BFP8, slots=2)
     assert work.cost("", "attention", keys, "keys", MACHINE).macs == {"M8M8": 64 * 32}
     falls = np.where(np.arange(64) < 32, 1, 0)
-    mixed = replace(keys, low=BFP4, falls=falls, seen=np.array([64]))
+    mixed = replace(keys, low=BFP4, falls=packed(falls), seen=packed(np.array([64])))
     assert work.cost("", "attention", mixed, "keys", MACHINE).macs == {"M8M8": 32 * 32, "M8M4": 32 * 32}
 
 
