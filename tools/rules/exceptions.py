@@ -31,6 +31,10 @@ ELSEWHERE = {
         f"models/schemes/kllm/machine/{name}": "models/schemes/kllm/test_shape"
         for name in ("attended", "options", "records", "works")
     },
+    **{
+        f"models/schemes/harmonia/{name}": "models/schemes/harmonia/test_shape"
+        for name in ("machine/options", "machine/products", "widths")
+    },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     "testing/types": "testing/test_strategies",
     **{f"models/schemes/{name}/scheme": "models/schemes/test_kind" for name in ("fp16", "harmonia", "kllm", "leankv")},

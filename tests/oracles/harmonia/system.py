@@ -166,7 +166,7 @@ def softmaxes(slots: list[int], vector: int) -> int:
 
 def context(low: int) -> Operation:
     """Three rows of scores by 128 channels; 129 groups of tokens, of which the first and the latest have 8 bits."""
-    group, groups = HEADS // KV_HEADS, ceil(KEYS / 32)
+    groups = ceil(KEYS / 32)
     tokens = [min(32, KEYS - 32 * g) for g in range(groups)]
     eight = [low == 8 or g == 0 or 32 * g + 32 + 64 > KEYS for g in range(groups)]
     slots = sum(2 if each else 1 for each in eight)

@@ -116,7 +116,7 @@ def test_clocks_equal_the_timeline_at_the_rate_of_the_memory() -> None:
 @pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("groups", [1, 5, 18, 40])
 def test_passes_begin_as_the_clocked_array_takes_them(groups: int, overlap: bool) -> None:
-    """D-harmonia-22, D-harmonia-43: groups + 16 clocks apart; with overlap the groups alone, at least 16."""
+    """D-harmonia-22, D-harmonia-43, D-harmonia-58: groups + 16 clocks, or with overlap groups, at least 16."""
     starts = [tile.edge for tile in tiles((8, 64), groups, 8, 16, overlap)]
     device = core({"kind": "final", "rows": 8, "inner": 32 * groups, "columns": 64})
     done = timed(product(device)[0], Port(None, passes="overlap" if overlap else "drain"))

@@ -84,6 +84,5 @@ def _heads(ports: Ports, heads: int, size: int, keys: np.ndarray) -> Heads:
     """The attention of tokens that may see `keys` keys each."""
     scheme, length = ports.prepared.harmonia, int(keys[-1])
     seen = keys if scheme.prefill_window == "query" else np.full(len(keys), length)
-    found = falls(allocation(scheme), length)
     sizes = heads, ports.prepared.model.kv_heads, size, length
-    return Heads(*sizes, seen, keys, found, (scheme.high, scheme.low))
+    return Heads(*sizes, seen, keys, falls(allocation(scheme), length), (scheme.high, scheme.low))

@@ -15,12 +15,10 @@ from refemu.units.harmonia.harmonia_core.loads import moved
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, group_edges
 from refemu.units.harmonia.harmonia_core.product import Product, bands
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
-from refemu.units.harmonia.kernels import flow as kernel
 
 PITCH = 16  #: clocks in which the columns of a tile leave
 #: groups of C of a long product: the third one and later ones take the clocks of the second
 MANY = 1 << 16
-COUNTS = [*range(kernel.BUSY, kernel.BUSY + 8), *range(kernel.WAITS, kernel.WAITS + 4)]
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,8 @@ def timed(product: Product, port: Port, times: int = 1) -> Flow:
     ----------
     [harmonia §IV-A, Fig. 12, §IV-C]
     """
+    from refemu.units.harmonia.kernels import flow as kernel
+
     run, clocks = _Run(product, port), [0]
     states = [run.now.copy()]
     least = 2 if run.down * len(run.edges) > MANY else 4
@@ -119,7 +119,10 @@ def timed(product: Product, port: Port, times: int = 1) -> Flow:
 
 def _steady(clocks: list[int], states: list[np.ndarray]) -> bool:
     """Whether the last products took the same clocks each, and waited as long."""
-    steps, counts = np.diff(clocks), np.diff(np.stack(states)[:, COUNTS], axis=0)
+    from refemu.units.harmonia.kernels import flow as kernel
+
+    counted = [*range(kernel.BUSY, kernel.BUSY + 8), *range(kernel.WAITS, kernel.WAITS + 4)]
+    steps, counts = np.diff(clocks), np.diff(np.stack(states)[:, counted], axis=0)
     return bool(np.all(steps == steps[0]) and np.all(counts == counts[0]))
 
 
@@ -127,6 +130,8 @@ class _Run:
     """Arrays of the kernel for one size."""
 
     def __init__(self, p: Product, port: Port) -> None:
+        from refemu.units.harmonia.kernels import flow as kernel
+
         self.loads = moved(p)
         self.bands, pairs, wide = passes(p)
         self.pairs = pairs, wide
@@ -152,6 +157,8 @@ class _Run:
         return [*range(0, p.columns, width), p.columns] if width else [0]
 
     def _sizes(self, p: Product, port: Port) -> np.ndarray:
+        from refemu.units.harmonia.kernels import flow as kernel
+
         inverse = Fraction(0) if port.per_clock is None else 1 / port.per_clock
         named = {
             "v": p.kind == "v",
@@ -182,6 +189,8 @@ class _Run:
 
     def once(self) -> None:
         """Place one more product."""
+        from refemu.units.harmonia.kernels import flow as kernel
+
         p, now = self.p, self.now
         widths, heads = np.diff(self.edges), np.diff(self.heads)
         missing = np.tile(widths, (self.down, 1))
@@ -219,4 +228,6 @@ class _Run:
     @property
     def clock(self) -> int:
         """Clocks until all is done and written."""
+        from refemu.units.harmonia.kernels import flow as kernel
+
         return max(int(self.now[kernel.DONE]), int(kernel.written(self.reads, self.writes, self.now)))

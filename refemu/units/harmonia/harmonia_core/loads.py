@@ -1,4 +1,4 @@
-"""What products on the accelerator move: bits and elements by operand, and bits of every load. [harmonia §IV-D]"""
+"""Bits and elements that products on the accelerator move, by operand and load. [harmonia §IV-D]"""
 
 from typing import NamedTuple
 
@@ -12,21 +12,26 @@ from refemu.units.harmonia.harmonia_core.product import Product, bands, heights
 class Bits(NamedTuple):
     """Bits that pass the port of the memory, of elements and of what their groups share."""
 
-    a: int = 0
-    a_shared: int = 0
-    b: int = 0
-    b_shared: int = 0
-    c: int = 0
-    c_shared: int = 0
+    a: int = 0  #: of elements of A
+    a_shared: int = 0  #: of what groups of A share
+    b: int = 0  #: of elements of B
+    b_shared: int = 0  #: of what groups of B share
+    c: int = 0  #: of elements of C
+    c_shared: int = 0  #: of what groups of C share
 
     def __mul__(self, number: int) -> "Bits":  # type: ignore[override]
         return Bits(*(number * each for each in self))
 
 
 class Moved(NamedTuple):
-    """What a product loads."""
+    """Loads of a product.
 
-    bits: Bits
+    References
+    ----------
+    [harmonia §IV-D]
+    """
+
+    bits: Bits  #: of all loads and stores
     elements: tuple[int, int]  #: of A and of B
     stays: np.ndarray  #: int64 (tiles,): bits of the operand that stays, -1 without one
     passing: np.ndarray  #: int64 (tiles, tiles): bits of the one that passes, -1 without one

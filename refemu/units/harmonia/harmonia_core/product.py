@@ -59,6 +59,10 @@ def packed(array: np.ndarray) -> bytes:
     -------
     bytes
         Its values as int64.
+
+    References
+    ----------
+    [harmonia §III-B]
     """
     return np.asarray(array, np.int64).tobytes()
 

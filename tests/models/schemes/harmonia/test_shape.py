@@ -11,7 +11,7 @@ from refemu.models import machine
 from refemu.models.schemes.harmonia.machine import products, work
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.models.schemes.harmonia.machine.products import Heads
-from refemu.units.harmonia.harmonia_core import Product, moved
+from refemu.units.harmonia.harmonia_core import Format, Product, moved
 from tests.oracles.harmonia import system as oracle
 
 SHAPE = "llama-3.2-3b"
@@ -164,8 +164,10 @@ def test_buffers_bound_the_tiles() -> None:
     """D-harmonia-61: two tiles of both operands with their exponents and factors."""
     paper = HarmoniaMachine()
     a, b = products.BFP8, products.INT4
+    half = Format(16, 0, 32)
 
     assert paper.tiles(4096, 4096, 4096, a, b) == (64, 64)
+    assert paper.tiles(49152, 16384, 128, half, half) == (32, 32)
     small = HarmoniaMachine(sram_kb=1024)
     rows, columns = small.tiles(4096, 8192, 4096, a, b)
     assert (
@@ -224,6 +226,32 @@ def test_baselines_take_clocks_of_their_multipliers(design: str, linear: int, at
     assert works["scores"].bits["keys"] == 1024 * 1024 * 16
     assert works["q"].bits["activations"] == 3072 * (9 if design == "anda" else 16)
     assert ("attn_in.input" in works) == (design == "anda")
+
+
+@pytest.mark.long
+def test_speed_over_baselines_is_that_of_the_page() -> None:
+    """docs/headlines.md: prompts of 2,048 tokens, cycles and energy of the memory of each design over Harmonia's."""
+    found = {}
+    for design in ("harmonia", "fp16", "fp-int", "anda"):
+        options = "" if design == "harmonia" else f"design={design}"
+        one = total(options, tokens=2048)
+        found[design] = one["cycles"], one["energy_pj"]["memory"]
+    cycles, energy = zip(*(found[name] for name in ("harmonia", "fp16", "fp-int", "anda")), strict=True)
+
+    assert [round(each / cycles[0], 2) for each in cycles[1:]] == [5.09, 1.9, 1.18]
+    assert [round(each / energy[0], 2) for each in energy[1:]] == [1.72, 1.72, 1.11]
+
+
+@pytest.mark.long
+def test_attention_grows_with_the_prompt() -> None:
+    """[harmonia Fig. 19] Cycles of the attention among those of linear layers and attention of a block."""
+    shares = []
+    for tokens in (2048, 8192):
+        report = machine.of_shape(SHAPE, "harmonia-kv4", tokens)
+        cycles = {row.kind: report.measured(row)["cycles"] for row in report.layers if row.layer == 0}
+        shares.append(round(100 * cycles["attention"] / (cycles["attention"] + cycles["linear"])))
+
+    assert shares == [15, 40]
 
 
 def test_encoders_are_rejected() -> None:

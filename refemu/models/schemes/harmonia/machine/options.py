@@ -50,7 +50,7 @@ class HarmoniaMachine:
 
     tile_m: int = 64  #: most rows of a tile of A
     tile_k: int = 64  #: most columns of a tile of B
-    sram_kb: int = 2560  #: buffers of both operands, two tiles each (D-harmonia-61)
+    sram_kb: int = 4096  #: buffers of both operands, two tiles each (D-harmonia-61)
     dataflow: Literal["fewer", "column", "row"] = "fewer"  #: FDGF: with fewer accesses, or one of both (D-harmonia-31)
     lanes: int = 8  #: values that the vector unit takes in a clock (D-harmonia-50)
     clock: int = 300  #: MHz
