@@ -183,11 +183,9 @@ def _slots(core: HarmoniaCore, wide: np.ndarray, columns: int) -> tuple[int, ...
     for top in range(0, len(wide), ROWS):
         for left in range(0, columns, COLUMNS):
             seen = wide[top : top + ROWS, left : left + COLUMNS] if score else wide[top : top + ROWS]
-            sets = (
-                seen.any(axis=0, keepdims=True)
-                if core.codes == "rows"
-                else [*{row.tobytes(): row for row in seen}.values()]
-            )
+            sets: list[np.ndarray] = [*{row.tobytes(): row for row in seen}.values()]
+            if core.codes == "rows":
+                sets = [np.asarray(seen.any(axis=0))]
             slots += [
                 core.groups + (core.groups * int(each.any()) if score else int(np.count_nonzero(each))) for each in sets
             ]

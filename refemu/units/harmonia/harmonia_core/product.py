@@ -145,7 +145,7 @@ class Product:
             int64 (rows,).
         """
         length = self.columns if self.kind == "score" else self.inner
-        return np.frombuffer(self.keys, np.int64) if self.keys else np.full(self.rows, length, np.int64)
+        return np.frombuffer(self.keys, np.int64).copy() if self.keys else np.full(self.rows, length, np.int64)
 
     @property
     def widths(self) -> np.ndarray:
@@ -156,7 +156,11 @@ class Product:
         ndarray
             int64 (rows,).
         """
-        return np.frombuffer(self.seen, np.int64) if self.seen else np.full(self.rows, np.iinfo(np.int64).max, np.int64)
+        return (
+            np.frombuffer(self.seen, np.int64).copy()
+            if self.seen
+            else np.full(self.rows, np.iinfo(np.int64).max, np.int64)
+        )
 
     @property
     def demotions(self) -> np.ndarray:
@@ -167,7 +171,7 @@ class Product:
         ndarray
             int64 (units,).
         """
-        return np.frombuffer(self.falls, np.int64) if self.falls else np.zeros(self.units, np.int64)
+        return np.frombuffer(self.falls, np.int64).copy() if self.falls else np.zeros(self.units, np.int64)
 
     @property
     def plain(self) -> bool:
