@@ -198,7 +198,10 @@ class Timeline:
         end = start + left
         self.tiles, self._new = (self.tiles[int(self._new)], end), False
         some = place(event.action)
-        self._there[some], self._first[some] = end, start + event.entering[0]
+        first = event.entering[0]
+        if self.rates.passes == "adjacent":  # of the mean pass
+            first = event.cycles // event.passes - (COLUMNS - 1)
+        self._there[some], self._first[some] = end, start + first
         return Span("array", start, end)
 
     @decides("D-harmonia-58")
