@@ -42,6 +42,10 @@ ELSEWHERE = {
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("clock", "shares", "totals")
     },
+    **{
+        f"models/schemes/harmonia/{name}": "models/schemes/harmonia/test_shape"
+        for name in ("machine/options", "machine/products", "widths")
+    },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     **{f"prove/{name}": "prove/test_lift" for name in ("interpreter", "sources", "merging", "arrays", "selfcheck")},
     **{f"prove/{name}": "prove/test_equivalence" for name in ("solver", "smtlib")},

@@ -39,6 +39,8 @@ class Job:
     clocks: int  #: that it takes if nothing comes late
     part: str = ""
     passes: int = 1
+    held: int = -1  #: clocks until the part takes the next one; -1: all
+    early: int = 0  #: clocks until the first column, of passes that overlap
     sources: list[int] = field(default_factory=list)  #: numbers of the events that made what it reads
     begun: int = -1
     aligned: int = -1  #: clock to which the aligner works on it
@@ -46,7 +48,7 @@ class Job:
     @property
     def first(self) -> int:
         """Clock from which its first column is there."""
-        return self.begun + (self.clocks // self.passes - 15 if self.event == "compute" else 1)
+        return self.begun + (self.early or (self.clocks // self.passes - 15 if self.event == "compute" else 1))
 
 
 @dataclass
@@ -73,7 +75,10 @@ class Machine:
         """All clocks, until everything is done and written."""
         while len(self.written) < len(self.writes) or any(self.done[part] < len(q) for part, q in self.queues.items()):
             for part in ORDER:
-                self._look(part)
+                begun = -1
+                while begun < self.done[part]:  # loads may take no clock
+                    begun = self.done[part]
+                    self._look(part)
             self._resolve()
             self._write()
             self.clock += 1
@@ -84,7 +89,7 @@ class Machine:
         if at == len(queue):
             return
         number = queue[at]
-        before = self.ends.get(queue[at - 1]) if at else 0
+        before = self._free(queue[at - 1]) if at else 0
         if before is None or before + self.late.get(part, 0) > self.clock:
             return
         if self._ready(number):
@@ -95,6 +100,11 @@ class Machine:
                 for stopped in ("array", "fp2half"):
                     self.late[stopped] = self.late.get(stopped, 0) + self.clock - self._source(number)
             self._resolve()
+
+    def _free(self, number: int) -> int | None:
+        """Clock at which the part of an event that has begun takes the next."""
+        job = self.jobs[number]
+        return self.ends.get(number) if job.held < 0 else job.begun + job.held
 
     def _ready(self, number: int) -> bool:
         job, now = self.jobs[number], self.clock

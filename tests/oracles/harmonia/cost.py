@@ -3,6 +3,7 @@
 block(sizes, tokens, before, n_initial, n_local) -> rows by kind of work
 """
 
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -51,12 +52,12 @@ def linear(sizes: Sizes, tokens: int, before: int) -> list[Product]:
 
 
 def attention(sizes: Sizes, tokens: int, before: int, **local: int) -> Row:
-    """Scores and context of all query heads, head after head."""
-    length, dim, rows = before + tokens, sizes.head_dim, []
+    """Scores and context of all query heads, those of a KV head together: rows of a token follow each other."""
+    length, dim, rows, share = before + tokens, sizes.head_dim, [], sizes.heads // sizes.kv_heads
     for kind, inner, columns in (("score", dim, length), ("final" if dim % 32 else "context", length, dim)):
-        given = Given(wide=wide(length, tokens, kind != "score", **local))
-        asked = Product(kind, tokens, inner, columns, b_type="mixed", start=before)
-        rows.append(product(asked, given, sizes.heads))
+        seen = [row for row in wide(length, tokens, kind != "score", **local) for _ in range(share)]
+        asked = Product(kind, tokens * share, inner, columns, b_type="mixed", start=before)
+        rows.append(product(asked, Given(wide=seen), sizes.kv_heads))
     return costs.added(*rows)
 
 
@@ -74,22 +75,53 @@ def product(p: Product, given: Given = NOTHING, products: int = 1) -> Row:
     macs = {"M8W4": count["macs"]} if weights else {mode: number for mode, number in modes.items() if number}
     one = costs.row(
         macs,
-        {"activations": count["a"] + results, "weights" if weights else "kv": count["b"]},
+        {"activations": count["a"] + results, **({"weights": count["b"]} if weights else {})},
         comparisons=count["comparisons"],
         conversions=0 if p.kind == "final" else results,
     )
-    return costs.added(*[one] * products) | {"cycles": clocks(p, given, products)}
+    some = costs.added(*[one] * products) | {"cycles": clocks(p, given, products)}
+    if not weights:
+        some["words"]["kv"] = math.ceil(products * stored(p, given, flow) / 16)
+    return some
+
+
+def stored(p: Product, given: Given, flow: int) -> int:
+    """Bits of keys or values that a product reads, with their exponents: 9 or 5 of an element, as its rows see it."""
+    tops = [0] if flow == 1 else range(0, p.rows, p.tile_m)
+    bits = 0
+    for top in tops:
+        below = p.rows if flow == 1 else min(p.rows, top + p.tile_m)
+        for unit in range(len(given.wide[0])):
+            width = 9 if any(given.wide[row][unit] for row in range(top, below)) else 5
+            if p.kind == "score":
+                bits += p.inner * width + 5 * math.ceil(p.inner / 32)
+            else:
+                bits += p.columns * (min(32, p.inner - 32 * unit) * width + 5)
+    return bits
 
 
 def clocks(p: Product, given: Given, products: int) -> int:
-    """Clocks until everything is written."""
+    """Clocks until everything has left, with every operand at hand; passes of the array begin as PEs are free."""
     jobs: list[Job] = []
     for _ in range(products):
         first = len(jobs)
         jobs += [replace(job, sources=[first + n for n in job.sources]) for job in planned(p, given)]
+    for job in jobs:
+        if job.event == "load":
+            job.clocks = 0
+        if job.event == "compute":
+            tiles = core.tiles(job.place)
+            slots = [each[0] for tile in tiles for each in core.array_passes(p, tile, given)]
+            job.held, job.early = sum(max(each, 16) for each in slots), slots[0]
+            job.clocks = job.held - max(slots[-1], 16) + slots[-1] + 15
     machine = Machine(p, jobs)
+    machine.writes = []
     machine.run()
-    return max(machine.written)
+    left = 0
+    for job in jobs if p.kind == "final" else ():
+        if job.event == "store":
+            left = max(left, machine.stored(job)) + job.place[3] - job.place[1]
+    return max(left, *machine.ends.values(), *(job.aligned for job in jobs))
 
 
 def wide(tokens: int, queries: int, values: bool, **sizes: int) -> list[list[int]]:

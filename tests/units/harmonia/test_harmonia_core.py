@@ -324,7 +324,7 @@ def test_harmonia_core_rejects_lists_of_another_length(run: Any, change: dict[st
 @pytest.mark.parametrize(
     ("product", "change", "message"),
     [
-        (Product("score", 2, 32, 20, "bfp8", given=at(3, 4), positions="port"), {"position": (4, 4)}, "got 4 at index"),
+        (Product("score", 2, 32, 20, "bfp8", given=at(3, 4), positions="port"), {"position": (4, 3)}, "got 3 at index"),
         (Product("score", 2, 32, 20, "bfp8", given=at(3, 4), positions="port"), {"position": (4, 3)}, "got 3 at index"),
         (Product("k", 1, 32, 32, start=32, given=offsets(32)), {"frozen": None}, "frozen must be the offsets"),
         (Product("k", 1, 32, 32, start=32, given=offsets(32)), {"frozen": (0x7C00,) * 32}, "frozen must be finite"),

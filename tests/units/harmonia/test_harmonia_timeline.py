@@ -37,7 +37,8 @@ def test_sizes_give_the_events_that_the_core_makes(name: str) -> None:
 
     by_states, by_sizes = list(stepped(device, states)), list(harmonia_core_compiled.events(device, wide))
 
-    assert by_states == by_sizes
+    assert [each[:3] for each in by_states] == [each[:3] for each in by_sizes]
+    assert all(sum(each.entering) + 15 * each.passes == each.cycles for each in by_sizes if each.passes)
     lines = [Timeline(), Timeline()]
     for line, events in zip(lines, (by_states, by_sizes), strict=True):
         line.product(device, events)
@@ -99,7 +100,7 @@ def test_next_tile_is_loaded_while_array_works() -> None:
 
     assert timeline.waits.load <= 2
     assert timeline.waits.buffer > 0
-    assert timeline.clock - timeline.busy["array"] < 16
+    assert timeline.clock - timeline.busy["array"] < 16 + 32  # the last block leaves column by column
 
 
 def test_heads_wait_for_the_vector_unit() -> None:

@@ -30,10 +30,10 @@ def require_kind(core: Any) -> None:
         raise Refused(f"{name}: an activation needs kind 'linear' or 'final', got {kind!r}")
     if core.bias_add != "none" and kind in ("score", "context"):
         raise Refused(f"{name}: a bias needs a linear layer, got kind {kind!r}")
-    if kind == "score" and core.start > core.columns - core.rows:
+    rows = core.rows if core.positions == "start" else 1  # rows of query heads may have one position
+    if kind == "score" and core.start > core.columns - rows:
         raise Refused(
-            f"{name}: columns must be at least {core.start + core.rows} keys, as many as start and rows, "
-            f"got {core.columns}"
+            f"{name}: columns must be at least {core.start + rows} keys, as many as start and rows, got {core.columns}"
         )
     if kind == "k" and 0 < core.start < core.window:
         raise Refused(
@@ -74,8 +74,11 @@ def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def require_positions(core: Any, position: np.ndarray) -> None:
-    """Reject positions (..., rows) that are repeated or descend, and those that the configuration does not admit."""
-    later = np.diff(position, axis=-1, prepend=-1) <= 0
+    """Reject positions (..., rows) that are repeated or descend, and those that the configuration does not admit.
+
+    Rows of scores may have one position: query heads that share their keys (D-harmonia-60).
+    """
+    later = np.diff(position, axis=-1, prepend=-1) <= (-1 if core.kind == "score" else 0)
     _refuse(core.name, "position must ascend from row to row", later, position)
     _refuse(core.name, f"position must be at least start, which is {core.start}", position < core.start, position)
     if core.kind == "score":

@@ -174,7 +174,22 @@ def events(core: HarmoniaCore, wide: np.ndarray, tracked: int | None = None) -> 
             score = core.kind == "score"
             seen = rows[:, action.column : action.column + action.columns] if score else rows
             passes, _, cycles, _ = _mixed(core, seen, action.columns)
-            yield Event(action, int(cycles), int(passes))
+            yield Event(action, int(cycles), int(passes), _slots(core, seen, action.columns))
+
+
+def _slots(core: HarmoniaCore, wide: np.ndarray, columns: int) -> tuple[int, ...]:
+    """Clocks in which each pass over a block enters, in the order of the passes."""
+    score, slots = core.kind == "score", list[int]()
+    for top in range(0, len(wide), ROWS):
+        for left in range(0, columns, COLUMNS):
+            seen = wide[top : top + ROWS, left : left + COLUMNS] if score else wide[top : top + ROWS]
+            sets: list[np.ndarray] = [*{row.tobytes(): row for row in seen}.values()]
+            if core.codes == "rows":
+                sets = [np.asarray(seen.any(axis=0))]
+            slots += [
+                core.groups + (core.groups * int(each.any()) if score else int(np.count_nonzero(each))) for each in sets
+            ]
+    return tuple(slots)
 
 
 def totals(core: HarmoniaCore, costs: np.ndarray, tracked: np.ndarray) -> tuple[int, ...]:

@@ -8,16 +8,21 @@ product.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from refemu.units.declaration import DeclaredState
+from refemu.arith.integers import total
+from refemu.units.declaration import DeclaredState, decides
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, vector_width
 
 PARTS = ("load", "array", "fp2half", "vector", "offset", "compare", "align")  #: Parts of a `Timeline`
+#: when a pass of the array begins: as the last column of the one before leaves, a clock later as the array takes it, or
+#: as soon as PEs are free (D-harmonia-58)
+Passes: TypeAlias = Literal["adjacent", "drain", "overlap"]
+PASSES: tuple[Passes, ...] = get_args(Passes)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Rates:
     bytes_per_second: int = 256 * 10**9  #: rate of the memory, HBM2 [harmonia §V-A]
     clock: int = 300 * 10**6  #: [harmonia §V-A]
     lanes: int = ROWS  #: values that the vector unit and the K-offset generator take in a clock
+    passes: Passes = "adjacent"  #: when a pass of the array begins (D-harmonia-58)
 
     def clocks(self, bits: Fraction) -> int:
         """Count the clocks in which the memory moves some bits.
@@ -58,6 +64,12 @@ class Event(NamedTuple):
     action: Action  #: step and rectangle
     cycles: int = 0  #: cycles of the array
     passes: int = 0  #: passes of the array
+    slots: tuple[int, ...] = ()  #: clocks in which each pass enters; (): equal ones
+
+    @property
+    def entering(self) -> tuple[int, ...]:
+        """Clocks in which each pass enters."""
+        return self.slots or (self.cycles // self.passes - (COLUMNS - 1),) * self.passes
 
 
 class Span(NamedTuple):
@@ -103,6 +115,7 @@ class Timeline:
         self.tiles: tuple[int, int] = (0, 0)  #: clocks at which the array was done with the last two tiles
         self.reads: list[tuple[int, int]] = []  #: clocks from and to which the memory is read
         self.writes: list[tuple[int, int]] = []  #: first clock of a write, and clocks that it takes
+        self.left: int = 0  #: clock at which the last FP16 column has left
 
     def __repr__(self) -> str:
         return f"Timeline(clock={self.clock}, waits={self.waits})"
@@ -148,7 +161,7 @@ class Timeline:
         """
         shape, self._new = (-(-core.rows // ROWS), core.columns), False
         self._released = 0, 0  # from when on the keys of the last offsets leave, and when all have
-        self._bits = bits_of(core)
+        self._bits, self._final = bits_of(core), core.kind == "final"
         self._there: np.ndarray = np.zeros(shape, np.int64)  #: when each column of 8 rows has left the last part
         self._first: np.ndarray = np.zeros(shape, np.int64)  #: when the first column of the same event has
         self._direct = not vector_width(core.shape) and not core.shape.shifted
@@ -180,11 +193,28 @@ class Timeline:
     def _compute(self, core: HarmoniaCore, event: Event) -> Span:
         loaded = self.free["load"]
         self._wait("load", loaded - self.free["array"])
-        start, end = self._take("array", loaded, event.cycles)
+        clocks, left = self._pitch(event)
+        start, _ = self._take("array", loaded, clocks)
+        end = start + left
         self.tiles, self._new = (self.tiles[int(self._new)], end), False
         some = place(event.action)
-        self._there[some], self._first[some] = end, start + event.cycles // event.passes - (COLUMNS - 1)
+        first = event.entering[0]
+        if self.rates.passes == "adjacent":  # of the mean pass
+            first = event.cycles // event.passes - (COLUMNS - 1)
+        self._there[some], self._first[some] = end, start + first
         return Span("array", start, end)
+
+    @decides("D-harmonia-58")
+    def _pitch(self, event: Event) -> tuple[int, int]:
+        """Clocks until the array takes the next pass, and until the last column of these has left."""
+        slots = event.entering
+        if self.rates.passes == "adjacent":
+            return event.cycles, event.cycles
+        if self.rates.passes == "drain":
+            return event.cycles + len(slots), event.cycles + len(slots) - 1
+        pitch = [max(each, COLUMNS) for each in slots]
+        clocks = int(total(np.array(pitch)))
+        return clocks, clocks - pitch[-1] + slots[-1] + COLUMNS - 1
 
     def _fp2half(self, core: HarmoniaCore, event: Event) -> Span:
         return self._stream("fp2half", event, event.action.number)
@@ -243,6 +273,9 @@ class Timeline:
         self.busy["store"] += clocks
         ready = int(self._there[place(event.action)].max())
         self.writes.append((ready, clocks))
+        if self._final:  # FP16 leaves the temporary SRAM column by column
+            self.left = max(self.left, ready) + event.action.columns
+            self.done = max(self.done, self.left)
         return Span("store", ready, ready + clocks)
 
     def written(self) -> list[int]:

@@ -1,17 +1,17 @@
-"""The products of the attention at the ports of `harmonia_core`: all query heads in turn.
+"""The products of the attention at the ports of `harmonia_core`: all KV heads in turn.
 
 Paper: [harmonia §III-A, §IV-A]. Decisions: D-harmonia-16 (scores along the keys), D-harmonia-46 (codes by query),
-D-harmonia-47 (context of short heads).
+D-harmonia-47 (context of short heads), D-harmonia-60 (query heads that share a KV head).
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.machine.report import Operation
 from refemu.models.schemes.harmonia import attention as scheme
+from refemu.models.schemes.harmonia.machine import products
 from refemu.models.schemes.harmonia.machine.memory import Memory
 from refemu.models.schemes.harmonia.machine.ports import Ports
 from refemu.models.schemes.harmonia.steps import Scoring
@@ -23,41 +23,65 @@ def attention(memory: Memory, output: np.ndarray) -> Iterator[Operation]:
 
     output: context of the scheme (tokens, heads * head_dim).
     """
-    ports, (tokens, heads, size) = memory.ports, memory.q.shape
+    ports, (tokens, heads, size), timed = memory.ports, memory.q.shape, memory.heads
+    share = timed.share(ports.machine)
     words, codes = zip(*(_due(memory, head) for head in range(heads)), strict=True)
     queries = ports.encode(ports.steps.words(np.ascontiguousarray(memory.q.transpose(1, 0, 2))))
-    inputs = {"a_sign": queries.sign, "a_mag": queries.mantissa, "a_exp": queries.exponent}
-    config = product(ports, True, tokens, size, len(memory.cache))
-    inputs |= _right(memory, heads, True)
-    yield ports.multiply("scores", config, inputs, "attention", np.stack(words), _stacked(codes))[0]
-    config, p = product(ports, False, tokens, size, len(memory.cache)), _stacked(codes)
-    inputs = dict(zip(("a_sign", "a_mag", "a_exp"), p, strict=True)) | _right(memory, heads, False)
-    due = np.ascontiguousarray(output.reshape(tokens, heads, size).transpose(1, 0, 2))
-    context = ports.steps.words(due)
-    done = _stacked([ports.encode(head) for head in context]) if config["kind"] == "context" else ()
-    yield ports.multiply("context", config, inputs, "attention", context, done)[0]
+    inputs = dict(zip(("a_sign", "a_mag", "a_exp"), _together(_fields(queries), share), strict=True))
+    config = product(ports, True, tokens, share, size, len(memory.cache))
+    inputs |= _right(memory, heads, share, True)
+    if share > 1:
+        inputs["position"] = np.tile(np.repeat(memory.keys - 1, share), (heads // share, 1))
+    due, done = _together([np.stack(words)], share)[0], _together(_stacked(codes), share)
+    timeline = products.attention(timed, True, ports.machine)[0]
+    yield ports.multiply("scores", config, inputs, "attention", due, done, timeline, "keys")[0]
+    config = product(ports, False, tokens, share, size, len(memory.cache))
+    inputs = dict(zip(("a_sign", "a_mag", "a_exp"), done, strict=True)) | _right(memory, heads, share, False)
+    context = ports.steps.words(np.ascontiguousarray(output.reshape(tokens, heads, size).transpose(1, 0, 2)))
+    ends = config["kind"] == "context"
+    codes_ = _together(_stacked([ports.encode(head) for head in context]), share) if ends else ()
+    timeline = products.attention(timed, False, ports.machine)[0]
+    yield ports.multiply(
+        "context", config, inputs, "attention", _together([context], share)[0], codes_, timeline, "values"
+    )[0]
 
 
-def product(ports: Ports, score: bool, tokens: int, size: int, length: int) -> Config:
-    """Configuration of queries times keys, or of scores times values, for heads of `size` and `length` keys."""
+def product(ports: Ports, score: bool, tokens: int, share: int, size: int, length: int) -> Config:
+    """Configuration of queries times keys, or of scores times values, for heads of `size` and `length` keys.
+
+    share: query heads of a product, whose rows of a token follow each other (D-harmonia-60).
+    """
+    rows = tokens * share
     if score:
-        return ports.core("score", tokens, size, length, b_type=ports.kv_type, start=length - tokens)
+        places = {"start": length - tokens, "positions": "port" if share > 1 else "start"}
+        return ports.core("score", rows, size, length, b_type=ports.kv_type, **places)
     kind = "final" if size % 32 else "context"
-    return ports.core(kind, tokens, length, size, b_type=ports.kv_type)
+    return ports.core(kind, rows, length, size, b_type=ports.kv_type)
 
 
-def _right(memory: Memory, heads: int, score: bool) -> dict[str, np.ndarray]:
-    """Keys, or values by channel, for every query head; with both widths also the port that selects the width."""
+def _together(arrays: Sequence[np.ndarray], share: int) -> list[np.ndarray]:
+    """Arrays (heads, tokens, ...) as rows of the products that take `share` heads: (products, tokens * share, ...)."""
+    return [
+        np.ascontiguousarray(each.reshape(-1, share, *each.shape[1:]).swapaxes(1, 2)).reshape(
+            len(each) // share, -1, *each.shape[2:]
+        )
+        for each in arrays
+    ]
+
+
+def _right(memory: Memory, heads: int, share: int, score: bool) -> dict[str, np.ndarray]:
+    """Keys, or values by channel, of every product; with both widths also the port that selects the width."""
     held = memory.held
-    share = heads // held.heads
+    group = heads // held.heads
     parts = []
-    for head in range(heads):
-        k, v = held.head(head // share)
+    for head in range(0, heads, share):
+        k, v = held.head(head // group)
         side, length = (k, k.shape[0]) if score else (v, len(memory.cache))
         arrays = [side.sign[:length], side.mantissa[:length], side.exponent]
         parts.append(arrays if score else [array.T for array in arrays])
     sign, mantissa, exponent = (np.stack(part) for part in zip(*parts, strict=True))
-    wide = {"wide": np.stack([memory.wide(score)] * heads)} if memory.ports.kv_type == "mixed" else {}
+    mixed = memory.ports.kv_type == "mixed"
+    wide = {"wide": np.stack([np.repeat(memory.wide(score), share, axis=0)] * (heads // share))} if mixed else {}
     zeros = np.zeros(exponent.shape, np.uint16)
     return {"b": mantissa, "b_sign": sign, "b_exp": exponent, "w_scale": zeros, **wide}
 
@@ -88,6 +112,11 @@ def _shares(memory: Memory, rows: np.ndarray, k: BfpTensor, seen: np.ndarray) ->
     return words, memory.ports.encode(words)
 
 
-def _stacked(codes: Any) -> tuple[np.ndarray, ...]:
+def _fields(codes: BfpTensor) -> tuple[np.ndarray, ...]:
+    """Signs, mantissas and exponents."""
+    return codes.sign, codes.mantissa, codes.exponent
+
+
+def _stacked(codes: Sequence[BfpTensor]) -> tuple[np.ndarray, ...]:
     """Signs, mantissas and exponents of several tensors."""
-    return tuple(np.stack([getattr(each, part) for each in codes]) for part in ("sign", "mantissa", "exponent"))
+    return tuple(np.stack(parts) for parts in zip(*(_fields(each) for each in codes), strict=True))

@@ -15,27 +15,28 @@ from refemu.formats.harmonia.bfp import BfpTensor
 from refemu.models.machine.report import Absent, Call, Operation
 from refemu.models.schemes.harmonia.machine.attention import attention
 from refemu.models.schemes.harmonia.machine.memory import Memory, grouped, shifted
+from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.models.schemes.harmonia.machine.ports import Ports
-from refemu.units.harmonia.harmonia_core import Codes
 
 OUTSIDE = {
     "norm": "norms are computed in fp16, on no port of the accelerator (D-harmonia-51)",
     "gated": "gate times up is one product in fp16 for each element, outside the array (D-harmonia-51)",
     "add": "the residual sum is computed in fp16 (D-harmonia-32)",
+    "head": "the output matrix stays in fp16, outside the accelerator (D-harmonia-51)",
 }
 
 
 def machine(
-    prepared: Any, layer: int, calls: Sequence[Call], codes: Codes = "sets"
+    prepared: Any, layer: int, calls: Sequence[Call], machine: HarmoniaMachine | None = None
 ) -> tuple[list[Operation], list[Absent]]:
     """Operations of a block on the accelerator, in order, and those outside it.
 
-    codes: how rows that see different codes share the array (D-harmonia-46). Raises Refused for another datapath.
+    machine: options of the accelerator, by default those of the paper. Raises Refused for another datapath.
     """
-    ports = Ports(prepared, layer, codes)
+    ports = Ports(prepared, layer, machine)
     operations = [operation for call in calls for operation in _call(ports, call, calls)]
     gated = prepared.model.gated
-    names = [name for name in OUTSIDE if gated or name != "gated"]
+    names = [name for name in OUTSIDE if name != "head" and (gated or name != "gated")]
     return operations, [Absent(ports.full(name), OUTSIDE[name]) for name in names]
 
 

@@ -12,6 +12,8 @@ from refemu.formats.groups import count
 from refemu.models.machine.report import Cost, Operation, differences, unchecked
 from refemu.models.schemes.harmonia.cache import HarmoniaCache, Held, allocation, offsets
 from refemu.models.schemes.harmonia.machine.ports import Ports
+from refemu.models.schemes.harmonia.machine.products import Heads
+from refemu.models.schemes.harmonia.machine.work import untimed
 from refemu.units.harmonia.k_offset import WINDOW
 
 GROUP = 32
@@ -49,10 +51,26 @@ class Memory:
         """Cache lengths at which each key, and each group of values, is demoted; 0: not yet. From the allocator."""
         return falling(self.ports, len(self.cache))
 
+    @property
+    def keys(self) -> np.ndarray:
+        """Keys that every token may see."""
+        return self.start + 1 + np.arange(len(self.q))
+
+    @property
+    def heads(self) -> Heads:
+        """The attention on the timeline."""
+        scheme, (_, heads, size) = self.ports.prepared.harmonia, self.q.shape
+        sizes = heads, self.held.heads, size, len(self.cache)
+        return Heads(*sizes, self.seen, self.keys, self.falls, (scheme.high, scheme.low))
+
+    @property
+    def seen(self) -> np.ndarray:
+        """Cache length whose widths every token sees."""
+        return self.keys if self.by_query else np.full(len(self.q), len(self.cache))
+
     def wide(self, score: bool) -> np.ndarray:
-        """Port `wide` of a product for one head."""
-        seen = self.start + 1 + np.arange(len(self.q)) if self.by_query else np.full(len(self.q), len(self.cache))
-        return wide(self.falls[0 if score else 1], seen)
+        """Port `wide` of a product for one query head."""
+        return wide(self.falls[0 if score else 1], self.seen)
 
     def allocated(self) -> Operation:
         """The allocator token by token, compared with the bits of the cache."""
@@ -173,6 +191,6 @@ def grouped(ports: Ports, cache: HarmoniaCache, start: int) -> Operation:
         0,
         words={"residual": residual * v.shape[2], "codes": v.size},
         kind="grouping",
-        cost=Cost(conversions=residual * v.shape[2] if start else 0),
+        cost=Cost(conversions=residual * v.shape[2] if start else 0, works=(untimed("v.groups", "grouping"),)),
         unchecked=unchecked("v_grouper", config, "sign", "mantissa", "exponent"),
     )

@@ -9,10 +9,12 @@ import numpy as np
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.formats.harmonia.bfp import BfpTensor
-from refemu.models.machine.report import Cost, Operation, differences, unchecked
+from refemu.models.machine.report import Operation, differences, unchecked
 from refemu.models.schemes.harmonia.machine import work
+from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
+from refemu.models.schemes.harmonia.machine.products import linear
 from refemu.models.schemes.harmonia.steps import Units
-from refemu.units.harmonia.harmonia_core import Codes, HarmoniaCore
+from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, HarmoniaCore, Product
 from refemu.units.unit import Config
 
 CORE = "harmonia_core"
@@ -29,12 +31,12 @@ WIDTHS = {4: "bfp4", 8: "bfp8"}  #: type of B by mantissa bits
 class Ports:
     """The units for one block of a prepared model, at their ports."""
 
-    def __init__(self, prepared: Any, layer: int, codes: Codes = "sets") -> None:
-        """prepared: of a Harmonia scheme with the paper's datapath. codes: of the core."""
+    def __init__(self, prepared: Any, layer: int, machine: HarmoniaMachine | None = None) -> None:
+        """prepared: of a Harmonia scheme with the paper's datapath. machine: options of the accelerator."""
         require(prepared)
         self.prepared: Any = prepared
         self.layer: int = layer
-        self.codes: Codes = codes
+        self.machine: HarmoniaMachine = machine or HarmoniaMachine()
         self.steps: Units = prepared.units
 
     def __repr__(self) -> str:
@@ -66,8 +68,12 @@ class Ports:
     def core(self, kind: str, rows: int, inner: int, columns: int, **options: Any) -> Config:
         """Configuration of a product."""
         usual = {**units.find(CORE).configs["linear"], "activation": "none"}
-        sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "codes": self.codes}
-        return Config(**{**usual, **sizes, **options})
+        machine = self.machine
+        sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "codes": machine.codes}
+        b = {"int4": INT4, "bfp4": BFP4}.get(options.get("b_type", "int4"), BFP8)
+        tile_m, tile_k = machine.tiles(rows, inner, columns, BFP8, b)
+        tiles = {"tile_m": tile_m, "tile_k": tile_k, "force": machine.force}
+        return Config(**{**usual, **sizes, **tiles, **options})
 
     def linear(self, names: Any) -> Any:
         """The scheme's linear layers that read one input."""
@@ -81,11 +87,20 @@ class Ports:
         return device.evaluate(config, shaped)
 
     def multiply(
-        self, name: str, config: Config, inputs: Mapping[str, np.ndarray], kind: str, due: np.ndarray, codes: Any
+        self,
+        name: str,
+        config: Config,
+        inputs: Mapping[str, np.ndarray],
+        kind: str,
+        due: np.ndarray,
+        codes: Any,
+        product: Product | None = None,
+        stream: str = "weights",
     ) -> tuple[Operation, Any]:
         """Products of one size on the core, compared with the scheme's words and, if any, codes.
 
         inputs: arrays by port, (products, ...). due: uint16, expected `y`. codes: signs, mantissas, exponents.
+        product: on the timeline, by default a linear layer. stream: of B.
         """
         cases = len(inputs["a_sign"])
         flat = {port: np.asarray(array).reshape(cases, -1) for port, array in inputs.items()}
@@ -95,9 +110,8 @@ class Ports:
         for port, wanted in zip(("sign", "mantissa", "exponent"), codes or (), strict=False):
             answered = np.ravel(getattr(answer, port))
             wrong += differences(answered, np.ravel(wanted).astype(answered.dtype))
-        core = HarmoniaCore(**config)
-        line = work.timeline(core, flat.get("wide", flat["a_sign"][:, :0])[0].reshape(core.rows, -1), cases)
-        cost = work.cost(core, counters, cases, line)
+        product = product or linear(config, self.machine)
+        cost = work.cost(name, kind, product, stream, self.machine, cases)
         operation = Operation(
             self.full(name),
             CORE,
@@ -105,8 +119,8 @@ class Ports:
             (cases * config["rows"], config["columns"], config["inner"]),
             due.size + (answer.mantissa.size if codes else 0),
             wrong,
-            line.clock,
-            work.use(counters, line),
+            cost.cycles,
+            work.use(product, self.machine, cases),
             {**cost.words, "B to the array": counters["words"], **{f"MACs {m}": n for m, n in cost.macs.items()}},
             kind,
             cost,
@@ -134,18 +148,23 @@ class Ports:
             {"comparators": done.compare_cycles / done.cycles, "aligner": done.align_cycles / done.cycles},
             {"values": words.size},
             "quantize",
-            Cost(comparisons=done.comparisons, conversions=words.size, cycles=done.cycles),
+            work.converted(f"{name}.input", *words.shape),
             unchecked=unchecked("bfp_converter", {"m": codes.format.mantissa_bits}, "sign", "mantissa", "exponent"),
         )
 
 
 def require(prepared: Any) -> None:
     """Raise Refused for schemes and models that the units do not support."""
-    scheme, model = prepared.harmonia, prepared.model
+    require_scheme(prepared.harmonia)
+    model = prepared.model
+    if model.positions == "rotary" and model.rope_base != int(model.rope_base):
+        raise Refused(f"machine: the base of the rotary angles must be an integer, got {model.rope_base}")
+
+
+def require_scheme(scheme: Any) -> None:
+    """Raise Refused for another datapath."""
     fixed = {field.name: field.default for field in dataclasses.fields(scheme) if field.name not in FREE}
     other = [name for name, value in fixed.items() if getattr(scheme, name) != value]
     if other or {scheme.high, scheme.low} - {4, 8}:
         names = ", ".join(f"{name}={getattr(scheme, name)}" for name in other or ("high", "low"))
         raise Refused(f"machine: Harmonia's accelerator needs the paper's datapath and 4 or 8 bits of KV, got {names}")
-    if model.positions == "rotary" and model.rope_base != int(model.rope_base):
-        raise Refused(f"machine: the base of the rotary angles must be an integer, got {model.rope_base}")

@@ -36,6 +36,6 @@ def test_element_of_output_that_differs_is_noticed() -> None:
 def test_whole_heads_are_converted() -> None:
     """D-harmonia-47."""
     ports = Ports(attended("harmonia-kv4", 20, "prompt")[0], 0)
-    kinds = [attention.product(ports, False, 2, size, 40)["kind"] for size in (16, 32, 64, 80)]
+    kinds = [attention.product(ports, False, 2, 1, size, 40)["kind"] for size in (16, 32, 64, 80)]
 
     assert kinds == ["final", "context", "context", "final"]

@@ -12,6 +12,7 @@ from refemu.models import machine, schemes, text
 from refemu.models.machine import Phase, runner
 from refemu.models.schemes.harmonia.machine import block
 from refemu.models.schemes.harmonia.machine.memory import Memory
+from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.units.harmonia import harmonia_core
 from tests.models.machine import wrong
 
@@ -123,7 +124,7 @@ def test_both_ways_of_codes_are_equal() -> None:
     prepared = models.prepare(model, "harmonia-kv4")
     calls = runner.recorded(prepared, 0, model.tokenizer.encode(text.default()), 136, "prompt")
     sets, rows = (
-        {operation.name: operation for operation in block.machine(prepared, 0, calls, way)[0]}
+        {operation.name: operation for operation in block.machine(prepared, 0, calls, HarmoniaMachine(codes=way))[0]}
         for way in harmonia_core.CODES
     )
 

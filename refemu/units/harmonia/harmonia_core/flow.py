@@ -1,0 +1,233 @@
+"""Clocks of whole products on the accelerator from their sizes alone, without a plan of Python tuples.
+
+Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D]. The clocks are those of a Timeline, event for event.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+
+import numpy as np
+
+from refemu.arith.integers import total
+from refemu.units.harmonia.bfp_pe_array import ROWS
+from refemu.units.harmonia.harmonia_core.loads import moved
+from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, group_edges
+from refemu.units.harmonia.harmonia_core.product import Product, bands
+from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
+
+PITCH = 16  #: clocks in which the columns of a tile leave
+#: groups of C of a long product: the third one and later ones take the clocks of the second
+MANY = 1 << 16
+
+
+@dataclass(frozen=True)
+class Port:
+    """Rates of the timeline.
+
+    References
+    ----------
+    [harmonia §V-A]
+    """
+
+    per_clock: Fraction | None  #: bits of the memory in a clock; None: operands are there at once
+    lanes: int = ROWS  #: values that the vector unit takes in a clock
+    passes: Passes = "overlap"  #: when a pass of the array begins
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Some products on the accelerator, one after the other."""
+
+    clock: int  #: until every part is done
+    busy: dict[str, int]  #: clocks by part
+    waits: Waits  #: clocks in which a part waits
+    pairs: int  #: groups of a row and a column that the array multiplies
+    wide: int  #: those of 8-bit mantissas
+
+
+def passes(p: Product) -> tuple[np.ndarray, int, int]:
+    """Passes of a tile of every band: int64 (bands or 1, 5) as the kernel takes them; pairs, and wide ones.
+
+    For values, whose widths do not depend on the column; for scores of one width.
+    """
+    if p.kind == "score" or (p.low is None and not p.keys):
+        slots = p.groups * p.slots
+        return np.array([[1, slots, max(slots, PITCH), slots, slots]], np.int64), 0, 0
+    low = p.low_slots if p.low else p.slots
+    groups = np.minimum(p.groups, -(-p.causal[bands(p)] // LANES))
+    listed = np.zeros((len(groups), 5), np.int64)
+    pairs = wide_pairs = 0
+    for band, visible in enumerate(groups.tolist()):
+        rows = slice(band * ROWS, min((band + 1) * ROWS, p.rows))
+        falls = p.demotions[:visible]
+        wide = (falls == 0) | (falls > p.widths[rows, None])
+        if p.codes == "rows":
+            wide = np.repeat(wide.any(axis=0, keepdims=True), len(wide), axis=0)
+        count = np.count_nonzero(wide, axis=1)
+        sets = count[np.append(True, count[1:] != count[:-1])]
+        slots = visible * low + sets * (p.slots - low)
+        listed[band] = len(slots), total(slots), total(np.maximum(slots, PITCH)), slots[0], slots[-1]
+        pairs += len(wide) * visible * p.columns
+        wide_pairs += int(total(count)) * p.columns
+    return listed, pairs, wide_pairs
+
+
+def timed(product: Product, port: Port, times: int = 1) -> Flow:
+    """Products of one size in sequence.
+
+    Parameters
+    ----------
+    product : Product
+        Sizes of one.
+    port : Port
+        Rates.
+    times : int
+        Number of products.
+
+    Returns
+    -------
+    Flow
+        Clocks and work of all of them.
+
+    References
+    ----------
+    [harmonia §IV-A, Fig. 12, §IV-C]
+    """
+    from refemu.units.harmonia.kernels import flow as kernel
+
+    run, clocks = _Run(product, port), [0]
+    states = [run.now.copy()]
+    least = 2 if run.down * len(run.edges) > MANY else 4
+    while len(clocks) <= times:
+        run.once()
+        clocks.append(run.clock)
+        states.append(run.now.copy())
+        if len(clocks) > least and (least == 2 or _steady(clocks[-4:], states[-4:])):
+            break
+    left = times - len(clocks) + 1
+    last = states[-1] + left * (states[-1] - states[-2])
+    names = [*PARTS, "store"]
+    busy = dict(zip(names, last[kernel.BUSY : kernel.BUSY + len(names)].tolist(), strict=True))
+    waits = Waits(*last[kernel.WAITS : kernel.WAITS + 4].tolist())
+    pairs, wide = (times * each for each in run.pairs)
+    if not pairs:
+        pairs, wide = int(last[kernel.PAIRS]), int(last[kernel.WIDE_PAIRS])
+    wide = pairs if product.low is None and product.slots > 1 else wide
+    return Flow(clocks[-1] + left * (clocks[-1] - clocks[-2]), busy, waits, pairs, wide)
+
+
+def _steady(clocks: list[int], states: list[np.ndarray]) -> bool:
+    """Whether the last products took the same clocks each, and waited as long."""
+    from refemu.units.harmonia.kernels import flow as kernel
+
+    counted = [*range(kernel.BUSY, kernel.BUSY + 8), *range(kernel.WAITS, kernel.WAITS + 4)]
+    steps, counts = np.diff(clocks), np.diff(np.stack(states)[:, counted], axis=0)
+    return bool(np.all(steps == steps[0]) and np.all(counts == counts[0]))
+
+
+class _Run:
+    """Arrays of the kernel for one size."""
+
+    def __init__(self, p: Product, port: Port) -> None:
+        from refemu.units.harmonia.kernels import flow as kernel
+
+        self.loads = moved(p)
+        self.bands, pairs, wide = passes(p)
+        self.pairs = pairs, wide
+        self.p, shape = p, p.shape
+        edges = group_edges(shape)
+        heads = self._heads(p)
+        self.unit = gcd(*(edges[1:-1] or [32]), *(heads[1:-1] or [32]), 16 if p.kind == "v" else 32)
+        self.edges, self.heads = np.array(edges, np.int64), np.array(heads, np.int64)
+        falls = np.where(p.demotions > 0, p.demotions, np.iinfo(np.int64).max)
+        starts = np.arange(0, len(falls), PITCH)
+        self.tiles = np.stack([np.minimum.reduceat(falls, starts), np.maximum.reduceat(falls, starts)], axis=1)
+        self.down, across = -(-p.rows // ROWS), -(-p.columns // self.unit)
+        self.times = np.zeros((2, self.down, across), np.int64)
+        self.now = np.zeros(kernel.NOW, np.int64)
+        self.sizes = self._sizes(p, port)
+        self.reads, self.writes = np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64)
+
+    @staticmethod
+    def _heads(p: Product) -> list[int]:
+        if p.kind == "score":
+            return [0, p.columns]
+        width = p.head_dim * (p.rotation != "none") if p.kind in HEADS else LANES * (p.activation != "none")
+        return [*range(0, p.columns, width), p.columns] if width else [0]
+
+    def _sizes(self, p: Product, port: Port) -> np.ndarray:
+        from refemu.units.harmonia.kernels import flow as kernel
+
+        inverse = Fraction(0) if port.per_clock is None else 1 / port.per_clock
+        named = {
+            "v": p.kind == "v",
+            "score": p.kind == "score",
+            "final": p.plain,
+            "shifted": p.shifted,
+            "direct": len(self.heads) == 1 and not p.shifted,
+            "bias": {"none": 0, "after": 1, "accumulator": 2}[p.bias],
+            "rows": p.rows,
+            "columns": p.columns,
+            "tile_m": p.tile_m,
+            "tile_k": p.tile_k,
+            "dataflow": p.way,
+            "unit": self.unit,
+            "tracked": p.tracked,
+            "lanes": port.lanes,
+            "passes": PASSES.index(port.passes),
+            "clocks": inverse.numerator,
+            "bits": inverse.denominator,
+            "groups": p.groups,
+            "narrow": p.low_slots if p.low else p.slots,
+            "wide": p.slots,
+            "mixed": p.low is not None,
+            "together": p.codes == "rows",
+            "code": 16 if p.plain else 1 + p.m,
+        }
+        return np.array([int(named[name]) for name in kernel.SIZES], np.int64)
+
+    def once(self) -> None:
+        """Place one more product."""
+        from refemu.units.harmonia.kernels import flow as kernel
+
+        p, now = self.p, self.now
+        widths, heads = np.diff(self.edges), np.diff(self.heads)
+        missing = np.tile(widths, (self.down, 1))
+        part = np.tile(heads, (self.down, 1))
+        if p.kind == "score":
+            part[:, 0] = np.minimum(p.columns, LANES * -(-p.causal[bands(p)] // LANES))
+        reads = np.zeros((int(np.count_nonzero(self.loads.passing >= 0)) + len(self.loads.stays), 2), np.int64)
+        groups = self.down * len(widths)
+        self.reads, self.writes = (
+            np.concatenate([self.reads, reads]),
+            np.concatenate([self.writes, np.zeros((groups, 2), np.int64)]),
+        )
+        kernel.flow(
+            self.sizes,
+            self.edges,
+            self.heads,
+            p.demotions,
+            self.tiles,
+            p.widths,
+            p.causal,
+            self.bands,
+            self.loads.stays,
+            self.loads.passing,
+            self.times[0],
+            self.times[1],
+            missing,
+            part,
+            np.zeros(5, np.int64),
+            now,
+            self.reads,
+            self.writes,
+        )
+        self.reads, self.writes = self.reads[: now[kernel.READS]], self.writes[: now[kernel.WRITES]]
+
+    @property
+    def clock(self) -> int:
+        """Clocks until all is done and written."""
+        from refemu.units.harmonia.kernels import flow as kernel
+
+        return max(int(self.now[kernel.DONE]), int(kernel.written(self.reads, self.writes, self.now)))
