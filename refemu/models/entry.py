@@ -14,7 +14,7 @@ from refemu.models.schemes import registry
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
 from refemu.models.weights import files
 
-FEWEST = 16  #: calibration tokens below which scales would describe a few words
+FEWEST = 2  #: calibration tokens: one has no neighbour, and scales would describe a single word
 
 
 def load(name: str | Path) -> Model:
@@ -88,7 +88,7 @@ def prepare(
     Raises
     ------
     Refused
-        An unknown name, a scheme that does not compute such models, fewer than 16 calibration tokens, or a weight file
+        An unknown name, a scheme that does not compute such models, a single calibration token, or a weight file
         that changed since it was loaded.
     """
     config, engine = schemes.find(scheme), backends.find(backend)
@@ -110,10 +110,10 @@ def words(text_or_path: str | Path) -> str:
 
 
 def calibration_tokens(model: Model, calibration: CalibrationTokens | str | Path | None) -> CalibrationTokens | None:
-    """The token ids of a calibration; raises Refused for fewer than FEWEST. Objects that schemes learn pass."""
+    """The token ids of a calibration; raises Refused for one alone. Objects that schemes learn pass."""
     ids = model.tokenizer.encode(words(calibration)) if isinstance(calibration, str | Path) else calibration
     if isinstance(ids, list | tuple | np.ndarray):
         count = int(np.concatenate([np.ravel(each) for each in ids]).size) if len(ids) else 0
-        if count < FEWEST:
+        if 0 < count < FEWEST:
             raise Refused(f"calibration: must have at least {FEWEST} tokens, got {count}; give a longer text")
     return ids
