@@ -32,11 +32,12 @@ ELSEWHERE = {
         f"models/schemes/kllm/machine/{name}": "models/schemes/kllm/test_shape"
         for name in ("attended", "options", "records", "works")
     },
+    "models/schemes/leankv/server": "models/schemes/leankv/serving/test_simulation",
     "studies/output/serving": "cli/serving/test_simulate",
     "units/leankv/kernels/draws": "models/schemes/leankv/serving/test_simulation",
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
-        for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "server", "setting")
+        for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "setting")
     },
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"

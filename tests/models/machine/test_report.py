@@ -38,6 +38,7 @@ def test_json_has_the_names_of_the_contract() -> None:
         "words",
         "counts",
         "unchecked",
+        "blocks",
     ]
     assert row["not_on_the_machine"] == [{"name": "blk.0.norm", "reason": "fp16"}]
     assert REPORT.differing == 2

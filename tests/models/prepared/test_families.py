@@ -57,6 +57,9 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
             FactorScaling((1.0,) * 8, (2.0,) * 8, original=8),
         )
     ],
+    "experts": [{"experts": 4, "experts_used": 2}],
+    "experts_used": [{"experts": 4, "experts_used": 1}],
+    "experts_normalized": [{"experts": 4, "experts_used": 2, "experts_normalized": False}],
     "windows": [{"windows": (4, 4)}, {"windows": (4, 0)}, {"windows": (0, 4)}, {"windows": (8, 8)}],
     "attention_cap": [{"attention_cap": 2.5}],
     "logit_cap": [{"logit_cap": 1.5}],

@@ -96,7 +96,7 @@ def test_workers_share_out_the_heads() -> None:
 
     assert logits[0].tobytes() == logits[1].tobytes()
     assert sessions[0].counters == sessions[1].counters
-    assert vars(sessions[0]._caches.pools.memory())["pages"] == vars(sessions[1]._caches.pools.memory())["pages"]
+    assert vars(sessions[0].caches.pools.memory())["pages"] == vars(sessions[1].caches.pools.memory())["pages"]
     for head in range(2):
         count = two[head].score.shape[-1]
         assert one[0].score[0, :, head, :count].tobytes() == two[head].score[0, :, 0].tobytes()

@@ -153,8 +153,8 @@ def test_one_text_or_several_each_cut_to_context(given: Any, expected: list[list
     ("given", "message"),
     [
         pytest.param([], "needs calibration tokens, got none", id="nothing"),
-        pytest.param([[1], []], "token ids must be a list of at least one", id="empty text"),
-        pytest.param([300], "token id", id="vocabulary"),
+        pytest.param([[1, 2], []], "token ids must be a list of at least one", id="empty text"),
+        pytest.param([300, 300], "token id", id="vocabulary"),
     ],
 )
 def test_invalid_calibration_is_rejected(given: Any, message: str) -> None:
