@@ -21,7 +21,7 @@ SCALE, ZERO = 0, 1  #: words of a group's metadata
 TIES = [((1417 - 1024) | (exponent + 1) << 10, 0x8000 | (exponent + 20) << 10) for exponent in range(4, 10)]
 TIE_CODE = 185
 #: rows of any codes, by output
-ROWS = {"fp16": 6, "fp32": 16}
+ROWS = {"fp16": 3, "fp32": 6}
 INFINITY, LARGEST, LEAST = 0x7C00, 0x7BFF, 0x0001
 #: scale and zero: the largest, the least, none, and signed zeros
 ENDS = (
