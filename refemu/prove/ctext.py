@@ -14,7 +14,9 @@ WRAPPED = {"add": "+", "sub": "-", "mul": "*"}
 def type_of(width: int) -> str:
     """Type of a term; rejects terms of more than 128 bits."""
     if width > WIDE:
-        raise Refused(f"export formal: an integer must have at most {WIDE} bits in C, got {width}; choose a smaller unit")
+        raise Refused(
+            f"export formal: an integer must have at most {WIDE} bits in C, got {width}; choose a smaller unit"
+        )
     return "uint64_t" if width <= WORD else "uint128_t"
 
 

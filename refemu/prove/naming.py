@@ -104,7 +104,7 @@ def named_lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECOND
 
 
 def real_line(names: Names, roots: Sequence[Term]) -> str | None:
-    """Where binary64 numbers below some terms come from: the line of the first; "" if it is unknown, None if none is."""
+    """The line of the first binary64 number below some terms; "" if it is unknown, None if there is no such number."""
     real = [each for each in terms.order(roots) if each.op in terms.FP or each.op == "truncate" or each.width == REAL]
     lines = [names.real[each.number][1] for each in real if each.number in names.real]
     return (lines or [""])[0] if real else None

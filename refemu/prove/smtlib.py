@@ -29,9 +29,7 @@ FORMATS = {16: "5 11", 32: "8 24", 64: "11 53"}
 NANS = {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8 << 48}
 
 
-def script(
-    conditions: Sequence[Term], about: Sequence[str] = (), defined: Mapping[str, Term] | None = None
-) -> str:
+def script(conditions: Sequence[Term], about: Sequence[str] = (), defined: Mapping[str, Term] | None = None) -> str:
     """A script that asserts some truth values. about: lines of comment at its head. defined: more terms by symbols."""
     lines = [*(f"; {line}" for line in about), "(set-logic ALL)"]
     more = defined or {}

@@ -88,10 +88,10 @@ def statements(
     """
     nodes = _order(roots)
     uses = Counter(each.number for term in nodes for each in view(term)[1])
-    own = {term.number for term in nodes if term.number in names.known or uses[term.number] > 1}
+    named = {term.number for term in nodes if term.number in names.known or uses[term.number] > 1}
     for term in nodes:
         op, args = view(term)
-        own |= {args[at].number for at in language.by_name.get(op, ())}
+        named |= {args[at].number for at in language.by_name.get(op, ())}
     texts: dict[int, str] = {}
     answer: list[Statement] = []
     for term in nodes:
@@ -102,9 +102,9 @@ def statements(
             texts[term.number] = language.constant(term.name, term.width)
         else:
             text = language.operation(op, term, args, [texts[each.number] for each in args])
-            if term.number in own or len(text) > LONG:
-                given = names.known.get(term.number)
-                name = free_name(given[1] if given else f"of_{op}", taken)
+            if term.number in named or len(text) > LONG:
+                known = names.known.get(term.number)
+                name = free_name(known[1] if known else f"of_{op}", taken)
                 answer.append(Statement(name, term.width, text))
                 texts[term.number] = name
             else:

@@ -26,7 +26,8 @@ def _operation(op: str, term: Term, args: Sequence[Term], texts: Sequence[str]) 
         case "slt":
             return f"$signed({a}) < $signed({rest[0]})"
         case "udiv":
-            return f"({rest[0]} == {constant(0, term.width)}) ? {constant(-1 % (1 << term.width), term.width)} : {a} / {rest[0]}"
+            ones = constant((1 << term.width) - 1, term.width)
+            return f"({rest[0]} == {constant(0, term.width)}) ? {ones} : {a} / {rest[0]}"
         case "urem":
             return f"({rest[0]} == {constant(0, term.width)}) ? {a} : {a} % {rest[0]}"
         case "ite":

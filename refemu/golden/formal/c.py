@@ -24,8 +24,8 @@ def text(reference: Reference) -> str:
                 mask = ctext.constant((1 << port.bits) - 1, port.bits)
                 lines.append(f"const uint64_t {name} = {prefix}{port.name}[{lane}] & {mask};")
     roots = [lifted.legal, *(each for port in after for each in lifted.terms[port.name])]
-    made, texts = statements(roots, reference.names, variables, taken, ctext.LANGUAGE)
-    lines += map(ctext.declared, made)
+    locals_, texts = statements(roots, reference.names, variables, taken, ctext.LANGUAGE)
+    lines += map(ctext.declared, locals_)
     rest = iter(texts[1:])
     lines += [f"{port.name}[{lane}] = ({_word(port)}){next(rest)};" for port in after for lane in range(port.count)]
     lines.append(f"return (uint8_t){texts[0]};")
@@ -36,7 +36,9 @@ def text(reference: Reference) -> str:
         f"/* {reference.set}: each local has the name of a function or a local of the readable text.\n"
         "   Words are in two's complement. q_ arrays are registers before the event, the last arrays\n"
         "   outputs and registers after it. Returns 1 if inputs and registers are legal. */\n"
-        f"#include <stdint.h>\n\n{wide}uint8_t {reference.unit.name}_ref(\n    " + ",\n    ".join(arguments) + f")\n{{\n{body}\n}}\n"
+        f"#include <stdint.h>\n\n{wide}uint8_t {reference.unit.name}_ref(\n    "
+        + ",\n    ".join(arguments)
+        + f")\n{{\n{body}\n}}\n"
     )
 
 

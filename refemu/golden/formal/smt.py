@@ -17,7 +17,9 @@ def text(reference: Reference) -> str:
         for port in (*ports.outputs, *ports.state)
         for lane, term in enumerate(lifted.terms[port.name])
     }
-    defined |= {f"care.{name}_{lane}": term for name, lanes in reference.care.items() for lane, term in enumerate(lanes)}
+    defined |= {
+        f"care.{name}_{lane}": term for name, lanes in reference.care.items() for lane, term in enumerate(lanes)
+    }
     about = [
         f"{reference.set}: inputs and q_ registers are free, legal ones are asserted.",
         "out. symbols are outputs and registers after the event, text. symbols the readable text.",

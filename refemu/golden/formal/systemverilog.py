@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from refemu.golden.formal.reference import Reference, Register
-from refemu.golden.rtl.keywords import C, SYSTEMVERILOG
+from refemu.golden.rtl.keywords import SYSTEMVERILOG, C
 from refemu.golden.rtl.wrapper import range_, width
 from refemu.prove import verilog
 from refemu.prove.lift import name_of
@@ -87,7 +87,9 @@ def _terms(reference: Reference) -> str:
             names, lines = _lanes(port, prefix, taken)
             variables |= names
             body += lines
-    named: list[tuple[str, Sequence[Term]]] = [(port.name, lifted.terms[port.name]) for port in (*ports.outputs, *ports.state)]
+    named: list[tuple[str, Sequence[Term]]] = [
+        (port.name, lifted.terms[port.name]) for port in (*ports.outputs, *ports.state)
+    ]
     named += [(f"care_{name}", lanes) for name, lanes in reference.care.items()]
     roots = [lifted.legal, *(each for _, lanes in named for each in lanes)]
     lines_, texts = statements(roots, reference.names, variables, taken, verilog.LANGUAGE)
