@@ -87,7 +87,7 @@ def statements(
         Statements in an order in which each reads earlier ones only, and the text of each term.
     """
     nodes = _order(roots)
-    uses = Counter(each.number for term in nodes for each in view(term)[1])
+    uses = Counter(each.number for group in (roots, *(view(term)[1] for term in nodes)) for each in group)
     named = {term.number for term in nodes if term.number in names.known or uses[term.number] > 1}
     for term in nodes:
         op, args = view(term)
