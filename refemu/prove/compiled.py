@@ -1,14 +1,16 @@
 """Derived compiled forms: the Python text that numba compiles, on variables, compared with the readable text.
 
-One event from any registers is proved, which is the induction step of a loop over events. numba's integers have 64 bits:
-every operation must be shown to stay inside them, and every shift to be less than 64.
+One event from any registers is proved, which is the induction step of a loop over events. Integers of numba have 64
+bits: every operation must be shown to stay inside them, and every shift to be less than 64.
 """
 
+import ast
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from refemu.arith import integers
 from refemu.prove import equivalence, terms
 from refemu.prove.arrays import Array
 from refemu.prove.equivalence import Proof
@@ -34,11 +36,26 @@ class _Words(Interpreter):
             self._inside(shift, 0, 63, "a shift by more than 63")
         return answer
 
+    def of_Subscript(self, node: ast.Subscript) -> Any:
+        """An element of an array is a number, as numba has it."""
+        return _number(super().of_Subscript(node))
+
+    def call(self, function: Any, *args: Any, **named: Any) -> Any:
+        """Local arrays hold values that depend on inputs."""
+        answer = super().call(function, *args, **named)
+        return Array(answer, answer.dtype) if function in (np.zeros, np.empty) else _number(answer)
+
     def _inside(self, number: Any, low: int, high: int, what: str) -> None:
         least, most = (number.low, number.high) if isinstance(number, Int) else (number, number)
         if least < low or most > high:
             inside = terms.and_(truth(number >= low), truth(number <= high))
             self.demand(inside if isinstance(inside, Term) else terms.const(int(inside), 1), what)
+
+
+def _number(value: Any) -> Any:
+    """A signed integer or a truth value, from an array without axes; numba has other types for the others."""
+    plain = isinstance(value, Array) and not value.ndim and value.dtype in (np.int64, np.bool_)
+    return value.values.item() if plain else value
 
 
 def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Proof:
@@ -77,7 +94,7 @@ def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Pr
     arrays = [_array(port, lifted.inputs.get(port.name), assumed) for port in ports.all]
     lengths = form.lengths_of(device)
     loop, run = form.module(*lengths).loop, _Words()
-    constants = form.constants_of(device)
+    constants = tuple(map(_constant, form.constants_of(device)))
     try:
         with run.running():
             run.call(getattr(loop, "py_func", loop), constants, tuple(lengths.values()), initial, *arrays)
@@ -97,7 +114,7 @@ def _value(port: Port, lanes: Sequence[Term], assumed: list[Term]) -> Any:
     values = []
     for term in lanes:
         wide = term if port.signed else terms.zext(term, port.bits + 1)
-        free = Int(wide, *((-(1 << (port.bits - 1)), -1 + (1 << (port.bits - 1))) if port.signed else (0, (1 << port.bits) - 1)))
+        free = Int(wide, *integers.limits(port.bits, port.signed))
         assumed += [truth(free >= low), truth(free <= high)]
         values.append(Int(wide, low, high))
     return Array(values, np.int64) if port.lanes else values[0]
@@ -111,12 +128,25 @@ def _array(port: Port, lanes: Sequence[Term] | None, assumed: list[Term]) -> Arr
     return Array([[list(value.values) if port.lanes else value]], np.int64)
 
 
+def _constant(value: Any) -> Any:
+    """A constant of `loop`; arrays are nested tuples, of the integers that numba has."""
+
+    def nested(part: Any) -> Any:
+        return tuple(map(nested, part)) if isinstance(part, list) else part
+
+    if isinstance(value, np.ndarray):
+        if value.dtype not in (np.int64, np.float64):
+            raise NotLifted(f"a constant of dtype {value.dtype} in a compiled form")
+        return nested(value.tolist())
+    return value
+
+
 def _differs(port: Port, value: Any, term: Term) -> Term:
     """Whether an output is not the term, or leaves its port."""
     number = integer(value)
     if number is None:
         raise NotLifted(f"port {port.name}: the compiled form writes no integer")
-    low, high = (-(1 << (port.bits - 1)), (1 << (port.bits - 1)) - 1) if port.signed else (0, (1 << port.bits) - 1)
+    low, high = integers.limits(port.bits, port.signed)
     if not isinstance(number, Int):
         return terms.not_(terms.eq(terms.const(int(number), port.bits), term)) if low <= number <= high else terms.TRUE
     written = fit(word(number, max(port.bits, number.term.width)), port.bits)
