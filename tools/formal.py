@@ -1,4 +1,4 @@
-"""Proofs of CI: units lifted and self-checked, example designs proved, planted bugs of each refuted.
+"""Proofs of CI: units lifted and self-checked, compiled forms and example designs proved, planted bugs of each refuted.
 
     python -m tools.formal [--bugs N] [DESIGN ...]   # exit code 1 if a proof or a refutation is missing
 
@@ -16,7 +16,7 @@ from examples.rtl.benches import DESIGNS, HERE, Design
 from examples.rtl.mutants import MUTANTS
 from refemu import units
 from refemu.golden.proofs import prove, question
-from refemu.prove import lift, selfcheck
+from refemu.prove import compiled, lift, selfcheck
 
 #: designs that are proved in seconds
 PROVED = (
@@ -27,6 +27,10 @@ PROVED = (
 LIFTED = (
     *("outlier_decoder", "flint_decoder", "ovp_encoder", "olive_pe8", "olive_edp", "olive_requant", "sub_pe"),
     *("index_product", "index_counter", "weighted_sum", "fp16_mac", "clustering", "bfp_accumulator", "significance"),
+)
+#: units whose derived compiled form is proved equal to the readable text
+COMPILED = (
+    *("ovp_decoder", "flint_decoder", "outlier_decoder", "olive_mac", "olive_pe8", "sub_pe", "concat", "bfp_aligner"),
 )
 SECONDS = 60.0
 
@@ -55,6 +59,13 @@ def main() -> int:
                     wrong += 1
                     print(f"FAIL {error}")
         print(f"{name}: lifted and checked", flush=True)
+    for name in () if arguments.designs else COMPILED:
+        unit = units.find(name)
+        outcomes = [
+            compiled.compiled_equals(lift.lift(unit, config), SECONDS).outcome for config in unit.configs.values()
+        ]
+        wrong += outcomes.count("proved") < len(outcomes)
+        print(f"{name}: compiled form {', '.join(outcomes)}", flush=True)
     for design in DESIGNS:
         if design.set not in (arguments.designs or PROVED):
             continue

@@ -1,7 +1,8 @@
-"""`refemu export`: convert sets; write testbenches, a live predictor and a check in C."""
+"""`refemu export`: convert sets; write testbenches, a live predictor, a check in C and a formal reference."""
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _suite(arguments)
     if arguments.form == "dpi":
         return _dpi(arguments)
+    if arguments.form == "formal":
+        return _formal(arguments)
     from refemu import golden
     from refemu.golden.files import exchange, store
 
@@ -152,4 +155,28 @@ def _dpi(arguments: argparse.Namespace) -> int:
         print(
             f"not overwritten: {names}; this version of refemu writes them differently. Move them away to get its own"
         )
+    return 0
+
+
+def _formal(arguments: argparse.Namespace) -> int:
+    """Write the reference of a unit; return 3 if its terms and the unit differ."""
+    from refemu import units
+    from refemu.golden.files import store
+    from refemu.golden.formal import files, reference
+    from refemu.prove.selfcheck import Disagrees
+
+    unit, config = units.choose(arguments.unit, arguments.config)
+    try:
+        written = reference.reference(unit, config)
+    except Disagrees as error:
+        print(f"refemu: {error}; this is an error inside refemu, please report it", file=sys.stderr)
+        return 3
+    out = Path(arguments.out)
+    texts = files.files(written)
+    out.mkdir(parents=True, exist_ok=True)
+    store.write_files({out / name: content for name, content in texts.items()})
+    print(
+        f"{out}: {', '.join(sorted(texts))}; {written.checked} rows through the terms equal the compiled form. "
+        f"Put your design into {out / unit.name}.v and run yosys -s {unit.name}.ys there"
+    )
     return 0

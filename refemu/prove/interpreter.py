@@ -491,7 +491,7 @@ class Interpreter(Obligations):
         """Names after several ways, of which some may have ended."""
         open_ = [(condition, names) for condition, (path, names) in ways if path is not terms.FALSE]
         names = dict(before)
-        for name in changed:
+        for name in sorted(changed):
             values = [(condition, each[name]) for condition, each in open_ if name in each]
             if not values:
                 continue

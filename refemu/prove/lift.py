@@ -56,7 +56,9 @@ class Lift:
         return sum(1 for _ in terms.order(self.roots))
 
 
-def lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECONDS) -> Lift:
+def lift(
+    unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECONDS, interpreter: type[Interpreter] = Interpreter
+) -> Lift:
     """Run the readable text of a unit on variables.
 
     Parameters
@@ -67,6 +69,8 @@ def lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECONDS) -> 
         Parameters of the unit.
     seconds : float
         Time limit of splits into values of one variable.
+    interpreter : type
+        What runs the text; a subclass may record what it sees.
 
     Returns
     -------
@@ -79,13 +83,20 @@ def lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECONDS) -> 
         A line has no terms, or a value may not fit its port.
     """
     end = time.monotonic() + seconds
-    return _split(unit, config, {}, end, [MOST_SPLITS])
+    return _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
 
 
-def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], end: float, left: list[int]) -> "Lift":
+def _split(
+    unit: AnyUnit,
+    config: Mapping[str, Any],
+    fixed: Mapping[str, int],
+    end: float,
+    left: list[int],
+    interpreter: type[Interpreter],
+) -> "Lift":
     """The lift with some variables fixed; where a line needs a number, each value of one more variable in turn."""
     device = unit.unit_class(**config)
-    run = Interpreter()
+    run = interpreter()
     run.late = lambda: time.monotonic() > end
     try:
         with run.running():
@@ -103,7 +114,7 @@ def _split(unit: AnyUnit, config: Mapping[str, Any], fixed: Mapping[str, int], e
     except RecursionError as error:
         raise NotLifted(f"{unit.name}: {short(run.line)}: a recursion that is too deep") from error
     variable, values = answer
-    parts = [(value, _split(unit, config, {**fixed, variable.name: value}, end, left)) for value in values]
+    parts = [(value, _split(unit, config, {**fixed, variable.name: value}, end, left, interpreter)) for value in values]
     whole = _joined(variable, parts)
     if not fixed and whole.invariant is not terms.TRUE:
         whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))

@@ -1,6 +1,6 @@
 """Terms as a script of SMT-LIB 2.6: declarations, one definition for each node, and assertions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from refemu.prove import terms
 from refemu.prove.terms import REAL, Term
@@ -29,11 +29,13 @@ FORMATS = {16: "5 11", 32: "8 24", 64: "11 53"}
 NANS = {16: 0x7E00, 32: 0x7FC00000, 64: 0x7FF8 << 48}
 
 
-def script(conditions: Sequence[Term], about: Sequence[str] = ()) -> str:
-    """A script that asserts some truth values. about: lines of comment at its head."""
+def script(conditions: Sequence[Term], about: Sequence[str] = (), defined: Mapping[str, Term] | None = None) -> str:
+    """A script that asserts some truth values. about: lines of comment at its head. defined: more terms by symbols."""
     lines = [*(f"; {line}" for line in about), "(set-logic ALL)"]
-    for term in terms.order(conditions):
+    more = defined or {}
+    for term in terms.order([*conditions, *more.values()]):
         lines += _lines(term)
+    lines += [f"(define-fun {symbol} () (_ BitVec {each.width}) {name(each)})" for symbol, each in more.items()]
     lines += [f"(assert (= {name(each)} #b1))" for each in conditions]
     return "\n".join(lines) + "\n"
 

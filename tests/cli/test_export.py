@@ -46,3 +46,39 @@ def test_unknown_names_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["export", "rtl", "flint_decodre", "-o", str(tmp_path)]) == 2
     assert "did you mean 'flint_decoder'" in capsys.readouterr().err
     assert main(["export", "rtl", "flint_decoder", "--config", "x", "-o", str(tmp_path)]) == 2
+
+
+@pytest.mark.long
+def test_formal_reference_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("bitwuzla")
+    assert main(["export", "formal", "olive_mac:saturate", "-o", str(tmp_path / "formal")]) == 0
+
+    assert "rows through the terms equal the compiled form" in capsys.readouterr().out
+    written = {path.name for path in (tmp_path / "formal").iterdir()}
+    assert {"olive_mac_ref.sv", "olive_mac_props.sv", "olive_mac_ref.c", "olive_mac_ref.smt2"} < written
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("unit", "line"), [("fp2half", "fp2half.py:"), ("page_table", "page_table.py:")])
+def test_unit_without_terms_writes_nothing(
+    unit: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", "formal", unit, "-o", str(tmp_path / "formal")]) == 2
+
+    error = capsys.readouterr().err
+    assert line in error and error.count("\n") == 1
+    assert not (tmp_path / "formal").exists()
+
+
+@pytest.mark.long
+def test_terms_that_differ_from_the_unit_exit_with_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from refemu.prove import selfcheck
+
+    def differs(*_: object) -> int:
+        raise selfcheck.Disagrees("concat: row 0")
+
+    monkeypatch.setattr(selfcheck, "check", differs)
+    assert main(["export", "formal", "concat", "-o", str(tmp_path / "formal")]) == 3
+    assert "error inside refemu" in capsys.readouterr().err and not (tmp_path / "formal").exists()

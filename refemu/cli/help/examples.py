@@ -145,6 +145,10 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu export dpi ovp_decoder -o live", "then: make -C live verilator DEVICE=my_decoder.v"),
         Example("refemu export dpi orizuru:n=16,k=2 -o live2 --registers", "a unit of your size, with its registers"),
     ),
+    "refemu export formal": (
+        Example("refemu export formal ovp_decoder -o formal", "then: add ovp_decoder.v, run yosys -s ovp_decoder.ys"),
+        Example("refemu export formal olive_mac:saturate -o formal_mac", "a unit with registers, in one configuration"),
+    ),
     "refemu serve": (
         Example("refemu serve orizuru:n=16,k=2", "as the client of `refemu export dpi` starts it", long=True),
         Example("refemu serve ovp_decoder --care", "with a mask of the bits that a device must get right", long=True),

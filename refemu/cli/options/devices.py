@@ -83,6 +83,13 @@ def _export(commands: Commands) -> None:
     dpi.add_argument(
         "--registers", action="store_true", help="Append the registers, st.*, to the outputs of each answer."
     )
+    help = "Write a synthesizable reference, properties, C and SMT-LIB, with scripts for yosys and other formal tools."
+    formal = new_kind(forms, "formal", help, json=False)
+    formal.epilog = "docs/proofs.md describes the files. Units that use floating point or do not lift are rejected."
+    formal.add_argument("unit", metavar="UNIT", help=UNIT)
+    add_word(formal, "--config", "CONFIG", CONFIG)
+    help = "Folder to write to. Files of the same names are replaced; your UNIT.v is not one of them."
+    formal.add_argument("-o", "--out", required=True, type=path, metavar="DIR", help=help)
 
 
 def _of_a_core(rtl: Parser) -> None:

@@ -1,0 +1,154 @@
+"""Derived compiled forms: the Python text that numba compiles, on variables, compared with the readable text.
+
+One event from any registers is proved, which is the induction step of a loop over events. Integers of numba have 64
+bits: every operation must be shown to stay inside them, and every shift to be less than 64.
+"""
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from refemu.arith import integers
+from refemu.prove import equivalence, terms
+from refemu.prove.arrays import Array
+from refemu.prove.equivalence import Proof
+from refemu.prove.interpreter import Interpreter
+from refemu.prove.lift import Lift, NotLifted
+from refemu.prove.terms import Term
+from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
+from refemu.units.compiled.form import Form
+from refemu.units.ports import Port
+
+LEAST, MOST = -(1 << 63), (1 << 63) - 1
+
+
+class _Words(Interpreter):
+    """Runs text as numba compiles it: what leaves 64 bits is an obligation."""
+
+    def operate(self, name: str, a: Any, b: Any) -> Any:
+        answer = super().operate(name, a, b)
+        number, shift = integer(answer), integer(b) if "Shift" in name else None
+        if number is not None:
+            self._inside(number, LEAST, MOST, "a value of more than 64 bits")
+        if shift is not None:
+            self._inside(shift, 0, 63, "a shift by more than 63")
+        return answer
+
+    def of_Subscript(self, node: ast.Subscript) -> Any:
+        """An element of an array is a number, as numba has it."""
+        return _number(super().of_Subscript(node))
+
+    def call(self, function: Any, *args: Any, **named: Any) -> Any:
+        """Local arrays hold values that depend on inputs."""
+        answer = super().call(function, *args, **named)
+        return Array(answer, answer.dtype) if function in (np.zeros, np.empty) else _number(answer)
+
+    def _inside(self, number: Any, low: int, high: int, what: str) -> None:
+        least, most = (number.low, number.high) if isinstance(number, Int) else (number, number)
+        if least < low or most > high:
+            inside = terms.and_(truth(number >= low), truth(number <= high))
+            self.demand(inside if isinstance(inside, Term) else terms.const(int(inside), 1), what)
+
+
+def _number(value: Any) -> Any:
+    """A signed integer or a truth value, from an array without axes; numba has other types for the others."""
+    plain = isinstance(value, Array) and not value.ndim and value.dtype in (np.int64, np.bool_)
+    return value.values.item() if plain else value
+
+
+def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Proof:
+    """Prove that the derived compiled form of a unit equals the terms of its readable text.
+
+    Parameters
+    ----------
+    lifted : Lift
+        Terms of the readable text.
+    seconds : float
+        Time limit of the solver.
+    device : unit
+        Device whose compiled form is meant; by default that of the lift.
+
+    Returns
+    -------
+    Proof
+        "proved", "refuted" or "undecided", for one event from any legal inputs and registers.
+
+    Raises
+    ------
+    NotLifted
+        The compiled text has no terms; the message names the line.
+    Refused
+        The unit has no derived form.
+    """
+    device = device or lifted.device
+    form, ports = Form(device), device.ports
+    if {"event", form.kind.number} & set(form.held):
+        raise NotLifted(f"{lifted.unit.name}: the compiled form reads the number or name of the last event")
+    assumed = [lifted.legal]
+    initial = tuple(
+        _value(port, lifted.before[port.name], assumed) if port.name in lifted.before else at_reset
+        for port, at_reset in zip(form.kept, form.initial_of(device), strict=True)
+    )
+    arrays = [_array(port, lifted.inputs.get(port.name), assumed) for port in ports.all]
+    lengths = form.lengths_of(device)
+    loop, run = form.module(*lengths).loop, _Words()
+    constants = tuple(map(_constant, form.constants_of(device)))
+    try:
+        with run.running():
+            run.call(getattr(loop, "py_func", loop), constants, tuple(lengths.values()), initial, *arrays)
+    except (Unsupported, TypeError, ValueError) as error:
+        where = getattr(error, "line", "") or run.line
+        raise NotLifted(f"{lifted.unit.name}: {where.rpartition('.')[2]} of the compiled text: {error}") from error
+    wrong = [run.illegal, *(terms.not_(condition) for condition, _ in run.obligations)]
+    for port, array in zip(ports.all, arrays, strict=True):
+        for value, term in zip(array.values.reshape(-1), lifted.terms.get(port.name, ()), strict=False):
+            wrong.append(_differs(port, value, term))
+    return equivalence.miter(assumed, terms.any_of(wrong), seconds)
+
+
+def _value(port: Port, lanes: Sequence[Term], assumed: list[Term]) -> Any:
+    """A scalar, or an array of the lanes of a vector, whose limits are assumed."""
+    low, high = port.limits
+    values = []
+    for term in lanes:
+        wide = term if port.signed else terms.zext(term, port.bits + 1)
+        free = Int(wide, *integers.limits(port.bits, port.signed))
+        assumed += [truth(free >= low), truth(free <= high)]
+        values.append(Int(wide, low, high))
+    return Array(values, np.int64) if port.lanes else values[0]
+
+
+def _array(port: Port, lanes: Sequence[Term] | None, assumed: list[Term]) -> Array:
+    """An array of one device and one event: an input, or zeros."""
+    if lanes is None:
+        return Array(np.zeros((1, 1, *port.shape), int).tolist(), np.int64)
+    value = _value(port, lanes, assumed)
+    return Array([[list(value.values) if port.lanes else value]], np.int64)
+
+
+def _constant(value: Any) -> Any:
+    """A constant of `loop`; arrays are nested tuples, of the integers that numba has."""
+
+    def nested(part: Any) -> Any:
+        return tuple(map(nested, part)) if isinstance(part, list) else part
+
+    if isinstance(value, np.ndarray):
+        if value.dtype not in (np.int64, np.float64):
+            raise NotLifted(f"a constant of dtype {value.dtype} in a compiled form")
+        return nested(value.tolist())
+    return value
+
+
+def _differs(port: Port, value: Any, term: Term) -> Term:
+    """Whether an output is not the term, or leaves its port."""
+    number = integer(value)
+    if number is None:
+        raise NotLifted(f"port {port.name}: the compiled form writes no integer")
+    low, high = integers.limits(port.bits, port.signed)
+    if not isinstance(number, Int):
+        return terms.not_(terms.eq(terms.const(int(number), port.bits), term)) if low <= number <= high else terms.TRUE
+    written = fit(word(number, max(port.bits, number.term.width)), port.bits)
+    inside = terms.and_(truth(number >= low), truth(number <= high))
+    return terms.not_(terms.and_(inside, terms.eq(written, term)))
