@@ -122,7 +122,7 @@ def test_names_and_parameters_need_no_code() -> None:
 import sys
 from refemu.models import schemes
 assert schemes.text(schemes.parse("olive-8@0+kllm-a4+leankv")) and schemes.describe()
-print(sorted(name for name in sys.modules if name.startswith("refemu.models.schemes.") and name.endswith("scheme")))
+print(sorted(name for name in sys.modules if name.startswith("refemu.models.schemes.") and name.endswith(".scheme")))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
