@@ -29,7 +29,7 @@ def test_largest_float64_distance_does_not_wrap() -> None:
 
 
 def test_nan_has_no_distance() -> None:
-    """On one side, or on both with other bits."""
+    """On one side, or on both with different bits."""
     far = measured(np.float16([np.nan, 1]), np.float16([1, 2]), "float16")
     assert (far.wrong, far.nan, far.median, far.largest, far.at) == (2, 1, 1024, 1024, (1,))
     assert far.text.endswith("; 1 with NaN")
