@@ -14,6 +14,7 @@ from tests.units.protocol.blocks import CONFIGS, STRUCTURES, blocks, one_case
 ONE16 = 0x3C00  #: 1.0 in fp16
 ONE32 = 0x3F80_0000  #: 1.0 in float32
 LOWEST16 = 0xFC00  #: -infinity in fp16
+LOWEST32 = 0xFF80_0000  #: -infinity in float32
 
 Reset = Mapping[str, Callable[[Any], Any]]
 
@@ -85,10 +86,12 @@ NOT_ZERO: dict[str, Reset] = {
         "slots": lambda device: tuple(range(device.shape.slots)),
     },
     "pe_lane": {"turns": always(1), "ready": always(1), "fresh": always(1)},
+    "page_reader": {"n_high": always(1)},
     "page_table": {"page": always(-1), "ids": each("ids", -1), "cells": each("cells", -1)},
     "paged_attention": {"n_high": always(1)},
     "prompt_compressor": {"window": always(1)},
     "score_quantizer": {"v_scale": each("v_scale", ONE16)},
+    "streaming_significance": {"top": each("top", LOWEST32)},
 }
 
 #: units of several events that number every one of them

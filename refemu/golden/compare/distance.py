@@ -22,7 +22,7 @@ class Distance:
     median: int  #: median distance of the wrong elements in ulps, the lower of two; NaN excluded
     largest: int  #: largest distance in ulps
     at: tuple[int, ...]  #: index of an element with the largest distance
-    nan: int  #: wrong elements of which one side is NaN, without a distance
+    nan: int  #: wrong elements of which a side, or either, is NaN: no distance
     lanes: tuple[int, ...]  #: indices on the last axis with wrong elements, if a few of more; else ()
     nearer_zero: bool  #: whether every distance is 1 toward zero, as truncation gives
     unit: str  #: "ulp" of floats, "" of integers
@@ -37,7 +37,7 @@ class Distance:
             unit = f" {self.unit}" * bool(self.unit)
             parts.append(f"by {self.median:,}{unit} (median) to {self.largest:,}{unit} (at {list(self.at)})")
         if self.nan:
-            parts.append(f"{self.nan:,} NaN on one side")
+            parts.append(f"{self.nan:,} with NaN")
         if self.lanes:
             parts.append(f"only in lane{'s' * (len(self.lanes) > 1)} {', '.join(map(str, self.lanes))}")
         if self.nearer_zero:

@@ -45,6 +45,17 @@ class Symbols(NDArrayOperatorsMixin):
         for lane, term in zip(picked, _lanes(value, self.dtype, len(picked)), strict=True):
             self.lanes[lane] = term
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lanes; the axes of rows have no terms."""
+        return (len(self.lanes),)
+
+    def reshape(self, shape: tuple[int, ...]) -> "Symbols":
+        """The same words at a port of as many lanes."""
+        if shape != self.shape:
+            raise ValueError(f"{len(self.lanes)} lanes have no shape {shape}")
+        return self
+
     def copy(self) -> "Symbols":
         """The same words, to be changed."""
         return Symbols(self.lanes, self.dtype)

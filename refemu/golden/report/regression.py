@@ -207,6 +207,9 @@ class _Collector:
             ports = _ports(path) if path.name == places.SAVED_ANSWER else None
             answer = answer_files.read(path, golden, ports)
             difference = compare(golden, answer)
+            lacking = [array for array in difference.not_compared if array.startswith("out.")]
+            if lacking and ports is None:  # an answer without a port would pass however wrong that port is
+                raise Refused(f"{name}: has no {', '.join(lacking)}; a regression compares every output of a set")
             if not difference.equal and self._is_new(campaign, golden.name):
                 difference = compare(golden, answer, explain_=True)
         except (Refused, OSError) as refusal:

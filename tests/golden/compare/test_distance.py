@@ -29,9 +29,12 @@ def test_largest_float64_distance_does_not_wrap() -> None:
 
 
 def test_nan_has_no_distance() -> None:
+    """On one side, or on both with different bits."""
     far = measured(np.float16([np.nan, 1]), np.float16([1, 2]), "float16")
     assert (far.wrong, far.nan, far.median, far.largest, far.at) == (2, 1, 1024, 1024, (1,))
-    assert "1 NaN on one side" in far.text
+    assert far.text.endswith("; 1 with NaN")
+    both = measured(np.uint16([0xFE00, 0x7E00]).view(np.float16), np.float16([np.nan, np.nan]), "float16")
+    assert (both.wrong, both.nan, both.text) == (1, 1, "1 of 2 differ (50 %); 1 with NaN")
 
 
 def test_lanes_and_truncation_are_named() -> None:

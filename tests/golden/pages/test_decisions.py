@@ -53,5 +53,5 @@ def test_entry_has_text_test_and_variants() -> None:
 
 
 def test_unknown_decision_is_rejected_with_the_nearest() -> None:
-    with pytest.raises(Refused, match="unknown decision 'D-kllm-270'; did you mean 'D-kllm-27'"):
-        decisions.find("D-kllm-270")
+    with pytest.raises(Refused, match="unknown decision 'D-klm-27'; did you mean 'D-kllm-27'"):
+        decisions.find("D-klm-27")

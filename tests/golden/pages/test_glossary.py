@@ -50,7 +50,7 @@ def test_zero_point_of_leankv_is_as_described(stored: Any, sign: int) -> None:
     group = formats.Affine(8, 1, stored).encode(np.array([1.0, 2.5, 7.0, 4.0], np.float16))
     scale, zero = (words.view(np.float16).astype(np.float32) for words in (group.scale, group.zero))
     assert zero == sign
-    np.testing.assert_array_equal(group.decode(), group.code * scale + sign * zero)
+    np.testing.assert_array_equal(group.dequantize(), group.code * scale + sign * zero)
 
 
 def test_zero_point_of_kllm_is_as_described() -> None:
@@ -59,4 +59,4 @@ def test_zero_point_of_kllm_is_as_described() -> None:
     assert tensor.zero is not None
     scale, zero = (float(words.view(np.float16)) for words in (tensor.scale, tensor.zero))
     assert (scale, zero) == (1, -2)
-    assert tensor.decode().tolist() == [(centroid - zero) * scale for centroid in (-1, 1)]
+    assert tensor.dequantize().tolist() == [(centroid - zero) * scale for centroid in (-1, 1)]

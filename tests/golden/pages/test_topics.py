@@ -31,7 +31,7 @@ def test_words_lead_to_topics(word: str, kind: str, of: str, member: str) -> Non
 @pytest.mark.parametrize(
     ("word", "nearest"),
     [
-        ("D-kllm-270", "D-kllm-27"),
+        ("D-klm-27", "D-kllm-27"),
         ("orizzuru", "orizuru"),
         ("harmonia-kv5", "harmonia-kv"),
         ("harmonia-kv4.prefil", "harmonia-kv4.prefill_window"),
@@ -49,7 +49,9 @@ def test_an_unknown_word_suggests_the_nearest(word: str, nearest: str) -> None:
 
 
 def test_a_name_in_units_suggests_them() -> None:
-    with pytest.raises(Refused, match=r"did you mean 'orizuru\.comparisons_live', 'orizuru_clocked\."):
+    with pytest.raises(
+        Refused, match=r"did you mean 'orizuru\.comparisons_live', 'orizuru16\.comparisons_live', 'orizuru_clocked\."
+    ):
         topics.find("comparisons_live")
     with pytest.raises(Refused, match=r"did you mean 'clustering.overflow', .* or \d+ more\?"):
         topics.find("overflow")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -391,7 +392,8 @@ def verilated(folder: Path) -> str:
     """Output of ports.sh for Verilator's messages; only the front end runs."""
     words = ["verilator", "--lint-only", "--timing", "-Wno-fatal", "-Iinc", "-DLAST=DEPTH", "-DREFEMU_CLOCK"]
     words += ["--top-module", "refemu_shell", "core.sv", "build/shell.v"]
-    environment = {**os.environ, **rtl.environment()}
+    with mock.patch.object(shutil, "which", return_value=None):  # the pip package's, though another is on PATH
+        environment = {**os.environ, **rtl.environment()}
     ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120, env=environment)
     (folder / "log").write_text(ran.stdout + ran.stderr)
     return subprocess.run(["sh", "ports.sh", "log"], cwd=folder, capture_output=True, text=True, timeout=60).stderr
@@ -422,6 +424,15 @@ def test_verilator_gives_the_same_messages(core: Path, change: dict[str, Any], m
 
     assert all(message in said for message in messages), said
     assert said.count("FAIL") == len(messages)
+
+
+def test_old_verilators_message_of_a_parameter_is_translated(core: Path) -> None:
+    (core / "log").write_text("%Error-PINNOTFOUND: build/shell.v:22:17: Parameter pin not found: 'DEPHT'\n")
+    ran = subprocess.run(["sh", "ports.sh", "log"], cwd=core, capture_output=True, text=True, timeout=60)
+
+    assert ran.returncode == 1 and ran.stderr.startswith(
+        "FAIL the ports do not fit: your module has no parameter DEPHT;"
+    )
 
 
 @pytest.mark.slow

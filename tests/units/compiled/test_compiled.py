@@ -29,6 +29,7 @@ MADE = {
     "index_product",
     "olive_mac",
     "olive_pe8",
+    "orizuru16",
     "outlier_decoder",
     "ovp_decoder",
     "ovp_encoder",

@@ -56,6 +56,7 @@ WRITTEN = {
     "prompt_compressor": (FASTER + "many prompts at once", "(0,) * self.tokens"),
     "score_quantizer": (FASTER + "rows of any length at once", "register_words(scores, self.wide)"),
     "significance": (FASTER + "whole prompts at once", "dict.fromkeys(self.counters, 0)"),
+    "streaming_significance": (FASTER + "whole prompts at once", "dict.fromkeys(self.counters, 0)"),
     "v_grouper": (FASTER + "all conversions of a format at once", "np.asarray(v)"),
     "weighted_sum": (FASTER + "dot products of many sums at once", "fp16.canonical(value)"),
 }

@@ -26,6 +26,7 @@ WITHOUT_A_KERNEL = {
     "prefix_sum",
     "prompt_compressor",
     "significance",
+    "streaming_significance",
 }
 #: configurations whose cases are long, of units that have smaller ones
 LONG = {"paged_attention-f128", "paged_attention-f64", "paged_attention-long", "paged_attention-odd"}

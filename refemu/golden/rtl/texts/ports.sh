@@ -24,7 +24,7 @@ pin != "" && declared {
 }
 pin != "" && /Location of port declaration/ { declared = 1 }
 /(^|[^A-Za-z0-9_])shell(_[a-z0-9_]+)?\.v:[0-9]+.*parameter .* not found in/ { name = $0; sub(/.*parameter /, "", name); sub(/ not found.*/, "", name); say("your module has no parameter " name "; correct \"parameters\" in map.json") }
-/(^|[^A-Za-z0-9_])shell(_[a-z0-9_]+)?\.v:.*Parameter not found/ { say("your module has no parameter " quoted($0) "; correct \"parameters\" in map.json") }
+/(^|[^A-Za-z0-9_])shell(_[a-z0-9_]+)?\.v:.*Parameter (pin )?not found/ { say("your module has no parameter " quoted($0) "; correct \"parameters\" in map.json") }
 /(^|[^A-Za-z0-9_])shell(_[a-z0-9_]+)?\.v:.*Unable to bind/ || /(^|[^A-Za-z0-9_])shell(_[a-z0-9_]+)?\.v:.*Can.t find definition of/ {
   text = $0; sub(/Can.t/, "Cannot", text)
   absent(quoted(text))

@@ -280,6 +280,8 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-arith-8", "rotary angles are rounded to FP32", unit_class=RoundedAngles),
 )
 UNOBSERVABLE: dict[str, str] = {
+    "D-harmonia-31": "Tiles of a whole product in either dataflow have the same elements, each over the whole "
+    "reduction. Accesses to memory differ, which rows of fdgf show.",
     "D-harmonia-49": "A row of a set is a whole product, whose events come in one order. Overlap changes the "
     "clocks of a Timeline, which rows of harmonia_core_clocked show.",
     "D-harmonia-50": "Rates of the memory and of the vector unit change the clocks of a Timeline, which rows of "
@@ -287,4 +289,7 @@ UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-54": "No port of a whole product shows the clock in which a column leaves; rows of "
     "harmonia_core_clocked show it.",
     "D-harmonia-55": "No port of a whole product shows when it is closed; rows of harmonia_core_clocked show it.",
+    "D-harmonia-58": "When a pass begins changes the clocks of a Timeline, not the bits of a whole product.",
+    "D-harmonia-60": "It says which rows a scheme puts into one product. The core computes each row from its own "
+    "values and position, whichever query head it is.",
 }

@@ -196,4 +196,8 @@ UNOBSERVABLE = {
         "Every column of a token excludes the same positions, and lane 0 has most columns, so it never waits; only"
         " registers of the other lanes show when they begin."
     ),
+    "D-kllm-66": "No configuration of a set limits the port of the external memory, so no lane waits for its Weight "
+    "Buffer.",
+    "D-kllm-67": "A row of a set is one token, so no other row passes its slabs.",
+    "D-kllm-68": "A row of a set is one product of one head, whose columns have all lanes.",
 }

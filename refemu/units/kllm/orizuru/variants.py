@@ -90,3 +90,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-26", "an element popped by the max tree is unavailable to the min tree", answer=_shared_mask),
     Variant("D-kllm-27", "zeros of both signs are ordered if they are equal here, and vice versa", apply=_total),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-kllm-70": "A row of a set is a whole search. How much of a tree settles in a cycle changes its cycles, not "
+    "its bits.",
+}

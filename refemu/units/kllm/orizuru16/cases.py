@@ -63,12 +63,16 @@ def _random(seed: Seeds, shared: bool) -> dict[str, np.ndarray]:
     """Words of both trees; those of an infinity's exponent become smaller ones."""
     ports = (Port("words", 16, INPUTS), Port("valid", 1, INPUTS))
     drawn = stimuli.random_inputs("orizuru16", ports, (1, EDGES), seed)
-    words = drawn["words"][0].astype(np.int64)
-    return _sides(np.where(words & 0x7C00 == 0x7C00, words ^ 0x4000, words), drawn["valid"][0].astype(np.int64), shared)
+    words = drawn["words"].astype(np.int64)
+    return _sides(np.where(words & 0x7C00 == 0x7C00, words ^ 0x4000, words), drawn["valid"].astype(np.int64), shared)
 
 
 def _sides(words: np.ndarray, valid: np.ndarray, shared: bool) -> dict[str, np.ndarray]:
-    """Inputs of both trees: the same values in the lowest stage, else those of other subtrees, reversed."""
-    low, low_valid = (words, valid[::-1]) if shared else (words[:, ::-1], valid[::-1, ::-1])
+    """Inputs of both trees: the same values in the lowest stage, else those of other subtrees, reversed.
+
+    words, valid: rows of a case, or of several.
+    """
+    turned = valid[..., ::-1, :]
+    low, low_valid = (words, turned) if shared else (words[..., ::-1], turned[..., ::-1])
     sides = {"top": words, "top_valid": valid, "low": low, "low_valid": low_valid}
-    return {name: np.ascontiguousarray(array)[None] for name, array in sides.items()}
+    return {name: np.ascontiguousarray(array).reshape(-1, *array.shape[-2:]) for name, array in sides.items()}

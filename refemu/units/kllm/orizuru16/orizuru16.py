@@ -97,8 +97,8 @@ class Orizuru16(Sequential):
             for i in range(8):
                 live += low_valid[2 * i] & low_valid[2 * i + 1]
         return {
-            "p": tuple(self._register(i, p0, p1, p2, p3) for i in range(NODES)),
-            "q": tuple(self._register(i, q0, q1, q2, q3) for i in range(NODES)),
+            "p": tuple(self._register(h, p0, p1, p2, p3) for h in range(1, INPUTS)),
+            "q": tuple(self._register(h, q0, q1, q2, q3) for h in range(1, INPUTS)),
             "max_index": up,
             "root_max": top[up],
             "root_max_valid": top_valid[up],
@@ -114,11 +114,11 @@ class Orizuru16(Sequential):
         """Whether the lowest level of the min tree has the inverted bits of the max tree."""
         return self.min_leaf == "not_max"
 
-    def _register(self, i: int, root: int, two: tuple[int, ...], four: tuple[int, ...], eight: tuple[int, ...]) -> int:
-        """Register of node i + 1, by levels."""
-        if i < 3:
-            return two[i - 1] if i else root
-        return four[i - 3] if i < 7 else eight[i - 7]
+    def _register(self, h: int, root: int, two: tuple[int, ...], four: tuple[int, ...], eight: tuple[int, ...]) -> int:
+        """Register of node h, by levels; its place in a level is h without its highest bit."""
+        if h < 4:
+            return two[h & 1] if h > 1 else root
+        return four[h & 3] if h < 8 else eight[h & 7]
 
     def _larger(self, words: tuple[int, ...], valid: tuple[int, ...], left: int, right: int) -> int:
         """Register of a node of the max tree above two inputs."""

@@ -24,3 +24,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-22", "an unavailable value takes part", unit_class=PoppedWins),
     Variant("D-kllm-27", "-0 is below +0", unit_class=SignedZeros),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-kllm-70": "A row of a set shows both trees when they have settled, whether in one edge or in four.",
+}

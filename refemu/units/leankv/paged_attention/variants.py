@@ -174,4 +174,5 @@ UNOBSERVABLE: dict[str, str] = {
     "D-leankv-57": "the operands of an event do not depend on the bits that a thread loads at once: only counters of "
     "sectors and the addresses in `loads` show them",
     "D-leankv-58": "sectors are counted, but no port shows them",
+    "D-leankv-72": "Sizes of shared memory and registers bound the blocks of a multiprocessor, not the bits of a row.",
 }

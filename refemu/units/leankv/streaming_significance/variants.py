@@ -32,3 +32,6 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-leankv-73", "sums are not corrected", unit_class=Uncorrected),
     Variant("D-arith-2", "sums and quotients are truncated", unit_class=Truncated),
 )
+UNOBSERVABLE: dict[str, str] = {
+    "D-leankv-9": "Logits that are not finite are rejected, so no row of a set has them.",
+}
