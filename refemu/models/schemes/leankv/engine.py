@@ -20,8 +20,8 @@ from refemu.models.runtime import decoder, logits, require_tokens
 from refemu.models.schemes.leankv.cache import Held, Pools
 from refemu.models.schemes.leankv.layers import LeanKv, require_within_window
 from refemu.models.schemes.leankv.pool import Image, Prompt
-from refemu.models.schemes.leankv.serving.scheduler import Preemption
-from refemu.models.schemes.leankv.serving.server import Server
+from refemu.models.schemes.leankv.scheduler import Preemption
+from refemu.models.schemes.leankv.server import Server
 from refemu.models.taps import Tap, Watch
 from refemu.units.leankv.page_manager import Memory
 

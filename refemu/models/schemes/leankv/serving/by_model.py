@@ -8,9 +8,9 @@ import numpy as np
 from refemu.arith import integers
 from refemu.arith.checks import Refused
 from refemu.models.schemes.leankv.engine import Engine
+from refemu.models.schemes.leankv.scheduler import Preemption, Scheduler
+from refemu.models.schemes.leankv.server import Events
 from refemu.models.schemes.leankv.serving.pages import Usage
-from refemu.models.schemes.leankv.serving.scheduler import Preemption, Scheduler
-from refemu.models.schemes.leankv.serving.server import Events
 from refemu.models.schemes.leankv.serving.trace import Arrival
 from refemu.units.leankv.page_manager import Shape
 

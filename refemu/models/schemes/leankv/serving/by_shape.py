@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from refemu.models.schemes.leankv.scheduler import Preemption
+from refemu.models.schemes.leankv.server import Events, Server
 from refemu.models.schemes.leankv.serving.pages import Store, Usage
-from refemu.models.schemes.leankv.serving.scheduler import Preemption
-from refemu.models.schemes.leankv.serving.server import Events, Server
 from refemu.models.schemes.leankv.serving.trace import Arrival
 from refemu.units.leankv.page_manager import Shape
 

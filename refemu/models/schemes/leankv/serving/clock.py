@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import Sequence
 
+from refemu.models.schemes.leankv.server import Events
 from refemu.models.schemes.leankv.serving.by_model import ByModel
 from refemu.models.schemes.leankv.serving.by_shape import ByShape
 from refemu.models.schemes.leankv.serving.gpu import Rates, Work
 from refemu.models.schemes.leankv.serving.report import Series
-from refemu.models.schemes.leankv.serving.server import Events
 from refemu.models.schemes.leankv.serving.trace import Arrival
 
 

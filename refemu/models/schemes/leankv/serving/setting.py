@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from refemu.models.schemes.leankv.serving.scheduler import Preemption
+from refemu.models.schemes.leankv.scheduler import Preemption
 from refemu.models.schemes.leankv.serving.shares import Quality
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from refemu.models.schemes.leankv.serving.scheduler import Preemption, Scheduler
+from refemu.models.schemes.leankv.scheduler import Preemption, Scheduler
 from refemu.units.leankv.free_page_list import OutOfPages
 
 
