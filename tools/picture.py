@@ -18,10 +18,12 @@ LAYERS = {
     "arith": "hardware arithmetic: fp16, float32, sums in stated orders, exact sums",
     "formats": "number formats: values to codes and back",
     "units": "hardware blocks: readable models, compiled forms, cases, variants",
+    "prove": "units as terms for a solver: equal to a design for all inputs",
     "draw": "drawings of formats and of states of units",
     "models": "transformers under a scheme, and the accelerators",
     "golden": "sets: make, compare, grade, explain, export, serve",
     "studies": "experiments of the papers on models",
+    "harness": "model of lm-evaluation-harness: its tasks under a scheme",
     "testing": "strategies and rules for hypothesis and pytest",
     "cli": "commands",
 }

@@ -35,6 +35,7 @@ ALWAYS_COVERED = (
         "refemu/cli",
         "refemu/draw",
         "refemu/harness",
+        "refemu/prove",
         "refemu/testing",
         ".gitignore",
         ".git-blame-ignore-revs",

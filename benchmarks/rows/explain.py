@@ -16,6 +16,7 @@ from refemu.golden.compare import answer_files
 from refemu.golden.explain import table, unit_runs
 from refemu.golden.files import npz, sets, store
 from refemu.golden.make import build, generate
+from refemu.golden.make.random_cases import random_cases
 from refemu.units import variant as other
 from refemu.units.unit import AnyUnit
 from refemu.units.variant import Device
@@ -66,8 +67,8 @@ def _set(name: str, rows: int, folder: Path) -> sets.Golden:
     """Random rows of a unit, at least so many."""
     text, _, config = name.partition("-")
     unit: AnyUnit = units.find(text)
-    each = sum(next(iter(case.inputs.values())).shape[0] for case in generate.random_cases(unit, config, 0, 1))
-    blocks = generate.random_cases(unit, config, 0, -(-rows // each))
+    each = sum(next(iter(case.inputs.values())).shape[0] for case in random_cases(unit, config, 0, 1))
+    blocks = random_cases(unit, config, 0, -(-rows // each))
     entry = {"function": generate.function_of(unit), "seed": 0, "seeds": -(-rows // each)}
     manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, compiled_from=1)
     store.replace(folder, sets.render(manifest, arrays))

@@ -13,6 +13,7 @@ from refemu import golden, units
 from refemu.golden.files import sets
 from refemu.golden.grade.grade import Grade
 from refemu.golden.make import build, generate
+from refemu.golden.make.random_cases import random_cases
 from refemu.units.ports import Ports
 from refemu.units.unit import AnyUnit, Config, Kind
 
@@ -114,7 +115,7 @@ def _beside_outputs(name: str, seeds: int) -> Row:
 
 def build_set(unit: AnyUnit, config: str, seeds: int) -> tuple[int, int]:
     """Rows and bytes of a set of random cases, answers by the compiled form."""
-    blocks = generate.random_cases(unit, config, 0, seeds)
+    blocks = random_cases(unit, config, 0, seeds)
     entry = {"function": generate.function_of(unit), "seed": 0, "seeds": seeds}
     manifest, arrays = build.build(unit, config, blocks, generator={"random": entry}, compiled_from=1)
     return len(arrays["flags"]), len(sets.render(manifest, arrays)[sets.VECTORS])

@@ -16,6 +16,7 @@ from benchmarks.rows.vectors import drawn, examples
 from refemu.formats import OVP_INT4
 from refemu.golden.files import hexfile, npz, sets, store
 from refemu.golden.make import build, generate
+from refemu.golden.make.random_cases import random_cases
 from refemu.golden.make.rows import evaluate
 from refemu.units import find
 from refemu.units.kllm import orizuru
@@ -122,8 +123,8 @@ def diff() -> list[Row]:
 def _million(folder: Path) -> int:
     """A set and an answer below `folder`; returns its rows."""
     unit = find(UNIT)
-    each = sum(len(next(iter(block.inputs.values()))) for block in generate.random_cases(unit, CONFIG, 0, 1))
-    blocks = generate.random_cases(unit, CONFIG, 0, -(-size(MILLION, 1) // each))
+    each = sum(len(next(iter(block.inputs.values()))) for block in random_cases(unit, CONFIG, 0, 1))
+    blocks = random_cases(unit, CONFIG, 0, -(-size(MILLION, 1) // each))
     made = {"random": {"function": generate.function_of(unit), "seed": 0}}
     manifest, arrays = build.build(unit, CONFIG, blocks, generator=made)
     store.replace(folder / f"{UNIT}-{CONFIG}", sets.render(manifest, arrays))

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refemu import formats, golden, tensors, units
+from refemu import formats, golden, units
+from refemu.arith import tensors
 from refemu.arith.checks import RefusedType, as_array
 from refemu.testing import assert_bits_equal, hold
 

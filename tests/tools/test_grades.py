@@ -11,8 +11,9 @@ from tools import grades
 NONE = Counts(0, 0, 0, 0, 0, 0)
 
 
-#: rows to be counted again: the texts of all units and of the fault library changed, and no answer of any
-DUE = {*grades.names()}
+#: units whose sets were counted since the texts of all others and of the fault library changed, and no answer of any
+COUNTED = ("page_reader-", "orizuru16-", "streaming_significance-")
+DUE = {name for name in grades.names() if not name.startswith(COUNTED)}
 
 
 def test_no_row_is_stale_except_due_ones() -> None:

@@ -39,6 +39,7 @@ ELSEWHERE = {
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "setting")
     },
+    "models/schemes/leankv/server": "models/schemes/leankv/serving/test_simulation",
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("clock", "shares", "totals")

@@ -89,7 +89,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu prove ovp_decoder ovp_decoder.v", "all inputs of a decoder", program="yosys"),
         Example(
             "refemu prove ovp_decoder ovp_decoder.v --set D-olive-20=saturate --out wrong",
-            "compare with a variant of a decision; write inputs for which the design differs",
+            "compare with a variant of a decision; write inputs that refute it",
             code=1,
             program="yosys",
         ),

@@ -157,7 +157,7 @@ def _prove(commands: Commands) -> None:
         help="Compare with a variant of a decision, named by words of its description: D-olive-20=saturate. May be "
         "repeated.",
     )
-    add_word(command, "--solver", "NAME", "bitwuzla or z3 (default: the first that is installed).")
+    add_word(command, "--solver", "NAME", "Solver: bitwuzla or z3 (default: the first that is installed).")
     help = "If it is refuted, write the inputs as a golden set, and waveforms of both sides, to folders in DIR."
     command.add_argument("--out", type=path, metavar="DIR", help=help)
 

@@ -20,6 +20,8 @@ SCALE, ZERO = 0, 1  #: words of a group's metadata
 #: scales, zeros and codes whose exact value is just above a tie of fp16, while its float32 value is the tie
 TIES = [((1417 - 1024) | (exponent + 1) << 10, 0x8000 | (exponent + 20) << 10) for exponent in range(4, 10)]
 TIE_CODE = 185
+#: a word of scores and positions, scale and zero: outputs 0xAAAA and 0x5555 in fp16, and 1 - 2**-24
+ONES = ((0xAAAA, 0x0000, 0x2AAA), (0x5555, 0x0000, 0xD555), (0xAAAA, 0x8001, 0xBC00))
 #: rows of any codes, by output
 ROWS = {"fp16": 3, "fp32": 6}
 INFINITY, LARGEST, LEAST = 0x7C00, 0x7BFF, 0x0001
@@ -84,6 +86,8 @@ def _edge(config: Config, pages: "Pages", two: bool) -> Iterator[Cases]:
         pages,
         [_any(config, pages, most, seed) for seed in range(100, 100 + ROWS[config["output"]])],
     )
+    why = "every bit of every output is 1 in a row"
+    yield _rows("edge", why, config, pages, [_ones(config, pages, most, *each) for each in ONES])
     why = "parts of pages whose other slots and pages hold tokens too"
     low_too = [(1, 1), (2, 2), (high.tokens, 1), (2 * high.tokens, 2), (high.tokens, low.tokens)]
     parts = low_too if two else [(1, 0), (2, 0), (6, 0), (17, 0)]
@@ -180,6 +184,19 @@ def _any(
                 image[places] = np.array(metadata, np.uint16)[(np.arange(len(places)) + seed) % len(metadata)]
         scores = layout.slot_words[:, layout.parts["score"]][:, 1]  # finite, below 2 or above
         image[scores] = image[scores] & 0xBFFF if seed % 2 else image[scores] & 0xFF7F | 0x4000
+    return images, *full
+
+
+def _ones(
+    config: Config, pages: "Pages", full: tuple[int, int], word: int, scale: int, zero: int
+) -> tuple[np.ndarray, int, int]:
+    """Pages of one scale and zero, all codes 1, scores and positions of one word."""
+    images = np.full((config["cells"], pages.high.size // 2), word, np.uint16)
+    for cell, image in enumerate(images):
+        layout = pages.sections[int(cell >= -(-full[0] // pages.high.tokens))]
+        for part, form in (("key", layout.config.key(pages.preset)), ("val", layout.config.value(pages.preset))):
+            image[layout.slot_words[:, layout.parts[part]]] = 0xFFFF // ((1 << form.bits) - 1)
+            image[layout.slot_words[:, layout.parts[f"{part}_meta"]].reshape(-1, 2)] = scale, zero
     return images, *full
 
 

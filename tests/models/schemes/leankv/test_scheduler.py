@@ -3,7 +3,7 @@
 import pytest
 
 from refemu.arith.checks import Refused
-from refemu.models.schemes.leankv.serving import Scheduler
+from refemu.models.schemes.leankv.scheduler import Scheduler
 
 
 def started(scheduler: Scheduler, pages: int) -> list[int]:
