@@ -33,7 +33,11 @@ for name in sys.argv[1:]:
 found = 0
 for module in pkgutil.walk_packages(refemu.__path__, "refemu."):
     if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("lm_eval", "tqdm"):
+                raise
         found += 1
 print(found)
 """

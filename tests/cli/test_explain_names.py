@@ -79,7 +79,20 @@ def test_unknown_word_suggests_the_nearest_one(capsys: pytest.CaptureFixture[str
 
 #: words of headings that need no entry of the glossary
 PLAIN = {
-    *("0", "1", "activation", "bit", "change", "class", "committed", "comparison", "conversion", "count", "default"),
+    *(
+        "0",
+        "1",
+        "activation",
+        "bit",
+        "byte",
+        "change",
+        "class",
+        "committed",
+        "comparison",
+        "conversion",
+        "count",
+        "default",
+    ),
     *("definition", "detects", "differ", "differing", "direction", "easiest", "element", "falling", "field", "file"),
     *("halves", "hardest", "how", "in", "it", "kv", "licence", "meaning", "model", "name", "note", "of"),
     *(

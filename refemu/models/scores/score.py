@@ -14,7 +14,6 @@ from refemu.models.backend import Backend
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.entry import load, prepare, words
 from refemu.models.model import Model
-from refemu.models.schemes.fp16.config import Fp16Config
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, silent
 from refemu.models.scores import perplexity as windowed
 from refemu.models.scores.uncertainty import Change, change, spread
@@ -239,6 +238,8 @@ class Fp16Twin:
     """Compares logits with those of scheme `fp16` until they differ."""
 
     def __init__(self, model: Model, prepared: Prepared) -> None:
+        from refemu.models.schemes.fp16.config import Fp16Config  # here: importing models loads no scheme
+
         self.same: bool = prepared.config == Fp16Config()  #: whether the scheme is fp16 itself
         self.equal: bool = True  #: whether all logits so far are equal in all bits
         self._model, self._backend = model, prepared.backend

@@ -27,5 +27,9 @@ def test_a_token_attends_to_itself_and_those_before() -> None:
 def test_mix_of_fp16_costs_products_and_no_cycles() -> None:
     rows = machine.cost("tiny", "fp16+fp16", 5).layers
 
-    assert {(layer, row.kind) for row in rows for layer in row.blocks} >= {(0, "linear"), (2, "attention"), (-1, "linear")}
+    assert {(layer, row.kind) for row in rows for layer in row.blocks} >= {
+        (0, "linear"),
+        (2, "attention"),
+        (-1, "linear"),
+    }
     assert all(row.cost.cycles == 0 and row.cost.macs for row in rows)
