@@ -29,6 +29,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _case(kind, why, [token * 90.0 - query * 45, np.where(token == 3, 3e38, -3e38)], "D-leankv-73")
         why = "equal logits; every second token, then the others, with 2**-8 of the rest"
         yield _case(kind, why, [0.0 * token, -5.6 * (token % 2), -5.6 * (1 - token % 2)], "D-leankv-73")
+        why = "one token has nearly all the attention"
+        yield _case(kind, why, [8.0 * (token == each) for each in range(n)], "D-leankv-73")
         why = "later tokens are not read; heads attend in turn"
         yield _case(kind, why, [np.where(token > query, 100.0, (token + head) % 3 - 1.0)], "D-leankv-19")
     if kind == "random":
