@@ -23,7 +23,7 @@ TIE_CODE = 185
 #: a word of scores and positions, scale and zero: outputs 0xAAAA and 0x5555 in fp16, and 1 - 2**-24
 ONES = ((0xAAAA, 0x0000, 0x2AAA), (0x5555, 0x0000, 0xD555), (0xAAAA, 0x8001, 0xBC00))
 #: rows of any codes, by output
-ROWS = {"fp16": 3, "fp32": 6}
+ROWS = {"fp16": 6, "fp32": 6}
 INFINITY, LARGEST, LEAST = 0x7C00, 0x7BFF, 0x0001
 #: scale and zero: the largest, the least, none, and signed zeros
 ENDS = (
