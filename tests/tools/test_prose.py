@@ -75,7 +75,7 @@ def test_a_broken_rule_is_found_in_a_module(line: str, path: str) -> None:
 
 
 def test_names_and_values_of_module_are_not_english() -> None:
-    assert found('behind = kept("parallel", r"\\\\d")\nsay(f"the rows {behind} and `kept`")\n', "refemu/x.py") == []
+    assert found('behind = kept("beside", r"\\\\d")\nsay(f"the rows {behind} and `kept`")\n', "refemu/x.py") == []
     assert found('assert text == "a row behind it"\n', "tests/x.py") == []
 
 

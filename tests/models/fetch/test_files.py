@@ -40,7 +40,7 @@ def test_wheel_gives_every_file_and_reports_progress(tmp_path: Path, folder: Pat
 
 
 @pytest.mark.parametrize(
-    ("parallel", "names"),
+    ("beside", "names"),
     [
         pytest.param(BESIDE, {"toy.gguf", "config.json"}, id="right file beside"),
         pytest.param(b"{ }", {"toy.gguf"}, id="another file beside"),
