@@ -128,7 +128,10 @@ class Form:
         shared: lists of one length, whose arrays all events share.
         """
         ports = " ".join([*(port.name for port in self.ports.all if port.lanes), *shared])
-        module = ModuleType(f"{__name__}.form_{self.kind.name}_{number(ports)}")
+        name = f"{__name__}.form_{self.kind.name}_{number(ports)}"
+        while name in sys.modules:  # of another device of this kind, whose kernels stay where they are found
+            name += "_"
+        module = ModuleType(name)
         bodies = {name: Placed(tree, self.held, shared).body for name, tree in self.lifted.functions.items()}
         spread = _Spread(self._arguments(shared), bodies, self.events.values())
         functions = [spread.function(tree) for tree in self.lifted.functions.values()]
