@@ -7,7 +7,8 @@ the bits, and `[some]` says that others do.
 from tests.golden.constant.leankv_steps import PAGES, STEPS
 
 EMPTY = "the last lanes are empty, since a head has at least one high page; and bits that few rows set and clear"
-FEW = "low bits of float32, which products of a code and an fp16 scale seldom set: some features lack them"
+SHARES = "a sum of shares has no sign, and of few queries is below 2; no query looks at later tokens"
+PLACE = "the last place once an operation has ended, which is what a row shows"
 CONSTANT = {
     "free_page_list": {
         "paper: out.taken[25-27] 3-4": (
@@ -369,7 +370,26 @@ CONSTANT = {
         "diffkv, fp16: out.key, out.value[some] 0-15": EMPTY,
         "paper: out.key, out.value[some] 0-31": EMPTY,
         "diffkv, fp16, paper: out.score, out.position[some] 0-31": EMPTY,
-        "page: out.value[some] 0": FEW,
+    },
+    "streaming_significance": {
+        "st.row, st.token 0-3": PLACE,
+        "paper: st.tiles_done 0-1": PLACE,
+        "diffkv, two_pass: st.tiles_done 0-2": PLACE,
+        "out.count 0-31": "queries that look at a token: the same in every row",
+        "out.sum, st.of_heads 31": SHARES,
+        "diffkv: out.sum[6-7] 30": SHARES,
+        "diffkv: st.of_heads[6-7,14-15] 30": SHARES,
+        "paper, two_pass: out.sum[5-6] 30": SHARES,
+        "paper, two_pass: out.sum[7] 0-30": SHARES,
+        "paper, two_pass: st.of_heads[5-6,13-14] 30": SHARES,
+        "paper, two_pass: st.of_heads[7,15] 0-30": SHARES,
+        "out.mean, out.share 30-31": SHARES,
+        "paper, two_pass: out.mean, out.share[7] 0-29": SHARES,
+        "paper, two_pass: out.share[0-1,3] 27-29": "the first tokens always have more than a 2**-7 of the attention",
+        "st.norm 31": "a sum of exponentials has no sign",
+        "st.norm[0-1] 0-30": "a first query sees one token, whose exponential is 1",
+        "paper, two_pass: st.total 31": SHARES,
+        "diffkv: st.total 0-31": "a total of shares, the same in every row",
     },
     "prefix_sum": {
         "odd: st.level 0-2": "the last level once an operation has ended, which is what a row shows",

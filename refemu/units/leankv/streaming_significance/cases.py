@@ -24,6 +24,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield _case(kind, why, [-token * 0.75, token * 0.75], "D-leankv-73")
         why = "a maximum in every tile: corrections round at each"
         slopes = [token * (0.1 + 0.07 * head + 0.013 * query), token * 0.3 - (token % 2) * (0.9 + 0.05 * head)]
+        slopes += [token * (rate + 0.011 * head) for rate in (0.17, 0.23, 0.37)]
         yield _case(kind, why, slopes, "D-leankv-73")
         why = "logits so far apart that exponentials are 0 or subnormal; the largest finite ones"
         yield _case(kind, why, [token * 90.0 - query * 45, np.where(token == 3, 3e38, -3e38)], "D-leankv-73")
