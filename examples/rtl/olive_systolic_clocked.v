@@ -59,9 +59,11 @@ module olive_systolic_clocked (
       wire [4:0] half_x = ROW % 2 == 0 ? {x[7], x[7:4]} : {1'b0, x[3:0]};
       wire [4:0] half_y = COLUMN % 2 == 0 ? {y[7], y[7:4]} : {1'b0, y[3:0]};
       wire [3:0] apart = (ROW % 2 == 0 ? 4'd4 : 4'd0) + (COLUMN % 2 == 0 ? 4'd4 : 4'd0);
+      wire signed [9:0] product;
       wire signed [79:0] term;
       olive_pe4 pe (.x(wide ? half_x : x[4:0]), .y(wide ? half_y : y[4:0]),
-        .places({2'b00, x[12:8]} + {2'b00, y[12:8]} + (wide ? {3'b000, apart} : 7'd0)), .product(), .term(term));
+        .places({2'b00, x[12:8]} + {2'b00, y[12:8]} + (wide ? {3'b000, apart} : 7'd0)),
+        .product(product), .term(term));
       assign terms[80*g +: 80] = x[13] && y[13] ? term : 80'd0;
     end
   endgenerate
