@@ -120,6 +120,9 @@ def test_hold_takes_tensors_words_and_bytes() -> None:
         hold("kv_quantizer", "paper", stimulus, scale=scale.bfloat16())
 
 
+WIDE = "head_size=128,high=K8V4,low=none,page_bytes=6784,cells=1,output=fp32"  #: the paper's page, in float32
+
+
 def page() -> tuple[Any, Any, dict[str, Any]]:
     """Words of a page, and keys and values by a dequantize kernel in torch."""
     layout = formats.UnifiedPage(128, formats.K8V4)
@@ -140,13 +143,13 @@ def page() -> tuple[Any, Any, dict[str, Any]]:
 
 def test_page_kernel_in_torch_is_right_and_wrong() -> None:
     key, value, stimulus = page()
-    hold("page_reader", "page", stimulus, key=key.reshape(1, -1), value=value.reshape(1, -1))
+    hold("page_reader", WIDE, stimulus, key=key.reshape(1, -1), value=value.reshape(1, -1))
     half = {"key": key.half().reshape(1, -1), "value": value.half().reshape(1, -1)}
     hold("page_reader", "page", stimulus, **half)
     wrong = value.clone()
     wrong[:, ::4] = torch.nextafter(wrong[:, ::4], torch.zeros(()))
     with pytest.raises(AssertionError, match=r"value: 1,02\d of 4,096 differ .* each 1 ulp nearer to zero"):
-        hold("page_reader", "page", stimulus, value=wrong.reshape(1, -1))
+        hold("page_reader", WIDE, stimulus, value=wrong.reshape(1, -1))
 
 
 def test_diff_takes_tensors(tmp_path: Path) -> None:
