@@ -19,9 +19,9 @@ WIDTH = 200  #: columns of a table in a file
 def run(arguments: argparse.Namespace) -> int:
     """Run one study on a model and print its tables; return 0."""
     if arguments.plot:
-        from refemu.studies.output import plot
+        from refemu import plotting
 
-        plot.require(arguments.plot)
+        plotting.require(arguments.plot)
     _require_places(arguments)
     from refemu import models
 

@@ -19,11 +19,11 @@ def options(arguments: argparse.Namespace) -> str:
 
 def require_files(arguments: argparse.Namespace) -> None:
     """Raise Refused for pictures that cannot be drawn and folders that are not there, before any computation."""
-    from refemu.models.machine import charts
+    from refemu import plotting
 
     for path in (arguments.plot, arguments.roofline):
         if path:
-            charts.require(path)
+            plotting.require(path)
     for option in ("trace", "plot", "roofline"):
         file = getattr(arguments, option)
         if file and not Path(file).parent.is_dir():

@@ -15,15 +15,16 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.models.schemes import registry
 
     if arguments.plot:
-        from refemu.studies.output import plot
+        from refemu import plotting
 
-        plot.require(arguments.plot)
+        plotting.require(arguments.plot)
     serving = registry.serving()
     setting = serving.Setting(**_given(arguments, serving.Setting))
     trace = _trace(arguments, serving)
     report = serving.simulate(arguments.scheme, trace, setting)
     if arguments.plot:
         from refemu.scratch import write_file
+        from refemu.studies.output import plot
         from refemu.studies.output import serving as drawn
 
         write_file(Path(arguments.plot), plot.draw(drawn.figures(report), Path(arguments.plot).suffix[1:]))

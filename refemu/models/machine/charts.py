@@ -1,31 +1,14 @@
 """Pictures of a schedule with matplotlib, from the extra `plot`: a Gantt chart, and a roofline of all operations."""
 
-import io
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from refemu.arith.checks import Refused
+from refemu import plotting
 from refemu.models.machine.schedule import Placed
 from refemu.models.machine.system import MEMORY, System
 from refemu.models.machine.trace import spans
 
-FORMS = (".svg", ".png")
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
-SETTINGS: Any = {"svg.hashsalt": "refemu", "font.family": "DejaVu Sans", "font.size": 8.5, "legend.frameon": False}
 LETTER = 0.0085  #: width of a letter, relative to that of the chart
-
-
-def require(path: str) -> None:
-    """Raise Refused for a file that is not .svg or .png, and without matplotlib."""
-    if Path(path).suffix not in FORMS:
-        raise Refused(f"plot {path}: the name must end in .svg or .png, got {Path(path).suffix or 'no ending'!r}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise Refused(
-            f"plot {path}: drawing needs the library matplotlib ({error}); run: pip install matplotlib"
-        ) from None
 
 
 def gantt(line: Sequence[Placed], system: System, title: str, form: str) -> bytes:
@@ -111,7 +94,8 @@ def _clock(system: System) -> str:
 
 def _colors(line: Sequence[Placed]) -> dict[str, str]:
     kinds = list(dict.fromkeys(each.work.kind for each in line))
-    return {kind: COLORS[number % len(COLORS)] for number, kind in enumerate(kinds)}
+    palette = (*plotting.COLORS, "#777777")
+    return {kind: palette[number % len(palette)] for number, kind in enumerate(kinds)}
 
 
 def _legend(axes: Any, colors: dict[str, str]) -> None:
@@ -125,13 +109,10 @@ def _drawn(draw: Callable[[Any], None], inches: tuple[float, float], form: str) 
     import matplotlib
     from matplotlib.figure import Figure
 
-    target = io.BytesIO()
-    nothing: dict[str, Any] = {"Date": None} if form == "svg" else {"Software": None}
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(plotting.SETTINGS):
         figure = Figure(figsize=inches, layout="constrained")
         axes = figure.subplots()
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         draw(axes)
-        figure.savefig(target, format=form, dpi=144, metadata=nothing)
-    return target.getvalue()
+        return plotting.saved(figure, form)

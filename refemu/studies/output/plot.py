@@ -1,27 +1,20 @@
 """Plots with matplotlib, from the extra `plot`: SVG or PNG; equal figures give equal bytes in one version."""
 
-import io
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from refemu.arith.checks import Refused
+from refemu import plotting
 from refemu.studies.output.figure import Figure, Panel, Series
 
-FORMS = (".svg", ".png")
 WIDTH, HEIGHT, BAR = 4.6, 2.9, 0.21  #: inches of a panel, and of a bar
-DPI = 144
-#: colours that are distinct with any kind of colour vision (Okabe and Ito), without the palest
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+COLORS = (*plotting.COLORS, "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":")
 STATED = "#777777"  #: colour of a paper's values
-HATCHES = ("////", "....", "xxxx", "----", "||||")  #: hatches of bars with papers' values
+HATCHES = ("////", "..", "xxxx", "----", "||||")  #: hatches of bars with papers' values
 SETTINGS: Any = {
-    "svg.hashsalt": "refemu",
-    "font.family": "DejaVu Sans",
-    "font.size": 8.5,
+    **plotting.SETTINGS,
     "axes.titlesize": 9,
     "axes.labelsize": 8.5,
     "legend.fontsize": 7.5,
@@ -34,31 +27,15 @@ SETTINGS: Any = {
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "hatch.linewidth": 0.6,
-    "legend.frameon": False,
 }
-
-
-def require(path: str | Path) -> None:
-    """Raise Refused for a file that is not .svg or .png, and without matplotlib, before any computation."""
-    if Path(path).suffix not in FORMS:
-        raise Refused(f"plot {path}: the name must end in .svg or .png, got {Path(path).suffix or 'no ending'!r}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise Refused(
-            f"plot {path}: drawing needs the library matplotlib ({error}); run: pip install matplotlib"
-        ) from None
 
 
 def draw(figures: Sequence[Figure], form: str) -> bytes:
     """The figures as a column. form: "svg" or "png"."""
     import matplotlib
 
-    target = io.BytesIO()
-    nothing: dict[str, Any] = {"Date": None} if form == "svg" else {"Software": None}
     with matplotlib.rc_context(SETTINGS):
-        canvas(figures).savefig(target, format=form, dpi=DPI, metadata=nothing)
-    return target.getvalue()
+        return plotting.saved(canvas(figures), form)
 
 
 def canvas(figures: Sequence[Figure]) -> Any:

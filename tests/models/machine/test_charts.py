@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from refemu.arith.checks import Refused
 from refemu.models.machine import System, Work, charts, placed
 
 SYSTEM = System("a machine", 10**6, Fraction(4), 5, "tiles")
@@ -50,8 +49,3 @@ def test_bars_and_points_are_the_schedule(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert bars == [(0, 0, 2), (1, 0, 10), (2, 0, 3), (1, 12, 5)]
     assert points == [(40 / 8, 40 / 12e-6)]
-
-
-def test_other_forms_are_rejected() -> None:
-    with pytest.raises(Refused, match=r"must end in .svg or .png, got '.pdf'"):
-        charts.require("plot.pdf")

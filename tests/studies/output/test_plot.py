@@ -1,13 +1,10 @@
 """Plots: equal figures give equal bytes; what a paper states looks unlike what was measured."""
 
 import re
-import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from refemu.arith.checks import Refused
 from refemu.studies.output import plot
 from refemu.studies.output.figure import Figure, Line, Panel, Series
 
@@ -83,19 +80,6 @@ def test_text_does_not_overlap() -> None:
         boxes += [axis.get_legend().get_window_extent() for axis in part.axes if axis.get_legend()]
     for place, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[place + 1 :])
-
-
-@pytest.mark.parametrize("name", ["plot.pdf", "plot", "plot.SVG"])
-def test_other_files_are_rejected(name: str) -> None:
-    with pytest.raises(Refused, match=r"the name must end in .svg or .png"):
-        plot.require(name)
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    plot.require(Path("x.svg"))
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(Refused, match=r"pip install matplotlib"):
-        plot.require("x.svg")
 
 
 @pytest.mark.parametrize(
