@@ -11,7 +11,7 @@ import numpy as np
 
 import refemu
 from refemu.arith.checks import Refused
-from refemu.golden.files import case_ids, hexfile, sets, store
+from refemu.golden.files import case_ids, fields, hexfile, sets, store
 from refemu.golden.files.sets import Golden
 
 SCHEMA = "refemu.suite/1"
@@ -55,7 +55,7 @@ def _sets(folder: Path) -> list[Path]:
 def lines(golden: Golden) -> Iterator[str]:
     """The JSON document of a set, in lines."""
     manifest = golden.manifest
-    fields = {role: _fields(manifest, role) for role in ("stimulus", "expected")}
+    layouts = {role: _layout(manifest, role) for role in ("stimulus", "expected")}
     head = {
         "schema": SCHEMA,
         "generator": f"refemu {refemu.__version__}",
@@ -66,14 +66,14 @@ def lines(golden: Golden) -> Iterator[str]:
         "config": manifest["config"],
         "numberOfTests": golden.rows,
         "header": HEADER,
-        "bits": {"in": hexfile.width(fields["stimulus"]), "out": hexfile.width(fields["expected"])},
-        "ports": {"in": _ports(manifest, fields["stimulus"]), "out": _ports(manifest, fields["expected"])},
+        "bits": {"in": hexfile.width(layouts["stimulus"]), "out": hexfile.width(layouts["expected"])},
+        "ports": {"in": _ports(manifest, layouts["stimulus"]), "out": _ports(manifest, layouts["expected"])},
         "notes": {name: flag["why"] for name, flag in manifest["flags"].items()},
     }
     yield "{\n"
     yield from (f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
     yield '"testGroups": [\n'
-    tests, last = _tests(golden, fields), len(manifest["cases"]) - 1
+    tests, last = _tests(golden, layouts), len(manifest["cases"]) - 1
     for number, entry in enumerate(manifest["cases"]):
         group = {"type": entry["kind"], "id": entry["id"], "comment": entry["why"], "decision": entry.get("decision")}
         yield f'{json.dumps(group)[:-1]}, "tests": [\n'
@@ -83,13 +83,13 @@ def lines(golden: Golden) -> Iterator[str]:
     yield "]\n}\n"
 
 
-def _tests(golden: Golden, fields: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def _tests(golden: Golden, layouts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
     """One JSON object a row."""
     arrays = golden.arrays
     expected = [entry for entry in golden.manifest["arrays"] if entry["role"] == "expected"]
-    ones = {entry["name"]: np.full_like(arrays[entry["name"]], _ones(entry["bits"])) for entry in expected}
+    ones = {entry["name"]: np.full_like(arrays[entry["name"]], fields.mask_of(entry["bits"])) for entry in expected}
     care = hexfile.care(expected, arrays) or ones
-    words = [_words(fields[role], of) for role, of in (("stimulus", arrays), ("expected", arrays), ("expected", care))]
+    words = [_words(layouts[role], of) for role, of in (("stimulus", arrays), ("expected", arrays), ("expected", care))]
     event = golden.manifest["timing"] == "event"
     first = hexfile.case_starts(golden.manifest).tolist() if event else [1] * golden.rows
     bits = {name: item["bit"] for name, item in golden.manifest["flags"].items()}
@@ -111,19 +111,15 @@ def _words(layout: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]
         yield from chunk.decode().split()
 
 
-def _ones(bits: int) -> int:
-    return (1 << bits) - 1
-
-
-def _fields(manifest: Mapping[str, Any], role: str) -> list[dict[str, Any]]:
+def _layout(manifest: Mapping[str, Any], role: str) -> list[dict[str, Any]]:
     return hexfile.layout([entry for entry in manifest["arrays"] if entry["role"] == role])
 
 
-def _ports(manifest: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _ports(manifest: Mapping[str, Any], layout: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The lanes of ports in a word, with how a port is encoded and what it means at its first lane."""
     entries = {entry["name"]: entry for entry in manifest["arrays"]}
     ports = []
-    for field in fields:
+    for field in layout:
         port = {**field, "name": field["name"].partition(".")[2]}
         if field["lane"] == 0:
             port |= {key: entries[field["name"]][key] for key in ("encoding", "meaning")}
