@@ -18,6 +18,7 @@ class Example(NamedTuple):
     long: bool = False  #: takes seconds
     needs: str = ""  #: a model that must have been fetched
     program: str = ""  #: a program that must be installed
+    solver: bool = False  #: needs the extra `formal`
 
 
 _SET = "vec/ovp_decoder-int4"
@@ -86,12 +87,13 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         ),
     ),
     "refemu prove": (
-        Example("refemu prove ovp_decoder ovp_decoder.v", "all inputs of a decoder", program="yosys"),
+        Example("refemu prove ovp_decoder ovp_decoder.v", "all inputs of a decoder", program="yosys", solver=True),
         Example(
             "refemu prove ovp_decoder ovp_decoder.v --set D-olive-20=saturate --out wrong",
             "compare with a variant of a decision; write inputs that refute it",
             code=1,
             program="yosys",
+            solver=True,
         ),
     ),
     "refemu report": (
@@ -146,7 +148,11 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         Example("refemu export dpi orizuru:n=16,k=2 -o live2 --registers", "a unit of your size, with its registers"),
     ),
     "refemu export formal": (
-        Example("refemu export formal ovp_decoder -o formal", "then: add ovp_decoder.v, run yosys -s ovp_decoder.ys"),
+        Example(
+            "refemu export formal ovp_decoder -o formal",
+            "then: add ovp_decoder.v, run yosys -s ovp_decoder.ys",
+            solver=True,
+        ),
         Example("refemu export formal olive_mac:saturate -o formal_mac", "a unit with registers, in one configuration"),
     ),
     "refemu serve": (
