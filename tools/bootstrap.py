@@ -23,6 +23,7 @@ CONTAINS = {
     "bench": {"models", "bench"},
     "release": {"models", "test", "release"},
     "rtl": {"rtl"},
+    "formal": {"models", "test", "formal"},
     "browser": {"models", "test", "browser"},
     "docs": {"models", "test", "docs"},
 }

@@ -1,5 +1,6 @@
 """Every program of benchmarks/, tools/ and examples/ starts: run here, or by a stage or a test that is named."""
 
+import configparser
 import importlib
 import re
 import runpy
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import stages
+from tools import bootstrap, stages
 
 ROOT = Path(stages.ROOT)
 #: what a person starts -> arguments with which it does little
@@ -119,3 +120,17 @@ def test_what_the_makefile_starts_is_there() -> None:
     for name in modules:
         importlib.import_module(name)
     assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+def test_every_extra_of_the_makefile_can_be_installed() -> None:
+    text = (ROOT / "Makefile").read_text("utf-8")
+    named = {
+        *re.findall(r"bootstrap\.py \$\(VENV\)\S* (\S+)", text),
+        *re.findall(r"for extra in ([^;]+);", text)[0].split(),
+    }
+    assert len(named) > 8 and named - {"$$extra"} <= set(bootstrap.CONTAINS)
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    assert {extra for extras in bootstrap.CONTAINS.values() for extra in extras} <= set(
+        config["options.extras_require"]
+    )
