@@ -8,6 +8,7 @@ import ast
 import builtins
 import inspect
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -38,6 +39,13 @@ from refemu.prove.values import (
 from refemu.prove.values import bounds as limits
 from refemu.units.stepping import Stepped
 
+CONTAINERS = (list, dict, set, bytearray, deque)
+MUTATING = frozenset(  #: methods of containers that change them
+    name
+    for kind in CONTAINERS
+    for name in vars(kind)
+    if not name.startswith("_") and name not in ("copy", "count", "index", "get", "keys", "values", "items")
+) - frozenset(name for kind in (str, bytes, tuple, frozenset) for name in vars(kind))
 MOST_TURNS = 1 << 16  #: turns of a loop whose end depends on inputs
 
 
@@ -49,8 +57,15 @@ class OutOfTime(Exception):
     """A lift has taken longer than its limit; the message is the line."""
 
 
-class Filtered(list[Any]):
-    """Elements of a comprehension whose `if` depends on inputs: pairs of a condition and a value."""
+class Filtered:
+    """Elements of a comprehension whose `if` depends on inputs; no list, so that nothing takes their number as fixed."""
+
+    def __init__(self, pairs: Sequence[tuple[Term, Any]]) -> None:
+        self.pairs: Sequence[tuple[Term, Any]] = pairs
+
+    def condition(self) -> Term:
+        """What a test takes of the elements: whether there is one."""
+        return terms.any_of(condition for condition, _ in self.pairs)
 
 
 class Closure:
@@ -60,6 +75,8 @@ class Closure:
         self.frame: Frame = frame
         self.tree: Any = tree
         self.defaults: Sequence[Any] = defaults
+        if tree.args.kwonlyargs or tree.args.kwarg:
+            raise Unsupported("a local function with arguments by keyword only")
 
 
 class Frame:
@@ -92,7 +109,9 @@ class Interpreter(Obligations):
         self.illegal: Term = terms.FALSE
         self.obligations: list[tuple[Term, str]] = []  #: conditions that must hold, with the line
         self.count: int = 0
+        self.trying: int = 0  #: try statements around
         self.created: dict[int, tuple[Any, Frame, tuple[int, ...]]] = {}  #: lists and dicts, by their id
+        self.frozen: dict[int, Any] = {}  #: lists and dicts that a merge has read or made, by their id
         self.line: str = ""
         self.late: Callable[[], bool] = lambda: False  #: whether the time limit is over
 
@@ -111,6 +130,9 @@ class Interpreter(Obligations):
 
     def demand(self, condition: Term, what: str) -> None:
         self.obligations.append((terms.or_(terms.not_(self.now()), condition), f"{self.line}: {what}"))
+
+    def freeze(self, *containers: Any) -> None:
+        self.frozen.update((id(each), each) for each in containers)
 
     # calls
 
@@ -159,6 +181,8 @@ class Interpreter(Obligations):
             method = self.handlers.get((type(owner), function.__name__))
             if method is not None:
                 return lambda run, *args, **named: method(run, owner, *args, **named)
+            if function.__name__ in MUTATING and isinstance(owner, CONTAINERS) and not self.certain(owner):
+                raise Unsupported(f"a {type(owner).__name__} that changes under a condition ({function.__name__})")
         return None
 
     @staticmethod
@@ -322,12 +346,14 @@ class Interpreter(Obligations):
     def do_Return(self, node: ast.Return) -> None:
         value = self.value(node.value) if node.value else None
         frame = self.frames[-1]
-        if frame.path is not terms.TRUE and isinstance(value, list | dict):
-            value = value.copy()
+        if frame.path is not terms.TRUE:
+            value = _snapshot(value)  # other paths may change its lists
         frame.returned.append((frame.path, value))
         self.leave()
 
     def do_Raise(self, node: ast.Raise) -> None:
+        if self.trying:
+            raise Unsupported("a raise inside a try", self.now())
         self.illegal = terms.or_(self.illegal, self.now())
         self.leave()
 
@@ -362,6 +388,8 @@ class Interpreter(Obligations):
 
     def do_Try(self, node: ast.Try) -> None:
         """Run the body; a handler where Python itself raises an exception, whatever the inputs are."""
+        caught = False
+        self.trying += 1
         try:
             self.block(node.body)
         except Unsupported as error:
@@ -369,10 +397,13 @@ class Interpreter(Obligations):
             for handler in node.handlers if cause is not None else []:
                 if handler.type is None or isinstance(cause, self.value(handler.type)):
                     self.block(handler.body)
+                    caught = True
                     break
             else:
                 raise
-        self.block([*node.orelse, *node.finalbody])
+        finally:
+            self.trying -= 1
+        self.block([*([] if caught else node.orelse), *node.finalbody])
 
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
@@ -388,6 +419,11 @@ class Interpreter(Obligations):
         value, more = self.value(load), self.value(node.value)
         if isinstance(value, list) and isinstance(node.op, ast.Add):
             self.call(value.extend, more)
+            return self.store(node.target, value)
+        if isinstance(value, set):
+            raise Unsupported("a set that changes")
+        if self.is_array(value) and not isinstance(value, list | tuple):
+            value[...] = self.operate(type(node.op).__name__, value, more)  # in place, also for its other names
             return self.store(node.target, value)
         joins = isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict)
         if joins and (self.certain(value) or not set(more) - set(value)):
@@ -435,11 +471,16 @@ class Interpreter(Obligations):
 
     def certain(self, container: Any) -> bool:
         """Whether a change of a container needs no condition: it was made on the present path."""
-        translator = self.created.get(id(container))
-        frame = self.frames[-1]
-        return self.now() is terms.TRUE or (
-            translator is not None and translator[1] is frame and translator[2] == frame.branch
+        self.require_change(container)
+        made = self.created.get(id(container))
+        return not self.frames or self.now() is terms.TRUE or (
+            made is not None and made[1] is self.frames[-1] and made[2] == self.frames[-1].branch
         )
+
+    def require_change(self, container: Any) -> None:
+        """Require a container that no merge has copied, and no `next` has read."""
+        if id(container) in self.frozen:
+            raise Unsupported("a change of a list or dict that was copied or read before")
 
     def put(self, container: Any, index: Any, value: Any) -> None:
         """Assign an element, under the present condition."""
@@ -467,7 +508,7 @@ class Interpreter(Obligations):
         test = truth(self.value(node.test))
         if test.op == "const":
             return self.block(node.body if test.name else node.orelse)
-        path, gone, branch, before = frame.path, frame.gone, frame.branch, frame.names
+        path, gone, branch, before, outs = frame.path, frame.gone, frame.branch, frame.names, self._outs()
         ways = []
         for condition, body in ((test, node.body), (terms.not_(test), node.orelse)):
             frame.path, frame.branch = terms.and_(path, condition), (*branch, self.fresh())
@@ -483,7 +524,8 @@ class Interpreter(Obligations):
             if frame.gone == gone and all(p is not terms.FALSE for p, _ in ways)
             else terms.or_(ways[0][0], ways[1][0])
         )
-        frame.branch = branch
+        # a list that a break or continue takes along must not change for it
+        frame.branch = branch if self._outs() == outs else (*branch, self.fresh())
         frame.names = self._joined(before, [(test, ways[0]), (terms.not_(test), ways[1])], changed)
         return None
 
@@ -500,6 +542,11 @@ class Interpreter(Obligations):
                 result = merge(condition, value, result)
             names[name] = result
         return names
+
+    def _outs(self) -> int:
+        """Number of breaks and continues that have left the loops around."""
+        frame = self.frames[-1]
+        return sum(map(len, (*frame.exits, *frame.turns)))
 
     def do_Break(self, node: ast.Break) -> None:
         self._out(self.frames[-1].exits)
@@ -526,7 +573,7 @@ class Interpreter(Obligations):
         names = ast.Tuple([ast.Name("$kept", ast.Store()), ast.Name("$value", ast.Store())], ast.Store())
         element = ast.Assign([node.target], ast.Name("$value", ast.Load()))
         body: list[ast.stmt] = [ast.If(ast.Name("$kept", ast.Load()), [element, *node.body], [])]
-        pairs = [(truth_of(condition), value) for condition, value in values]
+        pairs = [(truth_of(condition), value) for condition, value in values.pairs]
         every = ast.For(names, ast.Name("$pairs", ast.Load()), body, node.orelse)
         ast.copy_location(every, node)
         for each in ast.walk(every):
@@ -565,7 +612,7 @@ class Interpreter(Obligations):
                 frame.branch = (*branch, self.fresh())
                 if frame.path is terms.FALSE:
                     break
-            began, inner, outs = frame.path, frame.gone, len(exits)
+            began, inner, outs, turn = frame.path, frame.gone, len(exits), frame.branch
             frame.turns.append([])
             if begin() is False:
                 frame.path = terms.FALSE
@@ -579,9 +626,8 @@ class Interpreter(Obligations):
                 frame.names = self._exit(before, ends)
                 left -= len(ends) - 1
                 frame.path = began if frame.gone - inner == len(ends) - 1 else terms.any_of(p for p, _ in ends)
-            if len(exits) > outs:
-                left -= len(exits) - outs
-                frame.branch = (*branch, self.fresh())
+            left -= len(exits) - outs
+            frame.branch = turn if len(exits) == outs else (*branch, self.fresh())
             if frame.path is terms.FALSE:
                 break
         frame.exits.pop()
@@ -604,6 +650,8 @@ class Interpreter(Obligations):
             for number in range(values.start, values.most):
                 yield truth(values.stop > number), number
             return
+        if isinstance(values, Members):
+            raise Unsupported("a loop over a set that depends on inputs")
         if isinstance(values, Choice):
             raise Unsupported("a loop over lists of which one is chosen", values.ways[0][0])
         for each in values:
@@ -692,7 +740,7 @@ class Interpreter(Obligations):
 
     def of_Set(self, node: ast.Set) -> Any:
         values = self.items(node.elts)
-        return Members(values) if is_symbolic(values) else set(values)
+        return Members(values) if is_symbolic(values) else self.new(set(values))
 
     def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
         """Values of expressions, of which some may be starred."""
@@ -828,8 +876,14 @@ class Interpreter(Obligations):
             self.frames[-1].names = dict(names)
             fits = self.narrow(nodes[0], both)
             rest = self.alive(lambda: self._logical(nodes[1:], both)) if fits else first
-            self.frames[-1].names = names
+            self._rejoin(names, goes_on, nodes[1:])
         return merge(goes_on, rest, test if isinstance(rest, bool | Bool) else first)
+
+    def _rejoin(self, before: dict[str, Any], test: Term, nodes: Sequence[ast.expr]) -> None:
+        """Names after expressions that run where a test holds."""
+        frame = self.frames[-1]
+        ways = [(test, (test, frame.names)), (terms.not_(test), (terms.TRUE, before))]
+        frame.names = self._joined(before, ways, frozenset().union(*(assigned([each]) for each in nodes)))
 
     def of_IfExp(self, node: ast.IfExp) -> Any:
         test = self.value(node.test)
@@ -841,7 +895,8 @@ class Interpreter(Obligations):
             with self.under(condition if held else terms.not_(condition)):
                 self.frames[-1].names = dict(names)
                 results.append([self.alive(partial(self.value, part))] if self.narrow(node.test, held) else [])
-                self.frames[-1].names = names
+                self._rejoin(names, condition if held else terms.not_(condition), [part])
+                names = self.frames[-1].names
         both, neither = results
         return merge(condition, both[0], neither[0]) if both and neither else (both or neither)[0]
 
@@ -851,8 +906,12 @@ class Interpreter(Obligations):
             right = self.value(comparator)
             arrays = any(self.is_array(each) or isinstance(each, np.ndarray) for each in (left, right))
             if arrays and type(op).__name__ in OPERATORS:
-                return OPERATORS[type(op).__name__](left, right)
-            result = terms.and_(result, self.compare(type(op).__name__, left, right))
+                each = OPERATORS[type(op).__name__](left, right)
+                if len(node.ops) == 1:
+                    return each
+                result = terms.and_(result, truth(each))
+            else:
+                result = terms.and_(result, self.compare(type(op).__name__, left, right))
             if result is terms.FALSE:
                 return False
             left = right
@@ -865,7 +924,7 @@ class Interpreter(Obligations):
         elif name in ("In", "NotIn"):
             answer = merging.contained(a, b)
         elif name in ("Is", "IsNot"):
-            answer = truth(spread([a, b], lambda x, y: x is y or (isinstance(x, bool) and x == y)))
+            answer = truth(spread([a, b], _identical))
         elif isinstance(a, Members) or isinstance(b, Members):
             if name != "LtE":
                 raise Unsupported(f"{name} of sets that depend on inputs")
@@ -890,7 +949,9 @@ class Interpreter(Obligations):
             named.update({each.arg: value} if each.arg else value)
         return self.call(function, *args, **named)
 
-    def _comprehended(self, node: Any, element: Callable[[], Any]) -> list[Any]:
+    def _comprehended(self, node: Any, element: Callable[[], Any]) -> Any:
+        if any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
+            self.unsupported(node)
         outer = self.frames[-1].names
         self.frames[-1].names = dict(outer)
         answer: list[tuple[Term, Any]] = []
@@ -923,7 +984,10 @@ class Interpreter(Obligations):
     of_GeneratorExp = of_ListComp
 
     def of_SetComp(self, node: ast.SetComp) -> Any:
-        return set(self._comprehended(node, lambda: self.value(node.elt)))
+        values = self._comprehended(node, lambda: self.value(node.elt))
+        if isinstance(values, Filtered):
+            raise Unsupported("a set whose members depend on inputs", _first(values))
+        return Members(values) if is_symbolic(values) else self.new(set(values))
 
     def of_DictComp(self, node: ast.DictComp) -> Any:
         pairs = self._comprehended(node, lambda: (self.value(node.key), self.value(node.value)))
@@ -944,9 +1008,28 @@ class Interpreter(Obligations):
         frame.yielded += [value for _, value in self.whole(self.value(node.value))]
 
 
+def _identical(a: Any, b: Any) -> Any:
+    """As `is`, of truth values and objects; two numbers may be one object or not."""
+    if isinstance(a, bool | Bool) and isinstance(b, bool | Bool):
+        return truth_of(merging.equal(a, b))
+    if any(isinstance(each, Symbolic) for each in (a, b)) and type(a) is not bool and type(b) is not bool:
+        if all(integer(each) is not None or isinstance(each, float | Real) for each in (a, b)):
+            raise Unsupported("whether two numbers are one object")
+    return a is b
+
+
+def _snapshot(value: Any) -> Any:
+    """A value whose lists and dicts are copies."""
+    if isinstance(value, dict):
+        return {name: _snapshot(each) for name, each in value.items()}
+    if not isinstance(value, tuple | list):
+        return value
+    parts = [_snapshot(each) for each in value]
+    return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
+
+
 def _first(values: Filtered) -> Term:
-    pairs: list[tuple[Term, Any]] = values
-    return next(condition for condition, _ in pairs if condition.op != "const")
+    return next(condition for condition, _ in values.pairs if condition.op != "const")
 
 
 def _is_plain(statement: ast.stmt) -> bool:

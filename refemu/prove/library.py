@@ -108,7 +108,7 @@ def _index(run: Interpreter, value: Any) -> Any:
 @form_of(bool)
 def _bool(run: Interpreter, value: Any) -> Any:
     if isinstance(value, Filtered):
-        return truth_of(terms.any_of(condition for condition, _ in value))
+        return truth_of(value.condition())
     return truth_of(truth(value)) if isinstance(value, Symbolic) else bool(len(value))
 
 
@@ -303,7 +303,9 @@ ROUNDED: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 @form_of(len)
 def _len(run: Interpreter, values: Any) -> Any:
     if isinstance(values, Filtered):
-        return values_sum(truth_of(condition) for condition, _ in values)
+        return values_sum(truth_of(condition) for condition, _ in values.pairs)
+    if isinstance(values, merging.Members):
+        raise Unsupported("the size of a set that depends on inputs")
     if not isinstance(values, SymbolicRange):
         return len(values)
     return merge(truth(values.stop > values.start), values.stop - values.start, 0)
@@ -392,14 +394,14 @@ def _iter(run: Interpreter, values: Any) -> Any:
 @form_of(sum)
 def _sum(run: Interpreter, values: Any, start: Any = 0) -> Any:
     if isinstance(values, Filtered):
-        values = [merge(condition, value, 0) for condition, value in values]
+        values = [merge(condition, value, 0) for condition, value in values.pairs]
     for each in _listed(run, values):
         start = run.operate("Add", start, each)
     return start
 
 
 def _some(values: Any) -> list[tuple[terms.Term, Any]]:
-    return values if isinstance(values, Filtered) else [(terms.TRUE, each) for each in values]
+    return list(values.pairs) if isinstance(values, Filtered) else [(terms.TRUE, each) for each in values]
 
 
 @form_of(any)
@@ -414,8 +416,7 @@ def _all(run: Interpreter, values: Any) -> Any:
 
 def _extreme(largest: bool) -> Callable[..., Any]:
     def of(run: Interpreter, *values: Any, key: Any = None, **default: Any) -> Any:
-        items = list(values) if len(values) > 1 else _some(*values)
-        pairs = items if isinstance(items, Filtered) or len(values) == 1 else [(terms.TRUE, each) for each in items]
+        pairs = _some(values if len(values) > 1 else values[0])
         if not default:
             demand(terms.any_of(condition for condition, _ in pairs), "an extreme of an empty selection")
         if not pairs:
@@ -437,16 +438,26 @@ form_of(max)(_extreme(True))
 form_of(min)(_extreme(False))
 
 
-@form_of(next)
 def _next(run: Interpreter, values: Any, *default: Any) -> Any:
-    if not isinstance(values, Filtered):
+    if isinstance(values, list):  # a generator, whose next element would be the same one again
+        run.require_change(values)
+        run.freeze(values)
         return next(iter(values), *default)
+    if not isinstance(values, Filtered):
+        if run.now() is not terms.TRUE:
+            raise Unsupported("the next element under a condition that depends on inputs")
+        return next(values, *default)
+    run.require_change(values)
+    run.freeze(values)
     if not default:
-        demand(terms.any_of(condition for condition, _ in values), "next of an empty selection")
-    result = default[0] if default else values[-1][1]
-    for condition, value in reversed(values):
+        demand(values.condition(), "next of an empty selection")
+    result = default[0] if default else values.pairs[-1][1]
+    for condition, value in reversed(values.pairs):
         result = merge(condition, value, result)
     return result
+
+
+HANDLERS[next] = _next
 
 
 @form_of(sorted)
@@ -489,16 +500,10 @@ def _chain(run: Interpreter, *values: Any) -> Any:
 
 @form_of(isinstance)
 def _isinstance(run: Interpreter, value: Any, kinds: Any) -> Any:
-    stands: Any = False if isinstance(value, Bool) else 0 if isinstance(value, Int) else value
-    return isinstance(0.0 if isinstance(value, Real) else stands, kinds)
-
-
-@form_of(getattr)
-def _getattr(run: Interpreter, owner: Any, name: Any, *default: Any) -> Any:
-    name = choice(ways_of(name))
-    return spread(
-        [name], lambda each: run.attribute(owner, each) if not default or hasattr(owner, each) else default[0]
-    )
+    if run_is_array(value):
+        return isinstance(np.empty(0, value.dtype), kinds)
+    like = {Bool: False, Int: 0, Real: 0.0}
+    return isinstance(like.get(type(value), value), kinds)
 
 
 HANDLERS[getattr] = lambda run, owner, name, *default: spread(
@@ -597,11 +602,6 @@ HANDLERS[operator.ne] = lambda run, a, b: truth_of(terms.not_(merging.equal(a, b
 HANDLERS[operator.not_] = lambda run, a: truth_of(terms.not_(truth(a)))
 for _symbol, _name in (("Lt", "lt"), ("Gt", "gt"), ("LtE", "le"), ("GtE", "ge")):
     HANDLERS[getattr(operator, _name)] = lambda run, a, b, _symbol=_symbol: truth_of(run.compare(_symbol, a, b))
-
-
-def constant_of(run: Interpreter, *args: Any, **named: Any) -> Any:
-    """A value that only texts of messages need."""
-    return "a message"
 
 
 for _function in (checks.at, checks.first_index):
