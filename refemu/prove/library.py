@@ -340,10 +340,10 @@ def _tuple(run: Interpreter, values: Any = ()) -> Any:
 
 @form_of(list)
 def _list(run: Interpreter, values: Any = ()) -> Any:
-    return run.new(_listed(run, values))
+    return run.new(_listed(run, _tuple(run, values)))
 
 
-WHOLE |= {_tuple}
+WHOLE |= {_tuple, _list}
 
 
 @form_of(set, frozenset)
