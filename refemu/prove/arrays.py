@@ -13,6 +13,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.prove import merging, terms
+from refemu.prove.calls import Calls
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge
 from refemu.prove.values import (
@@ -568,4 +569,4 @@ for _name, _form in FP16.items():
         else _function(*args, **named)
     )
 
-Interpreter.is_array, Interpreter.function_of = staticmethod(is_array), staticmethod(function_of)
+Calls.is_array, Calls.function_of = staticmethod(is_array), staticmethod(function_of)

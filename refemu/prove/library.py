@@ -18,8 +18,9 @@ import numpy as np
 
 from refemu.arith import checks, rounding, scalar32
 from refemu.prove import merging, terms
-from refemu.prove.interpreter import Dead, Filtered, Interpreter, SymbolicRange
-from refemu.prove.merging import Choice, choice, is_symbolic, merge, spread, ways_of
+from refemu.prove.frames import Dead, Filtered, SymbolicRange
+from refemu.prove.interpreter import Interpreter
+from refemu.prove.merging import Choice, is_symbolic, merge, spread
 from refemu.prove.values import (
     Bool,
     Int,
@@ -83,7 +84,7 @@ def _special(value: Any) -> bool:
     return (
         is_symbolic(value)
         or isinstance(value, SymbolicRange | Filtered)
-        or type(value).__module__ == "refemu.prove.interpreter"
+        or type(value).__module__ == "refemu.prove.frames"
         or (callable(value) and not isinstance(value, type))
     )
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.prove import arrays, library, merging, terms
-from refemu.prove.interpreter import Interpreter, OutOfTime
+from refemu.prove.frames import OutOfTime
+from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import NEVER, Choice, merge
 from refemu.prove.terms import TRUE, Term, substitute
 from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
