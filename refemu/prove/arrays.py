@@ -13,6 +13,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.prove import merging, terms
+from refemu.prove.calls import Calls
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge
 from refemu.prove.values import (
@@ -80,13 +81,25 @@ class Array:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         now = Interpreter.current.now() if Interpreter.current else terms.TRUE  # type: ignore[attr-defined]
-        new = np.broadcast_to(as_array(value).values, np.shape(self.values[index]))
+        new = np.broadcast_to(self._cast(value).values, np.shape(self.values[index]))
         if now is terms.TRUE:
             self.values[index] = new if np.ndim(self.values[index]) else new.item()
             return
         old = Array(self.values[index], self.dtype)
         merged = each(lambda a, b: merge(now, a, b), self.dtype, Array(new, self.dtype), old).values
         self.values[index] = merged if merged.ndim else merged.item()
+
+    def _cast(self, value: Any) -> "Array":
+        """Values in the dtype of the array; NumPy rejects an integer of Python that does not fit."""
+        given = as_array(value)
+        if self.dtype.kind in "iu" and not isinstance(value, Array | np.ndarray | np.generic):
+            info = np.iinfo(self.dtype)
+            for each_ in given.values.ravel():
+                low, high = bounds(integer(each_)) if integer(each_) is not None else (0, 0)
+                if low < info.min or high > info.max:
+                    fits = terms.and_(truth(each_ >= int(info.min)), truth(each_ <= int(info.max)))
+                    demand(fits, f"an element of {self.dtype} out of range")
+        return given.astype(self.dtype)
 
     def any(self, axis: Any = None) -> Any:
         return self.reduced(lambda xs: truth_of(terms.any_of(map(truth, xs))), axis, bool)
@@ -106,10 +119,14 @@ class Array:
         raise AttributeError(name)
 
     def max(self, axis: Any = None, initial: Any = None) -> Any:
+        if self.dtype.kind == "f":
+            raise Unsupported("an extreme of floats by NumPy")
         first = [] if initial is None else [initial]
         return self.reduced(lambda xs: _extreme([*first, *xs], True), axis, self.dtype)
 
     def min(self, axis: Any = None) -> Any:
+        if self.dtype.kind == "f":
+            raise Unsupported("an extreme of floats by NumPy")
         return self.reduced(lambda xs: _extreme(xs, False), axis, self.dtype)
 
     def reduced(self, function: Callable[[list[Any]], Any], axis: Any, dtype: Any) -> Any:
@@ -552,4 +569,4 @@ for _name, _form in FP16.items():
         else _function(*args, **named)
     )
 
-Interpreter.is_array, Interpreter.function_of = staticmethod(is_array), staticmethod(function_of)
+Calls.is_array, Calls.function_of = staticmethod(is_array), staticmethod(function_of)

@@ -5,286 +5,20 @@ illegal; what Python would refuse implicitly, such as an index out of range, is 
 """
 
 import ast
-import builtins
-import inspect
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
 from operator import itemgetter
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-
-from refemu.prove import merging, terms
-from refemu.prove.merging import NEVER, Choice, Members, choice, is_symbolic, merge, spread, ways_of
-from refemu.prove.sources import assigned, tree_of
-from refemu.prove.terms import Term
-from refemu.prove.values import (
-    OPERATORS,
-    Bool,
-    Int,
-    Obligations,
-    Real,
-    Symbolic,
-    Unsupported,
-    demand,
-    integer,
-    same,
-    truth,
-    truth_of,
-)
-from refemu.prove.values import bounds as limits
-from refemu.units.stepping import Stepped
-
-MOST_TURNS = 1 << 16  #: turns of a loop whose end depends on inputs
+from refemu.prove import terms
+from refemu.prove.frames import Closure, Dead, OutOfTime
+from refemu.prove.loops import Loops
+from refemu.prove.merging import Choice, is_symbolic, merge
+from refemu.prove.sources import assigned
+from refemu.prove.values import Int, Unsupported, demand, same, truth
 
 
-class Dead(Exception):
-    """No path is left: every one has raised."""
-
-
-class OutOfTime(Exception):
-    """A lift has taken longer than its limit; the message is the line."""
-
-
-class Filtered(list[Any]):
-    """Elements of a comprehension whose `if` depends on inputs: pairs of a condition and a value."""
-
-
-class Closure:
-    """A function defined in a text that is run."""
-
-    def __init__(self, frame: "Frame", tree: Any, defaults: Sequence[Any] = ()) -> None:
-        self.frame: Frame = frame
-        self.tree: Any = tree
-        self.defaults: Sequence[Any] = defaults
-
-
-class Frame:
-    """A call: its names, and the condition under which the present statement runs."""
-
-    def __init__(self, function: Any, scope: Callable[[str], Any], file: str) -> None:
-        self.function: Any = function
-        self.scope: Callable[[str], Any] = scope
-        self.file: str = file
-        self.names: dict[str, Any] = {}
-        self.path: Term = terms.TRUE
-        self.returned: list[tuple[Term, Any]] = []
-        self.yielded: list[Any] | None = None
-        self.gone: int = 0  #: returns and raises met so far
-        self.branch: tuple[int, ...] = ()  #: branches and partial iterations that the present statement is in
-        self.exits: list[list[tuple[Term, dict[str, Any]]]] = []  #: breaks of each loop around
-        self.turns: list[list[tuple[Term, dict[str, Any]]]] = []  #: continues of each loop around
-
-
-class Interpreter(Obligations):
-    """One run. `illegal` and `obligations` collect what `raise` and library functions say."""
-
-    handlers: ClassVar[dict[Any, Callable[..., Any]]] = {}  #: function -> its form on values that depend on inputs
-    is_array: ClassVar[Any]  #: function of a value, set by `arrays`
-    function_of: ClassVar[Any]  #: the form of a function of NumPy
-
-    def __init__(self) -> None:
-        self.guard: Term = terms.TRUE  #: condition under which the present call runs
-        self.frames: list[Frame] = []
-        self.illegal: Term = terms.FALSE
-        self.obligations: list[tuple[Term, str]] = []  #: conditions that must hold, with the line
-        self.count: int = 0
-        self.created: dict[int, tuple[Any, Frame, tuple[int, ...]]] = {}  #: lists and dicts, by their id
-        self.line: str = ""
-        self.late: Callable[[], bool] = lambda: False  #: whether the time limit is over
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Make this the run that library functions report to."""
-        before, Obligations.current = Obligations.current, self
-        try:
-            yield
-        finally:
-            Obligations.current = before
-
-    def now(self) -> Term:
-        """The condition under which the present statement runs."""
-        return terms.and_(self.guard, self.frames[-1].path) if self.frames else self.guard
-
-    def demand(self, condition: Term, what: str) -> None:
-        self.obligations.append((terms.or_(terms.not_(self.now()), condition), f"{self.line}: {what}"))
-
-    # calls
-
-    def call(self, function: Any, *args: Any, **named: Any) -> Any:
-        """Call a function, a method or a class."""
-        if isinstance(function, Choice):
-            return self.each_way(function, lambda each: self.call(each, *args, **named))
-        if any(map(self.is_array, (*args, *named.values()))) or (
-            any(map(is_symbolic, args))
-            and "numpy" in (type(function).__module__, getattr(function, "__module__", None))
-        ):
-            form = self.function_of(function)
-            if form is not None:
-                return form(*args, **named)
-        handler = self._handler(function)
-        if handler is not None:
-            return handler(self, *args, **named)
-        if isinstance(function, Closure):
-            return self._run(function.tree, function.frame.scope, function.frame.file, function, args, named)
-        home = getattr(function, "__module__", None) or ""
-        if home.startswith("refemu.prove.") or home.partition(".")[0] in sys.stdlib_module_names:
-            return function(*args, **named)
-        if isinstance(function, MethodType):
-            if self._native(function.__func__, (function.__self__, *args), named):
-                return function(*args, **named)
-            return self.call(function.__func__, function.__self__, *args, **named)
-        wrapped = getattr(function, "__wrapped__", None)
-        if not isinstance(function, FunctionType) and isinstance(wrapped, FunctionType):
-            return (
-                function(*args, **named) if self._native(wrapped, args, named) else self.call(wrapped, *args, **named)
-            )
-        if isinstance(function, FunctionType) and not self._native(function, args, named):
-            return self._interpret(function, args, named)
-        if hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
-            return self.call(function.func, *function.args, *args, **{**function.keywords, **named})
-        return function(*args, **named)
-
-    def _handler(self, function: Any) -> Callable[..., Any] | None:
-        try:
-            if function in self.handlers:
-                return self.handlers[function]
-        except TypeError:
-            return None
-        owner = getattr(function, "__self__", None)
-        if isinstance(function, BuiltinFunctionType | MethodType) or type(function).__name__ == "method-wrapper":
-            method = self.handlers.get((type(owner), function.__name__))
-            if method is not None:
-                return lambda run, *args, **named: method(run, owner, *args, **named)
-        return None
-
-    @staticmethod
-    def _native(function: Any, args: Sequence[Any], named: dict[str, Any]) -> bool:
-        """Whether Python may run a call itself: nothing that it reads depends on inputs."""
-        if any(map(Interpreter.is_array, (*args, *named.values()))):
-            return False
-        if not isinstance(function, FunctionType):
-            return False
-        if function.__closure__ or any(isinstance(each, Stepped | Closure) for each in (*args, *named.values())):
-            return False
-        return not any(is_symbolic(each) or callable(each) for each in (*args, *named.values()))
-
-    def _interpret(self, function: FunctionType, args: Sequence[Any], named: dict[str, Any]) -> Any:
-        cells: dict[str, CellType] = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-
-        def scope(name: str) -> Any:
-            if name in cells:
-                return cells[name].cell_contents
-            if name in function.__globals__:
-                return function.__globals__[name]
-            return getattr(builtins, name)
-
-        return self._run(tree_of(function), scope, function.__code__.co_filename, function, args, named)
-
-    def _run(
-        self,
-        tree: Any,
-        scope: Callable[[str], Any],
-        file: str,
-        function: Any,
-        args: Sequence[Any],
-        named: dict[str, Any],
-    ) -> Any:
-        frame = Frame(function, scope, file)
-        if isinstance(function, Closure):
-            frame.names = dict(function.frame.names)
-        self._bind(frame, tree, function, args, named)
-        if len(self.frames) > 400:
-            raise Unsupported("a recursion that depends on inputs")
-        outer, line = self.guard, self.line
-        self.guard = self.now()
-        self.frames.append(frame)
-        try:
-            if isinstance(tree, ast.Lambda):
-                return self.value(tree.body)
-            if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree)):
-                frame.yielded = []
-            self.block(tree.body)
-            if frame.yielded is not None:
-                return frame.yielded
-            if frame.path is not terms.FALSE:
-                frame.returned.append((frame.path, None))
-            if not frame.returned:  # every path raises
-                raise Dead
-            result = frame.returned[-1][1]
-            for condition, value in frame.returned[-2::-1]:
-                result = merge(condition, value, result)
-            return result
-        finally:
-            self.frames.pop()
-            self.guard, self.line = outer, line
-
-    def _bind(self, frame: Frame, tree: Any, function: Any, args: Sequence[Any], named: dict[str, Any]) -> None:
-        taken = tree.args
-        if isinstance(function, FunctionType):
-            plain = FunctionType(
-                function.__code__, function.__globals__, "plain", function.__defaults__, function.__closure__
-            )
-            plain.__kwdefaults__ = function.__kwdefaults__
-            bound = inspect.signature(plain).bind(*args, **named)
-            bound.apply_defaults()
-            frame.names.update(bound.arguments)
-            return
-        names = [each.arg for each in (*taken.posonlyargs, *taken.args)]
-        for name, default in zip(names[len(names) - len(function.defaults) :], function.defaults, strict=True):
-            frame.names[name] = default
-        frame.names.update(zip(names, args, strict=False))
-        if taken.vararg:
-            frame.names[taken.vararg.arg] = tuple(args[len(names) :])
-        frame.names.update(named)
-
-    def each_way(self, value: Any, operation: Callable[[Any], Any]) -> Any:
-        """An operation on every way of a Choice, each under its condition."""
-
-        def of(pair: tuple[Term, Any]) -> Any:
-            with self.under(pair[0]):
-                return self.alive(lambda: operation(pair[1]))
-
-        ways = [(condition, (condition, each)) for condition, each in value.ways]
-        return merging.of_ways(ways, of)
-
-    def alive(self, operation: Callable[[], Any]) -> Any:
-        """The result of an operation, or NEVER if each of its paths raises."""
-        try:
-            return operation()
-        except Dead:
-            return NEVER
-
-    @contextmanager
-    def under(self, condition: Term) -> Iterator[None]:
-        """Run an expression under a condition."""
-        if condition is terms.TRUE:
-            yield
-            return
-        frame = self.frames[-1] if self.frames else None
-        if frame is None:
-            guard, self.guard = self.guard, terms.and_(self.guard, condition)
-            try:
-                yield
-            finally:
-                self.guard = guard
-            return
-        path, branch = frame.path, frame.branch
-        frame.path, frame.branch = terms.and_(path, condition), (*branch, self.fresh())
-        try:
-            yield
-        finally:
-            frame.path, frame.branch = path, branch
-
-    def fresh(self) -> int:
-        """A number for a branch."""
-        self.count += 1
-        return self.count
-
-    # statements
+class Interpreter(Loops):
+    """Statements of a text, by the names of their nodes."""
 
     def block(self, body: Sequence[ast.stmt]) -> None:
         """Run statements until no path is left."""
@@ -310,10 +44,6 @@ class Interpreter(Obligations):
                 raised.line = f"{frame.file}:{statement.lineno}"
                 raise raised from error
 
-    def unsupported(self, node: ast.AST) -> Any:
-        """Refuse a statement or an expression."""
-        raise Unsupported(f"{type(node).__name__}, in {ast.unparse(node).splitlines()[0][:80]}")
-
     def leave(self) -> None:
         """End the present path."""
         frame = self.frames[-1]
@@ -322,12 +52,14 @@ class Interpreter(Obligations):
     def do_Return(self, node: ast.Return) -> None:
         value = self.value(node.value) if node.value else None
         frame = self.frames[-1]
-        if frame.path is not terms.TRUE and isinstance(value, list | dict):
-            value = value.copy()
+        if frame.path is not terms.TRUE:
+            value = _snapshot(value)  # other paths may change its lists
         frame.returned.append((frame.path, value))
         self.leave()
 
     def do_Raise(self, node: ast.Raise) -> None:
+        if self.trying:
+            raise Unsupported("a raise inside a try", self.now())
         self.illegal = terms.or_(self.illegal, self.now())
         self.leave()
 
@@ -362,6 +94,8 @@ class Interpreter(Obligations):
 
     def do_Try(self, node: ast.Try) -> None:
         """Run the body; a handler where Python itself raises an exception, whatever the inputs are."""
+        caught = False
+        self.trying += 1
         try:
             self.block(node.body)
         except Unsupported as error:
@@ -369,10 +103,13 @@ class Interpreter(Obligations):
             for handler in node.handlers if cause is not None else []:
                 if handler.type is None or isinstance(cause, self.value(handler.type)):
                     self.block(handler.body)
+                    caught = True
                     break
             else:
                 raise
-        self.block([*node.orelse, *node.finalbody])
+        finally:
+            self.trying -= 1
+        self.block([*([] if caught else node.orelse), *node.finalbody])
 
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
@@ -388,6 +125,11 @@ class Interpreter(Obligations):
         value, more = self.value(load), self.value(node.value)
         if isinstance(value, list) and isinstance(node.op, ast.Add):
             self.call(value.extend, more)
+            return self.store(node.target, value)
+        if isinstance(value, set):
+            raise Unsupported("a set that changes")
+        if self.is_array(value) and not isinstance(value, list | tuple):
+            value[...] = self.operate(type(node.op).__name__, value, more)  # in place, also for its other names
             return self.store(node.target, value)
         joins = isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict)
         if joins and (self.certain(value) or not set(more) - set(value)):
@@ -433,14 +175,6 @@ class Interpreter(Obligations):
         for each, part in zip(target.elts, values, strict=True):
             self.store(each.value if isinstance(each, ast.Starred) else each, part)
 
-    def certain(self, container: Any) -> bool:
-        """Whether a change of a container needs no condition: it was made on the present path."""
-        translator = self.created.get(id(container))
-        frame = self.frames[-1]
-        return self.now() is terms.TRUE or (
-            translator is not None and translator[1] is frame and translator[2] == frame.branch
-        )
-
     def put(self, container: Any, index: Any, value: Any) -> None:
         """Assign an element, under the present condition."""
         now = terms.TRUE if self.certain(container) else self.now()
@@ -467,7 +201,7 @@ class Interpreter(Obligations):
         test = truth(self.value(node.test))
         if test.op == "const":
             return self.block(node.body if test.name else node.orelse)
-        path, gone, branch, before = frame.path, frame.gone, frame.branch, frame.names
+        path, gone, branch, before, outs = frame.path, frame.gone, frame.branch, frame.names, self._outs()
         ways = []
         for condition, body in ((test, node.body), (terms.not_(test), node.orelse)):
             frame.path, frame.branch = terms.and_(path, condition), (*branch, self.fresh())
@@ -483,470 +217,20 @@ class Interpreter(Obligations):
             if frame.gone == gone and all(p is not terms.FALSE for p, _ in ways)
             else terms.or_(ways[0][0], ways[1][0])
         )
-        frame.branch = branch
+        # a list that a break or continue takes along must not change for it
+        frame.branch = branch if self._outs() == outs else (*branch, self.fresh())
         frame.names = self._joined(before, [(test, ways[0]), (terms.not_(test), ways[1])], changed)
         return None
 
-    def _joined(self, before: dict[str, Any], ways: Sequence[Any], changed: frozenset[str]) -> dict[str, Any]:
-        """Names after several ways, of which some may have ended."""
-        open_ = [(condition, names) for condition, (path, names) in ways if path is not terms.FALSE]
-        names = dict(before)
-        for name in sorted(changed):
-            values = [(condition, each[name]) for condition, each in open_ if name in each]
-            if not values:
-                continue
-            result = values[-1][1]
-            for condition, value in values[-2::-1]:
-                result = merge(condition, value, result)
-            names[name] = result
-        return names
 
-    def do_Break(self, node: ast.Break) -> None:
-        self._out(self.frames[-1].exits)
-
-    def do_Continue(self, node: ast.Continue) -> None:
-        self._out(self.frames[-1].turns)
-
-    def _out(self, places: list[list[tuple[Term, dict[str, Any]]]]) -> None:
-        frame = self.frames[-1]
-        places[-1].append((frame.path, frame.names))
-        frame.gone += 1
-        frame.path = terms.FALSE
-
-    def do_For(self, node: ast.For) -> None:
-        values = self.value(node.iter)
-        if isinstance(values, Filtered):
-            self._selection(node, values)
-        else:
-            turns = self.iterate(values)
-            self._loop(node, ((condition, partial(self.store, node.target, value)) for condition, value in turns))
-
-    def _selection(self, node: ast.For, values: Filtered) -> None:
-        """A loop over a selection: each turn runs under the condition of its element."""
-        names = ast.Tuple([ast.Name("$kept", ast.Store()), ast.Name("$value", ast.Store())], ast.Store())
-        element = ast.Assign([node.target], ast.Name("$value", ast.Load()))
-        body: list[ast.stmt] = [ast.If(ast.Name("$kept", ast.Load()), [element, *node.body], [])]
-        pairs = [(truth_of(condition), value) for condition, value in values]
-        every = ast.For(names, ast.Name("$pairs", ast.Load()), body, node.orelse)
-        ast.copy_location(every, node)
-        for each in ast.walk(every):
-            ast.copy_location(each, node) if not hasattr(each, "lineno") else None
-        self.frames[-1].names["$pairs"] = pairs
-        self.do_For(every)
-
-    def do_While(self, node: ast.While) -> None:
-        def turns() -> Iterator[tuple[Term, Callable[[], Any]]]:
-            for _ in range(MOST_TURNS):
-                test = truth(self.value(node.test))
-                if test is terms.FALSE:
-                    return
-                yield test, partial(self._enters, node, test)
-            raise Unsupported("a loop without an end")
-
-        self._loop(node, turns())
-
-    def _enters(self, node: ast.While, test: Term) -> bool:
-        """Narrow bounds at the start of a turn; False if it never comes."""
-        return test is terms.TRUE or self.narrow(node.test, True)
-
-    def _loop(self, node: Any, turns: Iterator[tuple[Term, Callable[[], Any]]]) -> None:
-        """Run a loop; turns: the condition of each turn, and what begins it."""
-        if node.orelse:
-            self.unsupported(node)
-        frame = self.frames[-1]
-        path, gone, branch, before = frame.path, frame.gone, frame.branch, frame.names
-        exits: list[tuple[Term, dict[str, Any]]] = []
-        frame.exits.append(exits)
-        left = 0
-        for condition, begin in turns:
-            if condition is not terms.TRUE:
-                exits.append((terms.and_(frame.path, terms.not_(condition)), frame.names))
-                frame.path, frame.names = terms.and_(frame.path, condition), dict(frame.names)
-                frame.branch = (*branch, self.fresh())
-                if frame.path is terms.FALSE:
-                    break
-            began, inner, outs = frame.path, frame.gone, len(exits)
-            frame.turns.append([])
-            if begin() is False:
-                frame.path = terms.FALSE
-                frame.turns.pop()
-                break
-            frame.names = dict(frame.names)
-            self.block(node.body)
-            ends = [*frame.turns.pop(), (frame.path, frame.names)]
-            left += frame.gone - inner
-            if len(ends) > 1:
-                frame.names = self._exit(before, ends)
-                left -= len(ends) - 1
-                frame.path = began if frame.gone - inner == len(ends) - 1 else terms.any_of(p for p, _ in ends)
-            if len(exits) > outs:
-                left -= len(exits) - outs
-                frame.branch = (*branch, self.fresh())
-            if frame.path is terms.FALSE:
-                break
-        frame.exits.pop()
-        if exits:
-            exits.append((frame.path, frame.names))
-            frame.names = self._exit(before, exits)
-            frame.path = path if not left else terms.any_of(p for p, _ in exits)
-        frame.branch = branch
-        frame.gone = gone + left
-
-    def _exit(self, before: dict[str, Any], ways: Sequence[tuple[Term, dict[str, Any]]]) -> dict[str, Any]:
-        every = frozenset().union(*(names for _, names in ways))
-        return self._joined(before, [(path, (path, names)) for path, names in ways], every)
-
-    def iterate(self, values: Any) -> Iterator[tuple[Term, Any]]:
-        """Elements of a loop, with the condition under which there is each."""
-        if isinstance(values, Filtered):
-            raise Unsupported("a loop over a selection that depends on inputs", _first(values))
-        if isinstance(values, SymbolicRange):
-            for number in range(values.start, values.most):
-                yield truth(values.stop > number), number
-            return
-        if isinstance(values, Choice):
-            raise Unsupported("a loop over lists of which one is chosen", values.ways[0][0])
-        for each in values:
-            yield terms.TRUE, each
-
-    def narrow(self, test: ast.expr, held: bool) -> bool:
-        """Narrow bounds of names by a test that held, or did not; False if no value is left."""
-        names = self.frames[-1].names
-        match test:
-            case ast.UnaryOp(op=ast.Not()):
-                return self.narrow(test.operand, not held)
-            case ast.BoolOp():
-                if isinstance(test.op, ast.And) == held:
-                    return all(self.narrow(each, held) for each in test.values)
-            case ast.Name() if (
-                isinstance(names.get(test.id), Int) and not isinstance(names[test.id], Bool) and not held
-            ):
-                names[test.id] = 0
-            case ast.Compare() if held or len(test.ops) == 1:
-                operands = [test.left, *test.comparators]
-                if any(isinstance(each, ast.Call | ast.NamedExpr) for part in operands for each in ast.walk(part)):
-                    return True
-                return all(
-                    self._bound(operands[at], INVERSE[type(op)] if not held else type(op), operands[at + 1])
-                    for at, op in enumerate(test.ops)
-                    if type(op) in INVERSE
-                )
-        return True
-
-    def _bound(self, left: ast.expr, op: type[ast.cmpop], right: ast.expr) -> bool:
-        """Narrow the bounds of both sides of a comparison that holds."""
-        if not any(isinstance(each, ast.Name) for each in (left, right)):
-            return True
-        a, b = integer(self.value(left)), integer(self.value(right))
-        if a is None or b is None:
-            return True
-        (p, q), (r, s) = limits(a), limits(b)
-        if op in (ast.Gt, ast.GtE):
-            return self._bound(right, ast.Lt if op is ast.Gt else ast.LtE, left)
-        if op in (ast.Lt, ast.LtE):
-            less = int(op is ast.Lt)
-            p, q, r, s = p, min(q, s - less), max(r, p + less), s
-        elif op is ast.Eq:
-            p, q = max(p, r), min(q, s)
-            r, s = p, q
-        elif op is ast.NotEq:
-            p, q = (p + (p == r), q - (q == r)) if r == s else (p, q)
-        return self._set(left, a, p, q) and self._set(right, b, r, s)
-
-    def _set(self, name: ast.expr, value: Any, low: int, high: int) -> bool:
-        if low > high:
-            return False
-        known = isinstance(name, ast.Name) and isinstance(value, Int) and name.id in self.frames[-1].names
-        if known and (low, high) != (value.low, value.high):
-            self.frames[-1].names[name.id] = low if low == high else Int(value.term, low, high)  # type: ignore[attr-defined]
-        return True
-
-    # expressions
-
-    def value(self, node: ast.expr) -> Any:
-        """Value of an expression."""
-        return getattr(self, f"of_{type(node).__name__}", self.unsupported)(node)
-
-    def of_Constant(self, node: ast.Constant) -> Any:
-        return node.value
-
-    def of_Name(self, node: ast.Name) -> Any:
-        names = self.frames[-1].names
-        if node.id in names:
-            return names[node.id]
-        try:
-            return self.frames[-1].scope(node.id)
-        except AttributeError:
-            raise Unsupported(f"{node.id}, which is set on no path") from None
-
-    def of_NamedExpr(self, node: ast.NamedExpr) -> Any:
-        value = self.value(node.value)
-        self.store(node.target, value)
+def _snapshot(value: Any) -> Any:
+    """A value whose lists and dicts are copies."""
+    if isinstance(value, dict):
+        return {name: _snapshot(each) for name, each in value.items()}
+    if not isinstance(value, tuple | list):
         return value
-
-    def of_Tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self.items(node.elts))
-
-    def of_List(self, node: ast.List) -> Any:
-        return self.new(self.items(node.elts))
-
-    def of_Set(self, node: ast.Set) -> Any:
-        values = self.items(node.elts)
-        return Members(values) if is_symbolic(values) else set(values)
-
-    def items(self, nodes: Sequence[ast.expr]) -> list[Any]:
-        """Values of expressions, of which some may be starred."""
-        answer: list[Any] = []
-        for each in nodes:
-            if isinstance(each, ast.Starred):
-                answer += [value for _, value in self.whole(self.value(each.value))]
-            else:
-                answer.append(self.value(each))
-        return answer
-
-    def whole(self, values: Any) -> Iterator[tuple[Term, Any]]:
-        """Elements whose number does not depend on inputs."""
-        for condition, value in self.iterate(values):
-            if condition is not terms.TRUE:
-                raise Unsupported("a list whose length depends on inputs", condition)
-            yield condition, value
-
-    def new(self, container: Any) -> Any:
-        """A list or dict that the present path has made."""
-        frame = self.frames[-1]
-        self.created[id(container)] = container, frame, frame.branch
-        return container
-
-    def of_Dict(self, node: ast.Dict) -> Any:
-        parts = [
-            self.value(value) if key is None else {self.value(key): self.value(value)}
-            for key, value in zip(node.keys, node.values, strict=True)
-        ]
-        return self.new(spread(parts, lambda *dicts: {name: value for each in dicts for name, value in each.items()}))
-
-    def of_JoinedStr(self, node: ast.JoinedStr) -> Any:
-        parts = []
-        for each in node.values:
-            if isinstance(each, ast.Constant):
-                parts.append(each.value)
-                continue
-            assert isinstance(each, ast.FormattedValue)
-            value = self.value(each.value)
-            spec = self.value(each.format_spec) if each.format_spec else ""
-            if is_symbolic(value):
-                value = choice(ways_of(value))
-            parts.append(spread([value], lambda each, spec=spec: format(each, spec)))
-        return spread(parts, lambda *each: "".join(each))
-
-    def of_Attribute(self, node: ast.Attribute) -> Any:
-        owner = self.value(node.value)
-        return spread([owner], lambda each: self.attribute(each, node.attr))
-
-    def attribute(self, owner: Any, name: str) -> Any:
-        """An attribute; a property runs."""
-        answer = inspect.getattr_static(type(owner), name, None) if not isinstance(owner, type | super) else None
-        if isinstance(answer, property) and isinstance(answer.fget, FunctionType):
-            return self.call(answer.fget, owner)
-        return getattr(owner, name)
-
-    def of_Subscript(self, node: ast.Subscript) -> Any:
-        return spread([self.value(node.value), self.value(node.slice)], self.item)
-
-    def item(self, container: Any, index: Any) -> Any:
-        """An element, a part or an entry."""
-        if isinstance(container, dict) and is_symbolic(index):
-            return self._entry(container, index)
-        if isinstance(index, Int) and not isinstance(container, dict):
-            values = container.tolist() if isinstance(container, np.ndarray) else container
-            return merging.element(values, index)
-        if self.is_array(index) and isinstance(container, np.ndarray):
-            values = container.tolist()
-            return index.map(lambda each: merging.element(values, each), container.dtype)
-        if isinstance(index, slice) and is_symbolic([index.start, index.stop, index.step]):
-            return self._slice(container, index)
-        if isinstance(container, Symbolic):
-            raise Unsupported("an element of a number")
-        return container[index]
-
-    def _slice(self, container: Any, index: slice) -> Any:
-        """A part between bounds with few values, of which each gives another length."""
-        bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
-        if any(isinstance(each, Int) for each in bounds):
-            raise Unsupported(
-                "a slice whose bounds depend on inputs", next(b.term for b in bounds if isinstance(b, Int))
-            )
-        return spread(bounds, lambda start, stop: container[start : stop : index.step])
-
-    def _entry(self, container: dict[Any, Any], key: Any) -> Any:
-        tests = [(merging.equal(key, known), value) for known, value in list(container.items())]
-        tests = [(test, value) for test, value in tests if test is not terms.FALSE]
-        demand(terms.any_of(test for test, _ in tests), "a key that is missing")
-        result = tests[-1][1]
-        for test, value in tests[-2::-1]:
-            result = merge(test, value, result)
-        return result
-
-    def of_Slice(self, node: ast.Slice) -> Any:
-        return slice(*(self.value(each) if each else None for each in (node.lower, node.upper, node.step)))
-
-    def of_Starred(self, node: ast.Starred) -> Any:
-        return self.unsupported(node)
-
-    def of_Lambda(self, node: ast.Lambda) -> Any:
-        return Closure(self.frames[-1], node, [self.value(each) for each in node.args.defaults])
-
-    def of_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        value = self.value(node.operand)
-        if isinstance(node.op, ast.Not):
-            return spread([value], lambda each: truth_of(terms.not_(truth(each))) if is_symbolic(each) else not each)
-        return spread([value], OPERATORS[type(node.op).__name__])
-
-    def of_BinOp(self, node: ast.BinOp) -> Any:
-        return self.operate(type(node.op).__name__, self.value(node.left), self.value(node.right))
-
-    def operate(self, name: str, a: Any, b: Any) -> Any:
-        """An arithmetic or bitwise operation, or one of lists and dicts."""
-        if name == "Mult" and isinstance(a, tuple | list | str) and isinstance(b, Int):
-            raise Unsupported("a list whose length depends on inputs", b.term)
-        result = spread([a, b], OPERATORS[name])
-        return self.new(result) if isinstance(result, list | dict) else result
-
-    def of_BoolOp(self, node: ast.BoolOp) -> Any:
-        return self._logical(list(node.values), isinstance(node.op, ast.And))
-
-    def _logical(self, nodes: list[ast.expr], both: bool) -> Any:
-        first = self.value(nodes[0])
-        if len(nodes) == 1:
-            return first
-        test = spread([first], lambda each: truth_of(truth(each))) if is_symbolic(first) else bool(first)
-        condition = truth(test)
-        goes_on = condition if both else terms.not_(condition)
-        if goes_on.op == "const":
-            return self._logical(nodes[1:], both) if goes_on.name else first
-        names = self.frames[-1].names
-        with self.under(goes_on):
-            self.frames[-1].names = dict(names)
-            fits = self.narrow(nodes[0], both)
-            rest = self.alive(lambda: self._logical(nodes[1:], both)) if fits else first
-            self.frames[-1].names = names
-        return merge(goes_on, rest, test if isinstance(rest, bool | Bool) else first)
-
-    def of_IfExp(self, node: ast.IfExp) -> Any:
-        test = self.value(node.test)
-        condition = truth(spread([test], lambda each: truth_of(truth(each)))) if is_symbolic(test) else truth(test)
-        if condition.op == "const":
-            return self.value(node.body if condition.name else node.orelse)
-        names, results = self.frames[-1].names, []
-        for held, part in ((True, node.body), (False, node.orelse)):
-            with self.under(condition if held else terms.not_(condition)):
-                self.frames[-1].names = dict(names)
-                results.append([self.alive(partial(self.value, part))] if self.narrow(node.test, held) else [])
-                self.frames[-1].names = names
-        both, neither = results
-        return merge(condition, both[0], neither[0]) if both and neither else (both or neither)[0]
-
-    def of_Compare(self, node: ast.Compare) -> Any:
-        left, result = self.value(node.left), terms.TRUE
-        for op, comparator in zip(node.ops, node.comparators, strict=True):
-            right = self.value(comparator)
-            arrays = any(self.is_array(each) or isinstance(each, np.ndarray) for each in (left, right))
-            if arrays and type(op).__name__ in OPERATORS:
-                return OPERATORS[type(op).__name__](left, right)
-            result = terms.and_(result, self.compare(type(op).__name__, left, right))
-            if result is terms.FALSE:
-                return False
-            left = right
-        return truth_of(result)
-
-    def compare(self, name: str, a: Any, b: Any) -> Term:
-        """Whether a comparison holds."""
-        if name in ("Eq", "NotEq"):
-            answer = merging.equal(a, b)
-        elif name in ("In", "NotIn"):
-            answer = merging.contained(a, b)
-        elif name in ("Is", "IsNot"):
-            answer = truth(spread([a, b], lambda x, y: x is y or (isinstance(x, bool) and x == y)))
-        elif isinstance(a, Members) or isinstance(b, Members):
-            if name != "LtE":
-                raise Unsupported(f"{name} of sets that depend on inputs")
-            return terms.all_of(merging.contained(each, b) for each in a)
-        elif isinstance(a, tuple | list):
-            x, y = (a, b) if name in ("Lt", "GtE") else (b, a)
-            answer = merging.ordered(x, y)
-            return terms.not_(answer) if name in ("GtE", "LtE") else answer
-        else:
-            return truth(spread([a, b], OPERATORS[name]))
-        return terms.not_(answer) if name in ("NotEq", "NotIn", "IsNot") else answer
-
-    def of_Call(self, node: ast.Call) -> Any:
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-            frame = self.frames[-1]
-            return super(frame.scope("__class__"), next(iter(frame.names.values())))
-        function = self.value(node.func)
-        args = self.items(node.args)
-        named: dict[str, Any] = {}
-        for each in node.keywords:
-            value = self.value(each.value)
-            named.update({each.arg: value} if each.arg else value)
-        return self.call(function, *args, **named)
-
-    def _comprehended(self, node: Any, element: Callable[[], Any]) -> list[Any]:
-        outer = self.frames[-1].names
-        self.frames[-1].names = dict(outer)
-        answer: list[tuple[Term, Any]] = []
-
-        def level(generators: list[ast.comprehension], condition: Term) -> None:
-            if not generators:
-                answer.append((condition, element()))
-                return
-            first, *rest = generators
-            for present, value in self.iterate(self.value(first.iter)):
-                self.store(first.target, value)
-                test = present
-                for each in first.ifs:
-                    with self.under(test):
-                        test = terms.and_(test, truth(self.value(each)))
-                if test is not terms.FALSE:
-                    with self.under(test):
-                        level(rest, terms.and_(condition, test))
-
-        level(list(node.generators), terms.TRUE)
-        self.frames[-1].names = outer
-        if all(condition is terms.TRUE for condition, _ in answer):
-            values: list[Any] = self.new([value for _, value in answer])
-            return values
-        return Filtered(answer)
-
-    def of_ListComp(self, node: ast.ListComp) -> Any:
-        return self._comprehended(node, lambda: self.value(node.elt))
-
-    of_GeneratorExp = of_ListComp
-
-    def of_SetComp(self, node: ast.SetComp) -> Any:
-        return set(self._comprehended(node, lambda: self.value(node.elt)))
-
-    def of_DictComp(self, node: ast.DictComp) -> Any:
-        pairs = self._comprehended(node, lambda: (self.value(node.key), self.value(node.value)))
-        if isinstance(pairs, Filtered):
-            raise Unsupported("a dict whose keys depend on inputs")
-        return self.new(dict(pairs))
-
-    def of_Yield(self, node: ast.Yield) -> Any:
-        frame = self.frames[-1]
-        if frame.path is not terms.TRUE or frame.yielded is None:
-            raise Unsupported("a yield under a condition that depends on inputs")
-        frame.yielded.append(self.value(node.value) if node.value else None)
-
-    def of_YieldFrom(self, node: ast.YieldFrom) -> Any:
-        frame = self.frames[-1]
-        if frame.path is not terms.TRUE or frame.yielded is None:
-            raise Unsupported("a yield under a condition that depends on inputs")
-        frame.yielded += [value for _, value in self.whole(self.value(node.value))]
-
-
-def _first(values: Filtered) -> Term:
-    pairs: list[tuple[Term, Any]] = values
-    return next(condition for condition, _ in pairs if condition.op != "const")
+    parts = [_snapshot(each) for each in value]
+    return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
 
 
 def _is_plain(statement: ast.stmt) -> bool:
@@ -958,21 +242,4 @@ def _is_plain(statement: ast.stmt) -> bool:
     return plain and not any(isinstance(node, ast.NamedExpr | ast.Yield) for node in ast.walk(statement))
 
 
-class SymbolicRange:
-    """A range whose end depends on inputs."""
-
-    def __init__(self, start: int, stop: Any) -> None:
-        self.start: int = start
-        self.stop: Any = stop
-        self.most: int = max(integer(stop).high, start)
-
-
-INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.GtE,
-    ast.GtE: ast.Lt,
-    ast.Gt: ast.LtE,
-    ast.LtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-}
-__all__ = ["Closure", "Filtered", "Interpreter", "Real", "SymbolicRange"]
+__all__ = ["Interpreter"]

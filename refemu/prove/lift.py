@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.prove import arrays, library, merging, terms
-from refemu.prove.interpreter import Interpreter, OutOfTime
+from refemu.prove import arrays, event_forms, merging, terms
+from refemu.prove import container_forms as container_forms  # registers its forms
+from refemu.prove import number_forms as number_forms  # registers its forms
+from refemu.prove.frames import OutOfTime
+from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import NEVER, Choice, merge
 from refemu.prove.terms import TRUE, Term, substitute
 from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
@@ -190,7 +193,7 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
             }
             if substitute([lifted.invariant], known)[0] is terms.FALSE:
                 return _illegal(lifted)
-        library.restore(run, device, state)
+        event_forms.restore(run, device, state)
     run.guard = terms.TRUE
     values = [value for _, value in inputs.values()]
     if type(device)._require is not Stepped._require:

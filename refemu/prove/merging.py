@@ -12,6 +12,7 @@ from refemu.prove.terms import Term
 from refemu.prove.values import (
     Bool,
     Int,
+    Obligations,
     Real,
     Symbolic,
     Unsupported,
@@ -105,6 +106,8 @@ def merge(test: Term, a: Any, b: Any) -> Any:
     if type(a) is type(b):
         merged = _alike(test, a, b)
         if merged is not None:
+            if Obligations.current is not None and isinstance(a, list | dict):
+                Obligations.current.freeze(a, b, merged)
             return merged
     return choice(
         [(terms.and_(test, each), value) for each, value in _ways(a)]
@@ -186,6 +189,8 @@ def equal(a: Any, b: Any) -> Term:
     if isinstance(a, Choice) or isinstance(b, Choice):
         pairs = [(terms.and_(p, q), equal(x, y)) for p, x in _ways(a) for q, y in _ways(b)]
         return terms.any_of(terms.and_(condition, each) for condition, each in pairs)
+    if isinstance(a, Members) or isinstance(b, Members):
+        raise Unsupported("a comparison of sets that depend on inputs")
     x, y = integer(a), integer(b)
     if x is not None and y is not None:
         return same(x, y)

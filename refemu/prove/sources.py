@@ -3,6 +3,7 @@
 import ast
 import functools
 import linecache
+from collections.abc import Sequence
 from types import FunctionType
 
 from refemu.prove.values import Unsupported
@@ -38,7 +39,7 @@ def tree_of(function: FunctionType) -> Function:
 
 
 @functools.cache
-def _assigned(*statements: ast.stmt) -> frozenset[str]:
+def _assigned(*statements: ast.AST) -> frozenset[str]:
     return frozenset(
         node.id
         for statement in statements
@@ -47,6 +48,6 @@ def _assigned(*statements: ast.stmt) -> frozenset[str]:
     )
 
 
-def assigned(statements: list[ast.stmt]) -> frozenset[str]:
+def assigned(statements: Sequence[ast.AST]) -> frozenset[str]:
     """Names that statements assign."""
     return _assigned(*statements)

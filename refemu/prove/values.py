@@ -39,6 +39,10 @@ class Obligations:
         """Require a condition here."""
         raise NotImplementedError
 
+    def freeze(self, *containers: Any) -> None:
+        """Forbid changes of containers of which one is a copy of the others."""
+        raise NotImplementedError
+
 
 def demand(condition: Term, what: str) -> None:
     """Require a condition where the text runs now."""

@@ -8,24 +8,24 @@ import pytest
 
 from refemu import units
 from refemu.arith import scalar32
-from refemu.prove import library, lift, selfcheck, terms
+from refemu.prove import forms, lift, number_forms, selfcheck, terms
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.values import number_of, real
 
 Form = Callable[..., Any]
 #: function -> unit that calls it, and a form with an error
 PLANTED: dict[Any, tuple[str, Form]] = {
-    scalar32.pattern16: ("fp16_mac:paper", lambda run, x: library._pattern(16)(run, x) ^ 1),
-    scalar32.value16: ("fp16_mac:paper", lambda run, word: library._value(16)(run, word & 0x7FFF)),
+    scalar32.pattern16: ("fp16_mac:paper", lambda run, x: number_forms._pattern(16)(run, x) ^ 1),
+    scalar32.value16: ("fp16_mac:paper", lambda run, word: number_forms._value(16)(run, word & 0x7FFF)),
     scalar32.f32: ("significance:paper", lambda run, x: -x),
-    scalar32.pattern32: ("bfp_accumulator:paper", lambda run, x: library._pattern(32)(run, x) & ~1),
-    scalar32.value32: ("bfp_accumulator:paper", lambda run, word: library._value(32)(run, word & 0x7FFFFFFF)),
+    scalar32.pattern32: ("bfp_accumulator:paper", lambda run, x: number_forms._pattern(32)(run, x) & ~1),
+    scalar32.value32: ("bfp_accumulator:paper", lambda run, word: number_forms._value(32)(run, word & 0x7FFFFFFF)),
     scalar32.odd_sum: ("fp16_mac:fma", lambda run, a, b: a - b),
     math.ldexp: ("bfp_accumulator:paper", lambda run, x, k: number_of(terms.fp("fmul", real(x), real(2.0)))),
     math.isnan: ("bfp_accumulator:paper", lambda run, x: False),
     max: ("bfp_aligner:paper", lambda run, *values, **rest: Interpreter.handlers[min](run, *values)),
     sum: ("olive_edp:int4_int4", lambda run, values, start=0: start),
-    int: ("ovp_encoder:int4", lambda run, value=0: library._int(run, value) + 1),
+    int: ("ovp_encoder:int4", lambda run, value=0: number_forms._int(run, value) + 1),
 }
 
 
@@ -37,7 +37,7 @@ def test_self_check_detects_an_unsound_form(function: Any, monkeypatch: pytest.M
     used = []
 
     def wrong(run: Any, *args: Any, **named: Any) -> Any:
-        if not any(map(library._special, args)):
+        if not any(map(forms.is_special, args)):
             return function(*args, **named)
         used.append(args)
         return form(run, *args, **named)

@@ -48,7 +48,7 @@ ELSEWHERE = {
         for name in ("machine/options", "machine/products", "widths")
     },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
-    **{f"prove/{name}": "prove/test_lift" for name in ("interpreter", "sources", "merging", "arrays", "selfcheck")},
+    **{f"prove/{name}": "prove/test_lift" for name in ("sources", "selfcheck")},
     **{f"prove/{name}": "prove/test_equivalence" for name in ("solver", "smtlib")},
     **{f"prove/{name}": "cli/designs/test_prove" for name in ("design", "sequential")},
     **{

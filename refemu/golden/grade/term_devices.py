@@ -17,7 +17,7 @@ from refemu.golden.grade import model, reimport
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.mutations import Mutation
 from refemu.prove import terms
-from refemu.prove.library import HANDLERS
+from refemu.prove.forms import HANDLERS
 from refemu.prove.lift import Lift, lift
 from refemu.prove.terms import Term, substitute
 from refemu.prove.values import truth
