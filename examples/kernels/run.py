@@ -82,6 +82,9 @@ def held(out: Path, way: str, unit: str, config: str) -> Line:
         return Line(NAMES[unit], way, "", name, 0, 0.0, f"refused: {reason}", False)
     except RuntimeError as reason:  # one kernel that ends leaves the others their lines
         return Line(NAMES[unit], way, "", name, 0, 0.0, _ended(reason), False)
+    lacking = [array for array in difference.not_compared if array.startswith("out.")]
+    if lacking:
+        return _line(unit, way, run, name, f"has no {', '.join(lacking)}", False)
     first = difference.first
     outcome = (
         "equal"

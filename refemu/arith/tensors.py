@@ -1,6 +1,7 @@
 """Tensors of other libraries as NumPy arrays: DLPack, the array interface, and dtypes that NumPy lacks.
 
-NumPy's own arrays pass unchanged. A tensor on a device is copied by its own library, so refemu imports none.
+NumPy's own arrays pass unchanged, or in the byte order of the processor if they have the other. A tensor on a device is
+copied by its own library, so refemu imports none.
 """
 
 import functools
@@ -55,6 +56,8 @@ def host(values: Any) -> Host:
     if isinstance(values, Host):
         return values
     array = np.asarray(values)
+    if array.dtype.kind in "iuf" and not array.dtype.isnative:
+        array = array.byteswap().view(array.dtype.type)
     name = array.dtype.name
     if name in NARROW:  # of ml_dtypes
         return Host(array.view(f"u{array.dtype.itemsize}"), name)

@@ -21,11 +21,14 @@ def run(arguments: argparse.Namespace) -> int:
     end = written.first + written.rows
     if arguments.json:
         document = {"file": str(arguments.html), "bytes": len(written.data), "first": first, "rows": written.rows}
-        print_json("view", document | {"total": written.total, "rows_differ": written.differ})
+        document |= {"total": written.total, "rows_differ": written.differ, "not_compared": written.not_compared}
+        print_json("view", document)
         return int(bool(written.differ))
     print(f"{arguments.html}: rows {first} to {end - 1} of {written.total}, {len(written.data):,} bytes")
     if end < (written.total if last is None else last):
         print(f"the page is full; the next rows: --rows {end}:{written.total if last is None else last}")
+    if written.not_compared:
+        print(f"not compared (the answer has none): {', '.join(written.not_compared)}")
     if written.differ is not None:
         print(f"{written.differ} of {written.total} rows differ")
     return int(bool(written.differ))

@@ -50,7 +50,7 @@ def assert_bits_equal(actual: object, expected: object, fmt: Element | Ovp | Non
         They differ; the message counts the different elements, measures them in ulps, says where they are, and shows
         the first in hex, in bits and decoded.
     RefusedType
-        A tensor cannot be copied from its device, is not contiguous, has no axis or a dtype that is not understood.
+        A tensor cannot be copied from its device, is not contiguous or has no axis; or the dtype is not one of those.
     """
     __tracebackhide__ = True
     if hasattr(expected, "fields") and hasattr(actual, "fields"):
@@ -72,6 +72,8 @@ def _compare(actual: Host, expected: Host, thing: str, fmt: Element | Ovp | None
     _require(actual.dtype == expected.dtype, f"{thing}: dtype is {actual.dtype}, want {expected.dtype}")
     shapes = actual.array.shape, expected.array.shape
     _require(shapes[0] == shapes[1], f"{thing}: shape is {shapes[0]}, want {shapes[1]}")
+    if actual.array.dtype.kind not in "biuf" or actual.array.itemsize > 8:
+        raise RefusedType(f"{thing}: integers, bools or floats of at most 64 bits are needed, got dtype {actual.dtype}")
     mine, theirs = _bits(actual.array), _bits(expected.array)
     if np.array_equal(_words(mine), _words(theirs)):
         return

@@ -56,6 +56,13 @@ def test_dlpack_and_array_interface_give_the_bits(dtype: type) -> None:
     assert as_array(OnlyDlpack(array)).dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32, np.uint16, np.float64])
+def test_other_byte_orders_give_the_same_values(dtype: type) -> None:
+    array = np.array([1, 2, 300], dtype)
+    swapped = array.astype(array.dtype.newbyteorder())
+    assert as_array(swapped).dtype.isnative and as_array(swapped).tobytes() == array.tobytes()
+
+
 def test_device_tensors_are_copied_by_their_library() -> None:
     assert np.array_equal(as_array(OnDevice()), np.arange(4))
 

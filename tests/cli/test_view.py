@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from refemu import golden
 from refemu.cli import main
 from tests.golden.view import reader
 
@@ -33,6 +35,19 @@ def test_differing_answers_exit_with_1(tmp_path: Path, capsys: pytest.CaptureFix
 
     assert main(["view", SET, "--html", str(page), "--answers", str(csv)]) == 1
     assert "1 of 1032 rows differ" in capsys.readouterr().out
+
+
+def test_missing_outputs_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Answers with one of three outputs: the rows of that one count, and the command lists the others."""
+    page, answers = tmp_path / "rows.html", tmp_path / "dut.npz"
+    np.savez(answers, **{"out.exponent": golden.load(SET).arrays["out.exponent"]})
+    command = ["view", SET, "--html", str(page), "--answers", str(answers)]
+
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    assert "not compared (the answer has none): out.base_int, out.illegal\n0 of 1032 rows differ" in text
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_compared"] == ["out.base_int", "out.illegal"]
 
 
 def test_step_writes_page_of_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,12 @@
 """Messages about differences: the index, and both codes in hex, in bits and decoded."""
 
+import re
+
 import numpy as np
 import pytest
 
 from refemu import formats, units
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.testing import assert_bits_equal, hold
 
 
@@ -23,11 +25,20 @@ def test_equal_bits_pass_even_for_nan() -> None:
         (np.float16([0.0]), np.float16([-0.0]), r"got 0x0000 = 0 00000 0000000000 \(0.0\)  want 0x8000 = 1 00000"),
         (np.uint8([1]), np.uint16([1]), "dtype is uint8, want uint16"),
         (np.zeros(2), np.zeros(3), r"shape is \(2,\), want \(3,\)"),
+        (np.float32(1), np.float32(2), r"1 of 1 differ \(100 %\); by 8,388,608 ulp .* got 0x3f800000"),
+        (np.array([1], ">i4"), np.array([3], "<i4"), r"by 2 \(median\) .* got 0x00000001 .* want 0x00000003"),
     ],
 )
 def test_difference_is_shown(got: np.ndarray, want: np.ndarray, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         assert_bits_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "longdouble", "U1", "M8[s]", "O"])
+def test_other_dtypes_are_rejected_with_their_name(dtype: str) -> None:
+    array = np.zeros(1, dtype)
+    with pytest.raises(RefusedType, match=f"at most 64 bits are needed, got dtype {re.escape(array.dtype.name)}"):
+        assert_bits_equal(array, array)
 
 
 def test_tensors_differ_by_field_with_decoded_codes() -> None:

@@ -9,8 +9,7 @@ from refemu.golden.files import fields
 from refemu.units.ports import Port
 
 FEW = 4  #: places on the last axis that are listed
-#: float dtype of NumPy -> pattern of infinity
-INFINITY = {"float16": 0x7C00, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
+FLOATS = ("float16", "float32", "float64")  #: dtypes of NumPy with ulps
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Distance:
     median: int  #: median distance of the wrong elements in ulps, the lower of two; NaN excluded
     largest: int  #: largest distance in ulps
     at: tuple[int, ...]  #: index of an element with the largest distance
-    nan: int  #: wrong elements of which a side, or either, is NaN: no distance
+    nan: int  #: wrong elements with NaN on one side or both: they have no distance
     lanes: tuple[int, ...]  #: indices on the last axis with wrong elements, if a few of more; else ()
     nearer_zero: bool  #: whether every distance is 1 toward zero, as truncation gives
     unit: str  #: "ulp" of floats, "" of integers
@@ -68,7 +67,7 @@ def of(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, kind: str) -> Dista
         median, largest = int(np.sort(steps, kind="stable")[half]), int(steps.max())
         at = tuple(places[~strange][int(np.argmax(steps))].tolist())
     lanes = np.unique(places[:, -1]) if wrong.ndim > 1 else np.zeros(0, int)
-    few = len(lanes) <= FEW and len(lanes) < wrong.shape[-1] and len(places) > len(lanes)
+    few = 0 < len(lanes) <= FEW and len(lanes) < wrong.shape[-1] and len(places) > len(lanes)
     return Distance(
         len(places),
         wrong.size,
@@ -84,7 +83,7 @@ def of(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, kind: str) -> Dista
 
 def is_float(kind: str) -> bool:
     """Whether a dtype, by name, has a sign and a magnitude."""
-    return kind in INFINITY or kind in tensors.NARROW
+    return kind in FLOATS or kind in tensors.NARROW
 
 
 def _magnitude(codes: np.ndarray) -> np.ndarray:
@@ -93,17 +92,15 @@ def _magnitude(codes: np.ndarray) -> np.ndarray:
 
 
 def _is_nan(codes: np.ndarray, kind: str) -> np.ndarray:
-    if kind in INFINITY:
-        return np.asarray(_magnitude(codes) > np.uint64(INFINITY[kind]))
-    return np.isnan(tensors.widened(codes, kind)) if kind else np.zeros(codes.shape, np.bool_)
+    if not kind:
+        return np.zeros(codes.shape, np.bool_)
+    return np.isnan(tensors.widened(codes, kind) if kind in tensors.NARROW else codes.view(kind))
 
 
 def _steps(mine: np.ndarray, theirs: np.ndarray, kind: str) -> np.ndarray:
     """Distances, uint64: floats of one sign by magnitude, through zero else; -0.0 and 0.0 are 0 apart."""
     if not kind:
-        return np.where(mine > theirs, mine, theirs).astype(np.uint64) - np.where(mine > theirs, theirs, mine).astype(
-            np.uint64
-        )
+        return np.maximum(mine, theirs).astype(np.uint64) - np.minimum(mine, theirs).astype(np.uint64)
     a, b = _magnitude(mine), _magnitude(theirs)
     apart = (mine ^ theirs) >> (8 * mine.itemsize - 1) != 0
     return np.asarray(np.where(apart, a + b, np.maximum(a, b) - np.minimum(a, b)))

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.checks import Refused
 from refemu.golden.faults.fault import QUICK, FaultClass
 from refemu.golden.grade import covering
 from refemu.golden.grade.answers import Answers
-from refemu.golden.grade.grading import Grading, Missed
+from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
 from refemu.golden.make.rows import evaluate, led
 from refemu.units.unit import AnyUnit, Cases
@@ -34,7 +34,8 @@ def added(
         if not missed:
             return blocks
         blocks += covering.cases(missed, "fault", around=around)
-        missed = _left(missed, _answers(unit, config, [*cases, *blocks]))
+        stimulus = _answers(unit, config, [*cases, *blocks])
+        missed = [each for each in missed if not covering.wrong(each.fault, stimulus).any()]
     if missed:
         raise Refused(
             f"generate --complete: added cases must detect every missed fault of {unit.name}, got none for "
@@ -47,15 +48,3 @@ def _answers(unit: AnyUnit, config: str, cases: Sequence[Cases]) -> Answers:
     """The rows of a set with these cases."""
     whole = unit.config(config)
     return Answers(unit, whole, led(unit, whole, [evaluate(unit, whole, each) for each in cases]))
-
-
-def _left(missed: Sequence[Missed], stimulus: Answers) -> list[Missed]:
-    """Faults that a stimulus still misses."""
-    left = []
-    for each in missed:
-        try:
-            if not each.fault.wrong(stimulus).any():
-                left.append(each)
-        except (Refused, RefusedType):
-            left.append(each)
-    return left

@@ -60,14 +60,15 @@ def _shared(missed: Sequence[Missed]) -> list[Missed]:
     shared = []
     for each in missed:
         if not each.answers.spare:
-            earlier = (Missed(each.fault, rows, _wrong(each.fault, rows)) for rows in solved)
+            earlier = (Missed(each.fault, rows, wrong(each.fault, rows)) for rows in solved)
             each = next((other for other in earlier if other.rows.any()), each)
             solved += [each.answers] * (each.answers not in solved)
         shared.append(each)
     return shared
 
 
-def _wrong(fault: Fault, answers: Answers) -> np.ndarray:
+def wrong(fault: Fault, answers: Answers) -> np.ndarray:
+    """Rows in which a device differs: bool (rows,); none if it rejects them."""
     try:
         return fault.wrong(answers)
     except (Refused, RefusedType):

@@ -4,7 +4,7 @@ The right unit and the device are terms of one event. Without registers, or wher
 decides. Else events from reset are tried. An input of the solver counts only if the device, run on it, differs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import monotonic
@@ -163,11 +163,11 @@ class _Search:
         return terms.and_(terms.any_of(wrong), b.legal)
 
     @staticmethod
-    def _unequal(a: Mapping[str, Sequence[Term]], b: Mapping[str, Sequence[Term]], names: object) -> list[Term]:
-        pairs = [pair for name in a if name in names for pair in zip(a[name], b[name], strict=True)]  # type: ignore[operator]
+    def _unequal(a: Lanes, b: Lanes, names: Container[str]) -> list[Term]:
+        pairs = [pair for name in a if name in names for pair in zip(a[name], b[name], strict=True)]
         return [terms.not_(terms.eq(left, right)) for left, right in pairs if left is not right]
 
-    def _states(self, after: Mapping[str, Sequence[Term]]) -> dict[int, Term]:
+    def _states(self, after: Lanes) -> dict[int, Term]:
         """Registers in the place of the variables of those before."""
         return {
             variable.number: term
@@ -176,7 +176,7 @@ class _Search:
             for variable, term in zip(lanes, after[name], strict=True)
         }
 
-    def _at(self, device: Device, before: Mapping[str, Sequence[Term]], suffix: str) -> Device:
+    def _at(self, device: Device, before: Lanes, suffix: str) -> Device:
         """The device in an event after given registers, with inputs of its own."""
         values = self._states(before)
         for lanes in self.lifted.inputs.values():

@@ -17,8 +17,10 @@ from refemu.golden.grade import model, reimport
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.mutations import Mutation
 from refemu.prove import terms
+from refemu.prove.equivalence import lanes_of
 from refemu.prove.forms import HANDLERS
 from refemu.prove.lift import Lift, lift
+from refemu.prove.sequential import reset_words
 from refemu.prove.terms import Term, substitute
 from refemu.prove.values import truth
 from refemu.units import parameters
@@ -71,10 +73,8 @@ def of_fault(lifted: Lift, answers: Answers, fault: Fault) -> Device:
 
 def _constant(lifted: Lift, answers: Answers, fault: Fault) -> Device:
     """Outputs of another row: nothing differs where they are constant, 0 if zeros come first."""
-    alone, zeros = (
-        fault.parameters.get("port"),
-        fault.parameters.get("rows", 0) > 0 and not fault.id.startswith("frozen"),
-    )
+    alone = fault.parameters.get("port")
+    zeros = fault.parameters.get("rows", 0) > 0 and not fault.id.startswith("frozen")
     outputs = {port.name: list(lifted.terms[port.name]) for port in lifted.device.ports.outputs}
     for name, port in answers.ports.items():
         for lane in fault.lanes or range(port.count):
@@ -102,11 +102,8 @@ def registers_read(lifted: Lift) -> list[str]:
 
 def at_reset(lifted: Lift) -> dict[str, list[Term]]:
     """Outputs and registers at reset."""
-    lanes = {}
-    for port in lifted.device.ports.outputs + lifted.device.ports.state:
-        value = getattr(lifted.device.state, port.name)
-        lanes[port.name] = [terms.const(int(each), port.bits) for each in (value if port.lanes else [value])]
-    return lanes
+    words, ports = reset_words(lifted), lifted.device.ports
+    return {port.name: lanes_of(words[port.name], port) for port in ports.outputs + ports.state}
 
 
 def _rewired(lifted: Lift, answers: Answers, fault: Fault) -> Device:

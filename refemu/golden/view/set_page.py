@@ -28,6 +28,7 @@ class Written(NamedTuple):
     rows: int
     total: int
     differ: int | None  #: rows of the set that differ; None without answers
+    not_compared: tuple[str, ...]  #: arrays of the set that the answers lack
 
 
 def written(path: str | Path, answers: str | Path | None = None, first: int = 0, last: int | None = None) -> Written:
@@ -72,8 +73,8 @@ def written(path: str | Path, answers: str | Path | None = None, first: int = 0,
         "diagnosis": [] if difference is None else diff_text.lines(difference),
         "firstdiffer": int(np.argmax(differ)) if differ.any() else None,
     }
-    number = None if difference is None else difference.rows_differ
-    return Written(page("set", f"{golden.name}: rows of a golden set", data), first, count, golden.rows, number)
+    number, lacking = (None, ()) if difference is None else (difference.rows_differ, difference.not_compared)
+    return Written(page("set", f"{golden.name}: rows of a golden set", data), first, count, golden.rows, number, lacking)
 
 
 def _title(unit: str, id: str) -> str:

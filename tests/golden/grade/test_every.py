@@ -49,22 +49,23 @@ def test_search_for_legal_inputs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert of("functional:exp").count == 0
 
 
-def constant_but_for(port: str) -> Answers:
-    """Orders of the blender's inputs, with an output that depends on one port only."""
+def constant_but_for(port: str, bit: int) -> Answers:
+    """Orders of the blender's inputs, with outputs that depend on one bit of one port."""
     pool = Every(fakes.BLENDER, fakes.BLENDER.configs["wrap"]).sequences()
     for block in pool.blocks:
         for name in ("both", "ratio", "odd"):
             array = block.arrays[f"out.{name}"]
             value = block.cases.inputs[port].reshape(array.shape[0], *[1] * (array.ndim - 1))
-            block.arrays[f"out.{name}"] = np.broadcast_to(value & 1, array.shape).astype(array.dtype)  # type: ignore[index]
+            block.arrays[f"out.{name}"] = np.broadcast_to(value >> bit & 1, array.shape).astype(array.dtype)  # type: ignore[index]
         block.care.clear()  # type: ignore[attr-defined]
     return pool
 
 
+@pytest.mark.parametrize("bit", [0, 1, 3])
 @pytest.mark.parametrize("port", ["first", "second"])
-def test_neighbours_differ_in_each_port(port: str) -> None:
-    """Faults that exchange rows show wherever an output changes at all."""
-    pool = constant_but_for(port)
+def test_neighbours_differ_in_each_port(port: str, bit: int) -> None:
+    """Faults that exchange rows show wherever an output changes at all, between rows of two pairs too."""
+    pool = constant_but_for(port, bit)
     late = [fault for fault in order.faults(pool) if not fault.id.startswith("early")]
 
     assert late and all(fault.remembers and fault.wrong(pool).any() for fault in late)

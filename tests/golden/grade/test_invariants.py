@@ -17,7 +17,7 @@ def test_facts_of_registers(name: str, config: str, lasts: bool) -> None:
     """`flags` of the exact accumulator stay 0; every bit of the accumulator of `olive_mac` changes."""
     unit = units.find(name)
     lifted = lift(unit, unit.config(config))
-    known = lasting(lifted, 10)
+    known = lasting(lifted, 120)
 
     assert (known is terms.TRUE) is not lasts
     if lasts:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import fastjsonschema
 import pytest
@@ -17,6 +17,7 @@ from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.cli import main, schema
 from refemu.golden.suite import suite
+from refemu.units.unit import Kind
 from tests.golden import committed
 
 SET = committed.VECTORS / "olive_mac-wrap"
@@ -172,12 +173,30 @@ def test_a_file_follows_the_schema_and_has_every_row(made: Path) -> None:
     assert {name for test in tests for name in test["flags"]} <= set(written["notes"])
 
 
-def test_rows_that_the_paper_leaves_open_are_acceptable(tmp_path: Path) -> None:
-    suite.write(tmp_path, [str(committed.VECTORS / "ovp_decoder-int4")])
-    written = json.loads((tmp_path / "ovp_decoder-int4.json").read_text("ascii"))
-    tests = [test for group in written["testGroups"] for test in group["tests"]]
-    assert all((test["result"] == "acceptable") == ("UNSPECIFIED" in test["flags"]) for test in tests)
-    assert {test["result"] for test in tests} == {"valid", "acceptable"}
+def test_the_schema_has_every_kind_of_cases() -> None:
+    group = schema.schema("suite")["properties"]["testGroups"]["items"]
+    assert group["properties"]["type"]["enum"] == list(get_args(Kind))
+
+
+@pytest.mark.parametrize("name", ["ovp_decoder-int4", "olive_mac-wrap"])
+def test_rows_that_the_paper_leaves_open_are_acceptable(name: str, tmp_path: Path) -> None:
+    """By a flag in a unit that has it, by the decision of their group in others."""
+    suite.write(tmp_path, [str(committed.VECTORS / name)])
+    groups = json.loads((tmp_path / f"{name}.json").read_text("ascii"))["testGroups"]
+    tests = [(group["decision"], test) for group in groups for test in group["tests"]]
+    for decision, test in tests:
+        assert (test["result"] == "acceptable") == (decision is not None or "UNSPECIFIED" in test["flags"])
+    assert {test["result"] for _, test in tests} == {"valid", "acceptable"}
+
+
+def test_the_first_row_of_a_case_resets_registers(made: Path) -> None:
+    """Cases follow each other; a row is the first of its case where the id changes."""
+    tests = [test for group in document(made)["testGroups"] for test in group["tests"]]
+    loaded, before = golden.load(SET), [None, *(test["case"] for test in tests)]
+    assert [test["first"] for test in tests] == [
+        int(test["case"] != case) for test, case in zip(tests, before, strict=False)
+    ]
+    assert [loaded.case_id(row) for row in range(len(tests))] == [test["case"] for test in tests]
 
 
 def test_checksums_are_those_of_the_files(made: Path) -> None:
