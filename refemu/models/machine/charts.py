@@ -40,7 +40,8 @@ def gantt(line: Sequence[Placed], system: System, title: str, form: str) -> byte
         for each in line:
             for name, start, cycles in spans(each):
                 at = rows.index(name)
-                axes.barh(at, cycles, left=start, height=0.72, color=colors[each.work.kind], edgecolor="white", lw=0.4)
+                style = {"color": colors[each.work.kind], "zorder": 3 - cycles / end}  # the shorter in front
+                axes.barh(at, cycles, left=start, height=0.72, edgecolor="white", lw=0.4, **style)
                 if cycles > LETTER * len(each.work.name) * end:
                     axes.text(start + cycles / 2, at, each.work.name, ha="center", va="center", color="white", size=6.5)
         axes.set(yticks=range(len(rows)), yticklabels=rows, xlim=(0, end), xlabel=f"cycle at {_clock(system)}")

@@ -28,15 +28,27 @@ class Operation(NamedTuple):
     macs: int = 0
 
 
-def lane(columns: int, k: int, entries: int, outliers: int, heads: int = 1, port: Fraction | None = PORT) -> list[int]:
+def lane(
+    columns: int, k: int, entries: int, outliers: int, heads: int = 1, port: Fraction | None = PORT, rows: int = 1
+) -> list[int]:
     """Edges until the last output, edges that count, edges of the MACs.
 
     columns: of a head. Every column is counted 512 positions an edge; 32 are reduced while the next are counted.
+    rows: of a batch, which all pass a slab before the next one comes; a MAC has a column of a row.
     """
-    blocks = sorted(min(MACS, columns - first) for first in range(0, columns, MACS) for _ in range(heads))[::-1]
-    work = [blocks[at] for at in range(0, len(blocks), LANES)]  # columns of lane 0 in every tile
+    wide = MACS // rows
+    blocks = sorted(min(wide, columns - first) for first in range(0, columns, wide) for _ in range(heads))[::-1]
+    mine = [blocks[at] for at in range(0, len(blocks), LANES)]  # columns of lane 0 in every tile
     slabs = [min(SLAB, k - low) for low in range(0, k, SLAB)]
-    todo = [(length, last, tile) for tile, n in enumerate(work) for at in range(n) for last, length in _column(slabs)]
+    # of every row in every slab: positions, whether its histogram is then merged, positions that must have arrived
+    todo = [
+        (length, last or rows > 1, 0 if row else length)
+        for n in mine
+        for _ in range(n)
+        for last, length in _column(slabs)
+        for row in range(rows)
+    ]
+    work = [n * rows * (len(slabs) if rows > 1 else 1) for n in mine]  # merges of every tile
     share = None if port is None else port / LANES
     level, edge, counting, held = Fraction(0), 0, 0, None
     bank, swapped, merging, reducing, done = 0, 0, False, 0, 0
@@ -64,7 +76,7 @@ def lane(columns: int, k: int, entries: int, outliers: int, heads: int = 1, port
             if not counting and held:
                 merging = True
         if not counting and todo:
-            need = Fraction(todo[0][0] * BITS, 8)
+            need = Fraction(todo[0][2] * BITS, 8)
             if share is None or level >= need:
                 level -= need if share is not None else 0
                 length, held, _ = todo.pop(0)

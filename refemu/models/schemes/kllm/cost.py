@@ -13,10 +13,12 @@ from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.machine.report import Absent, Call, Cost
 from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm.machine import records, works
-from refemu.models.schemes.kllm.machine.block import OUTSIDE, UNTIMED, require
+from refemu.models.schemes.kllm.machine.block import absent as absent_steps
+from refemu.models.schemes.kllm.machine.block import require
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.records import Left, Masks
+from refemu.models.schemes.kllm.tensors import activations
 from refemu.units.kllm.kllm_chip import CLUSTERING, ChipSizes, edges, laid_out
 
 FP16 = "fp16"  #: mode of the head, whose weights are not indices
@@ -27,7 +29,7 @@ def costs(prepared: Any, layer: int, call: Call, machine: KllmMachine | None = N
 
     machine: options of the chip, by default those of the paper. Raises Refused as the accelerator does.
     """
-    require(prepared)
+    require(prepared.config)
     ports = Ports(prepared.operands, layer, machine)
     if call.part == "linear":
         names, x = call.inputs
@@ -53,7 +55,8 @@ def costs(prepared: Any, layer: int, call: Call, machine: KllmMachine | None = N
 
 def absent(prepared: Any) -> list[Absent]:
     """What the cost leaves out, and why."""
-    return [Absent(name, reason) for name, reason in (OUTSIDE | UNTIMED).items()]
+    tensors = activations(prepared.model)
+    return absent_steps([each for each in tensors if prepared.config.static(each, prepared.operands.function)])
 
 
 def quantized(ports: Ports, tensor: str, a: KMeansTensor) -> Cost:

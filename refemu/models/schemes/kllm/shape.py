@@ -8,16 +8,16 @@ from math import ceil
 
 import numpy as np
 
-from refemu.arith.checks import Refused
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.models.machine.report import Absent, Blocks, Cost
 from refemu.models.machine.shapes import Linear, Shape
 from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.machine import works
 from refemu.models.schemes.kllm.machine.attended import KvHead, attended
-from refemu.models.schemes.kllm.machine.block import OUTSIDE, UNTIMED
+from refemu.models.schemes.kllm.machine.block import absent, require
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.works import FP16, MASK, searched
+from refemu.models.schemes.kllm.tensors import NORMED, activations
 from refemu.units.declaration import decides
 from refemu.units.kllm.kllm_chip import CLUSTERING
 
@@ -32,8 +32,7 @@ def of_shape(
 
     tokens: of each prompt, or before the decode step. batch: requests.
     """
-    if config.quantizer != "kmeans":
-        raise Refused(f"cost: KLLM's chip multiplies indices, got quantizer={config.quantizer}; use quantizer=kmeans")
+    require(config)
     block = _Block(config, shape, tokens, phase, batch, machine)
     blocks = [Blocks(0, shape.blocks, tuple(block.costs()))]
     if shape.vocab:
@@ -41,7 +40,7 @@ def of_shape(
         macs = {"fp16": batch * shape.width * shape.vocab}
         words = {"weights": shape.width * shape.vocab, "activations": batch * shape.width}
         blocks.append(Blocks(-1, 1, (("linear", Cost(macs, words=words, works=(record,))),)))
-    return blocks, [Absent(name, reason) for name, reason in (OUTSIDE | UNTIMED).items()]
+    return blocks, absent([tensor for tensor in activations(shape) if config.static(tensor, block.function)])
 
 
 class _Block:
@@ -55,6 +54,7 @@ class _Block:
         self.keys = tokens if phase == "prompt" else tokens + 1  #: in the cache of a request
         self.batch = batch
         self.rows = batch * self.new
+        self.function = "gate" if shape.gated else "up"  #: argument of the feed-forward half's function
 
     def outliers(self, tensor: str, size: int) -> int:
         """Outliers of a token."""
@@ -64,12 +64,11 @@ class _Block:
     def costs(self) -> Costs:
         """Costs in the order of the work."""
         shape, costs = self.shape, Costs()
-        function = "gate" if shape.gated else "up"
         for tensor, layers in shape.groups.items():
             after = SOURCES.get(tensor)
             copies = layers[-1].active if tensor == "down_in" else 1
             costs += [self.quantized(tensor, layers[0].inputs, copies * self.rows, after)]
-            if tensor in ("attn_in", "ffn_in"):
+            if tensor in NORMED:
                 costs += [self.normed(tensor, layers[0].inputs)]
             costs += [self.linear(tensor, layer) for layer in layers]
             if tensor == "attn_in":
@@ -79,7 +78,7 @@ class _Block:
                 for layer in layers:
                     if layer.name in ("gate", "up"):
                         costs += [self.quantized(layer.name, shape.ffn, tokens, _names(layer, self.rows))]
-                costs += self.activation(function, tokens)
+                costs += self.activation(tokens)
         return costs
 
     def quantized(
@@ -87,7 +86,7 @@ class _Block:
     ) -> tuple[str, Cost]:
         """Search and clustering of some tokens. stored: stream of the indices that go to the memory."""
         out, bits = self.outliers(tensor, size), self.config.act_bits
-        static = self.config.static(tensor, "gate" if self.shape.gated else "up")
+        static = self.config.static(tensor, self.function)
         search = works.Searched(0, 0) if static or not out else searched(size, out // 2, self.machine)
         moved = {stored: tokens * size * bits} if stored else {}
         if stored:
@@ -104,18 +103,19 @@ class _Block:
         """The statistics of a norm."""
         out, moments = self.outliers(tensor, size), 1 + (self.shape.norm == "layer")
         macs = moments * self.rows * ((1 << self.config.act_bits) + out)
-        record = works.normed(tensor, size, self.rows, self.config.act_bits, macs, f"index.{tensor}", self.machine)
+        record = works.normed(tensor, size, np.full(self.rows, out), macs, self.machine)
         counted = self.rows * (size - out)
         return "norm", Cost({"norm": macs}, index_operations=counted, works=(record,))
 
     def linear(self, tensor: str, layer: Linear) -> tuple[str, Cost]:
         """A linear layer, or the experts of one that some token uses."""
         k, out = layer.inputs, self.outliers(tensor, layer.inputs)
-        extra = int(self.shape.biases) + int(self.shape.norm == "layer" and tensor in ("attn_in", "ffn_in"))
+        norm = tensor in NORMED
+        extra = int(self.shape.biases) + int(self.shape.norm == "layer" and norm)
         rows = layer.rows(self.rows)
         records = tuple(
             works.linear(
-                works.Linear(name, layer.outputs, self.config.weight_bits, extra),
+                works.Linear(name, layer.outputs, self.config.weight_bits, extra, norm),
                 tensor,
                 self.config.act_bits,
                 k,
@@ -161,8 +161,9 @@ class _Block:
         bits = self.config.act_bits, self.config.act_bits, self.config.integer_bits
         return KvHead(seen, np.full(len(seen), left), values, outliers, dim, bits)
 
-    def activation(self, function: str, tokens: int) -> Costs:
+    def activation(self, tokens: int) -> Costs:
         """The activation, and its product with up; the paper gives them no clock."""
+        function = self.function
         evaluations = tokens * ((1 << self.config.act_bits) + self.outliers(function, self.shape.ffn))
         records = [works.untimed(f"{function}.function", "activation", (f"index.{function}",))]
         counted, sparse = 0, 0

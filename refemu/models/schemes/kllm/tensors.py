@@ -3,6 +3,7 @@
 from typing import Any
 
 from refemu.models.config import ModelConfig
+from refemu.models.machine.shapes import Shape
 from refemu.models.model import Model
 from refemu.models.schemes import model_share
 
@@ -17,7 +18,7 @@ HEADS = ("q", "k", "v")  #: activations that attention reads
 NORMED = {"attn_in": "attn_norm", "ffn_in": "ffn_norm"}  #: activation after a norm -> the norm
 
 
-def widths(sizes: ModelConfig) -> dict[str, int]:
+def widths(sizes: ModelConfig | Shape) -> dict[str, int]:
     """Quantized activation of a block -> values per token; "gate" only if there is one."""
     queries, keys = sizes.heads * sizes.head_dim, sizes.kv_heads * sizes.head_dim
     values = {
@@ -34,7 +35,7 @@ def widths(sizes: ModelConfig) -> dict[str, int]:
     return {name: size for name, size in values.items() if name != "gate" or sizes.gated}
 
 
-def activations(sizes: ModelConfig) -> tuple[str, ...]:
+def activations(sizes: ModelConfig | Shape) -> tuple[str, ...]:
     """The quantized activations of a block; each has its own codebook."""
     return tuple(widths(sizes))
 

@@ -121,6 +121,38 @@ def test_norm_runs_during_the_product() -> None:
         assert q.start - norm.start == start
 
 
+@pytest.mark.parametrize("phase", ["prompt", "decode"])
+def test_statistics_of_a_batch_precede_its_outputs(phase: machine.Phase) -> None:
+    """D-kllm-71: before the product, or until its last edge; they begin after the first clustered token."""
+    for options, early in (("norm=before", False), ("macs=512", True)):
+        report = machine.of_shape("gpt2-xl", "kllm-a4", 40 if phase == "prompt" else 99, phase, 5, options=options)
+        at = {each.work.name: each for each in report.lines[0]}
+        for tensor, layers in (("attn_in", "qkv"), ("ffn_in", ("up",))):
+            norm, index = at[f"norm.{tensor}"], at[f"index.{tensor}"]
+            assert norm.start == index.start + -(-(1600 - 16) // 16)
+            assert norm.end >= index.end
+            assert all(at[name].start < norm.end for name in layers[:1]) is early
+            assert all((norm.end <= at[name].end) if early else (norm.end <= at[name].start) for name in layers)
+
+
+@pytest.mark.parametrize("scheme", ["kllm-a4:norm=fp16", "kllm-a4:preset=exact", "kllm-a4:gamma=activations"])
+def test_schemes_without_units_have_no_cost(scheme: str) -> None:
+    with pytest.raises(Refused, match="KLLM's chip has only the paper's datapath"):
+        machine.of_shape(**DECODE | {"scheme": scheme})
+
+
+def test_static_thresholds_are_not_on_the_machine() -> None:
+    """D-kllm-30: no search, and a reason for every activation, as the machine gives them."""
+    shape = machine.of_shape("llama-7b", "kllm-a4:thresholds=static", 16)
+    model = machine.cost("tiny", "kllm-a4:thresholds=static", 3)
+    ported = machine.run("tiny", "kllm-a4:thresholds=static", 0, 3)
+
+    assert not any("search" in each.work.busy and each.work.busy["search"] for each in shape.lines[0])
+    names = [[entry.name for entry in report.not_on_the_machine] for report in (shape, model, ported)]
+    assert names[0] == names[1] == [name.removeprefix("blk.0.") for name in names[2]]
+    assert "down_in.outliers" in names[0]
+
+
 def test_large_batches_move_activations() -> None:
     """D-kllm-72: the Act Index Buffer holds 16 tokens of 4,096 values, the Out Buffer as many outputs."""
     reports = [machine.of_shape(**DECODE | {"batch": batch}) for batch in (16, 17)]

@@ -1,5 +1,6 @@
 """Edges while Weight Buffers fill: maxima and sums equal lanes that are stepped with a gate, and the oracle's lane."""
 
+import dataclasses
 import random
 from fractions import Fraction
 from typing import Any
@@ -80,6 +81,38 @@ def test_edges_of_table_1_equal_the_oracle(n: int, k: int, outliers: int) -> Non
     for rate, port in ((None, None), (PORT, PORT / 8), (PORT / 3, PORT / 24), (3 * PORT, 3 * PORT / 8)):
         times = fed(laid, TABLE_1, 256, 4, rate)
         assert [times.edges, times.counters, times.macs] == oracle.lane(n, k, 256, outliers, port=port)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rows", [2, 3, 5, 16, 32])
+@pytest.mark.parametrize(("n", "k"), [(1024, 4096), (300, 4097), (70, 9000), (96, 100)])
+def test_rows_of_a_slab_equal_the_oracle(rows: int, n: int, k: int) -> None:
+    """D-kllm-67: rows of a batch that pass every slab together, stepped edge by edge."""
+    laid = tiled([Rows(rows, k, n, 7)], TABLE_1)
+    for rate, port in ((None, None), (PORT, PORT / 8), (PORT / 40, PORT / 320)):
+        times = fed(laid, TABLE_1, 256, 4, rate)
+        assert [times.edges, times.counters, times.macs] == oracle.lane(n, k, 256, 7, port=port, rows=rows)
+
+
+@pytest.mark.long
+def test_rows_of_a_slab_equal_stepped_lanes() -> None:
+    """D-kllm-67: to a lane, rows are more columns whose weights are there already, if a column is one slab."""
+    draw = random.Random(7)
+    for _ in range(40):
+        rows, columns = draw.randrange(2, 5), draw.randrange(1, 3)
+        sizes = dataclasses.replace(chip(draw), lane_mapping="column", macs=rows * columns)
+        rate = Fraction(draw.randrange(1, 60), draw.randrange(1, 4))
+        n, k, outliers = draw.randrange(1, 12), draw.randrange(1, 17), draw.randrange(0, 2)
+        words, stepped = zeros(1, n * rows, k, min(k, outliers)), 0
+        array = LaneArray(sizes, 2, 2, rate=rate)
+        array.begin(words, passes(words, sizes))
+        for needs in array._needs:
+            needs[:] = [0 if at % rows else need for at, need in enumerate(needs)]
+        while array.busy:
+            array.edge()
+            stepped += 1
+        laid = tiled([Rows(rows, k, n, min(k, outliers))], sizes)
+        assert fed(laid, sizes, 16, 2, rate).edges == stepped, (sizes, n, k, rows, outliers, rate)
 
 
 def test_without_a_port_edges_are_those_of_the_timeline() -> None:

@@ -72,34 +72,19 @@ def _context(heads: Sequence[KvHead]) -> np.ndarray:
 def _group(heads: Sequence[KvHead], machine: KllmMachine) -> list[Work]:
     """The operations of some KV heads at once."""
     a_bits, b_bits, score_bits = heads[0].bits
-    number = len(heads)
     keys_out, values_out = (max(head.outliers[side] for head in heads) for side in (0, 1))
-    entries, table = 1 << a_bits + b_bits, 1 << b_bits
+    entries = 1 << a_bits + b_bits
     row = heads[0].keys * (heads[0].dim * MASK + FP16)
     macs = sum(int(head.pairs * head.dim) for head in heads)
-    logits = works.product(
-        "logits",
-        "attention",
-        works.parts(_logits(heads), a_bits, entries, machine),
-        entries,
-        Read("keys", b_bits, row + keys_out * FP16),
-        macs,
-        machine,
-        heads=number,
-        after=("index.q", "index.k"),
-    )
+
+    def product(name: str, sizes: np.ndarray, bits: int, table: int, read: Read, after: tuple[str, ...]) -> Work:
+        rows = works.parts(sizes, bits, table, machine)
+        return works.product(name, "attention", rows, table, read, macs, machine, heads=len(heads), after=after)
+
+    keys, values = (Read(name, b_bits, row + out * FP16) for name, out in (("keys", keys_out), ("values", values_out)))
+    logits = product("logits", _logits(heads), a_bits, entries, keys, ("index.q", "index.k"))
     seen = np.concatenate([head.seen for head in heads])
     softmax = works.softmax("softmax", seen, (logits.name,))
     scores = works.untimed("scores", "attention", (softmax.name,))
-    context = works.product(
-        "context",
-        "attention",
-        works.parts(_context(heads), score_bits, table, machine),
-        table,
-        Read("values", b_bits, row + values_out * FP16),
-        macs,
-        machine,
-        heads=number,
-        after=(scores.name, "index.v"),
-    )
+    context = product("context", _context(heads), score_bits, 1 << b_bits, values, (scores.name, "index.v"))
     return [logits, softmax, scores, context]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.models.machine.report import Absent, Call, Operation
+from refemu.models.schemes.kllm.config import KllmConfig
 from refemu.models.schemes.kllm.machine.attention import attention
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.ports import Ports
@@ -34,22 +34,25 @@ def machine(
     prepared: Any, layer: int, calls: Sequence[Call], options: KllmMachine | None = None
 ) -> tuple[list[Operation], list[Absent]]:
     """Operations of a block on the chip, in order, and those outside. Raises Refused for another datapath."""
-    require(prepared)
+    require(prepared.config)
     ports = Ports(prepared.operands, layer, options)
     operations = [operation for call in calls for operation in _call(prepared, ports, call, calls)]
-    absent = [Absent(f"blk.{layer}.{name}", reason) for name, reason in (OUTSIDE | UNTIMED).items()]
-    if ports.static:
-        absent += [Absent(f"blk.{layer}.{name}.outliers", STATIC) for name in ports.static]
-    return operations, absent
+    return operations, [Absent(f"blk.{layer}.{each.name}", each.reason) for each in absent(ports.static)]
 
 
-def require(prepared: Any) -> None:
+def absent(static: Sequence[str]) -> list[Absent]:
+    """Steps of a block that have no unit or no cycles. static: activations with static thresholds."""
+    searched = {f"{tensor}.outliers": STATIC for tensor in static}
+    return [Absent(name, reason) for name, reason in (OUTSIDE | UNTIMED | searched).items()]
+
+
+def require(config: KllmConfig) -> None:
     """Raise Refused for schemes that the units do not support."""
-    operands = getattr(prepared, "operands", None)
-    if operands is None:
-        raise Refused("machine: KLLM's chip multiplies indices, got quantizer=rtn; use quantizer=kmeans")
-    config = operands.config
-    plain = operands.arith == KllmArith() and config.norm == "delayed" and config.gamma == "weights"
+    if config.quantizer != "kmeans":
+        raise Refused(
+            f"machine: KLLM's chip multiplies indices, got quantizer={config.quantizer}; use quantizer=kmeans"
+        )
+    plain = config.preset == "paper" and config.norm == "delayed" and config.gamma == "weights"
     if not plain or config.score_scale != "fold" or config.function_table != "token":
         raise Refused(
             "machine: KLLM's chip has only the paper's datapath; use preset=paper, norm=delayed, gamma=weights, "

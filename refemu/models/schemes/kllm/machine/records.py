@@ -41,15 +41,14 @@ def encoded(ports: Ports, tensor: str, a: KMeansTensor) -> tuple[Work, Work]:
 
 def normed(ports: Ports, group: Group, a: KMeansTensor, macs: int) -> Work:
     """The record of a norm. macs: products of its statistics."""
-    tokens, size = a.shape
-    return works.normed(group.tensor, size, tokens, a.bits, macs, f"index.{group.tensor}", ports.machine)
+    return works.normed(group.tensor, a.shape[1], np.count_nonzero(a.mask, axis=1), macs, ports.machine)
 
 
 def weighted(ports: Ports, group: Group, weight: Weight, a: KMeansTensor) -> Work:
     """The record of a linear layer."""
     n, (_, k) = weight.tensor.shape[0], a.shape
     extra = int(group.norm == "layer") + (weight.bias is not None)
-    layer = works.Linear(weight.name, n, weight.tensor.bits, extra)
+    layer = works.Linear(weight.name, n, weight.tensor.bits, extra, bool(group.norm))
     return works.linear(layer, group.tensor, a.bits, k, np.count_nonzero(a.mask, axis=1), ports.machine)
 
 

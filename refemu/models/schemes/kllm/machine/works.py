@@ -88,21 +88,24 @@ def quantized(
 
 
 @decides("D-kllm-71")
-def normed(name: str, size: int, tokens: int, bits: int, macs: int, source: str, machine: KllmMachine) -> Work:
+def normed(tensor: str, size: int, left_out: np.ndarray, macs: int, machine: KllmMachine) -> Work:
     """The statistics of a norm: one more column of indices for each token, on the lanes' counters and MACs.
 
-    macs: products of all tokens, a square for every centroid and every outlier.
+    left_out: outliers of every token. macs: products of all tokens, a square for every centroid and every outlier.
     """
+    tokens = len(left_out)
     counted = tokens * max(-(-size // machine.chip.turn), 1)
+    first, each = int(-(-(size - left_out[0]) // CLUSTERING)), -(-(counted + macs) // tokens)
     holds = ("counters", "MACs") if machine.norm == "parallel" else ("lanes",)
     events = {"counters": 0, "MACs": 0, **dict.fromkeys(MATRIX, 0)}
     return Work(
-        f"norm.{name}",
+        f"norm.{tensor}",
         "norm",
         {"counters": counted, "MACs": macs},
         counted + macs,
         events=events | {"lanes": _share(counted + macs, machine)},
-        after=(source,),
+        after=(),
+        streams={f"index.{tensor}": (first, each)},
         holds=holds,
     )
 
@@ -185,17 +188,22 @@ class Linear(NamedTuple):
     outputs: int
     bits: int  #: of an index of a weight
     extra: int = 0  #: edges for a shift and a bias
+    norm: bool = False  #: whether the statistics of a norm scale its outputs
 
 
 def linear(layer: Linear, tensor: str, a_bits: int, k: int, left_out: np.ndarray, machine: KllmMachine) -> Work:
     """The record of a linear layer over k positions. left_out: outliers of every row.
 
-    The first rows of a batch are multiplied while later ones are clustered.
+    The first rows of a batch are multiplied while later ones are clustered. Statistics of a norm come before, or end no
+    later (D-kllm-71).
     """
     rows, entries = len(left_out), 1 << a_bits + layer.bits
     some = parts(sized(k, layer.outputs, left_out), a_bits, entries, machine)
     tail = times((some[-1]._replace(times=1),), entries, layer.bits, layer.extra, 1, machine)[1].edges
     metadata = layer.outputs * (1 + layer.extra) + (1 << layer.bits) + entries
+    clustered = int(total(-(-(k - left_out[: some[0].number]) // CLUSTERING)))
+    statistics = (f"norm.{tensor}",) if layer.norm else ()
+    parallel = machine.norm == "parallel"
     return product(
         layer.name,
         "linear",
@@ -206,7 +214,8 @@ def linear(layer: Linear, tensor: str, a_bits: int, k: int, left_out: np.ndarray
         machine,
         layer.extra,
         bits=spilled(rows, k, layer.outputs, a_bits, int(total(left_out)), machine),
-        streams={f"index.{tensor}": (int(total(-(-(k - left_out[: some[0].number]) // CLUSTERING))), tail)},
+        after=() if parallel else statistics,
+        streams=dict.fromkeys(statistics if parallel else (), (0, 0)) | {f"index.{tensor}": (clustered, tail)},
     )
 
 
