@@ -6,6 +6,7 @@ Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D]. The clocks are those of a Tim
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from refemu.units.harmonia.harmonia_core.loads import moved
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, group_edges
 from refemu.units.harmonia.harmonia_core.product import Product, bands
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
+
+if TYPE_CHECKING:
+    from refemu.units.harmonia.kernels.flow import Plan
 
 PITCH = 16  #: clocks in which the columns of a tile leave
 #: groups of C of a long product: the third one and later ones take the clocks of the second
@@ -98,7 +102,7 @@ def timed(product: Product, port: Port, times: int = 1) -> Flow:
 
     run, clocks = _Run(product, port), [0]
     states = [run.now.copy()]
-    least = 2 if run.down * len(run.edges) > MANY else 4
+    least = 2 if run.down * len(run.plan.edges) > MANY else 4
     while len(clocks) <= times:
         run.once()
         clocks.append(run.clock)
@@ -132,98 +136,30 @@ class _Run:
     def __init__(self, p: Product, port: Port) -> None:
         from refemu.units.harmonia.kernels import flow as kernel
 
-        self.loads = moved(p)
-        self.bands, pairs, wide = passes(p)
-        self.pairs = pairs, wide
-        self.p, shape = p, p.shape
-        edges = group_edges(shape)
-        heads = self._heads(p)
-        self.unit = gcd(*(edges[1:-1] or [32]), *(heads[1:-1] or [32]), 16 if p.kind == "v" else 32)
-        self.edges, self.heads = np.array(edges, np.int64), np.array(heads, np.int64)
-        falls = np.where(p.demotions > 0, p.demotions, np.iinfo(np.int64).max)
-        starts = np.arange(0, len(falls), PITCH)
-        self.tiles = np.stack([np.minimum.reduceat(falls, starts), np.maximum.reduceat(falls, starts)], axis=1)
-        self.down, across = -(-p.rows // ROWS), -(-p.columns // self.unit)
+        listed, *self.pairs = passes(p)
+        self.p, self.plan = p, _plan(p, port, listed)
+        self.down, across = -(-p.rows // ROWS), -(-p.columns // self.plan.unit)
         self.times = np.zeros((2, self.down, across), np.int64)
         self.now = np.zeros(kernel.NOW, np.int64)
-        self.sizes = self._sizes(p, port)
         self.reads, self.writes = np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64)
-
-    @staticmethod
-    def _heads(p: Product) -> list[int]:
-        if p.kind == "score":
-            return [0, p.columns]
-        width = p.head_dim * (p.rotation != "none") if p.kind in HEADS else LANES * (p.activation != "none")
-        return [*range(0, p.columns, width), p.columns] if width else [0]
-
-    def _sizes(self, p: Product, port: Port) -> np.ndarray:
-        from refemu.units.harmonia.kernels import flow as kernel
-
-        inverse = Fraction(0) if port.per_clock is None else 1 / port.per_clock
-        named = {
-            "v": p.kind == "v",
-            "score": p.kind == "score",
-            "final": p.plain,
-            "shifted": p.shifted,
-            "direct": len(self.heads) == 1 and not p.shifted,
-            "bias": {"none": 0, "after": 1, "accumulator": 2}[p.bias],
-            "rows": p.rows,
-            "columns": p.columns,
-            "tile_m": p.tile_m,
-            "tile_k": p.tile_k,
-            "dataflow": p.way,
-            "unit": self.unit,
-            "tracked": p.tracked,
-            "lanes": port.lanes,
-            "passes": PASSES.index(port.passes),
-            "clocks": inverse.numerator,
-            "bits": inverse.denominator,
-            "groups": p.groups,
-            "narrow": p.low_slots if p.low else p.slots,
-            "wide": p.slots,
-            "mixed": p.low is not None,
-            "together": p.codes == "rows",
-            "code": 16 if p.plain else 1 + p.m,
-        }
-        return np.array([int(named[name]) for name in kernel.SIZES], np.int64)
 
     def once(self) -> None:
         """Place one more product."""
         from refemu.units.harmonia.kernels import flow as kernel
 
-        p, now = self.p, self.now
-        widths, heads = np.diff(self.edges), np.diff(self.heads)
-        missing = np.tile(widths, (self.down, 1))
-        part = np.tile(heads, (self.down, 1))
+        p, plan = self.p, self.plan
+        widths, heads = np.diff(plan.edges), np.diff(plan.heads)
+        missing, part = (np.tile(each, (self.down, 1)) for each in (widths, heads))
         if p.kind == "score":
             part[:, 0] = np.minimum(p.columns, LANES * -(-p.causal[bands(p)] // LANES))
-        reads = np.zeros((int(np.count_nonzero(self.loads.passing >= 0)) + len(self.loads.stays), 2), np.int64)
-        groups = self.down * len(widths)
-        self.reads, self.writes = (
-            np.concatenate([self.reads, reads]),
-            np.concatenate([self.writes, np.zeros((groups, 2), np.int64)]),
+        loads, stores = np.count_nonzero(plan.passing >= 0) + len(plan.stays), self.down * len(widths)
+        reads, writes = (
+            np.concatenate([each, np.zeros((count, 2), np.int64)])
+            for each, count in ((self.reads, loads), (self.writes, stores))
         )
-        kernel.flow(
-            self.sizes,
-            self.edges,
-            self.heads,
-            p.demotions,
-            self.tiles,
-            p.widths,
-            p.causal,
-            self.bands,
-            self.loads.stays,
-            self.loads.passing,
-            self.times[0],
-            self.times[1],
-            missing,
-            part,
-            np.zeros(5, np.int64),
-            now,
-            self.reads,
-            self.writes,
-        )
-        self.reads, self.writes = self.reads[: now[kernel.READS]], self.writes[: now[kernel.WRITES]]
+        work = np.zeros(5, np.int64)
+        kernel.flow(plan, kernel.Registers(self.times[0], self.times[1], missing, part, work, self.now, reads, writes))
+        self.reads, self.writes = reads[: self.now[kernel.READS]], writes[: self.now[kernel.WRITES]]
 
     @property
     def clock(self) -> int:
@@ -231,3 +167,54 @@ class _Run:
         from refemu.units.harmonia.kernels import flow as kernel
 
         return max(int(self.now[kernel.DONE]), int(kernel.written(self.reads, self.writes, self.now)))
+
+
+def _heads(p: Product) -> list[int]:
+    if p.kind == "score":
+        return [0, p.columns]
+    width = p.head_dim * (p.rotation != "none") if p.kind in HEADS else LANES * (p.activation != "none")
+    return [*range(0, p.columns, width), p.columns] if width else [0]
+
+
+def _plan(p: Product, port: Port, listed: np.ndarray) -> "Plan":
+    """Parameters of the kernel. listed: as `passes` gives them."""
+    from refemu.units.harmonia.kernels import flow as kernel
+
+    edges, heads, loads = group_edges(p.shape), _heads(p), moved(p)
+    inverse = Fraction(0) if port.per_clock is None else 1 / port.per_clock
+    falls = np.where(p.demotions > 0, p.demotions, np.iinfo(np.int64).max)
+    starts = np.arange(0, len(falls), PITCH)
+    return kernel.Plan(
+        v=int(p.kind == "v"),
+        score=int(p.kind == "score"),
+        final=int(p.plain),
+        shifted=int(p.shifted),
+        direct=int(len(heads) == 1 and not p.shifted),
+        bias={"none": 0, "after": 1, "accumulator": 2}[p.bias],
+        rows=p.rows,
+        columns=p.columns,
+        tile_m=p.tile_m,
+        tile_k=p.tile_k,
+        dataflow=p.way,
+        unit=gcd(*(edges[1:-1] or [32]), *(heads[1:-1] or [32]), 16 if p.kind == "v" else 32),
+        tracked=p.tracked,
+        lanes=port.lanes,
+        passes=PASSES.index(port.passes),
+        clocks=inverse.numerator,
+        bits=inverse.denominator,
+        groups=p.groups,
+        narrow=p.low_slots if p.low else p.slots,
+        wide=p.slots,
+        mixed=int(p.low is not None),
+        together=int(p.codes == "rows"),
+        code=16 if p.plain else 1 + p.m,
+        edges=np.array(edges, np.int64),
+        heads=np.array(heads, np.int64),
+        falls=p.demotions,
+        tiles=np.stack([np.minimum.reduceat(falls, starts), np.maximum.reduceat(falls, starts)], axis=1),
+        seen=p.widths,
+        keys=p.causal,
+        bands=listed,
+        stays=loads.stays,
+        passing=loads.passing,
+    )

@@ -1,63 +1,64 @@
 """Clocks of one product on Harmonia's accelerator, for harmonia_core.flow: the events of its plan as they are placed by
 harmonia_core.timeline. [harmonia §IV-A, Fig. 12, §IV-C, §IV-D]
-
-sizes: integers by the names below. there, first (bands of 8 rows, units of columns): clocks at which the last and the
-first column of the last event on a place left. now: registers that the next product continues from.
 """
 
-from refemu.arith.jit import helper, kernel
+from typing import NamedTuple
 
-SIZES = (
-    "v",  # whether C is grouped along its rows, 32 at a time
-    "score",
-    "final",  # whether C stays FP16
-    "shifted",  # whether offsets are subtracted
-    "direct",  # whether columns pass from FP2Half to the converter
-    "bias",  # 0 none, 1 after FP2Half, 2 before it
-    "rows",
-    "columns",
-    "tile_m",
-    "tile_k",
-    "dataflow",
-    "unit",  # columns of a unit
-    "tracked",  # rows that wait for the offsets
-    "lanes",
-    "passes",  # a pass begins 0 as the last column of the one before leaves, 1 a clock later, 2 as slots are free
-    "clocks",  # clocks of a bit of the memory: numerator, and denominator
-    "bits",
-    "groups",  # groups of the reduction
-    "narrow",  # slots of a group of 4 bits, and of 8 bits
-    "wide",
-    "mixed",
-    "together",  # whether rows that see different codes share a pass
-    "code",  # bits of a result
-)
-(
-    V,
-    SCORE,
-    FINAL,
-    SHIFTED,
-    DIRECT,
-    BIAS,
-    ROWS,
-    COLUMNS,
-    TILE_M,
-    TILE_K,
-    DATAFLOW,
-    UNIT,
-    TRACKED,
-    LANES,
-    PASSES,
-    CLOCKS,
-    BITS,
-    GROUPS,
-    NARROW,
-    WIDE,
-    MIXED,
-    TOGETHER,
-    CODE,
-) = range(len(SIZES))
-PARTS = 7
+import numpy as np
+
+from refemu.arith.jit import inlined, kernel
+
+
+class Plan(NamedTuple):
+    """A product: integers, flags as 0 or 1, and int64 arrays."""
+
+    v: int  # whether C is grouped along its rows, 32 at a time
+    score: int
+    final: int  # whether C stays FP16
+    shifted: int  # whether offsets are subtracted
+    direct: int  # whether columns pass from FP2Half to the converter
+    bias: int  # 0 none, 1 after FP2Half, 2 before it
+    rows: int
+    columns: int
+    tile_m: int
+    tile_k: int
+    dataflow: int
+    unit: int  # columns of a unit
+    tracked: int  # rows that wait for the offsets
+    lanes: int
+    passes: int  # a pass begins 0 as the last column of the one before leaves, 1 a clock later, 2 as slots are free
+    clocks: int  # clocks of a bit of the memory: numerator, and denominator
+    bits: int
+    groups: int  # groups of the reduction
+    narrow: int  # slots of a group of 4 bits, and of 8 bits
+    wide: int
+    mixed: int
+    together: int  # whether rows that see different codes share a pass
+    code: int  # bits of a result
+    edges: np.ndarray  # of the groups of C
+    heads: np.ndarray  # edges of what the vector unit takes; none: (0,)
+    falls: np.ndarray  # (units,): cache length at which each is demoted, 0: never
+    tiles: np.ndarray  # (tiles of 16, 2): least and greatest such length of its keys, never: the largest int
+    seen: np.ndarray  # (rows,), ascending: cache length whose widths each row sees
+    keys: np.ndarray  # (rows,), ascending: keys that each row sees
+    bands: np.ndarray  # (bands or 1, 5): passes of a tile, slots, clocks until the array is free, slots of both ends
+    stays: np.ndarray  # (tiles,): bits of the operand that stays, -1 without one
+    passing: np.ndarray  # (tiles, tiles): bits of the operand that passes, -1 without one
+
+
+class Registers(NamedTuple):
+    """What the events of a product change, int64 arrays."""
+
+    there: np.ndarray  # (bands of 8 rows, units of columns): clock at which the last column of the last event left
+    first: np.ndarray  # the same for its first column
+    missing: np.ndarray  # (bands, groups of C): columns that are not computed
+    part: np.ndarray  # (bands, heads): columns that are not computed
+    work: np.ndarray  # (5,): passes of the current tile, as in `bands`
+    now: np.ndarray  # (NOW,): counts that the next product continues from
+    reads: np.ndarray  # (loads, 2): clocks from and to which the memory is read
+    writes: np.ndarray  # (stores, 2): first clock of a write, and clocks that it takes
+
+
 LOAD, ARRAY, HALF, VECTOR, OFFSET, COMPARE, ALIGN, STORE = range(8)  # parts, in `free` and in `busy`
 BUSY, DONE, LEFT, BANKS, TILES, WAITS, READS, WRITES, RELEASED, SHIFT, GONE, NEW = (
     8,
@@ -81,199 +82,115 @@ BAND, SKEW = 8, 15  # rows of the array; clocks from its first to its last colum
 
 
 @kernel
-def flow(
-    sizes,
-    edges,
-    heads,
-    falls,
-    tiles,
-    seen,
-    keys,
-    bands,
-    stays,
-    passing,
-    there,
-    first,
-    missing,
-    part,
-    work,
-    now,
-    reads,
-    writes,
-):
-    """Place one product.
-
-    edges: of the groups of C; heads: of what the vector unit takes, none: (0,). falls (units,): see harmonia_core.flow.
-    tiles (tiles of 16, 2): least and greatest cache length at which one of its keys is demoted, never: the largest int.
-    seen, keys (rows,): cache length whose widths, and keys that, each row sees. bands (bands or 1, 5): passes of a
-    tile, slots, clocks until the array is free, slots of the first and the last pass. stays (tiles,), passing (tiles,
-    tiles): bits. missing, part: columns of groups, and of parts, that are not computed. work (5,).
-    """
-    now[SHIFT] = now[GONE] = now[RELEASED] = now[RELEASED + 1] = now[NEW] = 0
-    tiles_m = (sizes[ROWS] + sizes[TILE_M] - 1) // sizes[TILE_M]
-    tiles_k = (sizes[COLUMNS] + sizes[TILE_K] - 1) // sizes[TILE_K]
+def flow(p, s):
+    """Place one product."""
+    s.now[SHIFT] = s.now[GONE] = s.now[RELEASED] = s.now[RELEASED + 1] = s.now[NEW] = 0
+    tiles_m = (p.rows + p.tile_m - 1) // p.tile_m
+    tiles_k = (p.columns + p.tile_k - 1) // p.tile_k
     outer, inner = tiles_m, tiles_k
-    if sizes[DATAFLOW] == 1:
+    if p.dataflow == 1:
         outer, inner = tiles_k, tiles_m
     for o in range(outer):
-        if stays[o] < 0:
+        if p.stays[o] < 0:
             continue
-        _load(stays[o], sizes, now, reads)
+        _load(p.stays[o], p, s)
         for i in range(inner):
-            if passing[o, i] < 0:
+            if p.passing[o, i] < 0:
                 continue
-            _load(passing[o, i], sizes, now, reads)
+            _load(p.passing[o, i], p, s)
             mt, kt = o, i
-            if sizes[DATAFLOW] == 1:
+            if p.dataflow == 1:
                 mt, kt = i, o
-            _tile(
-                mt,
-                kt,
-                sizes,
-                edges,
-                heads,
-                falls,
-                tiles,
-                seen,
-                keys,
-                bands,
-                there,
-                first,
-                missing,
-                part,
-                work,
-                now,
-                writes,
-            )
+            _tile(mt, kt, p, s)
 
 
-@helper
-def _clocks(bits, sizes):
-    return (bits * sizes[CLOCKS] + sizes[BITS] - 1) // sizes[BITS]
+@inlined
+def _clocks(bits, p):
+    return (bits * p.clocks + p.bits - 1) // p.bits
 
 
-@helper
-def _load(bits, sizes, now, reads):
+@inlined
+def _load(bits, p, s):
     """Into the buffer that the array does not read."""
-    now[W_BUFFER] += max(now[TILES] - now[LOAD], 0)
-    start, clocks = max(now[LOAD], now[TILES]), _clocks(bits, sizes)
-    now[LOAD] = start + clocks
-    now[BUSY + LOAD] += clocks
-    reads[now[READS], 0], reads[now[READS], 1] = start, start + clocks
-    now[READS] += 1
-    now[NEW] = 1
-    now[DONE] = max(now[DONE], now[LOAD])
+    s.now[W_BUFFER] += max(s.now[TILES] - s.now[LOAD], 0)
+    start, clocks = max(s.now[LOAD], s.now[TILES]), _clocks(bits, p)
+    s.now[LOAD] = start + clocks
+    s.now[BUSY + LOAD] += clocks
+    s.reads[s.now[READS], 0], s.reads[s.now[READS], 1] = start, start + clocks
+    s.now[READS] += 1
+    s.now[NEW] = 1
+    s.now[DONE] = max(s.now[DONE], s.now[LOAD])
 
 
-@helper
-def _tile(mt, kt, sizes, edges, heads, falls, tiles, seen, keys, bands, there, first, missing, part, work, now, writes):
+@inlined
+def _tile(mt, kt, p, s):
     """Blocks of a tile in the order of the dataflow."""
-    top, left = mt * sizes[TILE_M], kt * sizes[TILE_K]
-    bottom, right = min(top + sizes[TILE_M], sizes[ROWS]), min(left + sizes[TILE_K], sizes[COLUMNS])
+    top, left = mt * p.tile_m, kt * p.tile_k
+    bottom, right = min(top + p.tile_m, p.rows), min(left + p.tile_k, p.columns)
     tall, broad = BAND, 32
-    if sizes[V] == 1:
+    if p.v == 1:
         tall, broad = 32, 16
     down, across = (bottom - top + tall - 1) // tall, (right - left + broad - 1) // broad
     for n in range(down * across):
         y, x = n // across, n % across
-        if sizes[DATAFLOW] == 1:
+        if p.dataflow == 1:
             y, x = n % down, n // down
         row, column = top + y * tall, left + x * broad
         high, wide = min(tall, bottom - row), min(broad, right - column)
-        if sizes[SCORE] == 1 and keys[row + high - 1] <= column:
+        if p.score == 1 and p.keys[row + high - 1] <= column:
             continue
-        _block(
-            row,
-            column,
-            high,
-            wide,
-            sizes,
-            edges,
-            heads,
-            falls,
-            tiles,
-            seen,
-            keys,
-            bands,
-            there,
-            first,
-            missing,
-            part,
-            work,
-            now,
-            writes,
-        )
+        _block(row, column, high, wide, p, s)
 
 
-@helper
-def _block(
-    row,
-    column,
-    high,
-    wide,
-    sizes,
-    edges,
-    heads,
-    falls,
-    tiles,
-    seen,
-    keys,
-    bands,
-    there,
-    first,
-    missing,
-    part,
-    work,
-    now,
-    writes,
-):
+@inlined
+def _block(row, column, high, wide, p, s):
     """A block, and everything whose last missing part it was."""
-    columns = _compute(row, column, high, wide, sizes, falls, tiles, seen, keys, bands, there, first, work, now)
+    columns = _compute(row, column, high, wide, p, s)
     size = high * wide
-    vector = (size + sizes[LANES] - 1) // sizes[LANES]
+    vector = (size + p.lanes - 1) // p.lanes
     half = (high + BAND - 1) // BAND * columns
-    if sizes[BIAS] == 2:
-        _stream(VECTOR, row, column, high, wide, vector, sizes, there, first, now)
-    _stream(HALF, row, column, high, wide, half, sizes, there, first, now)
-    if sizes[BIAS] == 1:
-        _stream(VECTOR, row, column, high, wide, vector, sizes, there, first, now)
+    if p.bias == 2:
+        _stream(VECTOR, row, column, high, wide, vector, p, s)
+    _stream(HALF, row, column, high, wide, half, p, s)
+    if p.bias == 1:
+        _stream(VECTOR, row, column, high, wide, vector, p, s)
     band = row // BAND
-    if sizes[V] == 1:
-        _leave(row, column, high, wide, sizes, there, first, now, writes)
+    if p.v == 1:
+        _leave(row, column, high, wide, p, s)
         return
-    if heads.size == 1:
-        _groups(row, column, column + wide, high, sizes, edges, there, first, missing, now, writes)
+    if p.heads.size == 1:
+        _groups(row, column, column + wide, high, p, s)
     else:
-        before = _place(heads, column)
+        before = _place(p.heads, column)
         place = before
-        while place < heads.size - 1 and heads[place] < column + wide:
-            common = min(heads[place + 1], column + wide) - max(heads[place], column)
-            part[band, place] -= common
-            if part[band, place] == 0:
-                last = _last(heads[place + 1], row + high - 1, sizes, keys)
-                clocks = (high * (last - heads[place]) + sizes[LANES] - 1) // sizes[LANES]
-                _whole(VECTOR, row, heads[place], high, last - heads[place], clocks, sizes, there, first, now)
+        while place < p.heads.size - 1 and p.heads[place] < column + wide:
+            common = min(p.heads[place + 1], column + wide) - max(p.heads[place], column)
+            s.part[band, place] -= common
+            if s.part[band, place] == 0:
+                last = _last(p.heads[place + 1], row + high - 1, p)
+                clocks = (high * (last - p.heads[place]) + p.lanes - 1) // p.lanes
+                _whole(VECTOR, row, p.heads[place], high, last - p.heads[place], clocks, p, s)
             place += 1
         place = before
-        while place < heads.size - 1 and heads[place] < column + wide:
-            if part[band, place] == 0:
-                part[band, place] = -1
-                last = _last(heads[place + 1], row + high - 1, sizes, keys)
-                _groups(row, heads[place], last, high, sizes, edges, there, first, missing, now, writes)
+        while place < p.heads.size - 1 and p.heads[place] < column + wide:
+            if s.part[band, place] == 0:
+                s.part[band, place] = -1
+                last = _last(p.heads[place + 1], row + high - 1, p)
+                _groups(row, p.heads[place], last, high, p, s)
             place += 1
-    if sizes[SHIFTED] == 1:
-        _keys(sizes, edges, there, first, missing, now, writes)
+    if p.shifted == 1:
+        _keys(p, s)
 
 
-@helper
-def _last(edge, row, sizes, keys):
+@inlined
+def _last(edge, row, p):
     """End of the blocks that a row sees, before an edge."""
-    if sizes[SCORE] == 0:
+    if p.score == 0:
         return edge
-    return min(edge, (keys[row] + 31) // 32 * 32)
+    return min(edge, (p.keys[row] + 31) // 32 * 32)
 
 
-@helper
+@inlined
 def _place(edges, column):
     """The part that a column is in."""
     low, high = 0, edges.size - 1
@@ -286,64 +203,59 @@ def _place(edges, column):
     return low
 
 
-@helper
-def _compute(row, column, high, wide, sizes, falls, tiles, seen, keys, bands, there, first, work, now):
+@inlined
+def _compute(row, column, high, wide, p, s):
     """The passes of the array over a block; return its columns, without tiles that no row sees."""
-    now[W_LOAD] += max(now[LOAD] - now[ARRAY], 0)
-    start = max(now[ARRAY], now[LOAD])
+    s.now[W_LOAD] += max(s.now[LOAD] - s.now[ARRAY], 0)
+    start = max(s.now[ARRAY], s.now[LOAD])
     clock, end, early, columns = start, start, start, 0
     for top in range(row, row + high, BAND):
         below = min(top + BAND, row + high)
         for left in range(column, column + wide, 16):
-            if sizes[SCORE] == 1 and keys[below - 1] <= left:
+            if p.score == 1 and p.keys[below - 1] <= left:
                 continue
-            _passes(top, below, left, min(left + 16, sizes[COLUMNS]), sizes, falls, tiles, seen, bands, work, now)
+            _passes(top, below, left, min(left + 16, p.columns), p, s)
             if columns == 0:
-                early = start + work[N_FIRST]
+                early = start + s.work[N_FIRST]
             if top == row:
                 columns += min(16, column + wide - left)
-            end = clock + work[N_PITCH]
-            if sizes[PASSES] == 0:
-                clock += work[N_SLOTS] + SKEW * work[N_PASSES]
+            end = clock + s.work[N_PITCH]
+            if p.passes == 0:
+                clock += s.work[N_SLOTS] + SKEW * s.work[N_PASSES]
                 end = clock
-            elif sizes[PASSES] == 1:
-                clock += work[N_SLOTS] + (SKEW + 1) * work[N_PASSES]
+            elif p.passes == 1:
+                clock += s.work[N_SLOTS] + (SKEW + 1) * s.work[N_PASSES]
                 end = clock - 1
             else:
-                end = clock + work[N_PITCH] - max(work[N_LAST], SKEW + 1) + work[N_LAST] + SKEW
-                clock += work[N_PITCH]
-    now[ARRAY] = clock
-    now[BUSY + ARRAY] += clock - start
-    if now[NEW] == 1:
-        now[TILES] = now[TILES + 1]
-    now[TILES + 1] = end
-    now[NEW] = 0
-    now[DONE] = max(now[DONE], end)
-    _set(row, column, high, wide, end, early, sizes, there, first)
+                end = clock + s.work[N_PITCH] - max(s.work[N_LAST], SKEW + 1) + s.work[N_LAST] + SKEW
+                clock += s.work[N_PITCH]
+    s.now[ARRAY] = clock
+    s.now[BUSY + ARRAY] += clock - start
+    if s.now[NEW] == 1:
+        s.now[TILES] = s.now[TILES + 1]
+    s.now[TILES + 1] = end
+    s.now[NEW] = 0
+    s.now[DONE] = max(s.now[DONE], end)
+    _set(row, column, high, wide, end, early, p, s)
     return columns
 
 
-@helper
-def _passes(top, bottom, left, right, sizes, falls, tiles, seen, bands, work, now):
+@inlined
+def _passes(top, bottom, left, right, p, s):
     """Passes over a tile: for scores a pass for each set of widths, which are fewer the more keys are demoted."""
-    pairs = (right - left) * sizes[GROUPS]
-    now[PAIRS] += pairs * (bottom - top)
-    if sizes[SCORE] == 0 or sizes[MIXED] == 0:
-        for n in range(5):
-            work[n] = bands[min(top // BAND, bands.shape[0] - 1), n]
+    pairs, work = (right - left) * p.groups, s.work
+    s.now[PAIRS] += pairs * (bottom - top)
+    if p.score == 0 or p.mixed == 0:
+        work[:] = p.bands[min(top // BAND, p.bands.shape[0] - 1)]
         return
     work[N_PASSES] = work[N_SLOTS] = work[N_PITCH] = 0
-    slots = sizes[GROUPS] * sizes[NARROW]
-    for r in range(top, bottom):
-        same = r > top and (sizes[TOGETHER] == 1 or not _demoted(seen[r - 1], seen[r], left, right, falls, tiles))
-        if not same:
-            slots = sizes[GROUPS] * sizes[NARROW]
-            if tiles[left // 16, 1] > seen[r]:
-                slots = sizes[GROUPS] * sizes[WIDE]
-        if slots > sizes[GROUPS] * sizes[NARROW]:
-            now[WIDE_PAIRS] += pairs
-        if same:
-            continue
+    r = top
+    while r < bottom:
+        slots = p.groups * (p.wide if p.tiles[left // 16, 1] > p.seen[r] else p.narrow)
+        start = r
+        r = bottom if p.together == 1 else _set_end(r, bottom, left, right, p)
+        if slots > p.groups * p.narrow:
+            s.now[WIDE_PAIRS] += pairs * (r - start)
         if work[N_PASSES] == 0:
             work[N_FIRST] = slots
         work[N_PASSES] += 1
@@ -352,147 +264,148 @@ def _passes(top, bottom, left, right, sizes, falls, tiles, seen, bands, work, no
         work[N_LAST] = slots
 
 
-@helper
-def _demoted(before, after, left, right, falls, tiles):
+@inlined
+def _set_end(row, bottom, left, right, p):
+    """Row after the last one, from `row` on, that sees the widths of the same set."""
+    if not _demoted(p.seen[row], p.seen[bottom - 1], left, right, p):
+        return bottom
+    row += 1
+    while row < bottom and not _demoted(p.seen[row - 1], p.seen[row], left, right, p):
+        row += 1
+    return row
+
+
+@inlined
+def _demoted(before, after, left, right, p):
     """Whether a key of a tile is demoted between two cache lengths."""
-    if before == after or after < tiles[left // 16, 0] or before >= tiles[left // 16, 1]:
+    if before == after or after < p.tiles[left // 16, 0] or before >= p.tiles[left // 16, 1]:
         return False
     for j in range(left, right):  # noqa: SIM110 - numba
-        if before < falls[j] <= after:
+        if before < p.falls[j] <= after:
             return True
     return False
 
 
-@helper
-def _set(row, column, high, wide, end, early, sizes, there, first):
+@inlined
+def _set(row, column, high, wide, end, early, p, s):
     for band in range(row // BAND, (row + high + BAND - 1) // BAND):
-        for u in range(column // sizes[UNIT], (column + wide + sizes[UNIT] - 1) // sizes[UNIT]):
-            there[band, u] = end
-            first[band, u] = early
+        for u in range(column // p.unit, (column + wide + p.unit - 1) // p.unit):
+            s.there[band, u] = end
+            s.first[band, u] = early
 
 
-@helper
-def _bounds(row, column, high, wide, sizes, times):
+@inlined
+def _bounds(row, column, high, wide, p, times):
     """Least and greatest of the times of a rectangle."""
-    least = greatest = times[row // BAND, column // sizes[UNIT]]
+    least = greatest = times[row // BAND, column // p.unit]
     for band in range(row // BAND, (row + high + BAND - 1) // BAND):
-        for u in range(column // sizes[UNIT], (column + wide + sizes[UNIT] - 1) // sizes[UNIT]):
+        for u in range(column // p.unit, (column + wide + p.unit - 1) // p.unit):
             least = min(least, times[band, u])
             greatest = max(greatest, times[band, u])
     return least, greatest
 
 
-@helper
-def _stream(name, row, column, high, wide, clocks, sizes, there, first, now):
+@inlined
+def _stream(name, row, column, high, wide, clocks, p, s):
     """A part that takes columns as they come: it ends a clock after the last one, or later."""
-    start = max(now[name], _bounds(row, column, high, wide, sizes, first)[0])
-    now[BUSY + name] += clocks
-    now[name] = max(start + clocks, _bounds(row, column, high, wide, sizes, there)[1] + 1)
-    now[DONE] = max(now[DONE], now[name])
-    _set(row, column, high, wide, now[name], start + 1, sizes, there, first)
+    start = max(s.now[name], _bounds(row, column, high, wide, p, s.first)[0])
+    s.now[BUSY + name] += clocks
+    s.now[name] = max(start + clocks, _bounds(row, column, high, wide, p, s.there)[1] + 1)
+    s.now[DONE] = max(s.now[DONE], s.now[name])
+    _set(row, column, high, wide, s.now[name], start + 1, p, s)
 
 
-@helper
-def _whole(name, row, column, high, wide, clocks, sizes, there, first, now):
+@inlined
+def _whole(name, row, column, high, wide, clocks, p, s):
     """A part that waits until all is in the temporary SRAM; returns its start."""
-    start = max(now[name], _bounds(row, column, high, wide, sizes, there)[1])
-    now[BUSY + name] += clocks
-    now[name] = start + clocks
-    now[DONE] = max(now[DONE], now[name])
-    _set(row, column, high, wide, now[name], start + 1, sizes, there, first)
+    start = max(s.now[name], _bounds(row, column, high, wide, p, s.there)[1])
+    s.now[BUSY + name] += clocks
+    s.now[name] = start + clocks
+    s.now[DONE] = max(s.now[DONE], s.now[name])
+    _set(row, column, high, wide, s.now[name], start + 1, p, s)
     return start
 
 
-@helper
-def _groups(row, column, right, high, sizes, edges, there, first, missing, now, writes):
+@inlined
+def _groups(row, column, right, high, p, s):
     """Groups of 8 rows that lack nothing any more leave, or wait for the offsets."""
-    band, place = row // BAND, _place(edges, column)
-    while place < edges.size - 1 and edges[place] < right:
-        missing[band, place] -= min(edges[place + 1], right) - max(edges[place], column)
-        if missing[band, place] == 0 and sizes[SHIFTED] == 0:
-            _leave(
-                row,
-                edges[place],
-                high,
-                min(edges[place + 1], sizes[COLUMNS]) - edges[place],
-                sizes,
-                there,
-                first,
-                now,
-                writes,
-            )
+    band, place = row // BAND, _place(p.edges, column)
+    while place < p.edges.size - 1 and p.edges[place] < right:
+        s.missing[band, place] -= min(p.edges[place + 1], right) - max(p.edges[place], column)
+        if s.missing[band, place] == 0 and p.shifted == 0:
+            _leave(row, p.edges[place], high, min(p.edges[place + 1], p.columns) - p.edges[place], p, s)
         place += 1
 
 
-@helper
-def _keys(sizes, edges, there, first, missing, now, writes):
+@inlined
+def _keys(p, s):
     """Keys go through the offsets in order; those of the window leave after the last of them."""
-    while now[SHIFT] < sizes[ROWS]:
-        band = now[SHIFT] // BAND
-        for place in range(edges.size - 1):
-            if missing[band, place] > 0:
+    while s.now[SHIFT] < p.rows:
+        band = s.now[SHIFT] // BAND
+        for place in range(p.edges.size - 1):
+            if s.missing[band, place] > 0:
                 return
-        row = now[SHIFT]
-        rows = min(BAND, sizes[ROWS] - row)
-        clocks = (rows * sizes[COLUMNS] + sizes[LANES] - 1) // sizes[LANES]
-        start = _whole(OFFSET, row, 0, rows, sizes[COLUMNS], clocks, sizes, there, first, now)
-        now[RELEASED], now[RELEASED + 1] = start + 1, start + clocks
-        now[SHIFT] += rows
-        while now[SHIFT] >= sizes[TRACKED] and now[GONE] < now[SHIFT]:
-            row = now[GONE]
-            rows = min(BAND, sizes[ROWS] - row)
-            for place in range(edges.size - 1):
-                _leave(row, edges[place], rows, edges[place + 1] - edges[place], sizes, there, first, now, writes)
-            now[GONE] += BAND
+        row = s.now[SHIFT]
+        rows = min(BAND, p.rows - row)
+        clocks = (rows * p.columns + p.lanes - 1) // p.lanes
+        start = _whole(OFFSET, row, 0, rows, p.columns, clocks, p, s)
+        s.now[RELEASED], s.now[RELEASED + 1] = start + 1, start + clocks
+        s.now[SHIFT] += rows
+        while s.now[SHIFT] >= p.tracked and s.now[GONE] < s.now[SHIFT]:
+            row = s.now[GONE]
+            rows = min(BAND, p.rows - row)
+            for place in range(p.edges.size - 1):
+                _leave(row, p.edges[place], rows, p.edges[place + 1] - p.edges[place], p, s)
+            s.now[GONE] += BAND
 
 
-@helper
-def _leave(row, column, high, wide, sizes, there, first, now, writes):
+@inlined
+def _leave(row, column, high, wide, p, s):
     """A group through the converter, or FP16 words column by column, and into the memory."""
     groups = high
-    if sizes[V] == 1:
+    if p.v == 1:
         groups = wide
-    bits = high * wide * sizes[CODE]
-    if sizes[FINAL] == 0:
-        _convert(row, column, high, wide, sizes, there, first, now)
+    bits = high * wide * p.code
+    if p.final == 0:
+        _convert(row, column, high, wide, p, s)
         bits += 5 * groups
-    ready = _bounds(row, column, high, wide, sizes, there)[1]
-    clocks = _clocks(bits, sizes)
-    now[BUSY + STORE] += clocks
-    writes[now[WRITES], 0], writes[now[WRITES], 1] = ready, clocks
-    now[WRITES] += 1
-    if sizes[FINAL] == 1:
-        now[LEFT] = max(now[LEFT], ready) + wide
-        now[DONE] = max(now[DONE], now[LEFT])
+    ready = _bounds(row, column, high, wide, p, s.there)[1]
+    clocks = _clocks(bits, p)
+    s.now[BUSY + STORE] += clocks
+    s.writes[s.now[WRITES], 0], s.writes[s.now[WRITES], 1] = ready, clocks
+    s.now[WRITES] += 1
+    if p.final == 1:
+        s.now[LEFT] = max(s.now[LEFT], ready) + wide
+        s.now[DONE] = max(s.now[DONE], s.now[LEFT])
 
 
-@helper
-def _convert(row, column, high, wide, sizes, there, first, now):
+@inlined
+def _convert(row, column, high, wide, p, s):
     """Fill a bank as columns come, then run the aligner, which both banks share."""
     clocks = wide
-    if sizes[V] == 1:
+    if p.v == 1:
         clocks = (high + BAND - 1) // BAND * 16
-    low, top = _bounds(row, column, high, wide, sizes, first)
-    last = _bounds(row, column, high, wide, sizes, there)[1]
-    if sizes[SHIFTED] == 1:
-        top, last = max(top, now[RELEASED]), max(last, now[RELEASED + 1])
+    low, top = _bounds(row, column, high, wide, p, s.first)
+    last = _bounds(row, column, high, wide, p, s.there)[1]
+    if p.shifted == 1:
+        top, last = max(top, s.now[RELEASED]), max(last, s.now[RELEASED + 1])
     source = top
-    if sizes[DIRECT] == 1:
+    if p.direct == 1:
         source = low
-    now[W_BANK] += max(now[BANKS] - max(source, now[COMPARE]), 0)
-    start = max(now[COMPARE], source, now[BANKS])
+    s.now[W_BANK] += max(s.now[BANKS] - max(source, s.now[COMPARE]), 0)
+    start = max(s.now[COMPARE], source, s.now[BANKS])
     end = max(start + clocks, last + 1)
-    now[BUSY + COMPARE] += clocks
-    now[COMPARE] = end
-    if sizes[DIRECT] == 1 and start > source:
-        now[ARRAY] += start - source
-        now[HALF] += start - source
-    now[W_ALIGN] += max(now[ALIGN] - end, 0)
-    now[ALIGN] = max(now[ALIGN], end) + clocks
-    now[BUSY + ALIGN] += clocks
-    now[BANKS], now[BANKS + 1] = now[BANKS + 1], now[ALIGN]
-    now[DONE] = max(now[DONE], now[ALIGN])
-    _set(row, column, high, wide, now[ALIGN], start + 1, sizes, there, first)
+    s.now[BUSY + COMPARE] += clocks
+    s.now[COMPARE] = end
+    if p.direct == 1 and start > source:
+        s.now[ARRAY] += start - source
+        s.now[HALF] += start - source
+    s.now[W_ALIGN] += max(s.now[ALIGN] - end, 0)
+    s.now[ALIGN] = max(s.now[ALIGN], end) + clocks
+    s.now[BUSY + ALIGN] += clocks
+    s.now[BANKS], s.now[BANKS + 1] = s.now[BANKS + 1], s.now[ALIGN]
+    s.now[DONE] = max(s.now[DONE], s.now[ALIGN])
+    _set(row, column, high, wide, s.now[ALIGN], start + 1, p, s)
 
 
 @kernel
