@@ -60,6 +60,10 @@ class Result:
     yielded: list[int] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
     bytes_read: int = 0
+    weights: int = 0
+    swapped: int = 0
+    stalls: int = 0
+    first: dict[int, float] = field(default_factory=dict)  #: seconds from arrival to the first token
     fragmentation: list[float] = field(default_factory=list)
 
 
@@ -103,6 +107,9 @@ class Simulation:
             held = [head for heads in self.live.values() for head in heads]
             pages = sum(sum(head.pages) for head in held) * s.page
             used = sum(head.tokens[0] * s.token[0] + head.tokens[1] * s.token[1] for head in held)
+            out.stalls += bool(waiting) and len(running) < s.slots
+            for r in start:
+                out.first.setdefault(r, out.seconds - self.requests[r][0])
             if running:
                 out.fragmentation.append(1 - used / pages)
         return out
@@ -142,6 +149,7 @@ class Simulation:
         if waiting and not running and not alone and not ended:
             out.aborted.append(waiting.pop(0))
         out.seconds += swapped / self.s.link
+        out.swapped += swapped
 
     def start(self, names: list[int]) -> None:
         out, tokens, rows, pairs, moved, swapped = self.result, 0, 0, 0, 0, 0
@@ -205,9 +213,11 @@ class Simulation:
 
     def time(self, tokens: int, rows: int, pairs: float, cache: float, swapped: int) -> float:
         s = self.s
+        self.result.swapped += swapped
         block = s.width * s.head_dim * (2 * s.heads + 2 * s.kv_heads) + 3 * s.width * s.ffn
         head = s.vocab * s.width
         weights = 2 * (s.blocks * block + head) if tokens else 0
+        self.result.weights += weights
         linear = 2 * (s.blocks * block * tokens + head * rows)
         attention = 4 * s.blocks * s.heads * s.head_dim * pairs
         first = max(weights / s.bandwidth, linear / s.rate)

@@ -1,12 +1,15 @@
 """The simulator equals a simulation in plain Python, loses no page and leaves nobody waiting."""
 
 import dataclasses
+import math
+import statistics
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.leankv.hetero_kv import K4V2, K8V4
 from refemu.formats.leankv.kv_page import UnifiedPage
@@ -46,7 +49,11 @@ def require_equal(report: serving.Report, result: oracle.Result) -> None:
     assert report.requests["preempted"] == len(set(result.yielded))
     assert report.requests["aborted"] == len(result.aborted)
     assert report.total["tokens"] == result.tokens
-    assert report.total["seconds"] == pytest.approx(result.seconds, rel=1e-12)
+    assert report.total["seconds"] == result.seconds
+    assert report.total["stalls"]["steps"] == result.stalls
+    assert report.total["first_token_seconds"] == pytest.approx(statistics.fmean(result.first.values()), rel=1e-12)
+    assert report.total["bytes"]["weights"] == result.weights
+    assert report.total["bytes"]["swapped"] == result.swapped
     assert [batch for batch in batches.tolist() if batch] == result.batches
     assert report.total["steps"]["prompt"] == result.prompts
     assert report.total["bytes"]["cache"] == result.bytes_read
@@ -118,7 +125,9 @@ def test_workers_divide_heads_and_weights() -> None:
     assert one.total["tokens"] == four.total["tokens"] == 70
     assert four.total["bytes"]["weights"] * 4 == one.total["bytes"]["weights"]
     assert 0.25 < four.total["bytes"]["cache"] / one.total["bytes"]["cache"] < 0.3
-    assert (one.total["bytes"]["reduced"], four.total["bytes"]["reduced"] > 0) == (0, True)
+    computed = 100 + 60 + 29 + 39  # each sums the outputs of attention and feed-forward, by a ring: 3/4 twice
+    assert one.total["bytes"]["reduced"] == 0
+    assert four.total["bytes"]["reduced"] == computed * 16 * 2 * 2048 * 2 * 2 * 3 // 4
 
 
 def test_uncompressed_cache_has_blocks_of_all_heads() -> None:
@@ -144,6 +153,23 @@ def test_model_decides_significance() -> None:
     assert (report.total["tokens"], report.requests["finished"], report.pages["leaked"]) == (60, 2, 0)
 
 
+@pytest.mark.parametrize("model", ["tiny", "tiny-mixtral"])
+def test_model_weights_are_all_counted(model: str) -> None:
+    """In two bytes each, without norms; embedding and head are two matrices."""
+    report = serving.simulate("leankv", [serving.Arrival(0.0, 5, 2)], serving.Setting(model=model))
+    config = models.load(model).config
+    matrices = {name: shape for name, shape in config.shapes.items() if len(shape) > 1} | {
+        "head": (config.vocab, config.width)
+    }
+
+    assert report.setting["weight_bytes"] == 2 * sum(math.prod(shape) for shape in matrices.values())
+
+
+def test_trace_in_another_order_is_rejected() -> None:
+    with pytest.raises(Refused, match="in the order of arrival"):
+        serving.simulate("fp16", [serving.Arrival(2.0, 5, 5), serving.Arrival(1.0, 5, 5)])
+
+
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "shape": ("fp16", {"shape": "llama-2-7"}, "unknown shape"),
     "encoder": ("fp16", {"shape": "bert-base"}, "shape must be a decoder"),
@@ -155,6 +181,9 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "one precision": ("leankv-k8v4", {"quality": "lossless"}, "quality changes nothing with one precision"),
     "threshold": ("leankv:t_high=0.5", {}, "t_high changes nothing"),
     "shares": ("leankv", {"high_share": 0.9, "pruned_share": 0.2}, "at most 1 together"),
+    "pruned of one precision": ("leankv-k8v4", {"pruned_share": 5.0}, "at most 1 together, got None and 5.0"),
+    "quality": ("leankv", {"quality": "x"}, "quality must be one of"),
+    "context": ("leankv", {"context": 0}, "context must be in"),
     "quality and share": ("leankv", {"high_share": 0.9, "quality": "lossless"}, "give --quality, or"),
     "no table": ("leankv", {"shape": "llama-7b"}, "unknown shape .llama-7b. of Table 1"),
     "size": ("leankv:high=K4V2,low=K4V1", {}, "Table 1 has 0.228"),

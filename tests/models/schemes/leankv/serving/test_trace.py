@@ -24,6 +24,7 @@ BAD = {
     "infinite": ('{"arrival": NaN, "prompt": 5, "generate": 5}', "arrival must be seconds"),
     "tokens": ('{"arrival": 1, "prompt": 0, "generate": 5}', "prompt must be in"),
     "part": ('{"arrival": 1, "prompt": 5, "generate": 1.5}', "generate"),
+    "deep": ("[" * 100_000, "must be a JSON object"),
     "nothing": ("\n", "must have a request, got none"),
 }
 
@@ -34,6 +35,12 @@ def test_damaged_file_is_rejected(line: str, message: str, tmp_path: Path) -> No
     path.write_text(line)
     with pytest.raises((Refused, TypeError), match=message):
         serving.read(path)
+
+
+@pytest.mark.parametrize("values", [(math.nan, 5, 5), (-1.0, 5, 5), (0.0, 0, 5), (0.0, 5, -1)])
+def test_invalid_request_is_rejected(values: tuple[float, int, int]) -> None:
+    with pytest.raises(Refused, match="request: "):
+        serving.Arrival(*values)
 
 
 def test_drawn_requests_are_poisson_with_exponential_prompts() -> None:
