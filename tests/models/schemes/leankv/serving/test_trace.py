@@ -1,5 +1,6 @@
 """Requests of files and of draws."""
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.models.schemes.leankv import serving
+from tests.oracles.leankv import serving as oracle
 
 
 def test_file_is_read_in_order_of_arrival(tmp_path: Path) -> None:
@@ -58,6 +60,12 @@ def test_drawn_requests_are_poisson_with_exponential_prompts() -> None:
         assert abs(above - math.exp(-2)) < 4 * math.sqrt(0.117 / 20_000)
     assert {request.generate for request in trace} == {7}
     assert trace == serving.drawn(20_000, 4.0, seed=5, prompt=100, generate=7) != serving.drawn(20_000, 4.0, seed=6)
+
+
+def test_drawn_requests_are_those_of_the_oracle() -> None:
+    """D-leankv-71: every bit."""
+    found = serving.drawn(500, 3.0, seed=8, prompt=161, generate=9)
+    assert [dataclasses.astuple(each) for each in found] == oracle.drawn(500, 3.0, 8, 161, 9)
 
 
 def test_impossible_rate_is_rejected() -> None:
