@@ -6,9 +6,7 @@
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        golden_stop("usage: check_bfp_dot SET [ANSWERS.csv]", "arguments");
-    const char *set = argv[1];
+    const char *set = golden_argument(argc, argv);
     const uint8_t *first = golden_read(set, "first", BFP_PE_ROWS, 1, 1);
     const uint8_t *mode = IN(MODE, "in.mode"), *clear = IN(CLEAR, "in.clear");
     const uint8_t *a_sign = IN(A_SIGN, "in.a_sign"), *a_mag = IN(A_MAG, "in.a_mag"), *a_exp = IN(A_EXP, "in.a_exp");
@@ -31,5 +29,5 @@ int main(int argc, char **argv)
         GOLDEN_OUTPUT(set, BFP_PE, ST_PSUM, "st.psum", psum),
         GOLDEN_OUTPUT(set, BFP_PE, ST_VALUE, "st.value", value),
     };
-    return golden_finish(outputs, sizeof outputs / sizeof *outputs, BFP_PE_ROWS, seconds, argc > 2 ? argv[2] : NULL);
+    return golden_finish(outputs, sizeof outputs / sizeof *outputs, BFP_PE_ROWS, seconds, argv[2]);
 }

@@ -4,9 +4,7 @@
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        golden_stop("usage: check_ovp_decoder SET [ANSWERS.csv]", "arguments");
-    const char *set = argv[1];
+    const char *set = golden_argument(argc, argv);
     const OVP_DECODER_PAIR_TYPE *pair = GOLDEN_READ(set, OVP_DECODER, PAIR, "in.pair");
     const OVP_DECODER_BIAS_TYPE *bias = GOLDEN_READ(set, OVP_DECODER, BIAS, "in.bias");
     OVP_DECODER_EXPONENT_TYPE *exponent = GOLDEN_ANSWER(OVP_DECODER, EXPONENT);
@@ -24,6 +22,5 @@ int main(int argc, char **argv)
         GOLDEN_OUTPUT(set, OVP_DECODER, BASE_INT, "out.base_int", base_int),
         GOLDEN_OUTPUT(set, OVP_DECODER, ILLEGAL, "out.illegal", illegal),
     };
-    return golden_finish(outputs, sizeof outputs / sizeof *outputs, OVP_DECODER_ROWS, seconds,
-                         argc > 2 ? argv[2] : NULL);
+    return golden_finish(outputs, sizeof outputs / sizeof *outputs, OVP_DECODER_ROWS, seconds, argv[2]);
 }

@@ -4,9 +4,7 @@
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        golden_stop("usage: check_page_reader SET [ANSWERS.csv]", "arguments");
-    const char *set = argv[1];
+    const char *set = golden_argument(argc, argv);
     const PAGE_READER_IMAGES_TYPE *images = GOLDEN_READ(set, PAGE_READER, IMAGES, "in.images");
     const PAGE_READER_N_HIGH_TYPE *n_high = GOLDEN_READ(set, PAGE_READER, N_HIGH, "in.n_high");
     PAGE_READER_KEY_TYPE *key = GOLDEN_ANSWER(PAGE_READER, KEY);
@@ -24,6 +22,5 @@ int main(int argc, char **argv)
         GOLDEN_OUTPUT(set, PAGE_READER, SCORE, "out.score", score),
         GOLDEN_OUTPUT(set, PAGE_READER, POSITION, "out.position", position),
     };
-    return golden_finish(outputs, sizeof outputs / sizeof *outputs, PAGE_READER_ROWS, seconds,
-                         argc > 2 ? argv[2] : NULL);
+    return golden_finish(outputs, sizeof outputs / sizeof *outputs, PAGE_READER_ROWS, seconds, argv[2]);
 }

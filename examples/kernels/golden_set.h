@@ -22,6 +22,14 @@ static void golden_stop(const char *what, const char *about)
     exit(2);
 }
 
+/* Directory of the set, the first argument of a program that takes SET [ANSWERS.csv]; without it, stops. */
+static inline const char *golden_argument(int argc, char **argv)
+{
+    if (argc < 2)
+        golden_stop("usage: SET [ANSWERS.csv]", argv[0]);
+    return argv[1];
+}
+
 static void *golden_memory(size_t count, size_t size)
 {
     void *data = calloc(count ? count : 1, size);

@@ -203,7 +203,10 @@ def test_program_rejects_a_different_set(program: Path, sets: Path) -> None:
 
 
 def test_program_needs_a_set(program: Path) -> None:
-    assert check(program).returncode == 2
+    done = check(program)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"golden set: {program}: usage: SET [ANSWERS.csv]\n"
 
 
 def test_stale_bug_raises_an_error(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from refemu.cli import main
+from refemu.models.schemes.leankv import serving
 
 WORDS = ["simulate", "--shape", "llama-3.2-1b", "--high-share", "0.3", "--rate", "50", "--requests", "4"]
 WORDS += ["--prompt", "30", "--generate", "12"]
@@ -43,6 +45,19 @@ def test_trace_file_gives_all_requests(tmp_path: Path, capsys: pytest.CaptureFix
         assert f"<!-- {title} -->" in plot.read_text()
     assert main([*words, "--requests", "2"]) == 2
     assert "--requests changes nothing" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_options_reach_the_simulation(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen: dict[str, Any] = {"gpu": "a100", "workers": 2, "memory_share": 0.5, "slots": 2, "preemption": "none"}
+    chosen |= {"seed": 7, "high_share": 0.3, "pruned_share": 0.2, "context": 200, "shape": "llama-3.2-1b"}
+    drawn = {"rate": 50.0, "requests": 4, "prompt": 30, "generate": 12}
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in (chosen | drawn).items()]
+    assert main(["simulate", *words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    expected = serving.simulate("leankv", serving.drawn(seed=7, **drawn), serving.Setting(**chosen)).as_json()
+
+    assert {name: report[name] for name in expected} == json.loads(json.dumps(expected))
 
 
 def test_requests_are_required(capsys: pytest.CaptureFixture[str]) -> None:

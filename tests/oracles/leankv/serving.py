@@ -1,7 +1,9 @@
 """A serving simulation in plain Python: counts of pages and tokens, an order of requests, times. Imports no refemu."""
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, count
 
 MASK = (1 << 64) - 1
 
@@ -15,6 +17,26 @@ def word(seed: int, index: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
     return z ^ (z >> 31)
+
+
+def drawn(requests: int, rate: float, seed: int, prompt: int, generate: int) -> list[tuple[float, int, int]]:
+    """Arrivals, prompts and tokens to generate, by von Neumann's falling runs of uniform words."""
+    gaps, lengths = (exponential(stream(f"serving/{label}", seed)) for label in ("gap", "prompt"))
+    times = accumulate(next(gaps) / rate for _ in range(requests))
+    return [(time, 1 + int(next(lengths) * (prompt - 1)), generate) for time in times]
+
+
+def exponential(seed: int) -> Iterator[float]:
+    words, whole = (word(seed, index) >> 11 for index in count()), 0
+    while True:
+        run = [next(words)]
+        while (following := next(words)) < run[-1]:
+            run.append(following)
+        if len(run) % 2 == 0:
+            whole += 1
+        else:
+            yield whole + run[0] / (1 << 53)
+            whole = 0
 
 
 @dataclass
@@ -60,6 +82,14 @@ class Result:
     yielded: list[int] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
     bytes_read: int = 0
+    weights: int = 0
+    swapped: int = 0
+    stalls: int = 0
+    operations: float = 0.0
+    generating: float = 0.0  #: seconds of generation steps
+    bound: dict[str, float] = field(default_factory=lambda: dict.fromkeys(("memory", "compute", "link"), 0.0))
+    peak: list[int] = field(default_factory=lambda: [0, 0, 0])  #: most pages: high, low, both
+    first: dict[int, float] = field(default_factory=dict)  #: seconds from arrival to the first token
     fragmentation: list[float] = field(default_factory=list)
 
 
@@ -101,8 +131,13 @@ class Simulation:
             else:
                 self.generate(running, waiting, blocked, bool(ended))
             held = [head for heads in self.live.values() for head in heads]
-            pages = sum(sum(head.pages) for head in held) * s.page
+            high, low = (sum(head.pages[kind] for head in held) for kind in range(2))
+            out.peak = [max(pair) for pair in zip(out.peak, (high, low, high + low), strict=True)]
+            pages = (high + low) * s.page
             used = sum(head.tokens[0] * s.token[0] + head.tokens[1] * s.token[1] for head in held)
+            out.stalls += bool(waiting) and len(running) < s.slots
+            for r in start:
+                out.first.setdefault(r, out.seconds - self.requests[r][0])
             if running:
                 out.fragmentation.append(1 - used / pages)
         return out
@@ -122,7 +157,8 @@ class Simulation:
                 stored = sum(sum(head.tokens) for r in running for head in self.live[r])
                 out.bytes_read += read
                 pairs = stored / (self.s.blocks * self.s.kv_heads)
-                out.seconds += self.time(len(running), len(running), pairs, read, swapped)
+                seconds = self.time(len(running), len(running), pairs, read, swapped)
+                out.seconds, out.generating = out.seconds + seconds, out.generating + seconds
                 return
             if len(running) == 1:
                 r = running.pop()
@@ -142,6 +178,7 @@ class Simulation:
         if waiting and not running and not alone and not ended:
             out.aborted.append(waiting.pop(0))
         out.seconds += swapped / self.s.link
+        out.swapped += swapped
 
     def start(self, names: list[int]) -> None:
         out, tokens, rows, pairs, moved, swapped = self.result, 0, 0, 0, 0, 0
@@ -205,10 +242,17 @@ class Simulation:
 
     def time(self, tokens: int, rows: int, pairs: float, cache: float, swapped: int) -> float:
         s = self.s
+        self.result.swapped += swapped
         block = s.width * s.head_dim * (2 * s.heads + 2 * s.kv_heads) + 3 * s.width * s.ffn
         head = s.vocab * s.width
         weights = 2 * (s.blocks * block + head) if tokens else 0
+        self.result.weights += weights
         linear = 2 * (s.blocks * block * tokens + head * rows)
         attention = 4 * s.blocks * s.heads * s.head_dim * pairs
-        first = max(weights / s.bandwidth, linear / s.rate)
-        return first + max(cache / s.bandwidth, attention / s.rate) + swapped / s.link
+        self.result.operations += linear + attention
+        spent = {"memory": 0.0, "compute": 0.0, "link": swapped / s.link}
+        for moved, computed in ((weights / s.bandwidth, linear / s.rate), (cache / s.bandwidth, attention / s.rate)):
+            spent["memory" if moved >= computed else "compute"] += max(moved, computed)
+        seconds = spent["memory"] + spent["compute"] + spent["link"]
+        self.result.bound[max(spent, key=spent.__getitem__)] += seconds
+        return seconds

@@ -6,9 +6,7 @@
 
 int main(int argc, char **argv)
 {
-    if (argc < 2)
-        golden_stop("usage: check_$unit SET [ANSWERS.csv]", "arguments");
-    const char *set = argv[1];
+    const char *set = golden_argument(argc, argv);
 $read
     double begin = golden_seconds();
     for (size_t row = 0; row < ${upper}_ROWS; row++)
@@ -18,5 +16,5 @@ $read
     const struct golden_output outputs[] = {
 $outputs
     };
-    return golden_finish(outputs, sizeof outputs / sizeof *outputs, ${upper}_ROWS, seconds, argc > 2 ? argv[2] : NULL);
+    return golden_finish(outputs, sizeof outputs / sizeof *outputs, ${upper}_ROWS, seconds, argv[2]);
 }

@@ -23,7 +23,7 @@ from refemu.models.schemes.leankv.pool import Image, Prompt
 from refemu.models.schemes.leankv.scheduler import Preemption
 from refemu.models.schemes.leankv.server import Server
 from refemu.models.taps import Tap, Watch
-from refemu.units.leankv.page_manager import Memory
+from refemu.units.leankv.page_manager import Memory, PageManager
 
 
 @dataclass
@@ -163,6 +163,11 @@ class Engine(Server):
             pass
         return {name: request.chosen for name, request in self.requests.items()}
 
+    @property
+    def managers(self) -> list[PageManager]:
+        """Memory manager of each worker."""
+        return [pool.manager for pool in self.pools.pools]
+
     def _ended(self, name: int) -> bool:
         return self.requests[name].ended
 
@@ -173,14 +178,9 @@ class Engine(Server):
 
     def _most(self, name: int) -> list[int]:
         request = self.requests[name]
-        length = len(request.prompt) + len(request.following) + request.count + len(request.rows) - len(request.chosen)
+        left = len(request.following) + request.count - len(request.chosen)
+        length = len(request.prompt) + len(request.fed) + left - 1  # the last token is not stored
         return [self.pools.needed(pool, length) for pool in self.pools.pools]
-
-    def _free(self) -> list[int]:
-        return [pool.manager.free for pool in self.pools.pools]
-
-    def _capacity(self) -> list[int]:
-        return [pool.manager.shape.pages for pool in self.pools.pools]
 
     def _finish(self, names: Sequence[int]) -> None:
         self.pools.finish(names)

@@ -6,6 +6,7 @@ from typing import Any
 
 from refemu.models.schemes.leankv.scheduler import Preemption, Scheduler
 from refemu.units.leankv.free_page_list import OutOfPages
+from refemu.units.leankv.page_manager import PageManager
 
 
 @dataclass
@@ -58,8 +59,8 @@ class Server:
         """Waiting requests that fit; without preemption, for as long as they run."""
         plan = self.scheduler
         if plan.preemption != "none":
-            return plan.admissible(self._needed, self._free())
-        left = list(self._capacity())
+            return plan.admissible(self._needed, [manager.free for manager in self.managers])
+        left = [manager.shape.pages for manager in self.managers]
         for name in plan.running:
             left = [pages - most for pages, most in zip(left, self._most(name), strict=True)]
         return plan.admissible(self._most, left)
@@ -80,6 +81,11 @@ class Server:
         self._aborted(name)
         events.aborted.append(name)
 
+    @property
+    def managers(self) -> Sequence[PageManager]:
+        """Memory manager of each worker."""
+        raise NotImplementedError
+
     def _ended(self, name: int) -> bool:
         """Whether a request has all its tokens."""
         raise NotImplementedError
@@ -90,14 +96,6 @@ class Server:
 
     def _most(self, name: int) -> Sequence[int]:
         """Most pages that a request can hold in each pool before it ends."""
-        raise NotImplementedError
-
-    def _free(self) -> Sequence[int]:
-        """Free pages of each pool."""
-        raise NotImplementedError
-
-    def _capacity(self) -> Sequence[int]:
-        """Pages of each pool."""
         raise NotImplementedError
 
     def _prompts(self, names: Sequence[int]) -> Any:
@@ -118,4 +116,3 @@ class Server:
 
     def _aborted(self, name: int) -> None:
         """Note that a request, which holds no pages, is aborted."""
-        raise NotImplementedError

@@ -29,11 +29,7 @@ def kept(seeds, limits, tokens, window, high, low):
 
 @kernel
 def grown(seeds, limits, seen, window, high, low):
-    """high, low (S, H) <- growth in a step, by the class of the token that leaves the window; seen (S,): stored before.
-
-    Returns the totals of both.
-    """
-    highs, lows = np.int64(0), np.int64(0)
+    """high, low (S, H) <- growth in a step, by class of the token that leaves the window; seen (S,): tokens before."""
     for s in range(seen.size):
         leaving = seen[s] - window
         for h in range(limits.shape[0]):
@@ -43,8 +39,6 @@ def grown(seeds, limits, seen, window, high, low):
                 more = np.int64(word >= limits[h, 1])
                 less = np.int64(limits[h, 0] <= word < limits[h, 1])
             high[s, h], low[s, h] = more, less
-            highs, lows = highs + more, lows + less
-    return highs, lows
 
 
 @helper

@@ -57,14 +57,8 @@ def reads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -
 
     Parameters
     ----------
-    pages : Pages
-        Layouts.
-    entry : sequence of int
-        Table entry: page ids, high ones from the left, low ones from the right.
-    high, low : int
-        Tokens.
-    warps : int
-        Warps of the block.
+    pages, entry, high, low, warps : Pages, sequence of int, int
+        As for `head_loads`.
 
     Returns
     -------

@@ -168,6 +168,14 @@ def test_without_preemption_requests_wait_for_their_last_page() -> None:
         engine.submit(TOKENS[:20], 5)
 
 
+def test_without_preemption_the_whole_pool_may_be_used() -> None:
+    """12 stored tokens need 24 pages: the last of the 13 tokens is never stored."""
+    engine = Engine(parts(",num_pages=24,low=none,t_low=0"), preemption="none")
+    name = engine.submit(TOKENS[:7], 2, TOKENS[7:11])
+
+    assert engine.run() == {name: engine.requests[name].chosen} and len(engine.requests[name].chosen) == 2
+
+
 def test_request_that_lacks_pages_alone_is_aborted() -> None:
     """The pool has 8 tokens for each head."""
     engine = Engine(parts(",num_pages=16,low=none,t_low=0"))

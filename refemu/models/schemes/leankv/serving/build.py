@@ -25,6 +25,8 @@ def high_and_pruned(
         for name, value in zip(("quality", "high_share", "pruned_share"), (quality, high, pruned), strict=True)
         if value is not None
     ]
+    if not 0 <= (high or 0.0) <= 1 or not 0 <= (pruned or 0.0) <= 1 - (high or 0.0):
+        raise Refused(f"simulate: shares must be at least 0 and at most 1 together, got {high} and {pruned}")
     if config.low is None:
         if named and named != ["pruned_share"]:
             raise Refused(f"simulate: {named[0]} changes nothing with one precision, got {config.high}; leave it out")
@@ -34,8 +36,6 @@ def high_and_pruned(
         return shares.of_table(shape, quality or "lossless", pairs[0], pairs[1], 128)
     if quality is not None or high is None:
         raise Refused("simulate: give --quality, or --high-share with or without --pruned-share")
-    if not 0 <= high <= 1 or not 0 <= (pruned or 0.0) <= 1 - high:
-        raise Refused(f"simulate: shares must be at least 0 and at most 1 together, got {high} and {pruned}")
     return high, pruned or 0.0
 
 

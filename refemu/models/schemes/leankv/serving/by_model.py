@@ -12,7 +12,7 @@ from refemu.models.schemes.leankv.scheduler import Preemption, Scheduler
 from refemu.models.schemes.leankv.server import Events
 from refemu.models.schemes.leankv.serving.pages import Usage
 from refemu.models.schemes.leankv.serving.trace import Arrival
-from refemu.units.leankv.page_manager import Shape
+from refemu.units.leankv.page_manager import PageManager
 
 SHIFT = 7  #: tokens between the starts of the prompts of two requests in the text
 
@@ -35,10 +35,9 @@ class ByModel:
         return self.engine.scheduler
 
     @property
-    def shape(self) -> Shape:
-        """Parameters of the manager of a worker."""
-        shape: Shape = self.engine.pools.pools[0].manager.shape
-        return shape
+    def managers(self) -> list[PageManager]:
+        """Memory manager of each worker."""
+        return self.engine.managers
 
     @property
     def page(self) -> tuple[int, tuple[int, int]]:
@@ -86,17 +85,9 @@ class ByModel:
             counts = [int(integers.total(part[..., section])) for part in (tokens, pages) for section in range(2)]
             high, low = pool.layouts.high, pool.layouts.low or pool.layouts.high
             each = tuple(page.config.token_bytes(page.head_size) for page in (high, low))
-            entries = self.shape.layers * self.shape.heads
+            entries = pool.manager.shape.layers * pool.manager.shape.heads
             usages.append(Usage((counts[0], counts[1]), (counts[2], counts[3]), (each[0], each[1]), high.size, entries))
         return usages
-
-    def leaked(self) -> int:
-        """Pages that are not exactly once in the free list, when no request holds any."""
-        pages = 0
-        for pool in self.engine.pools.pools:
-            counts = np.bincount(np.array(pool.manager.free_ids(), np.int64), minlength=self.shape.pages)
-            pages += int(np.count_nonzero(counts != 1))
-        return pages
 
     @property
     def number(self) -> int:

@@ -7,7 +7,7 @@ from refemu.models.schemes.leankv.scheduler import Preemption
 from refemu.models.schemes.leankv.server import Events, Server
 from refemu.models.schemes.leankv.serving.pages import Store, Usage
 from refemu.models.schemes.leankv.serving.trace import Arrival
-from refemu.units.leankv.page_manager import Shape
+from refemu.units.leankv.page_manager import PageManager
 
 
 @dataclass
@@ -52,9 +52,9 @@ class ByShape(Server):
         return events
 
     @property
-    def shape(self) -> Shape:
-        """Parameters of the manager of a worker."""
-        return self.stores[0].shape
+    def managers(self) -> list[PageManager]:
+        """Memory manager of each worker."""
+        return [store.manager for store in self.stores]
 
     @property
     def page(self) -> tuple[int, tuple[int, int]]:
@@ -69,13 +69,6 @@ class ByShape(Server):
     def usage(self, names: Sequence[int] | None = None) -> list[Usage]:
         """What requests hold in each worker; None: all."""
         return [store.usage(names) for store in self.stores]
-
-    def leaked(self) -> int:
-        """Pages that are not exactly once in the free list, when no request holds any."""
-        pages = 0
-        for store in self.stores:
-            pages += store.leaked()
-        return pages
 
     def _from_host(self, state: State) -> bool:
         """Whether the pages of a request that starts are on the host."""
@@ -95,12 +88,6 @@ class ByShape(Server):
     def _most(self, name: int) -> list[int]:
         state = self.requests[name]
         return [store.pages_for(state.prompt + state.generate - 1) for store in self.stores]
-
-    def _free(self) -> list[int]:
-        return [store.manager.free for store in self.stores]
-
-    def _capacity(self) -> list[int]:
-        return [store.shape.pages for store in self.stores]
 
     def _prompts(self, names: Sequence[int]) -> None:
         lengths = {name: self._length(name) for name in names}
@@ -139,6 +126,3 @@ class ByShape(Server):
                 pages += int(store.held[name].pages[0] + store.held[name].pages[1])
             moved.append(pages * store.layout.page)
         self.swapped += max(moved)
-
-    def _aborted(self, name: int) -> None:
-        self.requests[name].done = 0

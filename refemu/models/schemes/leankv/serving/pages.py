@@ -129,11 +129,6 @@ class Store:
         tokens, pages = (counts[0], counts[1]), (counts[2], counts[3])
         return Usage(tokens, pages, self.layout.token, self.layout.page, len(self.limits))
 
-    def leaked(self) -> int:
-        """Pages that are not exactly once in the free list, when no request holds any."""
-        counts = np.bincount(np.array(self.manager.free_ids(), np.int64), minlength=self.shape.pages)
-        return int(np.count_nonzero(counts != 1))
-
     def _words(self, names: Sequence[int]) -> np.ndarray:
         """Seeds of all heads of requests, (S, heads) uint64."""
         for name in names:

@@ -46,5 +46,7 @@ def build(config: Any, setting: Setting, trace: Sequence[Arrival]) -> tuple[ByMo
         sizes.vocab,
         gated=sizes.gated,
         head_size=sizes.head_dim,
+        experts=max(sizes.experts, 1),
+        active=max(sizes.experts_used, 1),
     )
     return server, Rates(shape, gpu, setting.workers)

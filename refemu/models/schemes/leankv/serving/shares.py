@@ -5,12 +5,12 @@ nothing is pruned, so the size gives the share of high tokens. With 5 % loss, sm
 equal parts of both precisions. 70B models use K4V2 with K4V1, which are given by the scheme.
 """
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from refemu.arith import prng
-from refemu.arith.checks import Refused, lookup
+from refemu.arith.checks import Refused, lookup, require_choice
 from refemu.formats.leankv.hetero_kv import HeteroKV
 from refemu.units.declaration import decides
 
@@ -30,6 +30,7 @@ SPREAD = 0.5  #: heads differ from the mean by up to this share of it
 @decides("D-leankv-69")
 def of_table(shape: str, quality: Quality, high: HeteroKV, low: HeteroKV, features: int) -> tuple[float, float]:
     """Shares of high and of pruned tokens that give the size of Table 1. Refused: no pair of these sizes gives it."""
+    require_choice(quality, get_args(Quality), "simulate", "quality")
     lossless, lossy = lookup("shape of Table 1", shape, TABLE1)
     most, least = (pair.payload_bytes(features) / (4 * features) for pair in (high, low))
     prunes = quality == "five-percent" and shape not in UNPRUNED

@@ -18,7 +18,7 @@ from refemu.models.schemes.leankv.serving.gpu import GPUS, Rates
 from refemu.models.schemes.leankv.serving.pages import Store
 from refemu.models.schemes.leankv.serving.report import Report
 from refemu.models.schemes.leankv.serving.setting import Setting
-from refemu.models.schemes.leankv.serving.trace import Arrival
+from refemu.models.schemes.leankv.serving.trace import MOST, Arrival
 from refemu.models.schemes.scheme import Scheme
 
 #: parameters of a scheme that a simulation by shape reads
@@ -53,7 +53,12 @@ def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting 
     config = scheme_text.parse(scheme) if isinstance(scheme, str) else scheme
     if not trace:
         raise Refused("simulate: trace must have a request, got none")
+    times = [request.arrival for request in trace]
+    if times != sorted(times):
+        raise Refused("simulate: requests of the trace must be in the order of arrival; sort them by `arrival`")
     require_int(setting.slots, 1, 1 << 12, "simulate", "slots")
+    if setting.context is not None:
+        require_int(setting.context, 1, MOST, "simulate", "context")
     server: ByShape | ByModel
     if setting.model is None:
         sizes, rates = _checked(setting)

@@ -1,5 +1,6 @@
 """Sums over the pages of all workers, and the report of a finished simulation."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from refemu.models.schemes.leankv.serving.clock import Clock
 from refemu.models.schemes.leankv.serving.report import Report
 from refemu.models.schemes.leankv.serving.setting import Setting
+from refemu.units.leankv.page_manager import PageManager
 
 
 def report(scheme: str, setting: Setting, clock: Clock) -> Report:
@@ -36,10 +38,10 @@ def report(scheme: str, setting: Setting, clock: Clock) -> Report:
     peak = series.column("high_pages") + series.column("low_pages")
     high, low = (int(series.column(name).max(initial=0)) for name in ("high_pages", "low_pages"))
     pages = {
-        "number": server.shape.pages,
+        "number": server.managers[0].shape.pages,
         "bytes": server.page[0],
         "tokens": list(server.page[1]),
-        "leaked": server.leaked(),
+        "leaked": leaked(server.managers),
         "fragmentation": _mean(fragmentation),
         "fragmentation_max": float(fragmentation.max(initial=0)),
         "peak": {"all": int(peak.max(initial=0)), "high": high, "low": low},
@@ -49,10 +51,21 @@ def report(scheme: str, setting: Setting, clock: Clock) -> Report:
     )
 
 
+def leaked(managers: Sequence[PageManager]) -> int:
+    """Pages that are not exactly once in the free list of their manager, when no request holds any."""
+    pages = 0
+    for manager in managers:
+        counts = np.bincount(np.array(manager.free_ids(), np.int64), minlength=manager.shape.pages)
+        pages += int(np.count_nonzero(counts != 1))
+    return pages
+
+
 def _setting(setting: Setting, clock: Clock) -> dict[str, Any]:
     gpu = asdict(clock.rates.gpu)
     chosen = {name: value for name, value in asdict(setting).items() if name not in ("shape", "gpu", "model")}
-    return chosen | gpu | {"weight_bytes": clock.rates.weight_bytes, "max_tokens": clock.server.shape.max_len}
+    return (
+        chosen | gpu | {"weight_bytes": clock.rates.weight_bytes, "max_tokens": clock.server.managers[0].shape.max_len}
+    )
 
 
 def _mean(values: np.ndarray) -> float | None:

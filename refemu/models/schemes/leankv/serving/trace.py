@@ -23,6 +23,9 @@ class Arrival:
     prompt: int  #: tokens
     generate: int  #: tokens to generate
 
+    def __post_init__(self) -> None:
+        _require("request", self.arrival, self.prompt, self.generate)
+
 
 def read(path: str | Path) -> list[Arrival]:
     """Read requests, a JSON object a line: `{"arrival": seconds, "prompt": tokens, "generate": tokens}`.
@@ -53,16 +56,20 @@ def read(path: str | Path) -> list[Arrival]:
 def _arrival(place: str, line: str) -> Arrival:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or sorted(value) != sorted(FIELDS):
         raise Refused(f"{place}: must be a JSON object with {', '.join(FIELDS)}, got {line[:60]!r}")
-    time = value["arrival"]
-    if isinstance(time, bool) or not isinstance(time, int | float) or not 0 <= time < 1e9:
-        raise Refused(f"{place}: arrival must be seconds from 0 to 1e9, got {time!r}")
-    for name in FIELDS[1:]:
-        require_int(value[name], 1, MOST, place, name)
-    return Arrival(float(time), value["prompt"], value["generate"])
+    _require(place, **value)
+    return Arrival(**value)
+
+
+def _require(thing: str, arrival: float, prompt: int, generate: int) -> None:
+    """Reject values that are out of range, in an error that begins with `thing`."""
+    if isinstance(arrival, bool) or not isinstance(arrival, int | float) or not 0 <= arrival < 1e9:
+        raise Refused(f"{thing}: arrival must be seconds from 0 to 1e9, got {arrival!r}")
+    require_int(prompt, 1, MOST, thing, "prompt")
+    require_int(generate, 1, MOST, thing, "generate")
 
 
 @decides("D-leankv-71")

@@ -1,17 +1,22 @@
 """The simulator equals a simulation in plain Python, loses no page and leaves nobody waiting."""
 
 import dataclasses
+import math
+import statistics
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refemu import models
 from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.leankv.hetero_kv import K4V2, K8V4
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.models.machine import shapes
 from refemu.models.schemes.leankv import serving
+from refemu.models.schemes.leankv.pool import Image, Pool
 from refemu.models.schemes.leankv.serving import pages as of_pages
 from refemu.models.schemes.leankv.serving.gpu import GPUS, Rates
 from tests.oracles.leankv import serving as oracle
@@ -46,7 +51,14 @@ def require_equal(report: serving.Report, result: oracle.Result) -> None:
     assert report.requests["preempted"] == len(set(result.yielded))
     assert report.requests["aborted"] == len(result.aborted)
     assert report.total["tokens"] == result.tokens
-    assert report.total["seconds"] == pytest.approx(result.seconds, rel=1e-12)
+    assert report.total["seconds"] == result.seconds
+    assert report.total["stalls"]["steps"] == result.stalls
+    assert report.total["first_token_seconds"] == pytest.approx(statistics.fmean(result.first.values()), rel=1e-12)
+    assert report.total["bytes"]["weights"] == result.weights
+    assert report.total["bytes"]["swapped"] == result.swapped
+    assert report.total["operations"] == int(result.operations)
+    assert (report.total["generation_seconds"], report.total["bound_seconds"]) == (result.generating, result.bound)
+    assert [report.pages["peak"][name] for name in ("high", "low", "all")] == result.peak
     assert [batch for batch in batches.tolist() if batch] == result.batches
     assert report.total["steps"]["prompt"] == result.prompts
     assert report.total["bytes"]["cache"] == result.bytes_read
@@ -118,21 +130,42 @@ def test_workers_divide_heads_and_weights() -> None:
     assert one.total["tokens"] == four.total["tokens"] == 70
     assert four.total["bytes"]["weights"] * 4 == one.total["bytes"]["weights"]
     assert 0.25 < four.total["bytes"]["cache"] / one.total["bytes"]["cache"] < 0.3
-    assert (one.total["bytes"]["reduced"], four.total["bytes"]["reduced"] > 0) == (0, True)
+    computed = 100 + 60 + 29 + 39  # each sums the outputs of attention and feed-forward, by a ring: 3/4 twice
+    assert one.total["bytes"]["reduced"] == 0
+    assert four.total["bytes"]["reduced"] == computed * 16 * 2 * 2048 * 2 * 2 * 3 // 4
 
 
 def test_uncompressed_cache_has_blocks_of_all_heads() -> None:
     """16 tokens of 16 blocks, 8 KV heads, 64 features, keys and values of two bytes."""
-    report = serving.simulate("fp16", [serving.Arrival(0.0, 33, 20)], serving.Setting(shape=SHAPE))
+    report = serving.simulate("fp16", [serving.Arrival(0.0, 33, 20)], serving.Setting(shape=SHAPE, memory_share=0.5))
 
     assert report.pages["bytes"] == 16 * 16 * 8 * 64 * 2 * 2
     assert report.pages["peak"] == {"all": 4, "high": 4, "low": 0}
+    assert report.pages["number"] == (24_000_000_000 - report.setting["weight_bytes"]) // report.pages["bytes"]
     assert report.total["bytes"]["cache"] == 32768 * (33 + sum(range(34, 53)))
 
 
 def test_weights_of_llama_2_7b() -> None:
     """6,738,415,616 parameters, less 65 norms of 4,096."""
     assert Rates(shapes.find("llama-2-7b"), GPU).weight_bytes == 2 * (6_738_415_616 - 65 * 4096)
+
+
+def test_experts_are_read_if_a_token_uses_them() -> None:
+    """Mixtral: two of eight experts of three matrices for a token; K and V have a quarter of the heads; fp16."""
+    expert, attention, head = 3 * 4096 * 14336, 4096 * 4096 * 5 // 2 + 4096 * 8, 32000 * 4096
+    rates = Rates(shapes.find("mixtral-8x7b"), GPU)
+    for tokens, used in ((1, 2), (3, 6), (5, 8)):
+        work = rates.work(tokens, 1, 0, 0)
+        assert work.weights == 2 * (32 * (attention + used * expert) + head)
+        assert work.linear == 2 * (32 * tokens * (attention + 2 * expert) + head)
+
+
+def test_rates_are_those_of_the_page() -> None:
+    """docs/serving.md lists memory, bandwidth, operations and link."""
+    page = Path(__file__).parents[5].joinpath("docs/serving.md").read_text("utf-8")
+    for name, gpu in GPUS.items():
+        rates = f"{gpu.memory / 1e9:.0f} GB | {gpu.bandwidth / 1e9:,.0f} GB/s | {gpu.rate / 1e12:.0f} T/s"
+        assert f"| `{name}` | {rates} | {gpu.link / 1e9:.0f} GB/s |" in page
 
 
 def test_model_decides_significance() -> None:
@@ -142,6 +175,41 @@ def test_model_decides_significance() -> None:
 
     assert report.shape == "tiny"
     assert (report.total["tokens"], report.requests["finished"], report.pages["leaked"]) == (60, 2, 0)
+
+
+def test_pages_of_model_go_to_host_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[int] = []
+    save = Pool.save
+
+    def noted(self: Pool, name: int) -> Image:
+        image = save(self, name)
+        saved.append(image.pages.nbytes)
+        return image
+
+    monkeypatch.setattr(Pool, "save", noted)
+    trace = [serving.Arrival(0.0, 40, 30), serving.Arrival(0.0, 30, 30)]
+    setting = serving.Setting(model="tiny", preemption="swap", context=80)
+    report = serving.simulate("leankv-k8v4:num_pages=20", trace, setting)
+
+    assert (report.total["tokens"], report.requests["finished"], report.setting["max_tokens"]) == (60, 2, 80)
+    assert report.total["bytes"]["swapped"] == 2 * sum(saved) > 0
+
+
+@pytest.mark.parametrize("model", ["tiny", "tiny-mixtral"])
+def test_model_weights_are_all_counted(model: str) -> None:
+    """In two bytes each, without norms; embedding and head are two matrices."""
+    report = serving.simulate("leankv", [serving.Arrival(0.0, 5, 2)], serving.Setting(model=model))
+    config = models.load(model).config
+    matrices = {name: shape for name, shape in config.shapes.items() if len(shape) > 1} | {
+        "head": (config.vocab, config.width)
+    }
+
+    assert report.setting["weight_bytes"] == 2 * sum(math.prod(shape) for shape in matrices.values())
+
+
+def test_trace_in_another_order_is_rejected() -> None:
+    with pytest.raises(Refused, match="in the order of arrival"):
+        serving.simulate("fp16", [serving.Arrival(2.0, 5, 5), serving.Arrival(1.0, 5, 5)])
 
 
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -155,6 +223,9 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "one precision": ("leankv-k8v4", {"quality": "lossless"}, "quality changes nothing with one precision"),
     "threshold": ("leankv:t_high=0.5", {}, "t_high changes nothing"),
     "shares": ("leankv", {"high_share": 0.9, "pruned_share": 0.2}, "at most 1 together"),
+    "pruned of one precision": ("leankv-k8v4", {"pruned_share": 5.0}, "at most 1 together, got None and 5.0"),
+    "quality": ("leankv", {"quality": "x"}, "quality must be one of"),
+    "context": ("leankv", {"context": 0}, "context must be in"),
     "quality and share": ("leankv", {"high_share": 0.9, "quality": "lossless"}, "give --quality, or"),
     "no table": ("leankv", {"shape": "llama-7b"}, "unknown shape .llama-7b. of Table 1"),
     "size": ("leankv:high=K4V2,low=K4V1", {}, "Table 1 has 0.228"),

@@ -1,5 +1,6 @@
 """Requests of files and of draws."""
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.models.schemes.leankv import serving
+from tests.oracles.leankv import serving as oracle
 
 
 def test_file_is_read_in_order_of_arrival(tmp_path: Path) -> None:
@@ -24,6 +26,7 @@ BAD = {
     "infinite": ('{"arrival": NaN, "prompt": 5, "generate": 5}', "arrival must be seconds"),
     "tokens": ('{"arrival": 1, "prompt": 0, "generate": 5}', "prompt must be in"),
     "part": ('{"arrival": 1, "prompt": 5, "generate": 1.5}', "generate"),
+    "deep": ("[" * 100_000, "must be a JSON object"),
     "nothing": ("\n", "must have a request, got none"),
 }
 
@@ -34,6 +37,12 @@ def test_damaged_file_is_rejected(line: str, message: str, tmp_path: Path) -> No
     path.write_text(line)
     with pytest.raises((Refused, TypeError), match=message):
         serving.read(path)
+
+
+@pytest.mark.parametrize("values", [(math.nan, 5, 5), (-1.0, 5, 5), (0.0, 0, 5), (0.0, 5, -1)])
+def test_invalid_request_is_rejected(values: tuple[float, int, int]) -> None:
+    with pytest.raises(Refused, match="request: "):
+        serving.Arrival(*values)
 
 
 def test_drawn_requests_are_poisson_with_exponential_prompts() -> None:
@@ -51,6 +60,12 @@ def test_drawn_requests_are_poisson_with_exponential_prompts() -> None:
         assert abs(above - math.exp(-2)) < 4 * math.sqrt(0.117 / 20_000)
     assert {request.generate for request in trace} == {7}
     assert trace == serving.drawn(20_000, 4.0, seed=5, prompt=100, generate=7) != serving.drawn(20_000, 4.0, seed=6)
+
+
+def test_drawn_requests_are_those_of_the_oracle() -> None:
+    """D-leankv-71: every bit."""
+    found = serving.drawn(500, 3.0, seed=8, prompt=161, generate=9)
+    assert [dataclasses.astuple(each) for each in found] == oracle.drawn(500, 3.0, 8, 161, 9)
 
 
 def test_impossible_rate_is_rejected() -> None:
