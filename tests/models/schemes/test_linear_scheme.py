@@ -61,6 +61,23 @@ def test_every_hook_changes_the_logits() -> None:
     assert len(found) == 5
 
 
+@pytest.mark.parametrize("hook", ["keys", "values"])
+def test_keys_and_values_are_rounded_to_fp16(hook: str) -> None:
+    def scheme(half: bool) -> models.LinearScheme:
+        @dataclass(frozen=True)
+        class Shifted(models.LinearScheme):
+            """Values between those of fp16."""
+
+        def shifted(self: Shifted, layer: int, array: np.ndarray) -> np.ndarray:
+            changed = array * np.float32(1.0003)
+            return changed.astype(np.float16) if half else changed
+
+        setattr(Shifted, hook, shifted)
+        return Shifted()
+
+    assert logits(scheme(True)) == logits(scheme(False)) != logits("fp16")
+
+
 def test_round_to_nearest_is_the_linear_layer_of_rounded_weights() -> None:
     """By hand: the matrix of one layer, times one input, in the order of scheme fp16."""
     prepared: Any = models.prepare("tiny", Rtn())
