@@ -13,7 +13,7 @@ from lm_eval.api.model import TemplateLM
 from tqdm import tqdm
 
 from refemu.arith import threads
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, require_bool, require_int
 from refemu.harness import scoring
 from refemu.harness.scoring import ALIKE, Request
 from refemu.models.entry import prepare
@@ -22,7 +22,9 @@ from refemu.models.sequences.generation import Chooser
 from refemu.models.sequences.special_tokens import special_tokens
 
 GENERATED = 256  #: most tokens of an answer, where a task states no number
-PAIR = 2  #: tokens that a request has at least: one of context, one to score
+COUNTS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")  #: names of one option, best first
+#: options of other ways to generate, and the value that changes nothing
+PLAIN = {"num_beams": 1, "repetition_penalty": 1.0}
 
 
 class RefemuLM(TemplateLM):  # type: ignore[misc]
@@ -44,7 +46,8 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
     ) -> None:
         """Prepare the model. more: parameters of the scheme, since the harness splits `scheme=NAME:a=1,b=2` at commas.
 
-        prefix_token: id before a text without context; by default that which begins, or else ends, a text. truncate:
+        prefix_token: id before a text without context; by default that which begins, or else ends, a text.
+        batch_size: most contexts that are computed together; 1, the harness's default, and "auto" are 32. truncate:
         cut the start of requests that the context does not hold, instead of an error. device: ignored, since
         refemu computes on the CPU and the harness asks for cuda:0 by default.
         """
@@ -54,21 +57,33 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
         if more and ":" not in str(scheme):
             known = "model, scheme, max_length, max_gen_toks, calibration_text, prefix_token, truncate"
             raise Refused(f"refemu: unknown argument {next(iter(more))!r} in --model_args; known: {known}")
+        require_bool(truncate, "refemu", "truncate")
+        require_int(max_gen_toks, 1, 1 << 32, "refemu", "max_gen_toks")
         threads.set_threads(threads.from_environment())
         self._loaded = decoder(str(model))
         spec = ",".join([str(scheme), *(f"{key}={_word(value)}" for key, value in more.items())])
         source = Path(calibration_text) if calibration_text else None
         self._prepared = prepare(self._loaded, spec, calibration=source)
         self._special = special_tokens(self._loaded)
+        sizes = self._prepared.model
+        if max_length is not None:
+            require_int(max_length, 2, sizes.context, "refemu", "max_length")
+        if prefix_token is not None:
+            require_int(prefix_token, 0, sizes.vocab - 1, "refemu", "prefix_token")
         self._prefix = prefix_token
         self._batch = int(batch_size) if str(batch_size).isdigit() and int(batch_size) > 1 else ALIKE
-        self.max_length: int = min(max_length or self._prepared.model.context, self._prepared.model.context)
-        self._most, self._truncate = int(max_gen_toks), bool(truncate)
+        self.max_length: int = max_length or sizes.context
+        self._most, self._truncate = max_gen_toks, truncate
 
     @property
     def eot_token_id(self) -> int:
-        """The token that ends a text."""
-        return self._special.ends[0] if self._special.ends else 0
+        """The token that ends a text; Refused: the model states none."""
+        if not self._special.ends:
+            raise Refused(
+                f"refemu: {self._loaded.name} states no token that begins or ends a text, and a text without context "
+                "needs one; give prefix_token=ID in --model_args"
+            )
+        return self._special.ends[0]
 
     @property
     def prefix_token_id(self) -> int:
@@ -152,7 +167,8 @@ class RefemuLM(TemplateLM):  # type: ignore[misc]
         answers: list[str] = [""] * len(requests)
         groups: dict[int, list[int]] = {}
         for number, request in enumerate(requests):
-            groups.setdefault(int(request.args[1].get("max_gen_toks", self._most)), []).append(number)
+            count = next((request.args[1][key] for key in COUNTS if request.args[1].get(key) is not None), self._most)
+            groups.setdefault(require_int(count, 1, self.max_length, "refemu", COUNTS[0]), []).append(number)
         with tqdm(total=len(requests), desc="refemu: answers", disable=disable_tqdm) as bar:
             for count, numbers in groups.items():
                 results = self._answers([requests[number].args for number in numbers], numbers, count, bar.update)
@@ -198,9 +214,10 @@ def _word(value: Any) -> str:
 def _chooser(options: dict[str, Any]) -> Chooser:
     """Greedy, or sampling from the task's seed; other ways of sampling are rejected."""
     temperature = float(options.get("temperature") or 0.0)
-    if not options.get("do_sample", temperature > 0) or temperature == 0:
-        return Chooser()
-    for key, plain in (("top_p", 1.0), ("num_beams", 1), ("repetition_penalty", 1.0)):
+    sampled = temperature > 0 and options.get("do_sample", True)
+    for key, plain in (PLAIN | {"top_p": 1.0} if sampled else PLAIN).items():
         if options.get(key, plain) not in (plain, None):
             raise Refused(f"refemu: generation needs {key} {plain}, got {options[key]}")
+    if not sampled:
+        return Chooser()
     return Chooser(temperature, int(options.get("top_k") or 0), int(options.get("seed", 0)))

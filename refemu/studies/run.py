@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refemu.arith.checks import Refused, require_choice
+from refemu.arith.checks import Refused, require_choice, require_int
 from refemu.models.backend import Jit
 from refemu.models.entry import calibration_tokens
 from refemu.models.model import Model
@@ -96,7 +96,7 @@ def study(
     require_choice(name, CUTS, "study", "name")
     loaded, cut = decoder(model), CUTS[name]
     size = cut.win if win is None else win
-    count = cut.windows if windows is None else windows
+    count = require_int(cut.windows if windows is None else windows, 1, 1 << 32, f"study {name}", "windows")
     read = tuple(token_ids(loaded, text, ids).tolist()[: count * size])
     setting = Setting(loaded, read, size, cut.prefill if prefill is None else prefill)
     _ = setting.windows  # raises Refused if there is none

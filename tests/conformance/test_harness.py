@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from refemu import models
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from tests.conformance.conftest import absent
 from tests.conformance.family_numbers import SECOND
 from tests.conformance.hugging_face import library, make
@@ -67,7 +67,7 @@ def models_log(row: Any, token: int) -> float:
 def test_rolling_is_the_sum_over_windows() -> None:
     from refemu.harness.adapter import RefemuLM
 
-    lm, text = RefemuLM(model="tiny", max_length=8), "The sea was calm."
+    lm, text = RefemuLM(model="tiny", max_length=8, prefix_token=0), "The sea was calm."
     whole = RefemuLM(model="tiny")
     found = lm.loglikelihood_rolling([request("loglikelihood_rolling", text)], disable_tqdm=True)[0]
     ids = list(text.encode())
@@ -103,6 +103,9 @@ def test_sampled_answers_repeat(adapter: Any) -> None:
         ),
         pytest.param({"model": "tiny-encoder"}, "an encoder reads a text at once", id="encoder"),
         pytest.param({"model": "tiny", "scheme": "olive-4:low=90", "high": "x"}, "high", id="scheme"),
+        pytest.param({"model": "tiny", "max_length": 4096}, r"max_length must be in \[2, 2048\], got 4096", id="length"),
+        pytest.param({"model": "tiny", "max_gen_toks": 0}, "max_gen_toks must be in", id="tokens"),
+        pytest.param({"model": "tiny", "prefix_token": 256}, r"prefix_token must be in \[0, 255\], got 256", id="prefix"),
     ],
 )
 def test_invalid_arguments_of_the_model_are_rejected(arguments: dict[str, Any], message: str) -> None:
@@ -110,6 +113,37 @@ def test_invalid_arguments_of_the_model_are_rejected(arguments: dict[str, Any], 
 
     with pytest.raises(Refused, match=message):
         RefemuLM(**arguments)
+
+
+def test_truncate_is_a_bool() -> None:
+    from refemu.harness.adapter import RefemuLM
+
+    with pytest.raises(RefusedType, match="truncate must be a bool, got 'no'"):
+        RefemuLM.create_from_arg_string("model=tiny,truncate=no", {})
+
+
+def test_text_without_context_needs_a_prefix_token(adapter: Any) -> None:
+    with pytest.raises(Refused, match=r"tiny states no token that begins or ends a text.*give prefix_token=ID"):
+        adapter.loglikelihood([request("loglikelihood", "", "The")], disable_tqdm=True)
+
+
+@pytest.mark.parametrize("name", ["max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"])
+def test_length_of_an_answer_has_four_names(name: str, adapter: Any) -> None:
+    best = bytes(models.greedy(models.prepare("tiny", "leankv-k8v4"), list(b"The sea"), 3)).decode("utf-8", "replace")
+
+    asked = [request("generate_until", "The sea", {"until": [], name: 3})]
+    assert adapter.generate_until(asked, disable_tqdm=True) == [best]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"num_beams": 4}, {"repetition_penalty": 1.2}, {"do_sample": True, "temperature": 1.0, "top_p": 0.9}],
+    ids=lambda options: list(options)[-1],
+)
+def test_other_ways_to_generate_are_rejected(options: dict[str, Any], adapter: Any) -> None:
+    asked = [request("generate_until", "The sea", {"until": [], "max_gen_toks": 2, **options})]
+    with pytest.raises(Refused, match=f"generation needs {list(options)[-1]} 1"):
+        adapter.generate_until(asked, disable_tqdm=True)
 
 
 def test_parameters_of_a_scheme_pass_through_the_harness() -> None:

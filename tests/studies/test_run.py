@@ -64,6 +64,7 @@ def test_defaults_are_those_of_the_command(name: str) -> None:
     ("name", "options", "message"),
     [
         pytest.param("mixed", {}, "name must be one of 'olive', .*, got 'mixed'", id="name"),
+        pytest.param("mix", {"windows": -1}, r"study mix: windows must be in \[1, .*, got -1", id="windows"),
         pytest.param("mix", {"parts": ["x"]}, "part must be one of 'pairs', got 'x'", id="part"),
         pytest.param("mix", {"parts": ["pairs"], "schemes": ["fp16"]}, "schemes must be left out for parts", id="both"),
         pytest.param("olive", {"schemes": ["fp16"]}, "schemes must be left out for this study", id="olive"),

@@ -28,16 +28,17 @@ def run(arguments: argparse.Namespace) -> int:
         ids = ids[:DEFAULT_PROMPT]
     calibration = source.calibration_ids(model, arguments)
     with progress() as report:
-        prepared = models.prepare(model, arguments.scheme, calibration=calibration, progress=report)
-    generated = models.generate_text(
-        model,
-        ids=ids,
-        scheme=prepared,
-        tokens=arguments.tokens,
-        temperature=arguments.temperature,
-        top_k=arguments.top_k,
-        seed=arguments.seed,
-    )
+        generated = models.generate_text(
+            model,
+            ids=ids,
+            scheme=arguments.scheme,
+            tokens=arguments.tokens,
+            temperature=arguments.temperature,
+            top_k=arguments.top_k,
+            seed=arguments.seed,
+            calibration=calibration,
+            progress=report,
+        )
     if arguments.json:
         print_json("generate-text", _document(arguments, generated) | source.origins(arguments, ids, calibration))
         return 0

@@ -124,7 +124,7 @@ class LinearScheme(Scheme):
         Raises
         ------
         Refused
-            A hook returns another shape, or a weight that is not finite.
+            A hook returns another shape, or values that are not finite.
         RefusedType
             A hook does not return floats.
         """
@@ -133,8 +133,10 @@ class LinearScheme(Scheme):
 
 def hooked(config: LinearScheme, model: Model, backend: Backend, progress: Progress) -> Prepared:
     """The model under the hooks of a configuration."""
-    from refemu.models.schemes.fp16.layers import columns
     from refemu.models.schemes.quantized import Quantized
+
+    def weight(name: str, rows: np.ndarray) -> np.ndarray:
+        return hook_result(config, "weight", name, rows.astype(np.float32))
 
     class Hooked(Quantized):
         """A decoder whose layers call the hooks."""
@@ -144,23 +146,12 @@ def hooked(config: LinearScheme, model: Model, backend: Backend, progress: Progr
             changed = hook_result(config, "inputs", name, x)
             return super(Quantized, self).linear(layer, names, changed, watch)
 
-        def _prepare_group(self, model: Model, layer: int, names: Sequence[str]) -> Any:
-            full = [f"blk.{layer}.{name}" for name in names]
-            rows = [self._quantized(name, model.half(name).astype(np.float32)) for name in full]
-            return self.backend.weights(np.concatenate(rows)), columns(rows)
-
-        def _quantized(self, name: str, rows: np.ndarray) -> np.ndarray:
-            changed = hook_result(config, "weight", name, rows)
-            if not np.isfinite(changed).all():
-                raise Refused(f"{type(config).__name__}.weight: weights must be finite, got NaN or infinity in {name}")
-            return changed
-
         def cache(self, layer: int) -> Cache:
             sizes = self.model.kv_heads, self.model.head_dim, self.model.context
             return HookedCache(config, layer, *sizes) if model_share.attends(model) else super().cache(layer)
 
     # a mix asks each part for its own half only
-    return Hooked(model, config, backend, progress, config.weight, lambda x: x)
+    return Hooked(model, config, backend, progress, weight, lambda x: x)
 
 
 class HookedCache(KVCache):
@@ -182,8 +173,8 @@ class HookedCache(KVCache):
 def hook_result(config: LinearScheme, hook: str, where: str | int, array: np.ndarray) -> np.ndarray:
     """What a hook returns for an array, as float32.
 
-    where: first argument of the hook. Raises Refused for a hook that fails or returns another shape, RefusedType for
-    one that does not return floats.
+    where: first argument of the hook. Raises Refused for a hook that fails, returns another shape, or makes NaN or
+    infinity of finite values, RefusedType for one that does not return floats.
     """
     thing, place = f"{type(config).__name__}.{hook}", f"blk.{where}" if isinstance(where, int) else where
     try:
@@ -199,4 +190,8 @@ def hook_result(config: LinearScheme, hook: str, where: str | int, array: np.nda
         raise RefusedType(f"{thing}: must return an array of floats, got {got} for {place}")
     if result.shape != array.shape:
         raise Refused(f"{thing}: must return shape {array.shape}, got {result.shape} for {place}")
-    return result.astype(np.float32)
+    with np.errstate(over="ignore"):
+        changed: np.ndarray = result.astype(np.float32)
+    if not np.isfinite(changed).all() and np.isfinite(array).all():
+        raise Refused(f"{thing}: must return finite values, got NaN or infinity for {place}")
+    return changed

@@ -31,7 +31,7 @@ class TextScore:
     perplexity: float  #: exp of the mean negative log-likelihood of the scored tokens
     error: float | None  #: standard error of the perplexity over the windows; None for one window
     scored: int  #: scored tokens
-    tokens: int  #: tokens that were tokens
+    tokens: int  #: token ids of the text, those of a last window too short to score included
     win: int  #: tokens of a window
     prefill: int  #: first tokens of a window that are its prompt and not scored
     losses: tuple[float, ...]  #: mean negative log-likelihood of each window, in nats
@@ -215,13 +215,18 @@ def _measured(
         losses=measured.windows,
         ids_sha256=digest(ids),
         equals_fp16=twin.equal,
-        notes=tuple(_notes(cut, win, measured.scored, twin)),
+        notes=tuple(_notes(cut, win, measured, twin)),
     )
 
 
-def _notes(cut: list[np.ndarray], win: int, scored: int, twin: "Fp16Twin") -> list[str]:
+def _notes(cut: list[np.ndarray], win: int, measured: windowed.Perplexity, twin: "Fp16Twin") -> list[str]:
     """What a reader of the number should know."""
-    notes = []
+    notes, scored = [], measured.scored
+    lost = np.flatnonzero(~np.isfinite(measured.windows))
+    if lost.size:
+        notes.append(
+            f"logits of window {lost[0]} are NaN or infinite, so the perplexity says nothing: a value overflowed fp16"
+        )
     if len(cut[0]) < win:
         notes.append(f"the text has {len(cut[0])} tokens, less than one window of {win}: a shorter window was scored")
     if scored < FEW:

@@ -22,6 +22,7 @@ from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, 
 from refemu.models.scores.score import decoder, prepared_under, token_ids
 
 UNIT = np.float64(1 << 40)  #: the weight of the likeliest token; 2**23 tokens fit in an int64
+COLDEST, HOTTEST = 2.0**-126, 2.0**127  #: temperatures above 0, normal numbers of float32
 STREAM = "models/generation"  #: label of the stream of random words
 
 
@@ -71,9 +72,11 @@ def generate_text(
     tokens : int
         Number of tokens to generate, at least 1.
     temperature : float
-        0: the likeliest token, or the lowest id of equal ones. Above 0: sample from the logits divided by it.
+        0: the likeliest token, or the lowest id of equal ones. In [2**-126, 2**127]: sample from the logits divided by
+        it, rounded to float32.
     top_k : int
-        Sample from the likeliest tokens only, with lower ids first among equal ones; 0: from all.
+        Sample from the likeliest tokens only, with lower ids first among equal ones; 0, or the size of the vocabulary
+        and above: from all.
     seed : int
         Seed of the sampling, in [0, 2**64).
     backend : str or Backend
@@ -147,8 +150,10 @@ class Chooser:
 
     def __init__(self, temperature: float = 0.0, top_k: int = 0, seed: int = 0) -> None:
         """Raise Refused for a parameter out of range."""
-        if not 0 <= temperature < float("inf"):
-            raise Refused(f"generate_text: temperature must be finite and at least 0, got {temperature}")
+        if not (temperature == 0 or COLDEST <= temperature <= HOTTEST):
+            raise Refused(
+                f"generate_text: temperature must be 0, or in [{COLDEST:g}, {HOTTEST:g}], got {temperature}"
+            )
         self.top_k: int = require_int(top_k, 0, 1 << 32, "generate_text", "top_k")
         require_int(seed, 0, (1 << 64) - 1, "generate_text", "seed")
         if temperature == 0 and top_k:

@@ -61,6 +61,23 @@ def test_every_hook_changes_the_logits() -> None:
     assert len(found) == 5
 
 
+@pytest.mark.parametrize("hook", ["keys", "values"])
+def test_keys_and_values_are_rounded_to_fp16(hook: str) -> None:
+    def scheme(half: bool) -> models.LinearScheme:
+        @dataclass(frozen=True)
+        class Shifted(models.LinearScheme):
+            """Values between those of fp16."""
+
+        def shifted(self: Shifted, layer: int, array: np.ndarray) -> np.ndarray:
+            changed = array * np.float32(1.0003)
+            return changed.astype(np.float16) if half else changed
+
+        setattr(Shifted, hook, shifted)
+        return Shifted()
+
+    assert logits(scheme(True)) == logits(scheme(False)) != logits("fp16")
+
+
 def test_round_to_nearest_is_the_linear_layer_of_rounded_weights() -> None:
     """By hand: the matrix of one layer, times one input, in the order of scheme fp16."""
     prepared: Any = models.prepare("tiny", Rtn())
@@ -123,8 +140,9 @@ def test_class_without_dataclass_is_rejected_with_a_hint() -> None:
         ),
         pytest.param(lambda rows: None, RefusedType, "must return an array of floats, got NoneType", id="none"),
         pytest.param(
-            lambda rows: rows / 0, Refused, "weights must be finite, got NaN or infinity in blk.0.q", id="nan"
+            lambda rows: rows / 0, Refused, "Bad.weight: must return finite values, got NaN .* for blk.0.q", id="nan"
         ),
+        pytest.param(lambda rows: rows + 1e300, Refused, "Bad.weight: must return finite values", id="beyond float32"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -138,3 +156,19 @@ def test_invalid_results_of_hooks_are_rejected(result: Any, error: type[Exceptio
 
     with pytest.raises(error, match=message):
         models.prepare("tiny", Bad())
+
+
+@pytest.mark.parametrize(("hook", "place"), [("inputs", "blk.0.q"), ("keys", "blk.0"), ("values", "blk.0")])
+def test_nan_of_finite_values_is_rejected(hook: str, place: str) -> None:
+    @dataclass(frozen=True)
+    class Bad(models.LinearScheme):
+        """A hook that returns one NaN."""
+
+    def nan(self: Bad, where: str | int, array: np.ndarray) -> np.ndarray:
+        changed = array.copy()
+        changed.flat[-1] = np.nan
+        return changed
+
+    setattr(Bad, hook, nan)
+    with pytest.raises(Refused, match=f"Bad.{hook}: must return finite values, got NaN or infinity for {place}$"):
+        logits(Bad())

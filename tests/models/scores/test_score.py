@@ -110,6 +110,20 @@ def test_short_text_and_few_tokens_are_noted() -> None:
     assert models.perplexity("tiny", WORDS, **CUT).notes == ()
 
 
+def test_overflow_is_noted() -> None:
+    @dataclass(frozen=True)
+    class Large(models.LinearScheme):
+        """Weights whose products overflow fp16."""
+
+        def weight(self, name: str, rows: np.ndarray) -> np.ndarray:
+            return np.full_like(rows, 6e4) if name == "blk.2.down" else rows
+
+    found = models.perplexity("tiny", WORDS, scheme=Large(), **CUT)
+
+    assert math.isnan(found.perplexity)
+    assert found.notes[0].startswith("logits of window 0 are NaN or infinite, so the perplexity says nothing")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

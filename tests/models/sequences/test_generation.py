@@ -57,8 +57,10 @@ def test_generation_ends_when_shown_says_so() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"temperature": -1.0}, "temperature must be finite and at least 0, got -1.0", id="temperature"),
-        pytest.param({"temperature": float("nan")}, "temperature must be finite", id="nan"),
+        pytest.param({"temperature": -1.0}, r"temperature must be 0, or in \[.*\], got -1.0", id="temperature"),
+        pytest.param({"temperature": float("nan")}, r"temperature must be 0, or in \[.*\], got nan", id="nan"),
+        pytest.param({"temperature": 1e39}, r"temperature must be 0, or in \[.*\], got 1e\+39", id="above float32"),
+        pytest.param({"temperature": 1e-46}, r"temperature must be 0, or in \[.*\], got 1e-46", id="below float32"),
         pytest.param({"top_k": 3}, "top_k needs a temperature above 0, got top_k 3", id="top_k"),
         pytest.param({"tokens": 0}, "tokens must be in", id="tokens"),
         pytest.param({"tokens": 5000}, "must fit in the context of", id="context"),
