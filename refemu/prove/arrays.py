@@ -91,15 +91,15 @@ class Array:
 
     def _cast(self, value: Any) -> "Array":
         """Values in the dtype of the array; NumPy rejects an integer of Python that does not fit."""
-        given = as_array(value)
+        operand = as_array(value)
         if self.dtype.kind in "iu" and not isinstance(value, Array | np.ndarray | np.generic):
             info = np.iinfo(self.dtype)
-            for each_ in given.values.ravel():
+            for each_ in operand.values.ravel():
                 low, high = bounds(integer(each_)) if integer(each_) is not None else (0, 0)
                 if low < info.min or high > info.max:
                     fits = terms.and_(truth(each_ >= int(info.min)), truth(each_ <= int(info.max)))
                     demand(fits, f"an element of {self.dtype} out of range")
-        return given.astype(self.dtype)
+        return operand.astype(self.dtype)
 
     def any(self, axis: Any = None) -> Any:
         return self.reduced(lambda xs: truth_of(terms.any_of(map(truth, xs))), axis, bool)

@@ -244,11 +244,11 @@ class Calls(Obligations):
     def certain(self, container: Any) -> bool:
         """Whether a change of a container needs no condition: it was made on the present path."""
         self.require_change(container)
-        made = self.created.get(id(container))
+        creation = self.created.get(id(container))
         return (
             not self.frames
             or self.now() is terms.TRUE
-            or (made is not None and made[1] is self.frames[-1] and made[2] == self.frames[-1].branch)
+            or (creation is not None and creation[1] is self.frames[-1] and creation[2] == self.frames[-1].branch)
         )
 
     def require_change(self, container: Any) -> None:

@@ -199,9 +199,9 @@ def _odd_sum(run: Interpreter, a: Any, b: Any) -> Any:
     bits = _bits(total)
     exact = terms.or_(terms.not_(truth(_isfinite(run, error))), real_compare("feq", error, 0.0))
     away = terms.eq(terms.fp("flt", terms.real(0.0), real(error)), terms.not_(terms.extract(bits, 63, 1)))
-    one = terms.const(1, 64)
+    ulp = terms.const(1, 64)
     # as nextafter: total is not 0 where inexact
-    other = terms.ite(away, terms.add(bits, one), terms.sub(bits, one))
+    other = terms.ite(away, terms.add(bits, ulp), terms.sub(bits, ulp))
     stays = terms.or_(exact, terms.extract(bits, 0, 1))
     return number_of(terms.ite(stays, real(total), terms.fp("value64", other)))
 

@@ -75,14 +75,14 @@ def test_bad_usage_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[
             "no distribution no-such with a unit is installed; `refemu list units` lists all",
         ),
         (["models", "fetch", "foo"], "unknown model 'foo'. Known: all-minilm-l6-v2, film-reviews, smollm2-135m\n"),
-        (["ppl", "--scheme", "olive-5"], "did you mean 'olive-4' or 'olive-8'?"),
+        (["ppl", "--model", "tiny", "--scheme", "olive-5"], "did you mean 'olive-4' or 'olive-8'?"),
         (["export", "rtl", "nosuch", "-o", "x"], "unknown unit 'nosuch'. `refemu list units` lists all "),
         (["diff", "nosuch", "x"], "refemu: nosuch: no such folder"),
         (["show", "FLINT5"], "did you mean 'FLINT4'"),
         (["step", "ovp_decodr", "--input", "pair=1"], "did you mean 'ovp_decoder'"),
         (["models", "fetch", "smollm2"], "did you mean 'smollm2-135m'"),
-        (["ppl", "--scheme", "fp61"], "did you mean 'fp16'"),
-        (["ppl", "--scheme", "fp16:ac=fp32"], "did you mean 'acc'"),
+        (["ppl", "--model", "tiny", "--scheme", "fp61"], "did you mean 'fp16'"),
+        (["ppl", "--model", "tiny", "--scheme", "fp16:ac=fp32"], "did you mean 'acc'"),
     ],
 )
 def test_unknown_names_give_the_next_step(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,9 +103,13 @@ def test_sampled_answers_repeat(adapter: Any) -> None:
         ),
         pytest.param({"model": "tiny-encoder"}, "an encoder reads a text at once", id="encoder"),
         pytest.param({"model": "tiny", "scheme": "olive-4:low=90", "high": "x"}, "high", id="scheme"),
-        pytest.param({"model": "tiny", "max_length": 4096}, r"max_length must be in \[2, 2048\], got 4096", id="length"),
+        pytest.param(
+            {"model": "tiny", "max_length": 4096}, r"max_length must be in \[2, 2048\], got 4096", id="length"
+        ),
         pytest.param({"model": "tiny", "max_gen_toks": 0}, "max_gen_toks must be in", id="tokens"),
-        pytest.param({"model": "tiny", "prefix_token": 256}, r"prefix_token must be in \[0, 255\], got 256", id="prefix"),
+        pytest.param(
+            {"model": "tiny", "prefix_token": 256}, r"prefix_token must be in \[0, 255\], got 256", id="prefix"
+        ),
     ],
 )
 def test_invalid_arguments_of_the_model_are_rejected(arguments: dict[str, Any], message: str) -> None:

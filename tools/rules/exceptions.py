@@ -49,6 +49,8 @@ ELSEWHERE = {
     },
     **{f"testing/{name}": "testing/test_plugin" for name in ("blocks", "save")},
     **{f"prove/{name}": "prove/test_lift" for name in ("sources", "selfcheck")},
+    **{f"prove/{name}": "prove/test_interpreter" for name in ("calls", "frames", "merging", "narrowing")},
+    **{f"prove/{name}": "prove/test_library" for name in ("forms", "event_forms", "number_forms")},
     **{f"prove/{name}": "prove/test_equivalence" for name in ("solver", "smtlib")},
     **{f"prove/{name}": "cli/designs/test_prove" for name in ("design", "sequential")},
     **{

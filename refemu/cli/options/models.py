@@ -108,7 +108,13 @@ def _generate_text(commands: Commands) -> None:
         metavar="T",
         help="Sample from the logits divided by T; 0: take the likeliest token (default: 0).",
     )
-    add_count(command, "--top-k", "Sample from the K likeliest tokens, at a temperature above 0; 0: from all (default: 0).", 0, low=0)
+    add_count(
+        command,
+        "--top-k",
+        "Sample from the K likeliest tokens, at a temperature above 0; 0: from all (default: 0).",
+        0,
+        low=0,
+    )
     add_count(command, "--seed", "Seed of the sampling (default: 0).", 0, low=0)
     add_threads(command)
 

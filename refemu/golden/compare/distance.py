@@ -94,13 +94,13 @@ def _magnitude(codes: np.ndarray) -> np.ndarray:
 def _is_nan(codes: np.ndarray, kind: str) -> np.ndarray:
     if not kind:
         return np.zeros(codes.shape, np.bool_)
-    return np.isnan(tensors.widened(codes, kind) if kind in tensors.NARROW else codes.view(kind))
+    return np.asarray(np.isnan(tensors.widened(codes, kind) if kind in tensors.NARROW else codes.view(kind)))
 
 
 def _steps(mine: np.ndarray, theirs: np.ndarray, kind: str) -> np.ndarray:
     """Distances, uint64: floats of one sign by magnitude, through zero else; -0.0 and 0.0 are 0 apart."""
     if not kind:
-        return np.maximum(mine, theirs).astype(np.uint64) - np.minimum(mine, theirs).astype(np.uint64)
+        return np.asarray(np.maximum(mine, theirs).astype(np.uint64) - np.minimum(mine, theirs).astype(np.uint64))
     a, b = _magnitude(mine), _magnitude(theirs)
     apart = (mine ^ theirs) >> (8 * mine.itemsize - 1) != 0
     return np.asarray(np.where(apart, a + b, np.maximum(a, b) - np.minimum(a, b)))

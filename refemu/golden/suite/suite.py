@@ -21,7 +21,7 @@ HEADER = (
     "Words are hexadecimal bit patterns; `ports` places each lane of a port in them, least significant bit first.",
     "A test with first 1 begins with reset registers; a unit without registers ignores it.",
     "Bits of `out` count where `care` has a 1.",
-    "acceptable: the paper leaves an output of this test open; `out` has the choice of the group's decision or of the flags.",
+    "acceptable: the paper leaves an output of this test open; `out` follows the decision that group or flags name.",
     "valid: all other tests; they too follow refemu's documented decisions.",
 )
 

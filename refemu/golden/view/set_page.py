@@ -74,7 +74,9 @@ def written(path: str | Path, answers: str | Path | None = None, first: int = 0,
         "firstdiffer": int(np.argmax(differ)) if differ.any() else None,
     }
     number, lacking = (None, ()) if difference is None else (difference.rows_differ, difference.not_compared)
-    return Written(page("set", f"{golden.name}: rows of a golden set", data), first, count, golden.rows, number, lacking)
+    return Written(
+        page("set", f"{golden.name}: rows of a golden set", data), first, count, golden.rows, number, lacking
+    )
 
 
 def _title(unit: str, id: str) -> str:

@@ -22,7 +22,10 @@ from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, 
 from refemu.models.scores.score import decoder, prepared_under, token_ids
 
 UNIT = np.float64(1 << 40)  #: the weight of the likeliest token; 2**23 tokens fit in an int64
-COLDEST, HOTTEST = 2.0**-126, 2.0**127  #: temperatures above 0, normal numbers of float32
+COLDEST, HOTTEST = (
+    float.fromhex("0x1p-126"),
+    float.fromhex("0x1p127"),
+)  #: temperatures above 0, normal numbers of float32
 STREAM = "models/generation"  #: label of the stream of random words
 
 
@@ -151,9 +154,7 @@ class Chooser:
     def __init__(self, temperature: float = 0.0, top_k: int = 0, seed: int = 0) -> None:
         """Raise Refused for a parameter out of range."""
         if not (temperature == 0 or COLDEST <= temperature <= HOTTEST):
-            raise Refused(
-                f"generate_text: temperature must be 0, or in [{COLDEST:g}, {HOTTEST:g}], got {temperature}"
-            )
+            raise Refused(f"generate_text: temperature must be 0, or in [{COLDEST:g}, {HOTTEST:g}], got {temperature}")
         self.top_k: int = require_int(top_k, 0, 1 << 32, "generate_text", "top_k")
         require_int(seed, 0, (1 << 64) - 1, "generate_text", "seed")
         if temperature == 0 and top_k:
