@@ -42,7 +42,7 @@ def compared(run: Any, config: str, stimulus: Any) -> None:
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
-@pytest.mark.parametrize("kind", ["paper", "edge", "random"])
+@pytest.mark.parametrize("kind", ["paper", pytest.param("edge", marks=pytest.mark.long), "random"])
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_case_equals_the_oracle(config: str, kind: Any, run: Any) -> None:
     for block in UNIT.cases(UNIT.configs[config], kind, 0):

@@ -187,11 +187,11 @@ def test_pages_of_model_go_to_host_and_back(monkeypatch: pytest.MonkeyPatch) -> 
         return image
 
     monkeypatch.setattr(Pool, "save", noted)
-    trace = [serving.Arrival(0.0, 40, 30), serving.Arrival(0.0, 30, 30)]
-    setting = serving.Setting(model="tiny", preemption="swap", context=80)
+    trace = [serving.Arrival(0.0, 120, 30), serving.Arrival(0.0, 120, 30)]
+    setting = serving.Setting(model="tiny", preemption="swap", context=200)
     report = serving.simulate("leankv-k8v4:num_pages=20", trace, setting)
 
-    assert (report.total["tokens"], report.requests["finished"], report.setting["max_tokens"]) == (60, 2, 80)
+    assert (report.total["tokens"], report.requests["finished"], report.setting["max_tokens"]) == (60, 2, 200)
     assert report.total["bytes"]["swapped"] == 2 * sum(saved) > 0
 
 
