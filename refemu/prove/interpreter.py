@@ -1,7 +1,7 @@
 """Runs the text of functions on values that depend on inputs, along all paths at once.
 
 Where a test depends on inputs, both branches run and their values are merged. `raise` makes the inputs of its path
-illegal; what Python would refuse implicitly, such as an index out of range, is an obligation that must never occur.
+illegal; what Python would reject implicitly, such as an index out of range, is an obligation that must never occur.
 """
 
 import ast

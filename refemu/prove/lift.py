@@ -312,7 +312,7 @@ def name_of(port: Port, lane: int, prefix: str = "") -> str:
 
 
 def _hidden(device: Any, fixed: Mapping[str, int]) -> dict[str, tuple[list[Term], Any]]:
-    """Variables of registers that no port shows; a port that depended on one would be refused.
+    """Variables of registers that no port shows; a port that depended on one would be rejected.
 
     Of the number of the last event, only whether there was one is followed.
     """
