@@ -544,7 +544,7 @@ def _order_key(run: Interpreter, words: Any, total: bool = False) -> Any:
 
 
 def _operation16(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Of operands that are fp16 or float32 numbers: one operation, rounded to float32 and fp16."""
+    """Return one operation on fp16 or float32 numbers, rounded to float32 and fp16."""
 
     def of(run: Interpreter, a: Any, b: Any, mode: Any = fp16.IEEE) -> Any:
         if mode != fp16.IEEE:

@@ -327,7 +327,7 @@ def _arithmetic(values: Array, amount: Array, width: int) -> Array:
 
 
 def _signed(values: Array, width: int) -> Array:
-    """In the order of signed values."""
+    """Flip the sign bits, so that unsigned order is the order of signed values."""
     return values ^ (1 << (width - 1))
 
 
