@@ -16,6 +16,7 @@ from refemu.prove import merging, terms
 from refemu.prove.calls import Calls
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge
+from refemu.prove.number_forms import power_of_two
 from refemu.prove.values import (
     Bool,
     Int,
@@ -360,6 +361,20 @@ def _where(test: Any, a: Any, b: Any) -> Array:
     return each(lambda c, x, y: merge(truth(c), fitted(x, dtype), fitted(y, dtype)), dtype, test, a, b)
 
 
+def _truncated(value: Any) -> Any:
+    """A float without its fraction; -0.0 where it was negative."""
+    number = real(value)
+    up = terms.fp("fneg", terms.fp("ffloor", terms.fp("fneg", number)))
+    return number_of(terms.ite(terms.fp("flt", number, terms.real(0.0)), up, terms.fp("ffloor", number)))
+
+
+def _scaled(x: Any, exponent: Any) -> Array:
+    """As `numpy.ldexp` of binary64: one rounding, and infinite where it is too large."""
+    if kind_of(x) != np.float64:
+        raise Unsupported("numpy.ldexp of other numbers than binary64")
+    return each(lambda a, e: number_of(terms.fp("fmul", real(a), power_of_two(integer(e)))), float, x, exponent)
+
+
 def _float(op: str) -> Callable[..., Array]:
     return lambda x: as_array(x).map(lambda each_: fitted(number_of(terms.fp(op, real(each_))), as_array(x).dtype))
 
@@ -406,6 +421,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": _float("fsqrt"),
     "rint": _float("frint"),
     "floor": _float("ffloor"),
+    "trunc": lambda x: as_array(x).map(_truncated),
+    "ldexp": _scaled,
     "isnan": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isnan", real(v))), bool),
     "isinf": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isinf", real(v))), bool),
     "isfinite": _finite,

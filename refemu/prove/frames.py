@@ -26,6 +26,10 @@ class Filtered:
         """What a test takes of the elements: whether there is one."""
         return terms.any_of(condition for condition, _ in self.pairs)
 
+    def __getitem__(self, index: Any) -> Any:
+        open_ = next(condition for condition, _ in self.pairs if condition.op != "const")
+        raise Unsupported("an element of a selection that depends on inputs", open_)
+
 
 class Closure:
     """A function defined in a text that is run."""

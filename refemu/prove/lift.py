@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.prove import arrays, event_forms, merging, terms
+from refemu.prove import event_forms, merging, terms
 from refemu.prove import container_forms as container_forms  # registers its forms
 from refemu.prove import number_forms as number_forms  # registers its forms
 from refemu.prove.frames import OutOfTime
@@ -20,7 +20,6 @@ from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.declaration import Sequential
 from refemu.units.ports import Port
-from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit
 
 HIDDEN = 62  #: bits of a register that no port shows
@@ -196,13 +195,8 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
         event_forms.restore(run, device, state)
     run.guard = terms.TRUE
     values = [value for _, value in inputs.values()]
-    if type(device)._require is not Stepped._require:
-        taken = [
-            arrays.Array(list(each) if port.lanes else each, port.dtype)
-            for port, each in zip(ports.inputs, values, strict=True)
-        ]
-        if run.alive(lambda: run.call(device._require, *taken)) is NEVER:
-            return _illegal(lifted)
+    if run.alive(lambda: event_forms.require(run, device, values)) is NEVER:
+        return _illegal(lifted)
     if run.alive(lambda: run.call(device._open, *values)) is NEVER:
         return _illegal(lifted)
     going, count = busy(run, device), 0
