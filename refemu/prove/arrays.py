@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
+from refemu.arith import fp16, rounding
 from refemu.prove import merging, terms
 from refemu.prove.calls import Calls
 from refemu.prove.interpreter import Interpreter
@@ -586,4 +586,14 @@ for _name, _form in FP16.items():
         else _function(*args, **named)
     )
 
+def _rounded(run: Interpreter, n: Any, s: Any, mode: Any) -> Any:
+    """As `shift_round`, of each element."""
+    if not (is_array(n) or is_array(s)):
+        return SHIFT_ROUND(run, n, s, mode)
+    return each(lambda a, b: SHIFT_ROUND(run, a, b, mode), np.int64, n, s)
+
+
+SHIFT_ROUND = Interpreter.handlers[rounding.shift_round]
+Interpreter.handlers[rounding.shift_round] = _rounded
+Calls.as_array = staticmethod(as_array)
 Calls.is_array, Calls.function_of = staticmethod(is_array), staticmethod(function_of)

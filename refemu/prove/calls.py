@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from refemu.prove import merging, terms
 from refemu.prove.frames import Closure, Dead, Frame
 from refemu.prove.merging import NEVER, Choice, is_symbolic, merge
-from refemu.prove.sources import tree_of
+from refemu.prove.sources import changed, tree_of
 from refemu.prove.terms import Term
 from refemu.prove.values import Obligations, Unsupported
 from refemu.units.stepping import Stepped
@@ -32,6 +32,7 @@ class Calls(Obligations):
 
     handlers: ClassVar[dict[Any, Callable[..., Any]]] = {}  #: function -> its form on values that depend on inputs
     is_array: ClassVar[Any]  #: function of a value, set by `arrays`
+    as_array: ClassVar[Any]  #: an array whose elements may depend on inputs, from one of NumPy
     function_of: ClassVar[Any]  #: the form of a function of NumPy
 
     def __init__(self) -> None:
@@ -149,6 +150,7 @@ class Calls(Obligations):
         frame = Frame(function, scope, file)
         if isinstance(function, Closure):
             frame.names = dict(function.frame.names)
+        frame.changed = changed(tree)
         self._bind(frame, tree, function, args, named)
         if len(self.frames) > 400:
             raise Unsupported("a recursion that depends on inputs")

@@ -50,6 +50,7 @@ class Frame:
         self.scope: Callable[[str], Any] = scope
         self.file: str = file
         self.names: dict[str, Any] = {}
+        self.changed: frozenset[str] = frozenset()  #: names whose elements the text assigns
         self.path: Term = terms.TRUE
         self.returned: list[tuple[Term, Any]] = []
         self.yielded: list[Any] | None = None

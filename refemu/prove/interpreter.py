@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from refemu.prove import terms
 from refemu.prove.frames import Closure, Dead, OutOfTime
 from refemu.prove.loops import Loops
 from refemu.prove.merging import Choice, is_symbolic, merge
-from refemu.prove.sources import assigned
+from refemu.prove.sources import assigned, is_fresh
 from refemu.prove.values import Int, Unsupported, demand, same, truth
 
 
@@ -113,7 +115,10 @@ class Interpreter(Loops):
 
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
+        written = isinstance(value, np.ndarray) and value.dtype != object and is_fresh(node.value)
         for target in node.targets:
+            if written and isinstance(target, ast.Name) and target.id in self.frames[-1].changed:
+                value = self.as_array(value)
             self.store(target, value)
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
