@@ -7,6 +7,7 @@ products, quotients and roots of such numbers computed in binary64.
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class Array:
     shape: Any = property(lambda self: self.values.shape)
     ndim: Any = property(lambda self: self.values.ndim)
     size: Any = property(lambda self: self.values.size)
+    flags: Any = property(lambda self: SimpleNamespace(writeable=True))
     T: Any = property(lambda self: Array(self.values.T, self.dtype))
 
     def map(self, function: Callable[[Any], Any], dtype: Any = None) -> "Array":

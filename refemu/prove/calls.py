@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import sys
 from collections import deque
@@ -96,6 +97,8 @@ class Calls(Obligations):
             )
         if isinstance(function, FunctionType) and not self._native(function, args, named):
             return self._interpret(function, args, named)
+        if dataclasses.is_dataclass(function) and isinstance(getattr(function, "__post_init__", None), FunctionType):
+            return self._record(function, args, named)
         if hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
             return self.call(function.func, *function.args, *args, **{**function.keywords, **named})
         return function(*args, **named)
@@ -176,6 +179,18 @@ class Calls(Obligations):
         finally:
             self.frames.pop()
             self.guard, self.line = outer, line
+
+    def _record(self, kind: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
+        """An object of a dataclass, whose own text runs after its fields are set."""
+        if not any(is_symbolic(each) or self.is_array(each) for each in (*args, *named.values())):
+            return kind(*args, **named)
+        bound = inspect.signature(kind).bind(*args, **named)
+        bound.apply_defaults()
+        answer = object.__new__(kind)
+        for name, value in bound.arguments.items():
+            object.__setattr__(answer, name, value)
+        self.call(kind.__post_init__, answer)
+        return answer
 
     def _bind(self, frame: Frame, tree: Any, function: Any, args: Sequence[Any], named: dict[str, Any]) -> None:
         taken = tree.args

@@ -23,6 +23,7 @@ from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
 HIDDEN = 62  #: bits of a register that no port shows
+COUNTING = 32  #: bits of a register that is assumed not to overflow
 MOST_EVENTS = 4096  #: events of an operation
 MOST_VALUES = 64  #: values of a variable that is split
 MOST_SPLITS = 2048  #: values tried in all
@@ -45,6 +46,7 @@ class Lift:
     before: dict[str, list[Term]] = field(default_factory=dict)  #: variables of the registers, `q_acc`
     legal: Term = TRUE  #: condition on inputs and registers that the text accepts
     invariant: Term = TRUE  #: condition on registers that holds from reset on
+    assumed: dict[str, int] = field(default_factory=dict)  #: registers that count, and the most that they may reach
     demands: list[tuple[Term, str]] = field(default_factory=list)  #: must hold for legal values; else the lift is void
 
     @property
@@ -85,7 +87,12 @@ def lift(
         A line has no terms, or a value may not fit its port.
     """
     end = time.monotonic() + seconds
-    return _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    whole = _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    if whole.invariant is not terms.TRUE:
+        whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))
+        if not whole.device.invariant(whole.device.state):
+            raise NotLifted(f"{unit.name}: the invariant of the registers does not hold at reset")
+    return whole
 
 
 def _split(
@@ -117,10 +124,7 @@ def _split(
         raise NotLifted(f"{unit.name}: {short(run.line)}: a recursion that is too deep") from error
     variable, values = answer
     parts = [(value, _split(unit, config, {**fixed, variable.name: value}, end, left, interpreter)) for value in values]
-    whole = _joined(variable, parts)
-    if not fixed and whole.invariant is not terms.TRUE:
-        whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))
-    return whole
+    return _joined(variable, parts)
 
 
 def _preserved(lift: "Lift") -> Term:
@@ -162,7 +166,13 @@ def _joined(variable: Term, parts: Sequence[tuple[int, "Lift"]]) -> "Lift":
     for test, (_, part) in list(zip(tests, parts, strict=True))[-2::-1]:
         for name, lanes in part.terms.items():
             whole.terms[name] = [terms.ite(test, a, b) for a, b in zip(lanes, whole.terms[name], strict=True)]
+    invariants = {part.invariant.number for _, part in parts}
+    if len(invariants) > 1:
+        whole.invariant = terms.any_of(
+            terms.and_(test, part.invariant) for test, (_, part) in zip(tests, parts, strict=True)
+        )
     whole.legal, whole.demands = legal, demands
+    whole.assumed |= {name: most for _, part in parts for name, most in part.assumed.items()}
     return whole
 
 
@@ -192,6 +202,10 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
             }
             if substitute([lifted.invariant], known)[0] is terms.FALSE:
                 return _illegal(lifted)
+        invariant = run.call(device.invariant, state)
+        lifted.invariant = terms.and_(lifted.invariant, truth(invariant))
+        if lifted.invariant is terms.FALSE:
+            return _illegal(lifted)
         event_forms.restore(run, device, state)
     run.guard = terms.TRUE
     values = [value for _, value in inputs.values()]
@@ -210,12 +224,25 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
         going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
     state = run.attribute(device, "state")
     for port in ports.outputs + ports.state:
+        if isinstance(device, Sequential):
+            conditions += _counted(lifted, port, getattr(state, port.name))
         lifted.terms[port.name] = _lanes(port, getattr(state, port.name), run)
     conditions = _needed(lifted, conditions, run)
     lifted.legal = terms.and_(terms.all_of([*conditions, lifted.invariant]), terms.not_(run.illegal))
     lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
     _require_ports(lifted, ports)
     return lifted
+
+
+def _counted(lifted: Lift, port: Port, value: Any) -> list[Term]:
+    """That a register that counts on does not pass its last bit: an assumption about the number of events."""
+    number, most = integer(value), (1 << port.bits) - 1
+    if port.lanes or port.signed or port.bits < COUNTING or port.limits[1] < most or not isinstance(number, Int):
+        return []
+    if number.high <= most:
+        return []
+    lifted.assumed[port.name] = most
+    return [truth(number <= most)]
 
 
 def _needed(lifted: Lift, conditions: list[Term], run: Interpreter) -> list[Term]:
@@ -330,7 +357,7 @@ def _hidden(device: Any, fixed: Mapping[str, int]) -> dict[str, tuple[list[Term]
 def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
     """Terms of the lanes of a port, whose values must fit it."""
     if isinstance(value, Choice):
-        raise Unsupported(f"port {port.name}, whose value has several shapes")
+        raise Unsupported(f"port {port.name}, whose value has several shapes", value.ways[0][0])
     lanes = list(value) if port.lanes else [value]
     if len(lanes) != port.count:
         raise Unsupported(f"port {port.name}, which has {len(lanes)} lanes and not {port.count}")

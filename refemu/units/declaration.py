@@ -141,6 +141,10 @@ class Declared(Stepped[DeclaredState]):
     def check(self) -> None:
         """Reject parameters that have valid types but do not match."""
 
+    def invariant(self, state: Any) -> bool:
+        """Whether registers may have the values of a State: true at reset and after every event, for `refemu prove`."""
+        return True
+
     def step(self, *values: Any, **named: Any) -> DeclaredState:
         """Execute one event; return the State after it."""
         if type(self).busy is not Stepped.busy:  # operations of several events
