@@ -5,6 +5,7 @@ products, quotients and roots of such numbers computed in binary64.
 """
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -377,6 +378,15 @@ def _scaled(x: Any, exponent: Any) -> Array:
     return each(lambda a, e: number_of(terms.fp("fmul", real(a), power_of_two(integer(e)))), float, x, exponent)
 
 
+def _parts(x: Any) -> tuple[Array, Array]:
+    """As `numpy.frexp` of finite binary64 numbers."""
+    array = as_array(x, float)
+    for value in array.values.ravel():
+        demand(truth(_finite(Array(value, float))), "numpy.frexp of infinity or NaN")
+    pairs = array.map(lambda value: Interpreter.handlers[math.frexp](Interpreter.current, value))
+    return pairs.map(lambda pair: pair[0], float), pairs.map(lambda pair: pair[1], np.int32)
+
+
 def _float(op: str) -> Callable[..., Array]:
     return lambda x: as_array(x).map(lambda each_: fitted(number_of(terms.fp(op, real(each_))), as_array(x).dtype))
 
@@ -425,6 +435,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": _float("ffloor"),
     "trunc": lambda x: as_array(x).map(_truncated),
     "ldexp": _scaled,
+    "frexp": _parts,
     "isnan": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isnan", real(v))), bool),
     "isinf": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isinf", real(v))), bool),
     "isfinite": _finite,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.prove import merging, terms
-from refemu.prove.frames import Closure, Filtered, SymbolicRange
+from refemu.prove.frames import Closure, Filtered, SymbolicRange, Unseen
 from refemu.prove.merging import Choice, Members, choice, is_symbolic, merge, spread, ways_of
 from refemu.prove.narrowing import Narrowing
 from refemu.prove.sources import assigned
@@ -43,7 +43,15 @@ class Expressions(Narrowing):
         return value
 
     def of_Tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self.items(node.elts))
+        values = [self.value(each.value if isinstance(each, ast.Starred) else each) for each in node.elts]
+        unseen = [each for each in values if isinstance(each, Unseen)]
+        if unseen:
+            return unseen[0]  # as little known as its part
+        return tuple(
+            part
+            for each, value in zip(node.elts, values, strict=True)
+            for part in (self.parts(value) if isinstance(each, ast.Starred) else [value])
+        )
 
     def of_List(self, node: ast.List) -> Any:
         return self.new(self.items(node.elts))
@@ -57,10 +65,14 @@ class Expressions(Narrowing):
         answer: list[Any] = []
         for each in nodes:
             if isinstance(each, ast.Starred):
-                answer += [value for _, value in self.whole(self.value(each.value))]
+                answer += self.parts(self.value(each.value))
             else:
                 answer.append(self.value(each))
         return answer
+
+    def parts(self, values: Any) -> list[Any]:
+        """Elements whose number does not depend on inputs, as a list."""
+        return [value for _, value in self.whole(values)]
 
     def whole(self, values: Any) -> Iterator[tuple[Term, Any]]:
         """Elements whose number does not depend on inputs."""

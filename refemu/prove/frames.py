@@ -31,6 +31,24 @@ class Filtered:
         raise Unsupported("an element of a selection that depends on inputs", open_)
 
 
+class Unseen:
+    """A register of other values than integers that no port shows; nothing may read it."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["name"] = name
+
+    def _read(self, *args: Any) -> Any:
+        raise Unsupported(f"register {self.__dict__['name']}, which no port shows")
+
+    __getattr__: Any = _read
+    __getitem__: Any = _read
+    __len__: Any = _read
+    __iter__: Any = _read
+    __bool__: Any = _read
+    __eq__: Any = _read
+    __hash__: Any = None
+
+
 class Closure:
     """A function defined in a text that is run."""
 

@@ -12,7 +12,7 @@ from refemu.arith.checks import Refused
 from refemu.prove import event_forms, merging, terms
 from refemu.prove import container_forms as container_forms  # registers its forms
 from refemu.prove import number_forms as number_forms  # registers its forms
-from refemu.prove.frames import OutOfTime
+from refemu.prove.frames import OutOfTime, Unseen
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import NEVER, Choice, merge
 from refemu.prove.terms import TRUE, Term, substitute
@@ -261,24 +261,6 @@ def _illegal(lifted: Lift) -> Lift:
     }
     lifted.legal = terms.FALSE
     return lifted
-
-
-class Unseen:
-    """A register of other values than integers that no port shows; nothing may read it."""
-
-    def __init__(self, name: str) -> None:
-        self.__dict__["name"] = name
-
-    def _read(self, *args: Any) -> Any:
-        raise Unsupported(f"register {self.__dict__['name']}, which no port shows")
-
-    __getattr__: Any = _read
-    __getitem__: Any = _read
-    __len__: Any = _read
-    __iter__: Any = _read
-    __bool__: Any = _read
-    __eq__: Any = _read
-    __hash__: Any = None
 
 
 def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: Mapping[str, int], what: str) -> Lift:
