@@ -222,10 +222,17 @@ class Interpreter(Loops):
             if frame.gone == gone and all(p is not terms.FALSE for p, _ in ways)
             else terms.or_(ways[0][0], ways[1][0])
         )
+        if _raises(node) and ways[1][0] is terms.and_(path, terms.not_(test)):
+            frame.path, frame.gone = path, gone  # the others are illegal, whatever follows
         # a list that a break or continue takes along must not change for it
         frame.branch = branch if self._outs() == outs else (*branch, self.fresh())
         frame.names = self._joined(before, [(test, ways[0]), (terms.not_(test), ways[1])], changed)
         return None
+
+
+def _raises(node: ast.If) -> bool:
+    """Whether the body of a test does nothing but raise."""
+    return isinstance(node.body[-1], ast.Raise) and all(map(_is_plain, node.body[:-1]))
 
 
 def _snapshot(value: Any) -> Any:

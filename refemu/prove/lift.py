@@ -1,6 +1,7 @@
 """Terms of a unit: what its readable text computes, one term for each lane of an output and of a next register."""
 
 import copy
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,7 +142,7 @@ def _splitting(device: Any, term: Term | None, fixed: Mapping[str, int]) -> tupl
     """A variable on which a term depends, and its values, if these are few."""
     known = {
         name_of(port, lane, prefix): port
-        for prefix, group in (("", device.ports.inputs), ("q_", device.ports.all))
+        for prefix, group in (("", device.ports.inputs), ("q_", [_reached(device, port) for port in device.ports.all]))
         for port in group
         for lane in range(port.count)
     }
@@ -187,7 +188,7 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     inputs = {port.name: _variables(port, "", conditions, fixed) for port in ports.inputs}
     lifted = Lift(unit, dict(config), copy.copy(device), {}, {name: lanes for name, (lanes, _) in inputs.items()})
     if isinstance(device, Sequential):
-        registers = {port.name: _variables(port, "q_", conditions, fixed) for port in ports.all}
+        registers = {port.name: _variables(_reached(device, port), "q_", conditions, fixed) for port in ports.all}
         registers |= _hidden(device, fixed)
         lifted.before = {name: lanes for name, (lanes, _) in registers.items() if lanes}
         state = copy.copy(device.state)
@@ -226,12 +227,18 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     for port in ports.outputs + ports.state:
         if isinstance(device, Sequential):
             conditions += _counted(lifted, port, getattr(state, port.name))
-        lifted.terms[port.name] = _lanes(port, getattr(state, port.name), run)
+        lifted.terms[port.name] = _lanes(_reached(device, port), getattr(state, port.name), run)
     conditions = _needed(lifted, conditions, run)
     lifted.legal = terms.and_(terms.all_of([*conditions, lifted.invariant]), terms.not_(run.illegal))
     lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
     _require_ports(lifted, ports)
     return lifted
+
+
+def _reached(device: Any, port: Port) -> Port:
+    """A port of a register, with the values that the unit says it reaches: each event must stay within them."""
+    most = device.reaches.get(port.name)
+    return port if most is None else dataclasses.replace(port, most=most)
 
 
 def _counted(lifted: Lift, port: Port, value: Any) -> list[Term]:
