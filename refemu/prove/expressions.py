@@ -18,6 +18,9 @@ from refemu.prove.terms import Term
 from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, integer, truth, truth_of
 
 
+FEW = 8  #: values of a bound of a slice whose other bound has as many
+
+
 class Expressions(Narrowing):
     """Values of expressions, by the names of their nodes."""
 
@@ -135,6 +138,8 @@ class Expressions(Narrowing):
     def _slice(self, container: Any, index: slice) -> Any:
         """A part between bounds with few values, of which each gives another length."""
         bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
+        if all(isinstance(each, Choice) and len(each.ways) > FEW for each in bounds):
+            raise Unsupported("a slice of which both bounds depend on inputs", integer(index.start).term)
         if any(isinstance(each, Int) for each in bounds):
             raise Unsupported(
                 "a slice whose bounds depend on inputs", next(b.term for b in bounds if isinstance(b, Int))

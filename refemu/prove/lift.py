@@ -26,7 +26,7 @@ from refemu.units.unit import AnyUnit
 HIDDEN = 62  #: bits of a register that no port shows
 COUNTING = 32  #: bits of a register that is assumed not to overflow
 MOST_EVENTS = 4096  #: events of an operation
-MOST_VALUES = 64  #: values of a variable that is split
+MOST_VALUES = 128  #: values of a variable that is split
 MOST_SPLITS = 2048  #: values tried in all
 SECONDS = 60.0
 
