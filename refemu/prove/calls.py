@@ -127,7 +127,7 @@ class Calls(Obligations):
             return False
         if function.__closure__ or any(isinstance(each, Stepped | Closure) for each in (*args, *named.values())):
             return False
-        return not any(is_symbolic(each) or callable(each) for each in (*args, *named.values()))
+        return not any(is_symbolic(each) or callable(each) or _holds(each) for each in (*args, *named.values()))
 
     def _interpret(self, function: FunctionType, args: Sequence[Any], named: dict[str, Any]) -> Any:
         cells: dict[str, CellType] = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -286,3 +286,10 @@ class Calls(Obligations):
     def block(self, body: Sequence[ast.stmt]) -> None:
         """Run statements until no path is left."""
         raise NotImplementedError
+
+
+def _holds(value: Any) -> bool:
+    """Whether an object of a class of the text has an attribute that depends on inputs."""
+    if not type(value).__module__.startswith("refemu.units.") or not hasattr(value, "__dict__"):
+        return False
+    return any(map(is_symbolic, vars(value).values()))

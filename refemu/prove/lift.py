@@ -289,8 +289,12 @@ def _event(device: CycleAccurate, phase: Any) -> Any:
         state.event
         for state in inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs])
     ]
-    ways = [(merging.equal(phase, at), name) for at, name in enumerate(names[:-1])]
-    return merging.choice([*ways, (terms.not_(terms.any_of(condition for condition, _ in ways)), names[-1])])
+    ways = {
+        name: terms.any_of(merging.equal(phase, at) for at, each in enumerate(names) if each == name)
+        for name in dict.fromkeys(names[:-1])
+        if name != names[-1]
+    }
+    return merging.choice([*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])])
 
 
 def busy(run: Interpreter, device: Any) -> Term:
