@@ -12,7 +12,7 @@ import numpy as np
 from refemu.arith import checks
 from refemu.prove import merging, terms
 from refemu.prove.forms import HANDLERS, WHOLE, form_of, run_is_array
-from refemu.prove.frames import Filtered, SymbolicRange
+from refemu.prove.frames import Dead, Filtered, SymbolicRange
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge, spread
 from refemu.prove.values import (
@@ -148,6 +148,9 @@ def _all(run: Interpreter, values: Any) -> Any:
 def _extreme(largest: bool) -> Callable[..., Any]:
     def of(run: Interpreter, *values: Any, key: Any = None, **default: Any) -> Any:
         pairs = _some(values if len(values) > 1 else values[0])
+        if not pairs and not default and run.now() is not terms.TRUE:
+            run.demand(terms.FALSE, "an extreme of an empty selection")
+            raise Dead
         if not default:
             demand(terms.any_of(condition for condition, _ in pairs), "an extreme of an empty selection")
         if not pairs:

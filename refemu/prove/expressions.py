@@ -57,7 +57,18 @@ class Expressions(Narrowing):
         )
 
     def of_List(self, node: ast.List) -> Any:
-        return self.new(self.items(node.elts))
+        pairs = [
+            pair
+            for each in node.elts
+            for pair in (
+                self.iterate(self.value(each.value))
+                if isinstance(each, ast.Starred)
+                else [(terms.TRUE, self.value(each))]
+            )
+        ]
+        if all(condition is terms.TRUE for condition, _ in pairs):
+            return self.new([value for _, value in pairs])
+        return Filtered(pairs)
 
     def of_Set(self, node: ast.Set) -> Any:
         values = self.items(node.elts)
@@ -133,6 +144,9 @@ class Expressions(Narrowing):
             return self._slice(container, index)
         if isinstance(container, Symbolic):
             raise Unsupported("an element of a number")
+        if isinstance(container, Filtered) and index == 0:
+            demand(container.condition(), "an element of an empty selection")
+            return _chosen(container)
         return container[index]
 
     def _slice(self, container: Any, index: slice) -> Any:
@@ -331,7 +345,8 @@ class Expressions(Narrowing):
     def iterate(self, values: Any) -> Iterator[tuple[Term, Any]]:
         """Elements of a loop, with the condition under which there is each."""
         if isinstance(values, Filtered):
-            raise Unsupported("a loop over a selection that depends on inputs", _first(values))
+            yield from values.pairs
+            return
         if isinstance(values, SymbolicRange):
             for number in range(values.start, values.most):
                 yield truth(values.stop > number), number
@@ -370,6 +385,14 @@ def _identical(a: Any, b: Any) -> Any:
     if numbers and is_symbolic([a, b]) and not any(isinstance(each, bool | Bool) for each in (a, b)):
         raise Unsupported("whether two numbers are one object")
     return a is b
+
+
+def _chosen(values: Filtered) -> Any:
+    """The first element of a selection that has one."""
+    result = values.pairs[-1][1]
+    for condition, value in reversed(values.pairs):
+        result = merge(condition, value, result)
+    return result
 
 
 def _first(values: Filtered) -> Term:

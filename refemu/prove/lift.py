@@ -198,6 +198,9 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
             busy_, (phase,) = registers["busy"][0][0], registers["phase"][0]
             last = terms.const(device.edges - 1, phase.width)
             lifted.invariant = terms.or_(terms.not_(busy_), terms.ult(phase, last))
+            for each in (busy_, inputs["start"][0][0]):
+                if each.name not in fixed:
+                    raise Unsupported("whether an operation begins", each)
             known = {
                 each.number: terms.const(fixed[each.name], each.width) for each in (busy_, phase) if each.name in fixed
             }
