@@ -79,8 +79,10 @@ class FreePageList(InPlace):
         return {"ring": self.pages - 1, "free": self.pages}
 
     def invariant(self, state: DeclaredState) -> bool:
-        """As many ids have come as left and are free."""
-        return state.tail == state.head + state.free
+        """As many ids have come as have left and are free; no id is free twice."""
+        places = [(state.head + i) % self.pages for i in range(self.pages)]
+        twice = any(state.ring[places[i]] == state.ring[places[j]] for i in range(state.free) for j in range(i))
+        return state.tail == state.head + state.free and not twice
 
     def _reset(self) -> None:
         super()._reset()
