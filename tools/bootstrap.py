@@ -98,7 +98,9 @@ def make_environment(venv: Path) -> None:
 
 def install(venv: Path, extras: set[str]) -> None:
     which = "newest" if latest() else "locked"
-    print(f"installing refemu[{','.join(sorted(extras))}], {which} packages (a minute or two the first time)", flush=True)
+    print(
+        f"installing refemu[{','.join(sorted(extras))}], {which} packages (a minute or two the first time)", flush=True
+    )
     if latest() or extras & UNLOCKED:
         pip(venv, "-e", f"{ROOT}[{','.join(sorted(extras))}]")
         return

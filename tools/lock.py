@@ -66,7 +66,10 @@ def block(package: dict[str, Any], needs: dict[str, set[str]]) -> str:
     """A package with the extras that need it and its hashes."""
     extras = [extra for extra in EXTRAS if package["name"] in needs[extra]]
     hashes = sorted(set(digests(package)))
-    return " \\\n".join([f"# {' '.join(extras)}\n{line(package)}", *(f"    --hash=sha256:{each}" for each in hashes)]) + "\n"
+    return (
+        " \\\n".join([f"# {' '.join(extras)}\n{line(package)}", *(f"    --hash=sha256:{each}" for each in hashes)])
+        + "\n"
+    )
 
 
 def digests(package: dict[str, Any]) -> Iterator[str]:

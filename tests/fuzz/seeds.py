@@ -55,8 +55,7 @@ TRACE = '{"arrival": 0.5, "prompt": 3, "generate": 4}\n\n{"arrival": 0, "prompt"
 def initial() -> dict[str, list[bytes]]:
     """Valid inputs by target."""
     with tempfile.TemporaryDirectory() as folder:
-        made = _answers() | _models(Path(folder)) | _texts()
-    return made
+        return _answers() | _models(Path(folder)) | _texts()
 
 
 @cache
@@ -100,7 +99,7 @@ def _models(folder: Path) -> dict[str, list[bytes]]:
     vocabularies = [toy_vocabularies.write_sentencepiece(folder / "s.gguf")]
     vocabularies += [toy_vocabularies.write_word_pieces(folder / "w.gguf")]
     vocabularies += [toy_vocabularies.write_byte_level(folder / "b.gguf", next(iter(SPLITTINGS)))]
-    index = {name: "part.safetensors" for name in map(toy_files.raw_name_hf, tensors)}
+    index = dict.fromkeys(map(toy_files.raw_name_hf, tensors), "part.safetensors")
     return {
         "gguf": [file.read_bytes()],
         "gguf_vocabulary": [path.read_bytes() for path in vocabularies],

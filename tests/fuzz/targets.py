@@ -1,6 +1,6 @@
 """Readers for coverage-guided fuzzing: a target takes bytes and a folder, and may raise what a bad input may raise.
 
-`tests/fuzz/guided.py` searches for bytes that reach new lines of INSTRUMENTED modules; `test_corpus.py` runs the corpus.
+`guided.py` searches for bytes that reach new lines of a target's modules; `test_corpus.py` runs the corpus.
 """
 
 import io

@@ -122,8 +122,7 @@ def read(
         ones = fields.mask_of(bits).to_bytes(-(-digits // 2), "little")
         if (sentinel > 15).any() or _packed(sentinel).tobytes() != ones:
             raise Refused(
-                f"{thing}: word {rows} must be the sentinel of {bits} ones, "
-                f"got {printable(bytes(matrix[rows]))}"
+                f"{thing}: word {rows} must be the sentinel of {bits} ones, got {printable(bytes(matrix[rows]))}"
             )
     elif len(matrix) != rows:
         raise Refused(
