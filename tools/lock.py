@@ -2,11 +2,10 @@
 
     python tools/lock.py [UV]
 
-Takes the newest versions that setup.cfg allows, for all supported Pythons and systems, by `uv pip compile` (package uv).
+Takes the newest versions that setup.cfg allows, for all supported Pythons and systems, by `uv pip compile`.
 The file names no index. `make test` and the like install from it; LATEST=1 installs the newest versions instead.
 """
 
-import configparser
 import re
 import subprocess
 import sys
@@ -23,7 +22,7 @@ PYTHONS = {"py3", *(f"cp3{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1))}
 OLD = {f"cp3{minor}" for minor in range(2, OLDEST[1])}  #: whose stable interface later Pythons have
 SYSTEMS = re.compile(r"any|(many|musl)linux.*_(x86_64|aarch64)|macosx_.*|win_(amd64|arm64)")
 HEAD = """\
-# Packages of the tested environment, written by `python tools/lock.py`. Before each: the extras of setup.cfg that need it.
+# Packages of the tested environment, written by `make lock`. Before each: the extras of setup.cfg that need it.
 """
 
 

@@ -72,8 +72,8 @@ def _one(name: str, seconds: float, options: argparse.Namespace) -> tuple[str, i
     ran = _python(str(place), "--child", name, "--seconds", str(round(seconds)))
     failed = sorted((place / "failed").iterdir())
     executed = _STATS.search(ran.stderr)
-    if executed is None and not failed:
-        raise SystemExit(f"{name}: the search did not start\n{ran.stderr[-4000:]}")
+    if executed is None and not failed:  # the process ended in another way than by an error of the reader
+        return f"{name:17} ended with {ran.returncode}: {ran.stderr[-2000:]}", 1
     if options.keep:
         _keep(name, place)
     lines = _python(str(place), "--count", name).stdout.strip() if options.lines else ""

@@ -31,19 +31,8 @@ def test_operations_have_the_values_of_terms(seed: int, tmp_path: Path) -> None:
     source = tmp_path / "terms.c"
     head = "#include <stdint.h>\ntypedef unsigned __int128 uint128_t;\nvoid f(const uint64_t *in, uint64_t *out) {\n"
     source.write_text(head + "\n".join(body) + "\n}\n")
-    subprocess.run(
-        [
-            "cc",
-            "-shared",
-            "-fPIC",
-            "-O1",
-            *sanitizers.flags("cc", sanitizers.UNDEFINED),
-            "-o",
-            tmp_path / "terms.so",
-            source,
-        ],
-        check=True,
-    )
+    flags = ["-shared", "-fPIC", "-O1", *sanitizers.flags("cc", sanitizers.UNDEFINED)]
+    subprocess.run(["cc", *flags, "-o", tmp_path / "terms.so", source], check=True)
     library = ctypes.CDLL(str(tmp_path / "terms.so"))
     expected = terms.evaluate(roots, {name: np.array(each, np.uint64) for name, each in rows.items()}, ROWS)
     for row in range(ROWS):

@@ -122,7 +122,8 @@ def read(
         ones = fields.mask_of(bits).to_bytes(-(-digits // 2), "little")
         if (sentinel > 15).any() or _packed(sentinel).tobytes() != ones:
             raise Refused(
-                f"{thing}: word {rows} must be the sentinel of {bits} ones, got {printable(bytes(matrix[rows]))}"
+                f"{thing}: word {rows} must be the sentinel of {bits} ones, "
+                f"got {bytes(matrix[rows]).decode('ascii', 'backslashreplace')}"
             )
     elif len(matrix) != rows:
         raise Refused(
@@ -153,16 +154,11 @@ def _digit_matrix(data: bytes, digits: int, thing: str) -> np.ndarray:
     for number, line in enumerate(data.splitlines(), 1 + comment.startswith(b"//")):
         word = line.partition(b"//")[0].strip().replace(b"_", b"")
         if word and len(word) != digits:
-            shown = printable(word[:40])
+            shown = word[:40].decode("ascii", "backslashreplace")
             raise Refused(f"{thing}: line {number} must have {digits} digits, got {len(word)}: {shown}")
         if word:
             blocks.append(word)
     return np.frombuffer(b"".join(blocks), np.uint8).reshape(-1, digits)
-
-
-def printable(word: bytes) -> str:
-    """A word for a message, with escapes for control characters, which might break a line."""
-    return repr(word)[2:-1]
 
 
 def _value(digits: np.ndarray) -> np.ndarray:

@@ -78,8 +78,8 @@ def test_old_notes_of_other_sources_are_deleted(home: Path) -> None:
         ({}, "refemu 0.1.0"),
         ({"unit": "mx/dot", "distribution_version": "2.1"}, "refemu 0.1.0 with mx 2.1"),
         (
-            {"source": {"model": "m", "weights_sha256": "ab" * 32}},
-            "refemu 0.1.0 with weights of m (sha256 abababababab...)",
+            {"source": {"model": "m", "weights_sha256": "a" * 64}},
+            "refemu 0.1.0 with weights of m (sha256 aaaaaaaaaaaa...)",
         ),
     ],
 )

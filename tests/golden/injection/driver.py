@@ -2,7 +2,7 @@
 
     LD_PRELOAD=faults.so python -m tests.golden.injection.driver FOLDER KIND COMMAND ...
 
-FOLDER/files has the files before the command. Prints a line of JSON: how often each kind was injected, and what is wrong.
+FOLDER/files has the files before the command. Prints a line of JSON: calls, injected faults, and what is wrong.
 """
 
 import contextlib
