@@ -18,6 +18,7 @@ from refemu.arith.checks import Refused
 from refemu.cli import main, schema
 from refemu.golden.suite import suite
 from refemu.units.unit import Kind
+from tests import sanitizers
 from tests.golden import committed
 
 SET = committed.VECTORS / "olive_mac-wrap"
@@ -112,7 +113,7 @@ def in_python(folder: Path, text: str) -> int:
 
 def in_c(folder: Path, text: str) -> int:
     (folder / "device.c").write_text(text)
-    command = ["cc", "-O1", "-Wall", "-Werror", "-fsanitize=address,undefined", f"-DIN={IN}", f"-DOUT={OUT}"]
+    command = ["cc", "-O1", "-Wall", "-Werror", *sanitizers.flags("cc"), f"-DIN={IN}", f"-DOUT={OUT}"]
     subprocess.run([*command, "run.c", "device.c", "-o", "checked"], cwd=folder, check=True)
     return run(["./checked", "olive_mac-wrap.json"], folder)[0]
 
