@@ -23,7 +23,7 @@ from refemu.arith.operands import Accumulator, Precision, Request, require_atten
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_compiled import rows, total32, total64
-from refemu.arith.threads import share_out, workers
+from refemu.arith.threads import share_out, workers, worth
 
 __all__ = [
     "GroupPanels",
@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 GRAIN = 64  #: columns of a vector's unit of work
-LEAST = 1 << 19  #: products that are worth another thread
 EVEN = 4  #: tiles of a thread, so that all end at about the same time
 
 
@@ -111,14 +110,14 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
             functools.partial(_vector, acc, x, b, wide, half, out[0]),
             -(-count * span // GRAIN),
             threads,
-            _least(x.shape[1] * GRAIN),
+            worth(x.shape[1] * GRAIN),
         )
         return out
     across = -(-span // kernels.TILE)
     tile = -(-span // (across * kernels.PAD)) * kernels.PAD
     rows = _rows_of_tiles(x.shape[0], count * across, workers(threads))
     run = functools.partial(_tiles, acc, x, b, wide, half, rows, tile, out)
-    share_out(run, count * across * -(-x.shape[0] // rows), threads, _least(x.shape[1] * tile * min(x.shape[0], rows)))
+    share_out(run, count * across * -(-x.shape[0] // rows), threads, worth(x.shape[1] * tile * min(x.shape[0], rows)))
     return out
 
 
@@ -128,11 +127,6 @@ def _rows_of_tiles(rows: int, across: int, parts: int) -> int:
     while parts > 1 and size > kernels.FEW and across * -(-rows // size) < EVEN * parts:
         size //= 2
     return size
-
-
-def _least(products: int) -> int:
-    """Units of so many products that are worth another thread."""
-    return -(-LEAST // max(products, 1))
 
 
 def _equal(acc: Accumulator, x: np.ndarray, b: Panels) -> Accumulator:
@@ -192,7 +186,7 @@ def _in_order(a: np.ndarray, b: np.ndarray, request: Request, threads: int | Non
         with np.errstate(all="ignore"):
             kernels.run_program(program, left[first:last], right, out[first:last], work, acc, start)
 
-    share_out(run, a.shape[0], threads, _least(b.size))
+    share_out(run, a.shape[0], threads, worth(b.size))
     return out
 
 
@@ -219,7 +213,7 @@ def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32, threads: int | None)
         with np.errstate(all="ignore"):
             strange.append(kernels.exact_limbs(left[first:last], right, np.float32(start), low, middle, high))
 
-    share_out(run, a.shape[0], threads, _least(b.size))
+    share_out(run, a.shape[0], threads, worth(b.size))
     return limbs, any(strange)
 
 
@@ -333,7 +327,7 @@ def group_sums(
 
     rows_of_unit = min(left.shape[0], kernels.GROUP_ROWS)
     pieces = b.scales.shape[0] * -(-left.shape[0] // kernels.GROUP_ROWS)
-    share_out(run, pieces, threads, _least(rows_of_unit * left.shape[1] * b.scales.shape[2]))
+    share_out(run, pieces, threads, worth(rows_of_unit * left.shape[1] * b.scales.shape[2]))
     return out
 
 
@@ -359,7 +353,7 @@ def attention(
                 query, key, value, np.float32(scale), start, out, paid, counting, *fields, first, last
             )
 
-    share_out(run, key.shape[1], threads, _least(2 * query.size // key.shape[1] * key.shape[0]))
+    share_out(run, key.shape[1], threads, worth(2 * query.size // key.shape[1] * key.shape[0]))
     if np.isnan(out).any():  # from infinities: the readable form raises if it must
         return readable.attention(query, key, value, scale=scale, start=start, rule=rule)
     return out

@@ -31,9 +31,10 @@ from refemu.arith.checks import Refused, require_int
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using_threads", "workers"]
+__all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using_threads", "workers", "worth"]
 
 MOST = 1024  #: threads that may be asked for
+BREAK_EVEN = 1 << 19  #: multiplications from which on another thread gains more than its start costs
 _threads = 1  # of the process
 _block: contextvars.ContextVar[int | None] = contextvars.ContextVar("threads of a block", default=None)
 _here = threading.local()  # .inside: this thread runs a part
@@ -133,6 +134,22 @@ def workers(threads: int | None = None) -> int:
     """
     count = get_threads() if threads is None else _checked(threads)
     return 1 if getattr(_here, "inside", False) else count
+
+
+def worth(products: int) -> int:
+    """Fewest units of so many multiplications that are worth another thread: `least` of `share_out`.
+
+    Parameters
+    ----------
+    products : int
+        Multiplications of one unit.
+
+    Returns
+    -------
+    int
+        Units, at least 1.
+    """
+    return -(-BREAK_EVEN // max(products, 1))
 
 
 def share_out(run: Callable[[int, int], object], units: int, threads: int | None = None, least: int = 1) -> None:

@@ -117,6 +117,14 @@ def jit_is_off() -> bool:
     return bool(numba.config.DISABLE_JIT)
 
 
+def quiet() -> contextlib.AbstractContextManager[None]:
+    """Around the call of a kernel: only as Python code would it warn of overflow or NaN, which are results here."""
+    return np.errstate(all="ignore") if jit_is_off() else _NOTHING
+
+
+_NOTHING = contextlib.nullcontext()
+
+
 def rounding_path() -> str:
     """How kernels round to fp16: `hardware` (CPU conversions) or `portable` (integers and float32, the same bits).
 
