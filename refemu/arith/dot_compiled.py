@@ -18,7 +18,7 @@ from refemu.arith.checks import Refused, RefusedType, require_integers
 from refemu.arith.fp16_compiled import holds_fp16, plain, ready, require_fp16
 from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
 from refemu.arith.integers import Overflow
-from refemu.arith.jit import FUSES
+from refemu.arith.jit import FUSES, quiet
 from refemu.arith.operands import Accumulator, Precision, Request, require_attention, require_grouped, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
@@ -139,7 +139,7 @@ def _vector(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None
     *operands, first, last = arguments
     columns = min(GRAIN * last, b.values.shape[0] * b.values.shape[2])
     kernel = {"fp32": kernels.vector_fp32, "fp32_fma": kernels.vector_fma32, "fp16": kernels.vector_fp16}[acc]
-    with np.errstate(all="ignore"):
+    with quiet():
         kernel(x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
 
 
@@ -150,7 +150,7 @@ def _tiles(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
         "fp16": kernels.matmul_fp16,
         "fp16_fma": kernels.matmul_fma16,
     }[acc]
-    with np.errstate(all="ignore"):
+    with quiet():
         kernel(x, *_options(acc, x, b), *arguments)
 
 
@@ -183,7 +183,7 @@ def _in_order(a: np.ndarray, b: np.ndarray, request: Request, threads: int | Non
 
     def run(first: int, last: int) -> None:
         work = np.empty((slots, kernels.STRIP), np.float32)
-        with np.errstate(all="ignore"):
+        with quiet():
             kernels.run_program(program, left[first:last], right, out[first:last], work, acc, start)
 
     share_out(run, a.shape[0], threads, worth(b.size))
@@ -210,7 +210,7 @@ def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32, threads: int | None)
 
     def run(first: int, last: int) -> None:
         low, middle, high = limbs[:, first:last]
-        with np.errstate(all="ignore"):
+        with quiet():
             strange.append(kernels.exact_limbs(left[first:last], right, np.float32(start), low, middle, high))
 
     share_out(run, a.shape[0], threads, worth(b.size))
@@ -259,7 +259,7 @@ def grouped_matmul(
     wide, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
     terms = np.empty((operands.groups, wide.shape[0], right.shape[1]), np.float32)
     ready()
-    with np.errstate(all="ignore"):
+    with quiet():
         kernels.group_terms(wide, right, *powers, scale, partial == "fp16", product == "fp16", terms)
     ones = np.ones((1, operands.groups, 1), np.float32)
     flat = terms.reshape(operands.groups, -1)
@@ -315,20 +315,43 @@ def group_sums(
     """
     ready()
     out = np.empty((left.shape[0], b.shape[1]), np.float32)
-    terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.narrow.size else 0
-    depth = next((n for n in (16, 8) if n <= terms and b.group % n == 0), 0)
-
-    right = b.narrow, b.wide, b.powers, b.scales
+    terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.nibbles.size or b.narrow.size else 0
+    depth = next((n for n in (kernels.DEPTH, 8) if n <= terms and b.group % n == 0), 0)
+    if len(left) == 1 and b.nibbles.size and not b.powers.size and depth == kernels.DEPTH:
+        _grouped_row(left[0], powers[0], b, partial, product, out[0], threads)
+        return out
+    right = b.nibbles, b.narrow, b.wide, b.powers, b.scales
     roundings = partial == "fp16", b.scaled and product == "fp16"
 
     def run(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
+        with quiet():
             kernels.grouped_tiles(left, powers, *right, *roundings, depth, out, first, last)
 
     rows_of_unit = min(left.shape[0], kernels.GROUP_ROWS)
     pieces = b.scales.shape[0] * -(-left.shape[0] // kernels.GROUP_ROWS)
     share_out(run, pieces, threads, worth(rows_of_unit * left.shape[1] * b.scales.shape[2]))
     return out
+
+
+def _grouped_row(
+    left: np.ndarray,
+    powers: np.ndarray,
+    b: GroupPanels,
+    partial: Precision,
+    product: Precision | None,
+    out: np.ndarray,
+    threads: int | None,
+) -> None:
+    """`group_sums` of one row: threads share out columns."""
+    columns, roundings = b.scales.shape[0] * b.scales.shape[2], (partial == "fp16", b.scaled and product == "fp16")
+
+    def run(first: int, last: int) -> None:
+        with quiet():
+            kernels.grouped_row(
+                left, powers, b.nibbles, b.scales, *roundings, out, GRAIN * first, min(GRAIN * last, columns)
+            )
+
+    share_out(run, -(-columns // GRAIN), threads, worth(len(left) * GRAIN))
 
 
 def attention(
@@ -348,7 +371,7 @@ def attention(
     fields = rule.fields(query.shape[1])
 
     def run(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
+        with quiet():
             kernels.attention_heads(
                 query, key, value, np.float32(scale), start, out, paid, counting, *fields, first, last
             )

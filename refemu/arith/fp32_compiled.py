@@ -7,6 +7,7 @@ from refemu.arith import fp32, kernels
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_compiled import elementwise, plain, ready
 from refemu.arith.fp32 import require_f32
+from refemu.arith.jit import quiet
 from refemu.arith.orders import Order, Sequential
 from refemu.arith.sums_compiled import rows, total32
 
@@ -44,7 +45,7 @@ def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndar
     value, gain = fp32.norm_operands(x, gamma, "rmsnorm")
     flat = plain(rows(value))
     out = np.empty_like(flat)
-    with np.errstate(all="ignore"):
+    with quiet():
         kernels.rmsnorm_rows(flat, plain(gain), np.float32(eps), out)
     return out.reshape(value.shape)
 
@@ -64,7 +65,7 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
     value = plain(value)
     out = np.empty_like(value)
     first, second = (2, 1) if interleaved else (1, value.shape[-1] // 2)
-    with np.errstate(all="ignore"):
+    with quiet():
         kernels.rotate_pairs(value, plain(c), plain(s), first, second, out)
     return out
 

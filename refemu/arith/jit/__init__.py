@@ -117,12 +117,12 @@ def jit_is_off() -> bool:
     return bool(numba.config.DISABLE_JIT)
 
 
+_NOTHING = contextlib.nullcontext()
+
+
 def quiet() -> contextlib.AbstractContextManager[None]:
     """Around the call of a kernel: only as Python code would it warn of overflow or NaN, which are results here."""
-    return np.errstate(all="ignore") if jit_is_off() else _NOTHING
-
-
-_NOTHING = contextlib.nullcontext()
+    return np.errstate(all="ignore") if numba.config.DISABLE_JIT else _NOTHING
 
 
 def rounding_path() -> str:
