@@ -365,7 +365,20 @@ def attention(
     threads: int | None = None,
 ) -> np.ndarray:
     """`dot.attention`, fused; threads share out the key heads."""
-    query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
+    return attend(*require_attention(q, k, v, start, require_fp16), scale, start, rule, threads)
+
+
+def attend(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    scale: np.float32,
+    start: int,
+    rule: ScoreRule = PLAIN,
+    threads: int | None = None,
+) -> np.ndarray:
+    """`attention` of fp16 values in float32 that are not checked: a decoder's cache was, token by token."""
+    query, key, value = plain(q), plain(k), plain(v)
     ready()
     out, paid, counting = np.empty_like(query), np.empty((0, 0, 0), np.float32), np.empty(0, np.int64)
     fields = rule.fields(query.shape[1])

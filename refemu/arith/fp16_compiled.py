@@ -34,7 +34,7 @@ def plain(x: np.ndarray) -> np.ndarray:
 def elementwise(run: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
     """Kernel `run` over `arrays`, which broadcast, into a new float32 array."""
     ready()
-    whole = np.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
+    whole = arrays if len({array.shape for array in arrays}) == 1 else np.broadcast_arrays(*arrays)
     out = np.empty(whole[0].shape, np.float32)
     with quiet():
         run(*(plain(array).reshape(-1) for array in whole), out.reshape(-1))

@@ -46,7 +46,7 @@ def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndar
     flat = plain(rows(value))
     out = np.empty_like(flat)
     with quiet():
-        kernels.rmsnorm_rows(flat, plain(gain), np.float32(eps), out)
+        kernels.rmsnorm_rows(flat, plain(gain), np.float32(eps), False, out)
     return out.reshape(value.shape)
 
 
@@ -66,7 +66,26 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
     out = np.empty_like(value)
     first, second = (2, 1) if interleaved else (1, value.shape[-1] // 2)
     with quiet():
-        kernels.rotate_pairs(value, plain(c), plain(s), first, second, out)
+        kernels.rotate_pairs(value, plain(c), plain(s), first, second, False, out)
+    return out
+
+
+def rmsnorm16(x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
+    """`rmsnorm` in sequence rounded to fp16, at once and without a check of x (..., K) and gain (K,), both float32."""
+    flat = plain(x).reshape(-1, x.shape[-1])
+    out = np.empty_like(flat)
+    with quiet():
+        kernels.rmsnorm_rows(flat, plain(gain), np.float32(eps), True, out)
+    return out.reshape(x.shape)
+
+
+def rotate16(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
+    """`rotate` rounded to fp16, at once and without a check of x (T, H, D), cos and sin (T, D/2), all float32."""
+    value = plain(x)
+    out = np.empty_like(value)
+    first, second = (2, 1) if interleaved else (1, x.shape[-1] // 2)
+    with quiet():
+        kernels.rotate_pairs(value, plain(cos), plain(sin), first, second, True, out)
     return out
 
 
