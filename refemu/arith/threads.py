@@ -155,7 +155,7 @@ def worth(products: int) -> int:
 def share_out(run: Callable[[int, int], object], units: int, threads: int | None = None, least: int = 1) -> None:
     """Run a function over all of [0, units), in several parts at the same time.
 
-    The caller works too. Each part sees the caller's context, such as np.errstate. An error of a part is raised here,
+    The caller works too, and does not wait for threads that have not begun. Each part sees the caller's context, such as np.errstate. An error of a part is raised here,
     after all parts have ended.
 
     Parameters
@@ -181,18 +181,25 @@ def share_out(run: Callable[[int, int], object], units: int, threads: int | None
         run(0, units)
         return
     edges = [units * part // parts for part in range(parts + 1)]
+    turns = itertools.count()  # each number is taken once
+
+    errors: list[tuple[int, BaseException]] = []
+
+    def work() -> None:
+        while (part := next(turns)) < parts:
+            try:
+                _part(run, edges[part], edges[part + 1])
+            except BaseException as error:
+                errors.append((part, error))
+
     pool = _pool(count - 1, os.getpid())
-    others = [
-        pool.submit(contextvars.copy_context().run, _part, run, first, last)
-        for first, last in itertools.pairwise(edges[1:])
-    ]
-    try:
-        _part(run, edges[0], edges[1])
-    finally:
-        errors = [other.exception() for other in others]  # waits for each
-    for error in errors:
-        if error is not None:
-            raise error
+    others = [pool.submit(contextvars.copy_context().run, work) for _ in range(parts - 1)]
+    work()
+    for other in others:  # one that has not begun is not needed: all parts are taken
+        if not other.cancel():
+            other.result()
+    if errors:
+        raise min(errors, key=lambda found: found[0])[1]
 
 
 def _part(run: Callable[[int, int], object], first: int, last: int) -> None:
