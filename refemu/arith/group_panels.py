@@ -82,7 +82,9 @@ def pack(operands: Grouped) -> GroupPanels:
     peak, power = integers.peak(operands.b), operands.exponents[1]
     scales = np.ones(power.shape, np.float32) if operands.scale is None else operands.scale
     powers = np.ldexp(np.float32(1), power.astype(np.int32))[:, : power.shape[1] * bool(power.any())]
-    parts = [_panels(array, operands.b.shape[1]) for array in (*_codes(operands.b, peak, operands.group), powers, scales)]
+    parts = [
+        _panels(array, operands.b.shape[1]) for array in (*_codes(operands.b, peak, operands.group), powers, scales)
+    ]
     return GroupPanels(*parts, operands.scale is not None, operands.b.shape, operands.group, peak)
 
 

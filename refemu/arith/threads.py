@@ -31,7 +31,16 @@ from refemu.arith.checks import Refused, require_int
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using_threads", "workers", "worth"]
+__all__ = [
+    "from_environment",
+    "get_threads",
+    "processors",
+    "set_threads",
+    "share_out",
+    "using_threads",
+    "workers",
+    "worth",
+]
 
 MOST = 1024  #: threads that may be asked for
 BREAK_EVEN = 1 << 19  #: multiplications from which on another thread gains more than its start costs
@@ -112,6 +121,17 @@ def from_environment() -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MOST:
         raise Refused(f"REFEMU_THREADS: an integer in [1, {MOST}] is needed, got {text!r}")
     return int(text)
+
+
+def processors() -> int:
+    """Processors that this process may use; more threads than these gain nothing and change no bit.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def workers(threads: int | None = None) -> int:

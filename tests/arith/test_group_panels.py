@@ -41,7 +41,19 @@ def test_arrays_give_everything_back(n, top, form, given):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("tops", "group"),
-    [((255, 7), 32), ((255, 7), 8), ((2047, 7), 32), ((255, 8), 32), ((255, 15), 8), ((255, 255), 32), ((2047, 8), 16), ((255, 8), 12), ((15, 7), 3), ((255, 7), 6), ((4095, 120), 32)],
+    [
+        ((255, 7), 32),
+        ((255, 7), 8),
+        ((2047, 7), 32),
+        ((255, 8), 32),
+        ((255, 15), 8),
+        ((255, 255), 32),
+        ((2047, 8), 16),
+        ((255, 8), 12),
+        ((15, 7), 3),
+        ((255, 7), 6),
+        ((4095, 120), 32),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize(("exponents", "scales"), [(True, False), (False, True), (True, True)])

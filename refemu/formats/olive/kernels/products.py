@@ -52,7 +52,7 @@ def suits(fmt: Ovp) -> bool:
 
 @functools.cache
 def pair_values(fmt: Ovp) -> np.ndarray | None:
-    """int16 (256, 2): grid values of every word, low code first, 0 for illegal ones; None if 16 bits do not hold them."""
+    """int16 (256, 2): grid values of every word, low code first, 0 if illegal; None if 16 bits do not hold them."""
     if fmt.width != 4:
         return None
     grid = fmt.decode(fmt.split(np.arange(1 << 8)), strict=False)[:, fmt.low_first]
