@@ -175,8 +175,8 @@ def worth(products: int) -> int:
 def share_out(run: Callable[[int, int], object], units: int, threads: int | None = None, least: int = 1) -> None:
     """Run a function over all of [0, units), in several parts at the same time.
 
-    The caller works too, and does not wait for threads that have not begun. Each part sees the caller's context, such as np.errstate. An error of a part is raised here,
-    after all parts have ended.
+    The caller works too, and does not wait for threads that have not begun. Each part sees the caller's context, such
+    as np.errstate. An error of a part is raised here, after all parts have ended.
 
     Parameters
     ----------

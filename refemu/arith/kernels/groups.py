@@ -66,7 +66,8 @@ def group_term(exact, factor, scaled, partial16, product16):
 def grouped_tiles(a, powers, nibbles, narrow, wide, b_powers, scales, partial16, product16, depth, out, first, last):
     """Units `first` to `last` of out (M, N) <- `dot.grouped_matmul` in sequence: sums of groups stay below 2**24.
 
-    a (M, K) float32 integers; nibbles, narrow or wide: the values of a `GroupPanels`, the others empty; depth: terms at a time whose sum fits 16 bits, or 0.
+    a (M, K) float32 integers; nibbles, narrow or wide: the values of a `GroupPanels`, the others empty; depth:
+    terms at a time whose sum fits 16 bits, or 0.
     """
     size, width, blocks = a.shape[1] // scales.shape[1], scales.shape[2], -(-out.shape[0] // GROUP_ROWS)
     most = min(GROUP_ROWS, out.shape[0])
@@ -134,7 +135,7 @@ def _copy_nibbles(codes, strip, width):
 
 @kernel
 def grouped_row(a, powers, nibbles, scales, partial16, product16, out, first, last):
-    """Columns `first` to `last` of out (N,) <- `grouped_tiles` of one row a (K,) with codes of 4 bits, as they are read.
+    """Columns `first` to `last` of out (N,) <- `grouped_tiles` of one row a (K,); codes of 4 bits are read as they are.
 
     Groups are multiples of DEPTH terms, sums of so many fit 16 bits, and b has no powers.
     """

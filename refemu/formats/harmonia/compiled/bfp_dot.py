@@ -30,7 +30,6 @@ from refemu.formats.harmonia.bfp_dot import (
     weighted,
 )
 
-
 PARTS = ("nibbles", "narrow", "wide", "powers", "scales")  #: arrays of panels
 
 
