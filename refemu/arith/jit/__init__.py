@@ -117,6 +117,14 @@ def jit_is_off() -> bool:
     return bool(numba.config.DISABLE_JIT)
 
 
+_NOTHING = contextlib.nullcontext()
+
+
+def quiet() -> contextlib.AbstractContextManager[None]:
+    """Around the call of a kernel: only as Python code would it warn of overflow or NaN, which are results here."""
+    return np.errstate(all="ignore") if numba.config.DISABLE_JIT else _NOTHING
+
+
 def rounding_path() -> str:
     """How kernels round to fp16: `hardware` (CPU conversions) or `portable` (integers and float32, the same bits).
 
