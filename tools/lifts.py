@@ -1,4 +1,4 @@
-"""Which units `refemu prove` lifts: nodes, seconds, rows of the self-check, or the line in the way.
+"""Which units `refemu prove` lifts: nodes, seconds of processor time, rows of the self-check, or the line in the way.
 
 python -m tools.lifts [--json] [--seconds N] [UNIT[:config] ...]   # by default one configuration of every unit
 """
@@ -13,14 +13,13 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.prove import lift, selfcheck
 
-
 #: configuration of a unit whose first one has too many terms; the others have their first one
 SMALL = {"free_page_list": "small", "index_function": "relu", "k_offset": "small"}
 
 
 def row(name: str, config: str, seconds: float) -> dict[str, Any]:
     """What is known of one configuration."""
-    unit, began = units.find(name), time.monotonic()
+    unit, began = units.find(name), time.process_time()
     found: dict[str, Any] = {"unit": name, "config": config, "lifts": False, "nodes": 0, "rows": 0, "why": ""}
     ports = unit.ports(unit.configs[config])
     found["inputs"] = sum(port.bits * port.count for port in ports.inputs)
@@ -30,7 +29,7 @@ def row(name: str, config: str, seconds: float) -> dict[str, Any]:
         found |= {"nodes": lifted.nodes, "rows": selfcheck.check(lifted), "lifts": True}
     except (Refused, selfcheck.Disagrees) as error:
         found["why"] = str(error)
-    return {**found, "seconds": round(time.monotonic() - began, 2)}
+    return {**found, "seconds": round(time.process_time() - began, 2)}
 
 
 def main() -> int:
@@ -49,7 +48,10 @@ def main() -> int:
         rows.append(found)
         if not arguments.json:
             says = f"{found['nodes']} nodes, {found['rows']} rows" if found["lifts"] else found["why"]
-            print(f"{'lifts' if found['lifts'] else 'does not':9}{found['seconds']:8.2f} s  {name}:{ready}: {says}", flush=True)
+            print(
+                f"{'lifts' if found['lifts'] else 'does not':9}{found['seconds']:8.2f} s  {name}:{ready}: {says}",
+                flush=True,
+            )
     if arguments.json:
         print(json.dumps(rows, indent=1))
     else:

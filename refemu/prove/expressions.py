@@ -17,7 +17,6 @@ from refemu.prove.sources import assigned
 from refemu.prove.terms import Term
 from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, integer, truth, truth_of
 
-
 FEW = 8  #: values of a bound of a slice whose other bound has as many
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.prove import event_forms, merging, terms
 from refemu.prove import container_forms as container_forms  # registers its forms
+from refemu.prove import event_forms, merging, terms
 from refemu.prove import number_forms as number_forms  # registers its forms
 from refemu.prove.frames import OutOfTime, Unseen
 from refemu.prove.interpreter import Interpreter
@@ -297,7 +297,9 @@ def _event(device: CycleAccurate, phase: Any) -> Any:
         for name in dict.fromkeys(names[:-1])
         if name != names[-1]
     }
-    return merging.choice([*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])])
+    return merging.choice(
+        [*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])]
+    )
 
 
 def busy(run: Interpreter, device: Any) -> Term:

@@ -54,7 +54,7 @@ def test_counters_are_assumed_not_to_overflow() -> None:
 @pytest.mark.parametrize(
     ("invariant", "reason"),
     [
-        (lambda device, state: state.head == 0, "legality|after an event"),
+        (lambda device, state: state.head == 0, r"legality|after an event"),
         (lambda device, state: state.head == 1, "does not hold at reset"),
     ],
 )
@@ -69,5 +69,5 @@ def test_false_invariant_is_detected(invariant: Any, reason: str, monkeypatch: p
 def test_register_beyond_its_reach_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = units.find("free_page_list")
     monkeypatch.setattr(FreePageList, "reaches", {"ring": 4, "free": 5, "head": 3})
-    with pytest.raises(selfcheck.Disagrees, match="legality|head"):
+    with pytest.raises(selfcheck.Disagrees, match=r"legality|head"):
         selfcheck.check(lift.lift(unit, unit.configs["small"]), 500)

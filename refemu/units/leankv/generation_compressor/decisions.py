@@ -82,7 +82,7 @@ def require(
 def _require_distinct(position: np.ndarray, used: np.ndarray) -> None:
     """Reject a position in two of the `used` slots of a row; the index is that of the later slot."""
     distinct = np.where(used, position, -1 - np.arange(position.shape[1]))
-    ranked = np.sort(distinct, axis=1)
+    ranked = np.sort(distinct, axis=1, kind="stable")
     if (ranked[:, 1:] == ranked[:, :-1]).any():
         again = _again(distinct)
         index = first_index(again)
