@@ -15,7 +15,7 @@ from refemu.golden.proofs import counterexample, decided
 from refemu.golden.proofs.counterexample import Counterexample
 from refemu.golden.proofs.question import Question
 from refemu.golden.rtl import mapping, wrapper
-from refemu.prove import design, equivalence, lift, selfcheck, sequential, terms
+from refemu.prove import design, equivalence, handshake, lift, selfcheck, sequential, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Proof
 from refemu.prove.lift import Lift
@@ -76,7 +76,8 @@ def prove(question: Question) -> Report:
     answer, diagnosis = None, list[str]()
     if proof.refuted is not None:
         answer = counterexample.replay(lifted, read, timing, proof.refuted, runs)
-        diagnosis = decided.diagnosis(question, lifted, answer, lambda other: _again(question, other, read, timing))
+        if not answer.says:
+            diagnosis = decided.diagnosis(question, lifted, answer, lambda other: _again(question, other, read, timing))
     return Report(
         question,
         text,
@@ -129,7 +130,7 @@ def _proved(question: Question, lifted: Lift, read: Design, timing: Timing) -> t
     if timing.valid:
         if lifted.before:
             raise Refused(f"{lifted.unit.name}: prove reads valid and ready of units without registers only")
-        return sequential.shaken(lifted, read, timing, question.depth, *limits), "shaken"
+        return handshake.shaken(lifted, read, timing, question.depth, *limits), "shaken"
     if not lifted.before and not timing.latency:
         return equivalence.combinational(lifted, read, limits[0], (), limits[1], timing.compared), "row"
     if not lifted.before:
