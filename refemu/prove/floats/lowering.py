@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from refemu.prove import terms
 from refemu.prove.floats import number, operations
+from refemu.prove.floats.narrow import narrowed
 from refemu.prove.floats.number import FORMATS, Number
 from refemu.prove.lift import Lift
 from refemu.prove.naming import Names
@@ -61,7 +62,7 @@ class Lowering:
             return number.constant(term.name)
         if term.op == "ite":
             test, a, b = term.args
-            return number.merged(self.words[test.number], self.numbers[a.number], self.numbers[b.number])
+            return number.merged(self.words[test.number], self._below(test, True, a), self._below(test, False, b))
         (first, *_) = term.args
         if term.op.startswith("value") and first.op == f"pattern{term.op[5:]}":  # its rounding, packed and unpacked
             return number.rounded(self.numbers[first.args[0].number], FORMATS[first.width])
@@ -73,9 +74,18 @@ class Lowering:
             return TESTS[term.op](*args)
         if term.op == "truncate":
             return operations.to_integer(args[0], term.width)  # type: ignore[arg-type]
-        if not term.args or all(new is old for new, old in zip(args, term.args, strict=True)):
+        if not term.args:
             return term
-        return rebuilt(term, args)  # type: ignore[arg-type]
+        short = narrowed(term, args)  # type: ignore[arg-type]
+        return rebuilt(term, args) if short is None else short  # type: ignore[arg-type]
+
+    def _below(self, test: Term, holds: bool, term: Term) -> Number:
+        """A number, with the bound that a test has shown: `c < x` does not hold, or `x < c` does."""
+        x = self.numbers[term.number]
+        order = test.args[::-1] if holds else test.args
+        if test.op != "flt" or order[1] is not term or order[0].op != "const" or x.sign is not terms.FALSE:
+            return x
+        return number.bounded(x, self.numbers[order[0].number].top)
 
     def _any(self, term: Term) -> "Term | Number":
         return self.numbers[term.number] if term.width == REAL else self.words[term.number]

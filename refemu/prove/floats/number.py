@@ -82,6 +82,11 @@ def constant(word: int) -> Number:
     return Number(*bits, terms.const(sign, 1), exponent(power), terms.const(value, width), power, power)
 
 
+def bounded(x: Number, top: int) -> Number:
+    """A number of which a test has shown that it is at most 2**top, or NaN."""
+    return x if x.format is None else replace(x, high=max(x.format.least, min(x.high, top - x.width + 1)))
+
+
 def of_word(word: Term) -> Number:
     """The number of a word of a format."""
     form = FORMATS[word.width]
@@ -90,14 +95,16 @@ def of_word(word: Term) -> Number:
     special = terms.eq(field, terms.const(-1, field.width))
     subnormal, whole = (terms.eq(each, terms.const(0, each.width)) for each in (field, fraction))
     place = terms.ite(subnormal, exponent(1), terms.zext(field, EXPONENT))
+    power = terms.add(place, exponent(form.least - 1))
+    known = None if power.op != "const" else power.name - ((power.name >> (EXPONENT - 1)) << EXPONENT)
     return Number(
         terms.and_(special, terms.not_(whole)),
         terms.and_(special, whole),
         terms.extract(word, form.bits - 1, 1),
-        terms.add(place, exponent(form.least - 1)),
+        power,
         terms.concat(terms.not_(subnormal), fraction),
-        form.least,
-        form.most - places,
+        form.least if known is None else known,
+        form.most - places if known is None else known,
         form,
     )
 
@@ -119,6 +126,7 @@ def to_word(x: Number, bits: int) -> Term:
 
 def merged(test: Term, a: Number, b: Number) -> Number:
     """`a` where `test` holds, else `b`."""
+    a, b = _alike(a, b), _alike(b, a)
     width = max(a.width, b.width)
     return Number(
         terms.ite(test, a.nan, b.nan),
@@ -130,6 +138,15 @@ def merged(test: Term, a: Number, b: Number) -> Number:
         max(a.high, b.high),
         a.format if a.format == b.format else None,
     )
+
+
+def _alike(x: Number, other: Number) -> Number:
+    """A constant in the format of another number, if it is exact there."""
+    form = other.format
+    if form is None or x.format is not None or not (x.significand.op == x.exponent.op == "const"):
+        return x
+    exact = x.width <= form.precision and x.low >= form.least and x.top <= form.most + 1
+    return rounded(x, form) if exact else x
 
 
 def normalized(x: Number, width: int = 0) -> Number:

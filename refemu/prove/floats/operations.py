@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from refemu.prove import terms
+from refemu.prove.floats.narrow import inner
 from refemu.prove.floats.number import (
     BINARY64,
     EXPONENT,
@@ -25,6 +26,7 @@ QUOTIENT = 55  #: places of a quotient
 
 def of_integer(value: Term) -> Number:
     """A signed integer."""
+    value = inner(value)
     sign = terms.extract(value, value.width - 1, 1)
     magnitude = terms.ite(sign, terms.sub(terms.const(0, value.width), value), value)
     return fitted(Number(terms.FALSE, terms.FALSE, sign, exponent(0), magnitude, 0, 0))
