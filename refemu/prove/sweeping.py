@@ -1,0 +1,150 @@
+"""Equal inner words of a unit and a design: found on rows, proved one by one, and then shared by both.
+
+A word that both compute is replaced by one term, so later questions no longer look into it: first they take shared words
+as free, which proves more than is asked, and only if that fails as what they are.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refemu.prove import terms
+from refemu.prove.equivalence import Part, ask
+from refemu.prove.terms import REAL, Term, rebuilt, substitute
+
+LEAST = 1  #: bits of a word that is worth a question
+FREE = 8  #: bits of a shared word that a question takes as free
+SECONDS = 20.0  #: most seconds of a question on inner words
+TRIES = 3  #: candidates for a word
+
+
+@dataclass
+class Shared:
+    """What is known to be equal, and what that took."""
+
+    assumed: Sequence[Term]
+    solver: str = ""
+    points: dict[int, Term] = field(default_factory=dict)  #: words of the unit that the design computes too
+    asked: int = 0
+    seconds: float = 0.0
+
+    def ask(self, what: str, condition: Term, seconds: float) -> Part:
+        """Whether a condition never holds: over free shared words, else over the inputs."""
+        began = time.monotonic()
+        part = None
+        for points in self._cuts():
+            free = {number: terms.variable(f"shared{number}", each.width) for number, each in points.items()}
+            roots = substitute([*self.assumed, condition], free)
+            left = seconds - (time.monotonic() - began)
+            part = ask(what, roots, max(left / (2 if points else 1), 0.05), self.solver)
+            self.asked += 1
+            if part.outcome == "proved":
+                break
+        assert part is not None
+        self.seconds += time.monotonic() - began
+        return part
+
+    def _cuts(self) -> Iterator[Mapping[int, Term]]:
+        wide = {number: each for number, each in self.points.items() if each.width >= FREE}
+        products = {number: each for number, each in wide.items() if each.op == "mul"}
+        yield from (each for each in (products, wide) if each)
+        yield {}
+
+
+def swept(
+    left: Sequence[Term],
+    right: Sequence[Term],
+    assumed: Sequence[Term],
+    rows: Mapping[str, np.ndarray],
+    seconds: float,
+    solver: str = "",
+) -> tuple[list[Term], Shared]:
+    """The terms `right`, in which words that are equal to words of `left` are these.
+
+    Parameters
+    ----------
+    left, right : sequence of Term
+        Terms of a unit and of a design over the same inputs.
+    assumed : sequence of Term
+        Conditions on inputs.
+    rows : Mapping
+        Values of all variables, for which the conditions hold.
+    seconds : float
+        Time limit.
+    solver : str
+        Name.
+
+    Returns
+    -------
+    tuple of list of Term and Shared
+        Terms that equal `right` wherever the conditions hold, and the shared words.
+    """
+    end = time.monotonic() + seconds
+    shared = Shared(assumed, solver)
+    nodes = [each for each in terms.order(left) if _asks(each)]
+    count = len(next(iter(rows.values())))
+    by_values: dict[bytes, list[Term]] = {}
+    for each, values in zip(nodes, terms.evaluate(nodes, rows, count), strict=True):
+        for key in _keys(values, each.width):
+            by_values.setdefault(key, []).append(each)
+    inner = [each for each in terms.order(right) if each.args]
+    wanted = [each for each in inner if _asks(each)]
+    values_of = {
+        each.number: values for each, values in zip(wanted, terms.evaluate(wanted, rows, count), strict=True)
+    }
+    known: dict[int, Term] = {}
+    for term in inner:
+        args = [known.get(each.number, each) for each in term.args]
+        same = all(new is old for new, old in zip(args, term.args, strict=True))
+        new = term if same else rebuilt(term, args)
+        if term.number in values_of and time.monotonic() < end:
+            new = _equal(new, _candidates(by_values, values_of[term.number], term.width), shared, end)
+        known[term.number] = new
+    return [known.get(each.number, each) for each in right], shared
+
+
+def _asks(term: Term) -> bool:
+    return bool(term.args) and term.width != REAL and term.width >= LEAST and term.op not in ("extract", "zext", "sext")
+
+
+def _keys(values: Any, width: int) -> list[bytes]:
+    """Digests of words, as unsigned and as signed numbers."""
+    numbers = [int(each) for each in values]
+    half, whole = 1 << (width - 1), 1 << width
+    signed = [each - whole if each & half else each for each in numbers]
+    return list(dict.fromkeys(hashlib.sha256(repr(each).encode()).digest() for each in (numbers, signed)))
+
+
+def _candidates(by_values: Mapping[bytes, list[Term]], values: Any, width: int) -> list[Term]:
+    found = [each for key in _keys(values, width) for each in by_values.get(key, [])]
+    return list(dict.fromkeys(sorted(found, key=lambda each: (each.width != width, each.number))))[:TRIES]
+
+
+def _equal(term: Term, candidates: Sequence[Term], shared: Shared, end: float) -> Term:
+    """A word of the unit that a word of the design equals, in its width; the word itself if none is found."""
+    for each in candidates:
+        for other in dict.fromkeys(_sized(each, term.width)):
+            if other is term:
+                shared.points.setdefault(each.number, each)
+                return term
+            left = min(SECONDS, end - time.monotonic())
+            if left <= 0:
+                return term
+            if shared.ask("an inner word", terms.not_(terms.eq(other, term)), left).outcome == "proved":
+                shared.points.setdefault(each.number, each)
+                return other
+    return term
+
+
+def _sized(term: Term, width: int) -> list[Term]:
+    """A word in another width, as an unsigned and as a signed number."""
+    if width < term.width:
+        return [terms.extract(term, 0, width)]
+    return [terms.zext(term, width), terms.sext(term, width)]
+
+
+__all__ = ["Shared", "swept"]
