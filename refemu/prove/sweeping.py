@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from refemu.prove import terms
-from refemu.prove.equivalence import Part, ask
+from refemu.prove import selfcheck, terms
+from refemu.prove.design import Design
+from refemu.prove.equivalence import Part, Proof, ask, differs_in, together, word_of
+from refemu.prove.floats.lowering import has_numbers, lowered
+from refemu.prove.lift import Lift
 from refemu.prove.terms import REAL, Term, rebuilt, substitute
+from refemu.units.config import Config
 
 LEAST = 1  #: bits of a word that is worth a question
 FREE = 8  #: bits of a shared word that a question takes as free
-SECONDS = 20.0  #: most seconds of a question on inner words
+SECONDS = 3.0  #: most seconds of a question on a short word; a wide one gets a third of the rest
+ROWS = 200  #: of each block of golden cases
 TRIES = 3  #: candidates for a word
 
 
@@ -51,7 +56,7 @@ class Shared:
     def _cuts(self) -> Iterator[Mapping[int, Term]]:
         wide = {number: each for number, each in self.points.items() if each.width >= FREE}
         products = {number: each for number, each in wide.items() if each.op == "mul"}
-        yield from (each for each in (products, wide) if each)
+        yield from (each for each in (wide, products if len(products) < len(wide) else {}) if each)
         yield {}
 
 
@@ -107,6 +112,40 @@ def swept(
     return [known.get(each.number, each) for each in right], shared
 
 
+def by_inner_words(
+    lift: Lift, design: Design, seconds: float, solver: str = "", compared: Sequence[str] | None = None
+) -> Proof:
+    """Compare a design without registers with a unit, as `combinational`, by the words that both compute."""
+    end = time.monotonic() + seconds
+    whole = lowered(lift) if has_numbers(lift.roots) else lift
+    ports = [port for port in lift.device.ports.outputs if compared is None or port.name in compared]
+    words = {design.inputs[port.name].number: word_of(lift.inputs[port.name]) for port in lift.device.ports.inputs}
+    left = [word_of(whole.terms[port.name]) for port in ports]
+    theirs = substitute([design.outputs[port.name] for port in ports], words)
+    right, shared = swept(left, theirs, [whole.legal], _rows(lift, theirs), seconds * 3 / 4, solver)
+    what = f"{len(shared.points)} inner words that both compute"
+    parts = [Part(what, "proved", shared.seconds, f"{shared.asked} questions")]
+    for port, ours, other in zip(ports, left, right, strict=True):
+        part = shared.ask(f"output {port.name}", differs_in(ours, other), max(end - time.monotonic(), 0.1))
+        parts.append(part)
+        if part.outcome == "refuted":
+            break
+        shared.points.setdefault(ours.number, ours)
+    return Proof(together(parts), parts, "miter")
+
+
+def _rows(lift: Lift, theirs: Sequence[Term]) -> dict[str, np.ndarray]:
+    """Values of all variables for golden cases; what the design does not drive is 0."""
+    blocks = []
+    for kind in selfcheck.KINDS:
+        for block in lift.unit.stimuli(Config(**lift.config), kind, 0):
+            inputs = {name: array[:ROWS] for name, array in block.inputs.items()}
+            blocks.append(selfcheck.variables(lift, inputs, lift.unit.evaluate(lift.config, inputs)))
+    rows = {name: np.concatenate([each[name] for each in blocks]) for name in blocks[0]}
+    zeros = np.zeros(len(next(iter(rows.values()))), np.uint64)
+    return {each.name: zeros for each in terms.order(theirs) if each.op == "var"} | rows
+
+
 def _asks(term: Term) -> bool:
     return bool(term.args) and term.width != REAL and term.width >= LEAST and term.op not in ("extract", "zext", "sext")
 
@@ -131,7 +170,8 @@ def _equal(term: Term, candidates: Sequence[Term], shared: Shared, end: float) -
             if other is term:
                 shared.points.setdefault(each.number, each)
                 return term
-            left = min(SECONDS, end - time.monotonic())
+            left = end - time.monotonic()
+            left = left / 3 if term.width >= FREE else min(SECONDS, left)
             if left <= 0:
                 return term
             if shared.ask("an inner word", terms.not_(terms.eq(other, term)), left).outcome == "proved":
@@ -147,4 +187,4 @@ def _sized(term: Term, width: int) -> list[Term]:
     return [terms.zext(term, width), terms.sext(term, width)]
 
 
-__all__ = ["Shared", "swept"]
+__all__ = ["Shared", "by_inner_words", "swept"]
