@@ -17,6 +17,7 @@ from refemu.prove.design import Design
 from refemu.prove.equivalence import Part, Proof, ask, differs_in, together, word_of
 from refemu.prove.floats.lowering import has_numbers, lowered
 from refemu.prove.lift import Lift
+from refemu.prove.sums import ordered
 from refemu.prove.terms import REAL, Term, rebuilt, substitute
 from refemu.units.config import Config
 
@@ -122,15 +123,17 @@ def by_inner_words(
     words = {design.inputs[port.name].number: word_of(lift.inputs[port.name]) for port in lift.device.ports.inputs}
     left = [word_of(whole.terms[port.name]) for port in ports]
     theirs = substitute([design.outputs[port.name] for port in ports], words)
-    right, shared = swept(left, theirs, [whole.legal], _rows(lift, theirs), seconds * 3 / 4, solver)
+    rows, assumed = _rows(lift, theirs), [whole.legal]
+    right, shared = swept(left, theirs, assumed, rows, seconds / 2, solver)
+    left, again = swept(right, left, assumed, rows, seconds / 4, solver)  # words of the unit that are equal
+    shared.points |= again.points
     what = f"{len(shared.points)} inner words that both compute"
-    parts = [Part(what, "proved", shared.seconds, f"{shared.asked} questions")]
+    parts = [Part(what, "proved", shared.seconds + again.seconds, f"{shared.asked + again.asked} questions")]
     for port, ours, other in zip(ports, left, right, strict=True):
-        part = shared.ask(f"output {port.name}", differs_in(ours, other), max(end - time.monotonic(), 0.1))
-        parts.append(part)
-        if part.outcome == "refuted":
+        differs = differs_in(*ordered([ours, other]))
+        parts.append(shared.ask(f"output {port.name}", differs, max(end - time.monotonic(), 0.1)))
+        if parts[-1].outcome == "refuted":
             break
-        shared.points.setdefault(ours.number, ours)
     return Proof(together(parts), parts, "miter")
 
 
