@@ -184,7 +184,7 @@ class Reference:
 
 
 def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
-    """One event from any registers that are equal, and the reset. A failed step is no refutation: "undecided"."""
+    """One event from any registers that are equal, and the reset. A failed step refutes nothing: "undecided"."""
     require_fit(lift, design)
     require_reset(design, timing)
     tied, untied = ties(lift, design, timing)

@@ -15,9 +15,10 @@ from refemu.golden.proofs import counterexample, decided
 from refemu.golden.proofs.counterexample import Counterexample
 from refemu.golden.proofs.question import Question
 from refemu.golden.rtl import mapping, wrapper
-from refemu.prove import design, equivalence, handshake, lift, selfcheck, sequential, sweeping, terms
+from refemu.prove import design, equivalence, handshake, lift, selfcheck, sequential, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Proof
+from refemu.prove.inner import sweeping
 from refemu.prove.lift import Lift
 from refemu.prove.sequential import Timing
 from refemu.units import parameters
@@ -164,6 +165,7 @@ def _assumptions(lifted: Lift, read: Design, timing: Timing, proof: Proof, quest
     answer = ["the design is what yosys reads of it; undriven and x bits are free"]
     if lifted.legal is not terms.TRUE:
         answer.append(f"inputs are legal: {lifted.unit.name} does not reject them")
+    answer += [f"{name} stays below {most + 1}: no more is counted" for name, most in lifted.assumed.items()]
     if timing.reset:
         answer.append(f"reset {timing.reset} is active across one edge before the first event, and never later")
     if proof.method == "induction" and lifted.before:

@@ -17,7 +17,7 @@ from refemu.prove.design import Design
 from refemu.prove.equivalence import Part, Proof, ask, differs_in, together, word_of
 from refemu.prove.floats.lowering import has_numbers, lowered
 from refemu.prove.lift import Lift
-from refemu.prove.sums import ordered
+from refemu.prove.inner.sums import ordered
 from refemu.prove.terms import REAL, Term, rebuilt, substitute
 from refemu.units.config import Config
 

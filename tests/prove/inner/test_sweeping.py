@@ -9,13 +9,14 @@ import pytest
 
 from refemu import units
 from refemu.golden.proofs import prove, question
-from refemu.prove import design, lift, sweeping, terms
+from refemu.prove import design, lift, terms
+from refemu.prove.inner import sweeping
 from refemu.prove.terms import Term
 
 pytest.importorskip("bitwuzla")
 pytestmark = pytest.mark.long
 needs_yosys = pytest.mark.skipif(shutil.which("yosys") is None, reason="yosys is not installed")
-RTL = Path(__file__).parents[2] / "examples" / "rtl"
+RTL = Path(__file__).parents[3] / "examples" / "rtl"
 A, B, C = (terms.variable(name, 12) for name in "abc")
 
 

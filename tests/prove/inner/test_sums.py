@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from refemu.prove import terms
-from refemu.prove.sums import ordered
+from refemu.prove.inner.sums import ordered
 from refemu.prove.terms import Term
 from tests.prove.random_terms import INPUTS, random_rows, random_terms
 
