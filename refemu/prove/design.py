@@ -83,9 +83,7 @@ def programs() -> list[str]:
     return [each for each in answer if each]
 
 
-def _placed(
-    command: str, files: Sequence[Path], include: Sequence[Path], folder: Path
-) -> tuple[list[str], list[str]]:
+def _placed(command: str, files: Sequence[Path], include: Sequence[Path], folder: Path) -> tuple[list[str], list[str]]:
     """Sources and include folders, as a command finds them: YoWASP's yosys has a /tmp of its own, so it gets copies."""
     parents = list(dict.fromkeys([*include, *(each.parent for each in files)]))
     if "yowasp" not in Path(command).name:

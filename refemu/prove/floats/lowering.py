@@ -102,7 +102,9 @@ def lowered(lift: Lift, names: Names | None = None) -> Lift:
     lowering = Lowering()
     by_port = {name: lowering.of(lanes) for name, lanes in lift.terms.items()}
     legal, invariant = lowering.of([lift.legal, lift.invariant])
-    demands = list(zip(lowering.of([each for each, _ in lift.demands]), (what for _, what in lift.demands), strict=True))
+    demands = list(
+        zip(lowering.of([each for each, _ in lift.demands]), (what for _, what in lift.demands), strict=True)
+    )
     if names is not None:
         for old, (_, name) in list(names.known.items()):
             new = lowering.words.get(old)

@@ -172,7 +172,9 @@ def amount(shift: Term, width: int) -> Term:
     if width >= EXPONENT:
         return terms.zext(shift, width)
     far = terms.ult(terms.const(width, EXPONENT), shift)
-    return terms.ite(far, terms.const(width, width) if width > 2 else terms.const(-1, width), terms.extract(shift, 0, width))
+    return terms.ite(
+        far, terms.const(width, width) if width > 2 else terms.const(-1, width), terms.extract(shift, 0, width)
+    )
 
 
 def cut(word: Term, shift: Term) -> tuple[Term, Term, Term]:

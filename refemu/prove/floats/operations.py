@@ -204,9 +204,7 @@ def less(a: Number, b: Number) -> Term:
     zeros = terms.and_(terms.eq(p, terms.const(0, p.width)), terms.eq(q, terms.const(0, q.width)))
     split = terms.and_(a.sign, terms.not_(zeros))
     same = terms.ite(a.sign, terms.ult(q, p), terms.ult(p, q))
-    return terms.and_(
-        terms.ite(terms.xor(a.sign, b.sign), split, same), terms.not_(terms.or_(a.nan, b.nan))
-    )
+    return terms.and_(terms.ite(terms.xor(a.sign, b.sign), split, same), terms.not_(terms.or_(a.nan, b.nan)))
 
 
 __all__ = [

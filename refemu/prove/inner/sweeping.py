@@ -99,9 +99,7 @@ def swept(
             by_values.setdefault(key, []).append(each)
     inner = [each for each in terms.order(right) if each.args]
     wanted = [each for each in inner if _asks(each)]
-    values_of = {
-        each.number: values for each, values in zip(wanted, terms.evaluate(wanted, rows, count), strict=True)
-    }
+    values_of = {each.number: values for each, values in zip(wanted, terms.evaluate(wanted, rows, count), strict=True)}
     known: dict[int, Term] = {}
     for term in inner:
         args = [known.get(each.number, each) for each in term.args]

@@ -27,7 +27,9 @@ def words(seed: int, bits: int) -> np.ndarray:
             word = draw.choice(special)
         elif kind < 0.7:
             with np.errstate(all="ignore"):
-                near = struct.unpack("<d", struct.pack("<d", draw.choice((1, 3, -1, 7, 1e-3, 65520, 1e30)) * draw.random()))
+                near = struct.unpack(
+                    "<d", struct.pack("<d", draw.choice((1, 3, -1, 7, 1e-3, 65520, 1e30)) * draw.random())
+                )
                 word = int(np.array(round(near[0], draw.randrange(20))).astype(dtype).view(f"u{bits // 8}"))
         elif kind < 0.8:
             word &= ~((1 << draw.randrange(bits // 2)) - 1)

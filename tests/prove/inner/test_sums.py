@@ -50,9 +50,7 @@ def test_values_are_unchanged() -> None:
         roots = random_terms(seed)
         rows = {name: np.array(values, object) for name, values in random_rows(seed, 50).items()}
         assert set(rows) == set(INPUTS)
-        for old, new in zip(
-            terms.evaluate(roots, rows, 50), terms.evaluate(ordered(roots), rows, 50), strict=True
-        ):
+        for old, new in zip(terms.evaluate(roots, rows, 50), terms.evaluate(ordered(roots), rows, 50), strict=True):
             assert (old == new).all()
     rows = {each.name: np.array(random.Random(3).choices(range(4096), k=40), np.uint64) for each in WORDS}
     roots = [terms.sub(total([0, 1], 16), total([2, 3, 3], 16)), terms.extract(total([4, 4, 5], 30), 0, 9)]
