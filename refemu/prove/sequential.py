@@ -1,4 +1,4 @@
-"""Designs with registers: induction over one event, events from reset, rows through a pipeline or a handshake."""
+"""Designs with registers: induction over one event, events from reset, rows through a pipeline."""
 
 import re
 import time
@@ -24,7 +24,6 @@ from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 
 HANDSHAKE = ("in_valid", "in_ready", "out_valid", "out_ready")
-COUNT = 8  #: bits of the number of rows under way, of a handshake
 
 
 @dataclass(frozen=True)
@@ -268,45 +267,4 @@ def pipelined(lift: Lift, design: Design, timing: Timing, seconds: float, name: 
     return Proof(part.outcome, [part], "induction" if part.outcome == "proved" else "miter")
 
 
-def shaken(lift: Lift, design: Design, timing: Timing, depth: int, seconds: float, name: str = "") -> Proof:
-    """A unit without registers, with valid and ready: any row, under any back-pressure, in the first cycles.
-
-    A free number says which row is watched; its inputs are held until its answer leaves.
-    """
-    names = {ours: timing.handshake.get(ours, "") for ours in HANDSHAKE}
-    run = Run(design, timing)
-    run.reset()
-    watched = terms.variable("watched", COUNT)
-    terms.const(1, COUNT)
-    entered = left = terms.const(0, COUNT)
-    held = {port.name: terms.const(0, port.bits * port.count) for port in lift.device.ports.inputs}
-    assumed, parts = list[Term](), list[Part]()
-    end = time.monotonic() + seconds
-    for cycle in range(depth):
-        inputs = run.inputs(False)
-        outputs = run.outputs(inputs)
-        signal = {ours: terms.TRUE if not theirs else {**inputs, **outputs}[theirs] for ours, theirs in names.items()}
-        enters = terms.and_(signal["in_valid"], signal["in_ready"])
-        leaves = terms.and_(signal["out_valid"], signal["out_ready"])
-        taken = terms.and_(enters, terms.eq(entered, watched))
-        held = {each: terms.ite(taken, inputs[each], value) for each, value in held.items()}
-        legal, due = Reference(lift, {}).event(inputs)
-        assumed.append(terms.or_(terms.not_(enters), legal))
-        _, due = Reference(lift, {}).event(held)
-        entered = terms.add(entered, terms.zext(enters, COUNT))
-        extra = terms.and_(leaves, terms.not_(terms.ult(left, entered)))
-        differs = terms.any_of(differs_in(due[port.name], outputs[port.name]) for port in lift.device.ports.outputs)
-        wrong = terms.and_(terms.and_(leaves, terms.eq(left, watched)), differs)
-        left = terms.add(left, terms.zext(leaves, COUNT))
-        remaining = end - time.monotonic()
-        if remaining <= 0:
-            parts.append(Part(f"cycle {cycle + 1}", "undecided", 0.0, "not asked: out of time"))
-            break
-        parts.append(ask(f"cycle {cycle + 1} after a reset", [*assumed, terms.or_(wrong, extra)], remaining, name))
-        if parts[-1].outcome != "proved":
-            break
-        run.edge_with(inputs)
-    return Proof(together(parts), parts, "bounded", depth=sum(part.outcome == "proved" for part in parts))
-
-
-__all__ = ["Timing", "bounded", "induction", "lanes_of", "pipelined", "shaken", "ties"]
+__all__ = ["Timing", "bounded", "induction", "lanes_of", "pipelined", "ties"]

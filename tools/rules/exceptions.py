@@ -53,6 +53,8 @@ ELSEWHERE = {
     **{f"prove/{name}": "prove/test_library" for name in ("forms", "event_forms", "number_forms")},
     **{f"prove/{name}": "prove/test_equivalence" for name in ("solver", "smtlib")},
     **{f"prove/{name}": "cli/designs/test_prove" for name in ("design", "sequential")},
+    "prove/handshake": "cli/designs/test_prove_timing",
+    **{f"prove/floats/{name}": "prove/floats/test_lowering" for name in ("narrow", "number", "operations")},
     **{
         f"golden/proofs/{name}": "cli/designs/test_prove" for name in ("prove", "counterexample", "decided", "question")
     },
@@ -68,7 +70,10 @@ ELSEWHERE = {
 LIMIT = "the time limit of a search or a solver, never a bit"
 
 EXCEPTIONS = {
-    **{(f"prove/{name}.py", "module time"): LIMIT for name in ("equivalence", "lift", "sequential", "solver")},
+    **{
+        (f"prove/{name}.py", "module time"): LIMIT
+        for name in ("equivalence", "handshake", "inner/sweeping", "lift", "sequential", "solver")
+    },
     ("golden/proofs/prove.py", "module time"): SECONDS,
     ("arith/casts.py", "cast to float16"): "the one place that casts",
     ("arith/jit/__init__.py", "njit"): "the one place that compiles",

@@ -37,11 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"refemu: {error}; this is an error inside refemu, please report it", file=sys.stderr)
         return BROKEN
     written = None
-    if report.counterexample is not None and arguments.out:
+    if report.counterexample is not None and report.counterexample.states and arguments.out:
         from refemu.prove import lift as lifts
 
         lifted = lifts.lift(unit, unit.config(config))
-        why = f"inputs for which {report.design.top} differs in {report.counterexample.port}"
+        found = report.counterexample
+        why = (
+            f"inputs for which {report.design.top} {found.says and 'gives ' + found.says or 'differs in ' + found.port}"
+        )
         written = counterexample.write(report.counterexample, lifted, config, why, Path(arguments.out))
     document = _document(report, written)
     if arguments.json:
@@ -80,6 +83,7 @@ def _document(report: Any, written: Path | None) -> dict[str, Any]:
             "port": answer.port,
             "expected": f"{answer.expected:#x}",
             "got": f"{answer.got:#x}",
+            **({"says": answer.says} if answer.says else {}),
             "inputs": {name: array.tolist() for name, array in answer.inputs.items()},
             "set": None if written is None else str(written),
         },
@@ -101,12 +105,17 @@ def _lines(report: Any, document: dict[str, Any]) -> list[str]:
     lines = [says[proof.outcome]]
     if answer is not None:
         event = f" after event {answer.event}" if report.reset else ""
-        lines.append(f"  {answer.port}{event}: expected {answer.expected:#x}, got {answer.got:#x}")
+        lines.append(
+            f"  {answer.says}"
+            if answer.says
+            else f"  {answer.port}{event}: expected {answer.expected:#x}, got {answer.got:#x}"
+        )
         for name, array in answer.inputs.items():
-            lines.append(f"  {name} {array[0].tolist()}")
+            lines.append(f"  {name} {(array[0] if report.reset else array).tolist()}")
         if document["counterexample"]["set"]:
             lines.append(f"  golden set {document['counterexample']['set']}, waveforms next to it")
-        lines += [f"  {each}" for each in report.diagnosis] or ["  equal to no single variant of a decision"]
+        if not answer.says:
+            lines += [f"  {each}" for each in report.diagnosis] or ["  equal to no single variant of a decision"]
     lines += [f"  {part.what}: {part.outcome}, {part.seconds:.2f} s, {part.solver}" for part in proof.parts]
     lines += [f"  not tied: {each}" for each in proof.untied]
     lines += [f"  assumes that {each}" for each in report.assumptions]

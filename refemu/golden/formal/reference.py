@@ -8,6 +8,7 @@ from typing import Any
 from refemu.arith.checks import Refused
 from refemu.prove import equivalence, selfcheck, terms
 from refemu.prove.arrays import Array
+from refemu.prove.floats.lowering import lowered
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, name_of, short
 from refemu.prove.naming import Names, named_lift, real_line
@@ -72,10 +73,7 @@ def reference(unit: AnyUnit, config: str) -> Reference:
         The terms and the unit differ: an error inside refemu.
     """
     lifted, names = named_lift(unit, unit.config(config))
-    line = real_line(names, [*lifted.roots, lifted.legal])
-    if line is not None:
-        where = f"{short(line)}: " if line else ""
-        raise Refused(f"{unit.name}: {where}binary64 numbers, which have no synthesizable form; use refemu prove")
+    lifted = _integers(unit, lifted, names)
     checked = selfcheck.check(lifted)
     proof = equivalence.demands(lifted, SECONDS)
     if proof.outcome != "proved":
@@ -83,6 +81,18 @@ def reference(unit: AnyUnit, config: str) -> Reference:
         raise Refused(f"{unit.name}: {short(failed.what)}: not shown to be impossible; the unit cannot be exported")
     care = _care(unit, lifted)
     return Reference(unit, config, lifted, names, checked, _registers(lifted, care), care)
+
+
+def _integers(unit: AnyUnit, lifted: Lift, names: Names) -> Lift:
+    """The lift with integers in the place of binary64 numbers, which its checks then see."""
+    line = real_line(names, [*lifted.roots, lifted.legal])
+    if line is None:
+        return lifted
+    try:
+        return lowered(lifted, names)
+    except KeyError as error:
+        where = f"{short(line)}: " if line else ""
+        raise Refused(f"{unit.name}: {where}{error.args[0]} of binary64, which has no form in integers") from error
 
 
 def _registers(lifted: Lift, care: Mapping[str, list[Term]]) -> tuple[Register, ...]:

@@ -35,23 +35,24 @@ class Counterexample:
     port: str  #: the first output that differs
     expected: int  #: word of the unit
     got: int  #: word of the design
+    says: str = ""  #: in words, if no answer differs
 
 
 def replay(lift: Lift, design: Design, timing: Timing, part: Part, kind: str) -> Counterexample:
     """Run both sides on the values of a refuted part. Raises Disagrees if the readable unit does not confirm them."""
     rows, answers = _shaken(lift, design, timing, part) if kind == "shaken" else ([], [])
-    rows = rows or _rows(lift, design, part, kind)
+    rows = rows if kind == "shaken" else _rows(lift, design, part, kind)
     inputs = {port.name: _array(port, [row[port.name] for row in rows], kind) for port in lift.device.ports.inputs}
     device = lift.unit.unit_class(**lift.config)
     try:
-        states = list(device.steps(**{name: array[0] if kind == "events" else array for name, array in inputs.items()}))
+        given = {name: array[0] if kind == "events" else array for name, array in inputs.items()}
+        states = list(device.steps(**given)) if rows else []
     except Refused as error:
         raise Disagrees(f"{lift.unit.name}: the counterexample is illegal for the readable unit: {error}") from error
     ended = [state for at, state in enumerate(states) if at + 1 == len(states) or states[at + 1].index != state.index]
-    answers = answers or _answers(lift, design, timing, part, kind, rows)
-    if len(answers) > len(ended):
-        raise Refused(f"{design.top}: answers {len(answers)} rows of {len(ended)} that it has accepted")
-    ended = ended[: len(answers)]
+    answers = answers if kind == "shaken" else _answers(lift, design, timing, part, kind, rows)
+    extra = len(answers) - len(ended)
+    ended, answers = ended[: len(answers)], answers[: len(ended)]
     for event, (state, answer) in enumerate(zip(ended, answers, strict=True)):
         for port in lift.device.ports.outputs:
             if timing.compared is not None and port.name not in timing.compared:
@@ -59,6 +60,9 @@ def replay(lift: Lift, design: Design, timing: Timing, part: Part, kind: str) ->
             expected = word(port, getattr(state, port.name))
             if expected != answer[port.name]:
                 return Counterexample(inputs, ended, answers, event, port.name, expected, answer[port.name])
+    if extra > 0:
+        says = f"{len(answers) + extra} answers to {len(ended)} accepted rows"
+        return Counterexample(inputs, ended, answers, len(ended), "", 0, 0, says)
     raise Disagrees(f"{lift.unit.name}: the counterexample of the solver does not differ when it is replayed")
 
 

@@ -24,6 +24,9 @@ DESIGNS = {
     "prefix_sum:paper": (),
 }
 
+#: units that compute with binary64
+FLOATS = ("fp16_mac:paper", "fp2half:paper", "index_product:w4a4")
+
 
 @functools.cache
 def reference_of(spec: str) -> reference.Reference:

@@ -14,7 +14,7 @@ from refemu.prove import selfcheck
 from refemu.prove.lift import Lift, name_of
 from refemu.units.ports import Port
 from tests import sanitizers
-from tests.golden.formal.formal_references import DESIGNS, needs_cc, needs_solver, reference_of
+from tests.golden.formal.formal_references import DESIGNS, FLOATS, needs_cc, needs_solver, reference_of
 
 CASES = 20  #: of each block of stimuli
 pytestmark = [pytest.mark.long, needs_solver, needs_cc]
@@ -73,7 +73,7 @@ def differences(text: str, reference: Reference, folder: Path) -> int:
     return int(wrong.sum())
 
 
-@pytest.mark.parametrize("spec", [*DESIGNS, "olive_pe8", "orizuru:n8", "flint_decoder", "index_counter"])
+@pytest.mark.parametrize("spec", [*DESIGNS, "olive_pe8", "orizuru:n8", "flint_decoder", "index_counter", *FLOATS])
 def test_c_equals_compiled_form(spec: str, tmp_path: Path) -> None:
     reference = reference_of(spec)
 

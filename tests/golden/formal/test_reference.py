@@ -1,5 +1,8 @@
 """What a reference is made of, and what is rejected."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,14 +10,31 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.golden.formal import reference
 from refemu.prove import selfcheck, terms
+from refemu.prove.lift import Lift
+from refemu.prove.naming import Names, named_lift
 from tests.golden.formal.formal_references import needs_solver, reference_of
 
 pytestmark = [pytest.mark.long, needs_solver]
 
 
-def test_floating_point_is_rejected_with_the_line() -> None:
-    with pytest.raises(Refused, match=r"fp2half: refemu/units/harmonia/fp2half/fp2half\.py:\d+: binary64"):
-        reference_of("fp2half")
+@pytest.mark.parametrize("spec", ["fp16_mac:paper", "fp2half:paper"])
+def test_floating_point_is_exported_as_integers(spec: str) -> None:
+    made = reference_of(spec)
+
+    assert not any(each.op in terms.FP or not 0 < each.width <= 128 for each in terms.order(made.lifted.roots))
+    assert made.checked >= 10_000
+
+
+def test_square_root_is_rejected_with_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rooted(*args: Any) -> tuple[Lift, Names]:
+        lifted, names = named_lift(*args)
+        root = terms.fp("fsqrt", terms.fp("value16", lifted.inputs["a"][0]))
+        names.real[root.number] = (root, "unit.py:7")
+        return replace(lifted, terms={**lifted.terms, "y": [terms.fp("pattern16", root)]}), names
+
+    monkeypatch.setattr(reference, "named_lift", rooted)
+    with pytest.raises(Refused, match=r"fp16_mac: unit.py:7: fsqrt of binary64, which has no form in integers"):
+        reference.reference(*units.choose("fp16_mac:paper"))
 
 
 def test_registers_are_those_that_terms_read_and_outputs() -> None:

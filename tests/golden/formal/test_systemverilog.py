@@ -6,7 +6,7 @@ import pytest
 
 from examples.rtl import benches
 from refemu.golden.formal import systemverilog
-from tests.golden.formal.formal_references import DESIGNS, needs_solver, reference_of, write
+from tests.golden.formal.formal_references import DESIGNS, FLOATS, needs_solver, reference_of, write
 
 pytestmark = needs_solver
 
@@ -29,7 +29,7 @@ def simulate(spec: str, simulator: str, tmp_path: Path, was: str = "", now: str 
 
 @pytest.mark.long
 @pytest.mark.parametrize("simulator", ["icarus", "verilator"])
-@pytest.mark.parametrize("spec", DESIGNS)
+@pytest.mark.parametrize("spec", [*DESIGNS, *FLOATS])
 def test_reference_passes_golden_set(spec: str, simulator: str, tmp_path: Path) -> None:
     if why := benches.absent(simulator):
         pytest.skip(why)
@@ -42,7 +42,8 @@ def test_reference_passes_golden_set(spec: str, simulator: str, tmp_path: Path) 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("spec", "was", "now"),
-    [("ovp_decoder:int4", "== 5'h8", "== 5'h9"), ("olive_mac:wrap", "32'h80000000", "32'h80000001")],
+    [("ovp_decoder:int4", "== 5'h8", "== 5'h9"), ("olive_mac:wrap", "32'h80000000", "32'h80000001")]
+    + [("fp16_mac:paper", "16'h7e00", "16'h7f00")],
 )
 def test_wrong_reference_fails_golden_set(spec: str, was: str, now: str, tmp_path: Path) -> None:
     if why := benches.absent("icarus"):

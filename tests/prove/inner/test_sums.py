@@ -1,0 +1,58 @@
+"""Sums in one order are equal terms, and have the values of the sums that they replace."""
+
+import random
+
+import numpy as np
+
+from refemu.prove import terms
+from refemu.prove.inner.sums import ordered
+from refemu.prove.terms import Term
+from tests.prove.random_terms import INPUTS, random_rows, random_terms
+
+WORDS = [terms.variable(f"w{at}", 12) for at in range(6)]
+
+
+def total(order: list[int], width: int) -> Term:
+    """A sum of sign-extended words in an order."""
+    answer = terms.sext(WORDS[order[0]], width)
+    for at in order[1:]:
+        answer = terms.add(answer, terms.sext(WORDS[at], width))
+    return answer
+
+
+def test_sums_in_other_orders_and_widths_are_one_term() -> None:
+    draw = random.Random(1)
+    order = [*range(6)]
+    first = terms.extract(total(order, 20), 0, 16)
+    for _ in range(5):
+        draw.shuffle(order)
+        second = terms.extract(total(order, draw.choice((16, 18, 24))), 0, 16)
+        one, other = ordered([first, second])
+        assert one is other
+
+
+def test_wrapped_sum_is_its_low_bits() -> None:
+    exact = total([0, 1, 2, 3], 20)
+    mask, half = terms.const(0xFFF, 20), terms.const(0x800, 20)
+    wrapped = terms.sub(terms.and_(terms.add(exact, half), mask), half)
+    fits = terms.slt(exact, half)
+    one, other = ordered([terms.extract(terms.ite(fits, exact, wrapped), 0, 12), terms.extract(exact, 0, 12)])
+    assert one is other
+
+
+def test_sum_without_a_word_is_another_term() -> None:
+    one, other = ordered([total([0, 1, 2, 3], 16), total([0, 1, 2, 2], 16)])
+    assert one is not other
+
+
+def test_values_are_unchanged() -> None:
+    for seed in range(20):
+        roots = random_terms(seed)
+        rows = {name: np.array(values, object) for name, values in random_rows(seed, 50).items()}
+        assert set(rows) == set(INPUTS)
+        for old, new in zip(terms.evaluate(roots, rows, 50), terms.evaluate(ordered(roots), rows, 50), strict=True):
+            assert (old == new).all()
+    rows = {each.name: np.array(random.Random(3).choices(range(4096), k=40), np.uint64) for each in WORDS}
+    roots = [terms.sub(total([0, 1], 16), total([2, 3, 3], 16)), terms.extract(total([4, 4, 5], 30), 0, 9)]
+    for old, new in zip(terms.evaluate(roots, rows, 40), terms.evaluate(ordered(roots), rows, 40), strict=True):
+        assert (old == new).all()
