@@ -48,6 +48,7 @@ DESIGNS = (
     Design("olive_systolic_clocked", "int4_flint4", ("olive_pe4.v", "olive_systolic_clocked.v")),
     Design("orizuru", "n8", ("orizuru_core.v", "orizuru_n8.v")),
     Design("orizuru", "n16_total_order", ("orizuru_core.v", "orizuru_n16_total_order.v")),
+    *(Design("orizuru16", config, ("orizuru16_core.v", f"orizuru16_{config}.v")) for config in ("leaves", "above")),
     Design("orizuru_clocked", "n8", ("orizuru_clocked.v",)),
     Design("fp16_mac", "paper", ("pe_lane_float.v", "fp16_mac_paper.v")),
     Design("fp16_mac", "ieee", ("fp16_mac_ieee.v",)),

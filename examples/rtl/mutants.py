@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from examples.rtl import bfp_array_mutants, block_mutants, pe_lane_mutants
+from examples.rtl import bfp_array_mutants, block_mutants, orizuru_mutants, pe_lane_mutants
 
 
 class Mutant(NamedTuple):
@@ -146,70 +146,6 @@ MUTANTS = (
         "{1'b0, x_exp} + {1'b0, y_exp}",
         "x_exp + y_exp & 6'd31",
     ),
-    Mutant("orizuru-n8", "orizuru_core.v", "max tree: of equal values the right one", "1].k > node", "1].k >= node"),
-    Mutant("orizuru-n8", "orizuru_core.v", "lowest level of the min tree not reversed", "!was[h]", "was[h]"),
-    Mutant("orizuru-n8", "orizuru_core.v", "a popped value is compared still", "node[2*h].a && node[2*h+1].a", "1'b1"),
-    Mutant(
-        "orizuru-n8",
-        "orizuru_core.v",
-        "both trees must have popped an outlier",
-        "~max_alive | ~min_alive",
-        "~max_alive & ~min_alive",
-    ),
-    Mutant("orizuru_clocked-n8", "orizuru_clocked.v", "max tree: of equal values the right one", "b > a", "b >= a"),
-    Mutant(
-        "orizuru_clocked-n8",
-        "orizuru_clocked.v",
-        "leaves of the min tree compared",
-        "!p[h] : side[0]",
-        "side[0] : side[0]",
-    ),
-    Mutant(
-        "orizuru_clocked-n8",
-        "orizuru_clocked.v",
-        "x is taken at every edge",
-        "      case (stage)",
-        "      held <= x;\n      case (stage)",
-    ),
-    Mutant(
-        "orizuru_clocked-n8",
-        "orizuru_clocked.v",
-        "popped elements stay popped in the next operation",
-        "          {p_mask, q_mask} <= 16'hffff;\n          first",
-        "          first",
-    ),
-    Mutant(
-        "orizuru_clocked-n8",
-        "orizuru_clocked.v",
-        "valid stays until the next start",
-        "valid <= 1'b0;",
-        "if (start) valid <= 1'b0;",
-    ),
-    Mutant(
-        "orizuru_clocked-n8",
-        "orizuru_clocked.v",
-        "busy ends one edge early",
-        "stage != IDLE;",
-        "stage != IDLE && !(stage == REPAIR && min && last && node == 4'd1);",
-    ),
-    Mutant(
-        "orizuru-n16_total_order",
-        "orizuru_core.v",
-        "min tree: of equal values the right one",
-        "1].k < node",
-        "1].k <= node",
-    ),
-    Mutant("orizuru-n16_total_order", "orizuru_core.v", "-0 equals +0", "~{1'b0", "-{1'b0"),
-    Mutant(
-        "orizuru-n16_total_order",
-        "orizuru_core.v",
-        "keys compared without sign",
-        "wire signed [15:0] k",
-        "wire [15:0] k",
-    ),
-    Mutant(
-        "orizuru-n16_total_order", "orizuru_core.v", "the root is not repaired", "above == h;", "above == h && h > 1;"
-    ),
     Mutant(
         "index_counter-w4a4",
         "index_counter_core.v",
@@ -305,6 +241,7 @@ MUTANTS = (
         "place(start, LONG'(i))",
     ),
     *(Mutant(*bug) for bug in block_mutants.BUGS),
+    *(Mutant(f"orizuru{config}", *bug) for config, *bug in orizuru_mutants.BUGS),
     *(Mutant(f"pe_lane-{config}", *bug) for config, *bug in pe_lane_mutants.BUGS),
     *(Mutant(f"bfp_pe_array_clocked-{config}", *bug) for config, *bug in bfp_array_mutants.BUGS),
 )
