@@ -51,7 +51,13 @@ def chip(ports: Ports, state: Any) -> str:
     _token(drawing, state)
     _units(drawing, state)
     _lanes(drawing, state)
-    _row(drawing, "y", "output", [_short(word) for word in state.y], ["bad" if bad else "plain" for bad in state.overflow])
+    _row(
+        drawing,
+        "y",
+        "output",
+        [_short(word) for word in state.y],
+        ["bad" if bad else "plain" for bad in state.overflow],
+    )
     if state.functional is not None:
         _row(drawing, "z", "function of output", [_short(word) for word in state.z], ["plain"] * len(state.z))
     drawing.legend(LEGEND)
