@@ -68,10 +68,28 @@ def _types(config: Config) -> Iterator[Cases]:
     edges["flint_a"], edges["flint_b"] = count % 2, count // 2 % 2
     why = "types that change from edge to edge, also while a line holds an element"
     yield Cases("edge", why, side_by_side([edges]), "D-olive-63")
+    edges = _schedule().tile(both["a"], both["b"], (2, 2), rows, cols, 0, (1, 0))
+    edges["west"][4, 0] = 0x80
+    yield Cases("edge", "an illegal pair after legal ones", side_by_side([edges]), "D-olive-18")
+    yield Cases(
+        "edge", "8-bit outliers that are alone in their sums, of every exponent", side_by_side([_alone(config)])
+    )
     wide = _product(config, 3, _heads, wide=1)
     count = np.arange(len(wide["wide"]))
     wide |= {"flint_a": count % 2, "flint_b": 1 - count % 2}
     yield Cases("edge", "types that change while operands have 8 bits", side_by_side([wide]), "D-olive-63")
+
+
+def _alone(config: Config) -> Edges:
+    """11 * 2**(12 + e) times 1, of e from 1 on; a row of elements has an exponent of its own."""
+    rows, cols = config["rows"], config["cols"]
+    down, ones = rows >> 1, np.full((cols >> 1, 1), ONES[1])
+    codes = np.array([[0x8000 | min(each, 15) << 3 | 3] for each in range(1, 16 + down)])
+    parts = [
+        _schedule().tile(codes[first : first + down], ones, (12, 0), rows, cols, 1, (0, 0))
+        for first in range(0, 15, down)
+    ]
+    return _schedule().joined(*parts)
 
 
 def _schedule() -> Any:
