@@ -87,7 +87,7 @@ def stepped(batch: tuple[Part, ...], entries: int, heads: int = 1, port: Fractio
     scale = 1 if share is None else 2 * share.denominator  # arrivals as integers: half a byte is an index
     arrives, full = (0 if share is None else share.numerator * 2), BUFFER * scale
     bank, swapped, merging, reducing, done = 0, 0, False, 0, 0
-    counted = reduced = 0
+    counted, reduced, ready = 0, 0, True
     while done < len(work) or reducing:
         edge += 1
         level += arrives
@@ -108,13 +108,16 @@ def stepped(batch: tuple[Part, ...], entries: int, heads: int = 1, port: Fractio
             counted += 1
             if not counting and held:
                 merging = True
-        if not counting and todo:
+        if ready and not counting and todo:
             need = todo[-1][2] * BITS * scale // 8
             if share is None or level >= need:
                 level -= need
                 length, held, _ = todo.pop()
                 counting = max(1, ceil(length / TURN))
         level = min(level, full)
+        # a slab may come into the last edge of counting only if no full bank may stop it (D-kllm-45)
+        stops = merging and swapped < len(work) and bank == work[swapped][0]
+        ready = counting == 0 or (counting == 1 and not stops)
     return [edge, counted, reduced]
 
 

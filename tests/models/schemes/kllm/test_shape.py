@@ -19,7 +19,7 @@ RUNS = [
     ("decode", 2048, 1),
     ("decode", 2048, 16),
     ("prompt", 6, 1),
-    pytest.param("prompt", 6, 16, marks=pytest.mark.slow),
+    ("prompt", 6, 16),
 ]
 
 
