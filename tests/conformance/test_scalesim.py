@@ -16,9 +16,12 @@ import pytest
 from refemu.models.schemes.olive import array_works
 from refemu.models.schemes.olive.array_options import OliveMachine
 from refemu.models.schemes.olive.array_works import Layer, Side
+from refemu.units.harmonia import bfp_pe_array_clocked
 from refemu.units.olive import olive_systolic_clocked
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file", "ignore::pytest.PytestUnraisableExceptionWarning")  # of scalesim
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed file", "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # of scalesim
 pytest.importorskip("scalesim", reason="no scalesim; pip install -e '.[conformance]'")
 
 CONFIG = """[general]
@@ -98,3 +101,28 @@ def test_olive_drains_every_tile(rows: int, columns: int, m: int, n: int, k: int
         layer, machine = Layer("", m, n, k, (rows, columns), side, side), OliveMachine(port=1 << 20)
         overlapped = array_works.fed(layer, True, machine)
         assert overlapped == theirs + 1 - (tiles - 1) * skew + rows  # one cycle, in which operands arrive
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("mode", "slots"), [(0, 1), (1, 1), (2, 2)])
+@pytest.mark.parametrize(("m", "n", "groups"), [(8, 16, 4), (16, 48, 40), (5, 20, 24)])
+def test_harmonia_skews_columns_alone(mode: int, slots: int, m: int, n: int, groups: int, tmp_path: Path) -> None:
+    """D-harmonia-58: R - 2 cycles less a tile: its rows start together, and its last column leaves a cycle later.
+
+    A PE takes a group of 32 values in a slot, M8M8 in two, so the GEMM of SCALE-Sim has slots * groups steps.
+    """
+    rows, columns, k = 8, 16, slots * groups
+    tiles = -(-m // rows) * -(-n // columns)
+    theirs = cycles(tmp_path, rows, columns, m, n, k)
+    fields = {"a_sign": (m, 32), "a_mag": (m, 32), "a_exp": (m, 1)}
+    fields |= {"b": (n, 32), "b_sign": (n, 32), "b_exp": (n, 1), "w_scale": (n, 1)}
+    operands = {name: np.zeros((lines, groups * lanes), np.int64) for name, (lines, lanes) in fields.items()}
+    operands["mode"] = np.full(groups, mode)
+    drained, overlapped = (
+        bfp_pe_array_clocked.multiply(operands, rows=rows, columns=columns, overlap=overlap).cycles
+        for overlap in (False, True)
+    )
+
+    assert drained == theirs - tiles * (rows - 2) == tiles * (k + columns)
+    if k >= columns:  # columns leave one by one
+        assert overlapped == drained - (tiles - 1) * columns
