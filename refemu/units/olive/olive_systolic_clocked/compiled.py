@@ -22,8 +22,8 @@ from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import (
 def run(array: OliveSystolicClocked, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every edge of every device."""
     wide, drains, west, west_valid, north, north_valid, bias_a, bias_b, *flint = inputs
-    given = flint or (np.zeros_like(wide),) * 2
-    borders = ((array.a, west, bias_a, given[0]), (array.b, north, bias_b, given[1]))
+    kinds = flint or (np.zeros_like(wide),) * 2
+    borders = ((array.a, west, bias_a, kinds[0]), (array.b, north, bias_b, kinds[1]))
     sides = [_decoded(types(narrow), array.eight, *border) for narrow, *border in borders]
     counts = np.zeros(len(array.counters), np.int64)
     options = np.array([array.overflow == "saturate", array.split == "sign_magnitude"], np.int64)
