@@ -205,7 +205,8 @@ class OliveSystolicClocked(Sequential):
                 acc[at], flags[at] = done.acc, flags[at] | done.overflow
                 macs, overflows = macs + 1, overflows + done.overflow
                 if wide:
-                    partial[PES * place : PES * place + PES] = done.partial
+                    for part, product in enumerate(done.partial):
+                        partial[PES * place + part] = product
         decodes = len([line for line in (*of_rows, *of_cols) if line.decodes])
         return {
             **registers("west_held", [line.holds for line in of_rows]),
