@@ -45,9 +45,13 @@ DESIGNS = (
     *(Design("olive_mac", config, ("olive_mac_core.v", f"olive_mac_{config}.v")) for config in ("wrap", "saturate")),
     Design("olive_edp", "int4_flint4", ("ovp_decoder.v", "olive_edp.v")),
     Design("olive_pe8", "wrap", ("olive_pe4.v", "olive_pe8.v")),
-    Design("olive_systolic_clocked", "int4_flint4", ("olive_pe4.v", "olive_systolic_clocked.v")),
+    *(
+        Design("olive_systolic_clocked", config, ("olive_pe4.v", "olive_systolic_core.v", f"olive_systolic_{config}.v"))
+        for config in ("int4_flint4", "mixed")
+    ),
     Design("orizuru", "n8", ("orizuru_core.v", "orizuru_n8.v")),
     Design("orizuru", "n16_total_order", ("orizuru_core.v", "orizuru_n16_total_order.v")),
+    *(Design("orizuru16", config, ("orizuru16_core.v", f"orizuru16_{config}.v")) for config in ("leaves", "above")),
     Design("orizuru_clocked", "n8", ("orizuru_clocked.v",)),
     Design("fp16_mac", "paper", ("pe_lane_float.v", "fp16_mac_paper.v")),
     Design("fp16_mac", "ieee", ("fp16_mac_ieee.v",)),

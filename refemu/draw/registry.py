@@ -21,6 +21,7 @@ UNITS = {
     "generation_compressor": "refemu.draw.leankv.generation:generation_compressor",
     "index_counter": "refemu.draw.kllm.counters:counters",
     "index_function": "refemu.draw.kllm.function:function",
+    "kllm_chip": "refemu.draw.kllm.chip:chip",
     "kv_quantizer": "refemu.draw.leankv.quantizer:quantizer",
     "mmaovp": "refemu.draw.olive.tile:tile",
     "mmaovp_clocked": "refemu.draw.olive.tile:clocked",

@@ -1,17 +1,19 @@
-"""A decode step of one block on KLLM's chip, by hand: bytes, busy cycles, edges and totals [kllm §IV, §V-A, Table I].
+"""A block of LLaMA-7B on KLLM's chip, by hand: bytes, busy cycles, edges and totals [kllm §IV, §V-A, Table I].
 
 lane(...)           edges of a product, lane 0 stepped edge by edge while its Weight Buffer fills
-block(...)          operations of a block with their numbers
+block(...)          operations of a block with their numbers, in a decode step or a prompt of a batch
 schedule(...)       cycles of the block if nothing, tiles or operations overlap
 """
 
 from fractions import Fraction
+from functools import cache
 from math import ceil
 from typing import NamedTuple
 
 LANES, MACS, TURN, SLAB = 16, 32, 512, 4096
 PORT = Fraction(24 * 64 * 10**9, 500 * 10**6)  #: bytes a cycle: 3,072
 BUFFER = 2048  #: bytes of a Weight Buffer
+INDEX, OUT_BUFFER = 32 * 1024 * 8, 136 * 1024 * 8  #: bits
 BITS = 4
 
 
@@ -26,6 +28,28 @@ class Operation(NamedTuple):
     bits: dict[str, int]
     after: tuple[str, ...]
     macs: int = 0
+    #: it starts some cycles after the start of these, and ends some after their end
+    follows: dict[str, tuple[int, int]] = {}  # nobody changes it
+
+
+class Part(NamedTuple):
+    """Rows of a batch that pass all columns together."""
+
+    rows: int
+    columns: int
+    k: int
+    outliers: int
+
+
+def parts(rows: list[tuple[int, int, int]], a_bits: int) -> list[Part]:
+    """Rows that buffers and MACs hold at once. rows: positions, columns and outliers of each.
+
+    16 rows of 4,096 indices fill the Act Index Buffer; an output has 17 bits of the Out Buffer.
+    """
+    longest, widest = max(row[0] for row in rows), max(row[1] for row in rows)
+    some = min(len(rows), MACS, INDEX // (longest * a_bits), OUT_BUFFER // (widest * 17))
+    groups = [rows[first : first + some] for first in range(0, len(rows), some)]
+    return [Part(len(each), *(max(row[at] for row in each) for at in (1, 0, 2))) for each in groups]
 
 
 def lane(
@@ -36,38 +60,47 @@ def lane(
     columns: of a head. Every column is counted 512 positions an edge; 32 are reduced while the next are counted.
     rows: of a batch, which all pass a slab before the next one comes; a MAC has a column of a row.
     """
-    wide = MACS // rows
-    blocks = sorted(min(wide, columns - first) for first in range(0, columns, wide) for _ in range(heads))[::-1]
-    mine = [blocks[at] for at in range(0, len(blocks), LANES)]  # columns of lane 0 in every tile
-    slabs = [min(SLAB, k - low) for low in range(0, k, SLAB)]
-    # of every row in every slab: positions, whether its histogram is then merged, positions that must have arrived
-    todo = [
-        (length, last or rows > 1, 0 if row else length)
-        for n in mine
-        for _ in range(n)
-        for last, length in _column(slabs)
-        for row in range(rows)
-    ]
-    work = [n * rows * (len(slabs) if rows > 1 else 1) for n in mine]  # merges of every tile
+    return stepped((Part(rows, columns, k, outliers),), entries, heads, port)
+
+
+@cache
+def stepped(batch: tuple[Part, ...], entries: int, heads: int = 1, port: Fraction | None = PORT) -> list[int]:
+    """As `lane`, of parts of a batch in sequence, which read all columns again."""
+    todo: list[tuple[int, bool, int]] = []  # of every row in every slab: positions, whether merged, which must arrive
+    work: list[tuple[int, int]] = []  # of every tile: merges, edges of the MACs
+    for part in batch:
+        wide, slabs = max(1, MACS // part.rows), [min(SLAB, part.k - low) for low in range(0, part.k, SLAB)]
+        columns, rows = part.columns, part.rows
+        blocks = sorted(min(wide, columns - first) for first in range(0, columns, wide) for _ in range(heads))[::-1]
+        mine = [blocks[at] for at in range(0, len(blocks), LANES)]  # columns of lane 0 in every tile
+        todo += [
+            (length, last or rows > 1, 0 if row else length)
+            for n in mine
+            for _ in range(n)
+            for last, length in _column(slabs)
+            for row in range(rows)
+        ]
+        work += [(n * rows * (len(slabs) if rows > 1 else 1), entries + part.outliers + 2) for n in mine]
+    todo.reverse()  # the next one last
     share = None if port is None else port / LANES
-    level, edge, counting, held = Fraction(0), 0, 0, None
+    level, edge, counting, held = 0, 0, 0, False
+    scale = 1 if share is None else 2 * share.denominator  # arrivals as integers: half a byte is an index
+    arrives, full = (0 if share is None else share.numerator * 2), BUFFER * scale
     bank, swapped, merging, reducing, done = 0, 0, False, 0, 0
-    counted = reduced = 0
+    counted, reduced, ready = 0, 0, True
     while done < len(work) or reducing:
         edge += 1
-        if share is not None:
-            level += share
+        level += arrives
         # the MACs, and the swap of the banks at the edge at which they are free
         if reducing:
             reducing -= 1
             reduced += 1
             done += not reducing
-        if bank == work[min(swapped, len(work) - 1)] and swapped < len(work) and reducing == 0 and swapped == done:
-            bank, swapped, reducing = -1, swapped + 1, entries + outliers + 2
-        merges = merging and bank != (work[swapped] if swapped < len(work) else 0)
-        if bank == -1:
-            bank = 0
-            merges = merging
+        goal = work[swapped][0] if swapped < len(work) else 0
+        if swapped < len(work) and bank == goal and reducing == 0 and swapped == done:
+            reducing, bank, swapped, merges = work[swapped][1], 0, swapped + 1, merging
+        else:
+            merges = merging and bank != goal
         if merges:
             bank, merging = bank + 1, False
         if counting and not merging:
@@ -75,13 +108,16 @@ def lane(
             counted += 1
             if not counting and held:
                 merging = True
-        if not counting and todo:
-            need = Fraction(todo[0][2] * BITS, 8)
+        if ready and not counting and todo:
+            need = todo[-1][2] * BITS * scale // 8
             if share is None or level >= need:
-                level -= need if share is not None else 0
-                length, held, _ = todo.pop(0)
+                level -= need
+                length, held, _ = todo.pop()
                 counting = max(1, ceil(length / TURN))
-        level = min(level, Fraction(BUFFER))
+        level = min(level, full)
+        # a slab may come into the last edge of counting only if no full bank may stop it (D-kllm-45)
+        stops = merging and swapped < len(work) and bank == work[swapped][0]
+        ready = counting == 0 or (counting == 1 and not stops)
     return [edge, counted, reduced]
 
 
@@ -89,7 +125,7 @@ def _column(slabs: list[int]) -> list[tuple[bool, int]]:
     return [(number == len(slabs) - 1, length) for number, length in enumerate(slabs)]
 
 
-WIDTH, FFN, HEADS, DIM, KEYS = 4096, 11008, 32, 128, 2049  #: LLaMA-7B, the token after 2,048
+WIDTH, FFN, HEADS, DIM = 4096, 11008, 32, 128  #: LLaMA-7B, and LLaMA-2-7B
 #: outliers of both sides at 1 %: 21 and 56 of each
 OUT = {WIDTH: 42, FFN: 112}
 #: by hand: a tree of 4,096 settles in 12 cycles, and each of 21 pops takes 13; 11,008 take passes of 4,096, 4,096 and
@@ -99,69 +135,106 @@ SEARCH = {WIDTH: 12 + 21 * 13, FFN: 3 * (12 + 56 * 13) + 8 + 56 * 9}
 CLUSTER = {WIDTH: 254, FFN: 681}
 
 
-def block() -> list[Operation]:
-    """Every operation with cycles of a block of LLaMA-7B in a decode step, in order, at W4A4 with 1 % outliers."""
-    found = quantized("attn_in", WIDTH, ())
-    found += [normed("attn_in"), *(linear(name, "attn_in", WIDTH, WIDTH) for name in "qkv")]
+class Run(NamedTuple):
+    """What a block computes."""
+
+    rows: int  #: new tokens of all requests
+    seen: tuple[int, ...]  #: keys that each new token of a request sees
+    requests: int
+
+
+def decode(tokens: int, requests: int) -> Run:
+    """A token after some, of each request."""
+    return Run(requests, (tokens + 1,), requests)
+
+
+def prompt(tokens: int, requests: int) -> Run:
+    """All tokens of the requests; each sees itself and those before it."""
+    return Run(tokens * requests, tuple(range(1, tokens + 1)), requests)
+
+
+def block(run: Run) -> list[Operation]:
+    """Every operation with cycles of a block of LLaMA-7B, in order, at W4A4 with 1 % outliers."""
+    found = quantized(run, "attn_in", WIDTH, ())
+    found += [normed(run, "attn_in"), *(linear(run, name, "attn_in", WIDTH, WIDTH) for name in "qkv")]
     for name, stream in (("q", ""), ("k", "keys"), ("v", "values")):
-        found += quantized(name, WIDTH, (name,), stream)
-    for head in range(0, HEADS, 4):
-        found += attention(head)
-    found += quantized("o_in", WIDTH, tuple(f"context.{head}" for head in range(0, HEADS, 4)))
-    found += [linear("o", "o_in", WIDTH, WIDTH), *quantized("ffn_in", WIDTH, ("o",)), normed("ffn_in")]
+        found += quantized(run, name, WIDTH, (name,), stream)
+    attended = attention(run)
+    found += [*attended, *quantized(run, "o_in", WIDTH, (attended[-1].name,))]
+    found += [linear(run, "o", "o_in", WIDTH, WIDTH), *quantized(run, "ffn_in", WIDTH, ("o",)), normed(run, "ffn_in")]
     for name in ("gate", "up"):
-        found += [linear(name, "ffn_in", FFN, WIDTH)]
-    found += [*quantized("gate", FFN, ("gate",)), *quantized("up", FFN, ("up",))]
-    found += quantized("down_in", FFN, ("index.gate", "index.up"))
-    return [*found, linear("down", "down_in", WIDTH, FFN)]
+        found += [linear(run, name, "ffn_in", FFN, WIDTH)]
+    found += [*quantized(run, "gate", FFN, ("gate",)), *quantized(run, "up", FFN, ("up",))]
+    found += quantized(run, "down_in", FFN, ("index.gate", "index.up"))
+    return [*found, linear(run, "down", "down_in", WIDTH, FFN)]
 
 
-def quantized(name: str, size: int, after: tuple[str, ...], stream: str = "") -> list[Operation]:
-    """A search, then clusters of sixteen. Stored: indices, a mask bit each, a scale, outliers in fp16."""
-    search, cluster = SEARCH[size], CLUSTER[size]
-    bits = {stream: size * BITS, "metadata": size + 16 + OUT[size] * 16} if stream else {}
+def quantized(run: Run, name: str, size: int, after: tuple[str, ...], stream: str = "") -> list[Operation]:
+    """A search, then clusters of sixteen, token by token. Stored: indices, mask bits, a scale, outliers in fp16."""
+    search, cluster = run.rows * SEARCH[size], run.rows * CLUSTER[size]
+    bits = {stream: run.rows * size * BITS, "metadata": run.rows * (size + 16 + OUT[size] * 16)} if stream else {}
     first = Operation(f"search.{name}", ("search",), search, search, {"search": search}, {}, after)
-    busy = {"clustering": cluster}
-    return [first, Operation(f"index.{name}", ("clustering",), cluster, cluster, busy, bits, (first.name,))]
+    busy, token = {"clustering": cluster}, {first.name: (SEARCH[size], CLUSTER[size])}
+    return [first, Operation(f"index.{name}", ("clustering",), cluster, cluster, busy, bits, (), 0, token)]
 
 
-def normed(name: str) -> Operation:
-    """Eight edges of counting, then sixteen squares of centroids and those of the outliers."""
+def normed(run: Run, name: str) -> Operation:
+    """Eight edges of counting, then sixteen squares of centroids and those of the outliers, for each token."""
     counts, macs = WIDTH // TURN, 16 + OUT[WIDTH]
-    busy = {"counters": counts, "MACs": macs}
-    return Operation(f"norm.{name}", ("counters", "MACs"), counts + macs, None, busy, {}, (f"index.{name}",))
+    busy = {"counters": run.rows * counts, "MACs": run.rows * macs}
+    token = {f"index.{name}": (CLUSTER[WIDTH], counts + macs)}
+    return Operation(f"norm.{name}", ("counters", "MACs"), run.rows * (counts + macs), None, busy, {}, (), 0, token)
 
 
-def linear(name: str, reads: str, outputs: int, k: int) -> Operation:
-    """Indices of weights; a scale of each output, 16 centroids and 256 products in fp16."""
-    fed = lane(outputs, k, 256, OUT[k])
-    bits = {"weights": outputs * k * BITS, "metadata": (outputs + 16 + 256) * 16}
-    alone = lane(outputs, k, 256, OUT[k], port=None)[0]
-    busy = {"counters": fed[1], "MACs": fed[2]}
-    return Operation(name, ("lanes",), alone, fed[0], busy, bits, (f"index.{reads}",), outputs * k)
+def linear(run: Run, name: str, reads: str, outputs: int, k: int) -> Operation:
+    """Indices of weights; a scale of each output, 16 centroids and 256 products in fp16, for each part of the batch.
 
-
-def attention(first: int) -> list[Operation]:
-    """Four heads at once: 128 values a head take four lanes of sixteen.
-
-    A head has 42 of 4,096 outliers, so at most two of 128 on either side; 2,049 values of a column have 22.
+    A batch beyond the buffers reads its inputs, and writes its outputs.
     """
-    row = KEYS * (DIM + 16)  # a mask bit of every value, and a scale of every key
+    batch = parts([(k, outputs, OUT[k])] * run.rows, BITS)
+    fed, alone = stepped(tuple(batch), 256), stepped(tuple(batch), 256, port=None)[0]
+    bits = {"weights": len(batch) * outputs * k * BITS, "metadata": len(batch) * (outputs + 16 + 256) * 16}
+    if len(batch) > 1:
+        bits |= {"activations": run.rows * (k * (BITS + 1) + OUT[k] * 16), "outputs": run.rows * outputs * 16}
+    busy = {"counters": fed[1], "MACs": fed[2]}
+    last = stepped((batch[-1],), 256)[0]
+    first = {f"index.{reads}": (batch[0].rows * CLUSTER[k], last)}
+    follows = {f"norm.{reads}": (0, 0), **first} if reads in ("attn_in", "ffn_in") else first
+    return Operation(name, ("lanes",), alone, fed[0], busy, bits, (), run.rows * outputs * k, follows)
+
+
+def attention(run: Run) -> list[Operation]:
+    """Heads at once, on lanes of their own: in a decode step four, as 128 values of a head take four lanes of sixteen.
+
+    A head has 42 of 4,096 outliers, so at most two of 128 on either side; 2,049 values of a column have 22. Scores are
+    integers of `BITS` bits.
+    """
+    keys = run.seen[-1]
+    out = ceil(Fraction(42, 4096) * DIM * keys)
+    both = {
+        "logits": ("keys", [(DIM, seen, 4) for seen in run.seen], 256),
+        "context": ("values", [(seen, DIM, ceil(Fraction(42, 4096) * seen)) for seen in run.seen], 16),
+    }
+    columns = max(1, MACS // max(part.rows for part in parts(both["logits"][1], BITS)))
+    together = max(1, LANES // min(ceil(keys / columns), ceil(DIM / columns)))
     found = []
-    for name, stream, sizes in (
-        ("logits", "keys", (KEYS, DIM, 256, 4)),
-        ("context", "values", (DIM, KEYS, 16, ceil(42 / 4096 * KEYS))),
-    ):
-        fed, alone = lane(*sizes, heads=4), lane(*sizes, heads=4, port=None)[0]
-        outliers = ceil(42 / 4096 * DIM * KEYS)
-        bits = {stream: 4 * KEYS * DIM * BITS, "metadata": 4 * (row + outliers * 16)}
-        after = ("index.q", "index.k") if name == "logits" else (f"softmax.{first}", "index.v")
-        busy = {"counters": fed[1], "MACs": fed[2]}
-        macs = 4 * KEYS * DIM
-        found += [Operation(f"{name}.{first}", ("lanes",), alone, fed[0], busy, bits, after, macs)]
-    softmax = 4 * 3 * ceil(KEYS / 8)
-    middle = Operation(f"softmax.{first}", ("functional",), softmax, None, {"functional": softmax}, {}, ())
-    return [found[0], middle._replace(after=(f"logits.{first}",)), found[1]]
+    for first in range(0, HEADS * run.requests, together):
+        heads = min(together, HEADS * run.requests - first)
+        macs = heads * sum(run.seen) * DIM
+        products = []
+        for name, (stream, rows, entries) in both.items():
+            batch = tuple(parts(rows, BITS))
+            fed, alone = stepped(batch, entries, heads), stepped(batch, entries, heads, port=None)[0]
+            read = heads * sum(part.columns * part.k for part in batch)
+            bits = {stream: read * BITS, "metadata": heads * len(batch) * (keys * (DIM + 16) + out * 16)}
+            after = ("index.q", "index.k") if name == "logits" else (f"softmax.{first}", "index.v")
+            busy = {"counters": fed[1], "MACs": fed[2]}
+            products += [Operation(f"{name}.{first}", ("lanes",), alone, fed[0], busy, bits, after, macs)]
+        eighths = heads * sum(3 * ceil(seen / 8) for seen in run.seen)
+        after = (f"logits.{first}",)
+        softmax = Operation(f"softmax.{first}", ("functional",), eighths, None, {"functional": eighths}, {}, after)
+        found += [products[0], softmax, products[1]]
+    return found
 
 
 def moved(operation: Operation) -> dict[str, int]:
@@ -183,20 +256,31 @@ def length(operation: Operation, overlap: str) -> int:
 
 
 def schedule(operations: list[Operation], overlap: str) -> int:
-    """Cycles of a block: in sequence, or by looking at every cycle for what can start."""
+    """Cycles of a block: in sequence, or by looking at every time at which something may start."""
     if overlap != "operations":
         return sum(length(each, overlap) for each in operations)
+    starts: dict[str, int] = {}
     ends: dict[str, int] = {}
     free: dict[str, int] = {}
     waiting, clock, port = list(operations), 0, 0
     while waiting:
+        later = set()
         for each in list(waiting):
-            engines = all(free.get(engine, 0) <= clock for engine in each.holds)
-            if engines and all(ends.get(name, clock + 1) <= clock for name in each.after):
-                begins = max(clock, port)
-                ends[each.name] = max(clock + length(each, overlap), begins + transfer(each))
-                port = begins + transfer(each) if transfer(each) else port
-                free |= dict.fromkeys(each.holds, ends[each.name])
-                waiting.remove(each)
-        clock += 1
+            named = (*each.after, *each.follows)
+            if not all(name in ends for name in named):
+                continue
+            begun = [starts[name] + lead for name, (lead, _) in each.follows.items()]
+            at = max([0, *(ends[name] for name in each.after), *begun, *(free.get(name, 0) for name in each.holds)])
+            if at > clock:
+                later.add(at)
+                continue
+            begins = max(clock, port)
+            tails = [ends[name] + tail for name, (_, tail) in each.follows.items()]
+            starts[each.name] = clock
+            ends[each.name] = max(clock + length(each, overlap), begins + transfer(each), *tails, 0)
+            port = begins + transfer(each) if transfer(each) else port
+            free |= dict.fromkeys(each.holds, ends[each.name])
+            waiting.remove(each)
+            later.add(clock)
+        clock = min(later, default=clock)
     return max(ends.values())

@@ -94,7 +94,10 @@ class Array:
     def pair(self, which: int, edge: int, word: int) -> Any:
         """Exponents and integers of both elements of a pair, and whether it is illegal."""
         wide, bias = self.wide[edge], int(self.inputs["bias_" + "ab"[which]][edge])
-        normal, outlier = KINDS[self.eight if wide else self.types[which]]
+        four = self.types[which]
+        if four == "port":
+            four = ("int4", "flint4")[int(self.inputs["flint_" + "ab"[which]][edge])]
+        normal, outlier = KINDS[self.eight if wide else four]
         return units.ovp_decoder(int(word) & (0xFFFF if wide else 0xFF), bias, normal, outlier)
 
     def at(self, which: int, line: int, distance: int, edge: int) -> Any:

@@ -37,14 +37,20 @@ def edges(config: Any, draw: Any, count: int) -> dict[str, Any]:
         for name, values in ((side, word), (f"{side}_valid", often)):
             row = st.lists(values, min_size=lines, max_size=lines)
             inputs[name] = draw(st.lists(row, min_size=count, max_size=count))
-    for name in ("bias_a", "bias_b"):
-        inputs[name] = draw(st.lists(st.integers(0, 15), min_size=count, max_size=count))
+    for name, most in (
+        ("bias_a", 15),
+        ("bias_b", 15),
+        *((f"flint_{side}", 1) for side in "ab" if config["a"] == "port"),
+    ):
+        inputs[name] = draw(st.lists(st.integers(0, most), min_size=count, max_size=count))
     return inputs
 
 
 @pytest.mark.parametrize("run", IMPLEMENTATIONS)
 @pytest.mark.parametrize(("eight", "split"), [("int8", "twos_complement"), ("int8_repo", "sign_magnitude")])
-@pytest.mark.parametrize(("a", "b", "overflow"), [("int4", "flint4", "wrap"), ("flint4", "int4", "saturate")])
+@pytest.mark.parametrize(
+    ("a", "b", "overflow"), [("int4", "flint4", "wrap"), ("flint4", "int4", "saturate"), ("port", "port", "wrap")]
+)
 @settings(deadline=None, max_examples=12)
 @given(data=st.data(), size=st.tuples(st.sampled_from([2, 4]), st.sampled_from([2, 6])))
 def test_edges_equal_the_oracle(
@@ -136,6 +142,18 @@ def test_the_south_border_shows_drains_only() -> None:
     assert trace[-2].south == (2, 2)
 
 
+def test_types_are_inputs() -> None:
+    """D-olive-63: codes 7 and 6 are 7 and 6 as int4, 6 and 4 as flint4; a held element keeps its type."""
+    inputs = idle(3, 2, 2, flint=(0, 0))
+    inputs["west"][:, 0], inputs["west_valid"][:, 0] = 0x67, (1, 0, 1)
+    inputs["flint_a"][:] = 1, 0, 0
+
+    trace = states(inputs, a="port", b="port")
+
+    assert [state.a_integer[0] for state in trace] == [6, 4, 7]
+    assert trace[2].west_held_integer == (6, 0)
+
+
 def test_any_state_can_be_restored() -> None:
     inputs = joined(*(tile(np.full((1, 2), 0x17), np.full((1, 2), 0x35), (1, 1), 2, 2, wide) for wide in (0, 1)))
     rows = [{name: values[edge] for name, values in inputs.items()} for edge in range(len(inputs["wide"]))]
@@ -161,6 +179,7 @@ def test_lanes_follow_the_array(rows: int, cols: int) -> None:
         ({"rows": 3}, "even"),
         ({"cols": 66}, "cols must be"),
         ({"a": "int8"}, "a must be"),
+        ({"a": "port"}, "a and b must both be port, or neither, got port, int4"),
         ({"overflow": "round"}, "overflow"),
         ({"split": "thirds"}, "split"),
     ],

@@ -173,6 +173,8 @@ def _multiplied(
     """A linear layer on the array, and its sums."""
     pairs, wide = weight.pairs(), weight.format.width == 8
     config, biases = array_config(part, weight, options), (bias(part.fmt), bias(weight.format))
+    array = config | {"a": "port", "b": "port"}  # one array for all layers (D-olive-63)
+    types = {f"flint_{side}": int(config.get(side) == "flint4") for side in "ab"}
     answer = multiply(product.pairs, pairs, biases, wide=wide, **config)
     down, across = options.rows >> wide, options.cols >> wide
     west = len(product.pairs) * -(-len(pairs) // across) * pairs.shape[1]
@@ -180,7 +182,7 @@ def _multiplied(
     operation = Operation(
         weight.name,
         "olive_systolic_clocked",
-        {**config, "wide": wide},
+        {**array, "wide": wide, **({} if wide else types)},
         (*answer.d.shape, 2 * pairs.shape[1]),
         answer.d.size,
         int(np.count_nonzero(answer.d != due)),
@@ -192,7 +194,7 @@ def _multiplied(
         {**moved, "sums": answer.d.size},
         "linear",
         Cost({mode(part, weight): answer.macs}, words=moved, cycles=answer.cycles, works=(record,)),
-        unchecked=unchecked("olive_systolic_clocked", config, "south"),
+        unchecked=unchecked("olive_systolic_clocked", array, "south"),
     )
     return operation, answer.d
 

@@ -4,6 +4,7 @@ Stimuli only: expected outputs come from the unit.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,21 @@ from refemu.units.unit import Cases, Config, Kind
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
 NAME = "olive_systolic_clocked"
-BIASES = {"int4": 2, "flint4": 3, "int8": 4}  #: [olive §3.3]
+BIASES = {"int4": 2, "flint4": 3, "int8": 4, "port": 3}  #: [olive §3.3]
 TOP = (0x87, 0x8040)  #: a large outlier next to its victim, by width
 ONES = (0x11, 0x0101)
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
+    for place, case in enumerate(_untyped(config, kind, seed)):
+        yield _typed(case, place) if config["a"] == "port" else case
+    if kind == "edge" and config["a"] == "port":
+        yield from _types(config)
+
+
+def _untyped(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Cases of arrays with types of their own."""
     if kind == "paper":
         why = "[olive §4.2, §4.3] an outlier at the head of every row of A, B counts: skew, compute, drain"
         yield _cases(kind, why, _product(config, 3, _heads))
@@ -31,6 +40,56 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config)
     if kind == "random":
         yield from _random(config, seed)
+
+
+def _typed(case: Cases, place: int) -> Cases:
+    """The case with types of its pairs, by turns all four."""
+    drawn = {name: array for name, array in case.inputs.items() if name.startswith("flint")}
+    shape = case.inputs["wide"].shape
+    types = {name: np.full(shape, 1 - (place >> at & 1)) for at, name in enumerate(("flint_a", "flint_b"))}
+    return replace(case, inputs={**case.inputs, **types, **drawn})
+
+
+def _types(config: Config) -> Iterator[Cases]:
+    """Types that change: every code of both types at both borders, as first and as second element."""
+    rows, cols, codes = config["rows"], config["cols"], np.array([code for code in range(16) if code != 8])
+    pairs = {
+        side: codes[(np.arange(16)[None] + 3 * np.arange(lines)[:, None]) % 15]
+        for side, lines in (("a", rows), ("b", cols))
+    }
+    both = {side: words | words[:, ::-1] << 4 for side, words in pairs.items()}
+    why = "[olive §4.5] tiles of all four pairs of types back to back, every code"
+    parts = [
+        _schedule().tile(both["a"], both["b"], (2, 2), rows, cols, 0, (flint & 1, flint >> 1)) for flint in range(4)
+    ]
+    yield Cases("edge", why, side_by_side([_schedule().joined(*parts)]), "D-olive-63")
+    edges = _schedule().tile(both["a"], both["b"], (2, 2), rows, cols, 0, (0, 0))
+    count = np.arange(len(edges["wide"]))
+    edges["flint_a"], edges["flint_b"] = count % 2, count // 2 % 2
+    why = "types that change from edge to edge, also while a line holds an element"
+    yield Cases("edge", why, side_by_side([edges]), "D-olive-63")
+    edges = _schedule().tile(both["a"], both["b"], (2, 2), rows, cols, 0, (1, 0))
+    edges["west"][4, 0] = 0x80
+    yield Cases("edge", "an illegal pair after legal ones", side_by_side([edges]), "D-olive-18")
+    yield Cases(
+        "edge", "8-bit outliers that are alone in their sums, of every exponent", side_by_side([_alone(config)])
+    )
+    wide = _product(config, 3, _heads, wide=1)
+    count = np.arange(len(wide["wide"]))
+    wide |= {"flint_a": count % 2, "flint_b": 1 - count % 2}
+    yield Cases("edge", "types that change while operands have 8 bits", side_by_side([wide]), "D-olive-63")
+
+
+def _alone(config: Config) -> Edges:
+    """11 * 2**(12 + e) times 1, of e from 1 on; a row of elements has an exponent of its own."""
+    rows, cols = config["rows"], config["cols"]
+    down, ones = rows >> 1, np.full((cols >> 1, 1), ONES[1])
+    codes = np.array([[0x8000 | min(each, 15) << 3 | 3] for each in range(1, 16 + down)])
+    parts = [
+        _schedule().tile(codes[first : first + down], ones, (12, 0), rows, cols, 1, (0, 0))
+        for first in range(0, 15, down)
+    ]
+    return _schedule().joined(*parts)
 
 
 def _schedule() -> Any:

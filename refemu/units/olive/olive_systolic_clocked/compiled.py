@@ -9,14 +9,22 @@ from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.kernels.systolic import compute, drain, halves
 from refemu.units.olive.olive_edp import OPERANDS, Operand
-from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import UNIT, Narrow, OliveSystolicClocked, Wide
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import (
+    UNIT,
+    Narrow,
+    OliveSystolicClocked,
+    Wide,
+    types,
+)
 
 
 @compiled_run(UNIT)
 def run(array: OliveSystolicClocked, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """Every edge of every device."""
-    wide, drains, west, west_valid, north, north_valid, bias_a, bias_b = inputs
-    sides = [_decoded(array.a, array.eight, west, bias_a), _decoded(array.b, array.eight, north, bias_b)]
+    wide, drains, west, west_valid, north, north_valid, bias_a, bias_b, *flint = inputs
+    kinds = flint or (np.zeros_like(wide),) * 2
+    borders = ((array.a, west, bias_a, kinds[0]), (array.b, north, bias_b, kinds[1]))
+    sides = [_decoded(types(narrow), array.eight, *border) for narrow, *border in borders]
     counts = np.zeros(len(array.counters), np.int64)
     options = np.array([array.overflow == "saturate", array.split == "sign_magnitude"], np.int64)
     (devices, edges), lanes = wide.shape, array.rows * array.cols
@@ -36,17 +44,23 @@ def run(array: OliveSystolicClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
     return totals
 
 
-def _decoded(narrow: Narrow, eight: Wide, words: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """int64 (devices, edges, lines, widths, 5): exponent and integer of both elements, and 1 for an illegal pair."""
+def _decoded(
+    narrow: tuple[Narrow, ...], eight: Wide, words: np.ndarray, bias: np.ndarray, flint: np.ndarray
+) -> np.ndarray:
+    """int64 (devices, edges, lines, widths, 5): exponent and integer of both elements, and 1 for an illegal pair.
+
+    narrow: types of 4-bit pairs. flint: (devices, edges), which of them a pair has.
+    """
     parts = []
-    kinds: tuple[tuple[Operand, int], ...] = ((narrow, 0xFF), (eight, 0xFFFF))
+    kinds: tuple[tuple[Operand, int], ...] = (*((kind, 0xFF) for kind in narrow), (eight, 0xFFFF))
     for kind, mask in kinds:
         normal, outlier = OPERANDS[kind]
         pairs = (words & mask).astype(np.uint8 if mask == 0xFF else np.uint16)
         done = ovp_decoder.UNIT.run_compiled(pairs, bias[..., None], normal=normal, outlier=outlier)
         fields = [done.exponent[..., 0], done.base_int[..., 0], done.exponent[..., 1], done.base_int[..., 1]]
         parts.append(np.stack([*fields, done.illegal], axis=-1).astype(np.int64))
-    return np.stack(parts, axis=-2)
+    four = parts[0] if len(narrow) == 1 else np.where(flint[..., None, None] == 0, *parts[:2])
+    return np.stack([four, parts[-1]], axis=-2)
 
 
 @kernel

@@ -1,8 +1,9 @@
 """The output-stationary systolic array, cycle-accurate: an edge is a cycle of every decoder and element.
 
 Paper: [olive §4.3, §4.5, Fig. 8]. Composed of ovp_decoder, one for each border line, and of the elements: olive_mac
-for 4-bit operands, olive_pe8 in place of four of them for 8-bit ones. Port `wide` selects the width. The source of the
-pairs makes the skew: line i gets its pairs i edges later than line 0 (D-olive-39).
+for 4-bit operands, olive_pe8 in place of four of them for 8-bit ones. Port `wide` selects the width, ports `flint_a`
+and `flint_b` the types of 4-bit operands. The source of the pairs makes the skew: line i gets its pairs i edges later
+than line 0 (D-olive-39).
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 MOST = 64  #: rows or columns of 4-bit elements [olive §4.3]
 Narrow = Literal["int4", "flint4"]  #: Type of a 4-bit operand
+Typed = Literal["int4", "flint4", "port"]  #: Type of 4-bit operands of an array; "port": an input says which
+TYPES: tuple[Narrow, Narrow] = ("int4", "flint4")  #: values 0 and 1 of such an input
 Wide = Literal["int8", "int8_repo"]  #: Type of 8-bit operands; "repo": with the outliers of the published code
 Values = tuple[int, ...]  #: a value for each line, or each element row by row
 
@@ -53,8 +56,8 @@ class OliveSystolicClocked(Sequential):
     }
     rows: int = 8  #: rows of 4-bit elements, even, 2 to 64; 8-bit elements are half as many either way
     cols: int = 8  #: columns of 4-bit elements, as for rows
-    a: Narrow = "int4"  #: type of 4-bit operands of A
-    b: Narrow = "int4"  #: type of 4-bit operands of B
+    a: Typed = "int4"  #: type of 4-bit operands of A; "port": an input says which (D-olive-63)
+    b: Typed = "int4"  #: type of 4-bit operands of B, likewise; both have an input, or neither
     eight: Wide = "int8"  #: type of 8-bit operands (D-olive-14)
     overflow: OverflowMode = "wrap"  #: rule for an accumulator that exceeds 32 bits (D-olive-33)
     split: Split = "twos_complement"  #: halves of an 8-bit integer (D-olive-36)
@@ -64,6 +67,8 @@ class OliveSystolicClocked(Sequential):
             require_int(getattr(self, name), 2, MOST, self.name, name)
         if self.rows % 2 or self.cols % 2:
             raise Refused(f"{self.name}: rows and cols must be even, got {self.rows}, {self.cols}")
+        if (self.a == "port") != (self.b == "port"):
+            raise Refused(f"{self.name}: a and b must both be port, or neither, got {self.a}, {self.b}")
         require_overflow(self.overflow, self.name)
 
     @constant
@@ -85,6 +90,11 @@ class OliveSystolicClocked(Sequential):
                 *pairs,
                 Port("bias_a", 4, meaning="outlier bias of A"),
                 Port("bias_b", 4, meaning="outlier bias of B"),
+                *(
+                    Port(f"flint_{side}", 1, meaning=f"4-bit pairs of {side.upper()} are flint4, else int4")
+                    for side in ("a", "b")
+                    if self.a == "port"
+                ),
             ),
             outputs=(
                 Port("south", ACC_BITS, cols, signed=True, meaning="at a drain, the accumulators of the bottom row"),
@@ -103,15 +113,15 @@ class OliveSystolicClocked(Sequential):
         )
 
     @constant
-    def decoders(self) -> tuple[list[tuple[OvpDecoder, OvpDecoder]], ...]:
-        """Decoders of the west and of the north border, for 4-bit and for 8-bit pairs."""
-        sides: tuple[tuple[Narrow, int], ...] = ((self.a, self.rows), (self.b, self.cols))
+    def decoders(self) -> tuple[list[tuple[OvpDecoder, ...]], ...]:
+        """Decoders of the west and of the north border, for 4-bit and, last, for 8-bit pairs."""
+        sides: tuple[tuple[Typed, int], ...] = ((self.a, self.rows), (self.b, self.cols))
         return tuple([self._decoders(narrow) for _ in range(lines)] for narrow, lines in sides)
 
     @decides("D-olive-18", "D-olive-20")
-    def _decoders(self, narrow: Narrow) -> tuple[OvpDecoder, OvpDecoder]:
-        """Decoder of one line."""
-        return OvpDecoder(*OPERANDS[narrow]), OvpDecoder(*OPERANDS[self.eight])
+    def _decoders(self, narrow: Typed) -> tuple[OvpDecoder, ...]:
+        """Decoders of one line."""
+        return tuple(OvpDecoder(*OPERANDS[kind]) for kind in (*types(narrow), self.eight))
 
     @constant
     def elements(self) -> list[OliveMac]:
@@ -172,14 +182,16 @@ class OliveSystolicClocked(Sequential):
         north_valid: Values,
         bias_a: int,
         bias_b: int,
+        flint_a: int = 0,
+        flint_b: int = 0,
     ) -> Changes:
         """Move operands one element east and south, let pairs enter at the west and north borders, add products.
 
         Every element reads its neighbours' registers of the last edge, or its border line.
         """
         before, (rows, cols) = self.state, self.grid(wide)
-        of_rows = self._border(0, west, west_valid, bias_a, operands(before, "west_held"))
-        of_cols = self._border(1, north, north_valid, bias_b, operands(before, "north_held"))
+        of_rows = self._border(0, west, west_valid, bias_a, flint_a, operands(before, "west_held"))
+        of_cols = self._border(1, north, north_valid, bias_b, flint_b, operands(before, "north_held"))
         old_a, old_b = operands(before, "a"), operands(before, "b")
         a, b = [NOTHING] * len(old_a), [NOTHING] * len(old_b)
         acc, flags, partial = list(before.acc), list(before.acc_overflow), [0] * len(before.partial)
@@ -219,16 +231,22 @@ class OliveSystolicClocked(Sequential):
         """The unit that multiplies at a lane."""
         return self.quads[at] if mode else self.elements[at]
 
-    @decides("D-olive-39", "D-olive-48", "D-olive-62")
-    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
-        """What the lines at the west (0) or north (1) do in an edge; 8-bit pairs use the first half of them."""
-        mode = self.state.mode
-        return [
-            self._decode(decoders[mode], words[at], bias)
-            if at < self.grid(mode)[side] and valid[at] and not held[at].valid
-            else Line(held[at], NOTHING, 0, 0)  # D-olive-48
-            for at, decoders in enumerate(self.decoders[side])
-        ]
+    @decides("D-olive-39", "D-olive-48", "D-olive-62", "D-olive-63")
+    def _border(
+        self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
+    ) -> list[Line]:
+        """What the lines at the west (0) or north (1) do in an edge; 8-bit pairs use the first half of them.
+
+        Both elements of a pair have the type that the input has when the pair enters.
+        """
+        mode, lines = self.state.mode, list[Line]()
+        kind = -1 if mode else flint
+        for at, decoders in enumerate(self.decoders[side]):
+            if at < self.grid(mode)[side] and valid[at] and not held[at].valid:
+                lines.append(self._decode(decoders[kind], words[at], bias))
+            else:
+                lines.append(Line(held[at], NOTHING, 0, 0))  # D-olive-48
+        return lines
 
     @decides("D-olive-38")
     def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
@@ -274,6 +292,11 @@ class OliveSystolicClocked(Sequential):
         return none
 
 
+def types(narrow: Typed) -> tuple[Narrow, ...]:
+    """Types of 4-bit pairs that a border reads, in the order of the values of its input."""
+    return TYPES if narrow == "port" else (narrow,)
+
+
 def operands(state: DeclaredState, name: str) -> list[Operand]:
     """Registers `name`_valid, `name`_exponent and `name`_integer of a State, lane by lane."""
     return list(map(Operand, *(getattr(state, f"{name}_{field}") for field in Operand._fields)))
@@ -301,6 +324,7 @@ UNIT: AnyUnit = Unit(
         "int4_flint4": Config(
             rows=4, cols=2, a="int4", b="flint4", eight="int8", overflow="wrap", split="twos_complement"
         ),
+        "mixed": Config(rows=4, cols=2, a="port", b="port", eight="int8", overflow="wrap", split="twos_complement"),
     },
     cases=cases.cases,
     mark=cases.mark,

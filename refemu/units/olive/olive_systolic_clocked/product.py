@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, require_choice
 from refemu.units import stepping
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import OverflowMode
-from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Narrow, OliveSystolicClocked, Wide
-from refemu.units.olive.olive_systolic_clocked.schedule import tile
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import TYPES, Narrow, OliveSystolicClocked, Wide
+from refemu.units.olive.olive_systolic_clocked.schedule import Types, tile
 from refemu.units.ports import Port
 
 
@@ -48,7 +48,7 @@ def multiply(
     overflow: OverflowMode = "wrap",
     jit: bool = True,
 ) -> Product:
-    """Multiply matrices of pairs on the array, tile by tile.
+    """Multiply matrices of pairs on the array, tile by tile; the types are inputs of the array (D-olive-63).
 
     Parameters
     ----------
@@ -85,7 +85,9 @@ def multiply(
     ----------
     [olive §4.3]
     """
-    array = OliveSystolicClocked(rows, cols, a, b, eight, overflow)
+    for name, kind in (("a", a), ("b", b)):
+        require_choice(kind, TYPES, OliveSystolicClocked.name, name)
+    array, flint = OliveSystolicClocked(rows, cols, "port", "port", eight, overflow), (TYPES.index(a), TYPES.index(b))
     bits, bias = Port("pairs", 16 if wide else 8), Port("bias", 4)
     left, right = (bits.validate(np.asarray(pairs), array.name).astype(np.int64) for pairs in (a_pairs, b_pairs))
     for value in biases:
@@ -93,11 +95,13 @@ def multiply(
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1] or not min(*left.shape, *right.shape):
         raise Refused(f"{array.name}: A is (m, K / 2) and B (n, K / 2) pairs, got {left.shape} and {right.shape}")
     mode = int(wide)
-    return _compiled(array, left, right, biases, mode) if jit else _stepped(array, left, right, biases, mode)
+    if jit:
+        return _compiled(array, left, right, biases, mode, (a, b))
+    return _stepped(array, left, right, biases, mode, flint)
 
 
 def _stepped(
-    array: OliveSystolicClocked, left: np.ndarray, right: np.ndarray, biases: tuple[int, int], mode: int
+    array: OliveSystolicClocked, left: np.ndarray, right: np.ndarray, biases: tuple[int, int], mode: int, flint: Types
 ) -> Product:
     """Every edge of every tile on one device."""
     down, across = array.grid(mode)
@@ -107,7 +111,7 @@ def _stepped(
     for top in range(0, len(left), down):
         for first in range(0, len(right), across):
             rows, columns = left[top : top + down], right[first : first + across]
-            edges = tile(rows, columns, biases, array.rows, array.cols, mode)
+            edges = tile(rows, columns, biases, array.rows, array.cols, mode, flint)
             states = list(array.steps(**edges))
             for row, state in zip(range(down - 1, -1, -1), states[-down:], strict=True):
                 if row < len(rows):
@@ -117,13 +121,18 @@ def _stepped(
 
 
 def _compiled(
-    array: OliveSystolicClocked, left: np.ndarray, right: np.ndarray, biases: tuple[int, int], mode: int
+    array: OliveSystolicClocked,
+    left: np.ndarray,
+    right: np.ndarray,
+    biases: tuple[int, int],
+    mode: int,
+    kinds: tuple[Narrow, Narrow],
 ) -> Product:
     from refemu.units.olive import ovp_decoder
     from refemu.units.olive.kernels.systolic import multiply as kernel
 
     fields, illegal = [], False
-    for narrow, pairs, bias in ((array.a, left, biases[0]), (array.b, right, biases[1])):
+    for narrow, pairs, bias in ((kinds[0], left, biases[0]), (kinds[1], right, biases[1])):
         normal, outlier = OPERANDS[array.eight if mode else narrow]
         done = ovp_decoder.UNIT.run_compiled(
             pairs.astype(np.uint16 if mode else np.uint8), bias, normal=normal, outlier=outlier

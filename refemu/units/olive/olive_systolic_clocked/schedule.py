@@ -5,7 +5,10 @@ import numpy as np
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
 
 
-def idle(edges: int, rows: int, cols: int, wide: int = 0) -> Edges:
+Types = tuple[int, int]  #: of 4-bit pairs of A and of B, for an array that has them as inputs: 0 int4, 1 flint4
+
+
+def idle(edges: int, rows: int, cols: int, wide: int = 0, flint: Types | None = None) -> Edges:
     """Edges in which nothing enters."""
     lines = {"west": rows, "west_valid": rows, "north": cols, "north_valid": cols}
     return {
@@ -14,11 +17,22 @@ def idle(edges: int, rows: int, cols: int, wide: int = 0) -> Edges:
         **{name: np.zeros((edges, count), np.int64) for name, count in lines.items()},
         "bias_a": np.zeros(edges, np.int64),
         "bias_b": np.zeros(edges, np.int64),
+        **(
+            {}
+            if flint is None
+            else {f"flint_{side}": np.full(edges, kind) for side, kind in zip("ab", flint, strict=True)}
+        ),
     }
 
 
 def tile(
-    a_pairs: np.ndarray, b_pairs: np.ndarray, biases: tuple[int, int], rows: int, cols: int, wide: int = 0
+    a_pairs: np.ndarray,
+    b_pairs: np.ndarray,
+    biases: tuple[int, int],
+    rows: int,
+    cols: int,
+    wide: int = 0,
+    flint: Types | None = None,
 ) -> Edges:
     """Edges of one output tile: K and the skew of the whole grid, then a drain for each of its rows.
 
@@ -32,6 +46,8 @@ def tile(
         4-bit elements of the array.
     wide : int
         1 for 8-bit operands, whose grid has half as many rows and columns.
+    flint : (int, int), optional
+        Types of 4-bit pairs of A and B, for an array that has them as inputs: 1 for flint4.
 
     Returns
     -------
@@ -44,7 +60,7 @@ def tile(
     """
     grid, half = (rows >> wide, cols >> wide), a_pairs.shape[1]
     compute = 2 * half + grid[0] + grid[1] - 2
-    edges = idle(compute + grid[0], rows, cols, wide)
+    edges = idle(compute + grid[0], rows, cols, wide, flint)
     for side, pairs in (("west", a_pairs), ("north", b_pairs)):
         for line, words in enumerate(pairs):
             edges[side][line : line + 2 * half : 2, line] = words

@@ -7,7 +7,13 @@ from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_systolic import Operand
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
-from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Line, Narrow, OliveSystolicClocked, Values
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import (
+    Line,
+    OliveSystolicClocked,
+    Typed,
+    Values,
+    types,
+)
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.olive.ovp_decoder import variants as ovp_decoder
 from refemu.units.olive.variants.pairs import DECODERS
@@ -25,8 +31,10 @@ class RightFirst(OliveSystolicClocked):
 class RegisteredDecoder(OliveSystolicClocked):
     """A decoder's output goes through a register: elements enter one edge later, one edge apart."""
 
-    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
-        lines = super()._border(side, words, valid, bias, held)
+    def _border(
+        self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
+    ) -> list[Line]:
+        lines = super()._border(side, words, valid, bias, flint, held)
         return [
             line._replace(enters=NOTHING if line.decodes else before, holds=line.enters)
             for line, before in zip(lines, held, strict=True)
@@ -36,18 +44,22 @@ class RegisteredDecoder(OliveSystolicClocked):
 class Overrun(OliveSystolicClocked):
     """A pair that comes while its line holds an element is decoded, and the held element is lost."""
 
-    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+    def _border(
+        self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
+    ) -> list[Line]:
         gone = [before._replace(valid=0) if there else before for before, there in zip(held, valid, strict=True)]
-        return super()._border(side, words, valid, bias, gone)
+        return super()._border(side, words, valid, bias, flint, gone)
 
 
 class EverySecondLine(OliveSystolicClocked):
     """8-bit pairs enter at the line of the upper or left row of 4-bit elements, results leave likewise."""
 
-    def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
+    def _border(
+        self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
+    ) -> list[Line]:
         if self.state.mode:
             words, valid = (values[::2] + values[1::2] for values in (words, valid))
-        return super()._border(side, words, valid, bias, held)
+        return super()._border(side, words, valid, bias, flint, held)
 
     def _bottom(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
         leaves = super()._bottom(acc, flags)
@@ -56,6 +68,15 @@ class EverySecondLine(OliveSystolicClocked):
         half = self.cols // 2
         apart = {name: [value for each in values[:half] for value in (each, 0)] for name, values in leaves.items()}
         return {name: tuple(values) for name, values in apart.items()}
+
+
+class FlintIsZero(OliveSystolicClocked):
+    """Ports of the types are 0 for flint4."""
+
+    def _border(
+        self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
+    ) -> list[Line]:
+        return super()._border(side, words, valid, bias, 1 - flint if self.a == "port" else flint, held)
 
 
 class KeepsOperands(OliveSystolicClocked):
@@ -86,8 +107,8 @@ class ShowsBottom(OliveSystolicClocked):
 
 def _with(kind: type[OvpDecoder]) -> type[OliveSystolicClocked]:
     class Exchanged(OliveSystolicClocked):
-        def _decoders(self, narrow: Narrow) -> tuple[OvpDecoder, OvpDecoder]:
-            return kind(*OPERANDS[narrow]), kind(*OPERANDS[self.eight])
+        def _decoders(self, narrow: Typed) -> tuple[OvpDecoder, ...]:
+            return tuple(kind(*OPERANDS[each]) for each in (*types(narrow), self.eight))
 
     return Exchanged
 
@@ -99,6 +120,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-39", "decoders have a register: elements enter an edge later", unit_class=RegisteredDecoder),
     Variant("D-olive-48", "a pair that comes while its line holds an element takes its place", unit_class=Overrun),
     Variant("D-olive-62", "8-bit operands use every second line and column", unit_class=EverySecondLine),
+    Variant("D-olive-63", "0 at a port of a type is flint4", unit_class=FlintIsZero),
     Variant("D-olive-49", "a change of width does not clear the accumulators", unit_class=KeepsAccumulators),
     Variant("D-olive-50", "a drain does not clear operands", unit_class=KeepsOperands),
     Variant("D-olive-51", "the south border always shows the bottom row", unit_class=ShowsBottom),

@@ -15,10 +15,40 @@ pytestmark = pytest.mark.long
 DECODE: dict[str, Any] = {"shape": "llama-7b", "scheme": "kllm-a4", "tokens": 2048, "phase": "decode"}
 
 
+RUNS = [
+    ("decode", 2048, 1),
+    ("decode", 2048, 16),
+    ("prompt", 6, 1),
+    ("prompt", 6, 16),
+]
+
+
 @cache
-def restated() -> list[oracle.Operation]:
+def restated(phase: str = "decode", tokens: int = 2048, batch: int = 1) -> list[oracle.Operation]:
     """The oracle's block."""
-    return oracle.block()
+    return oracle.block((oracle.decode if phase == "decode" else oracle.prompt)(tokens, batch))
+
+
+@pytest.mark.parametrize(("phase", "tokens", "batch"), RUNS)
+def test_block_of_llama_2_7b_equals_the_oracle(phase: Any, tokens: int, batch: int) -> None:
+    """D-kllm-67, D-kllm-72, D-kllm-74: every operation and, in each overlap, the cycles of the block."""
+    theirs = restated(phase, tokens, batch)
+    for overlap in machine.OVERLAPS:
+        options = "" if overlap == "operations" else f"overlap={overlap}"
+        report = machine.of_shape("llama-2-7b", "kllm-a4", tokens, phase, batch, options)
+        works = [work for work in report.sections[0].works if work.cycles is not None]
+        assert [(each.name, each.cycles, each.busy, each.bytes, each.macs) for each in works] == [
+            (each.name, each.alone, each.busy, oracle.moved(each), each.macs) for each in theirs
+        ]
+        lanes = [[each.fed for each in some if each.holds == ("lanes",)] for some in (works, theirs)]
+        assert lanes[0] == lanes[1]
+        assert max(each.end for each in report.lines[0]) == oracle.schedule(theirs, overlap)
+        total, blocks = report.total, 32
+        assert total is not None
+        for stream in ("keys", "values"):
+            assert total["bytes"][stream] == blocks * sum(oracle.moved(each).get(stream, 0) for each in theirs)
+        for engine in ("search", "clustering", "counters", "functional"):
+            assert total["busy"][engine] == blocks * sum(each.busy.get(engine, 0) for each in theirs)
 
 
 def block(options: str = "") -> tuple[machine.CostReport, list[Any]]:

@@ -39,6 +39,24 @@ def test_block_of_opt_equals_the_oracle(tokens: int) -> None:
     assert ours(block(tokens)) == oracle.block(tokens)
 
 
+@pytest.mark.parametrize(
+    ("phase", "tokens", "batch", "rows"),
+    [("prompt", 128, 1, 128), ("prompt", 128, 16, 2048), ("decode", 2048, 1, 1), ("decode", 2048, 16, 16)],
+)
+def test_batches_of_opt_equal_the_oracle(phase: Any, tokens: int, batch: int, rows: int) -> None:
+    """A new token of any request is a row of the array; a decode step has one of each."""
+    report = machine.of_shape(**OPT, tokens=tokens, phase=phase, batch=batch)
+    works = [work for work in report.sections[0].works if work.cycles is not None]
+    theirs, total = oracle.block(rows), report.total
+    assert total is not None
+
+    assert ours(works) == theirs
+    assert total["cycles"] == 32 * oracle.cycles(theirs, True)
+    assert total["tokens_per_second"] == rows / total["seconds"]
+    for stream in ("weights", "metadata"):
+        assert total["bytes"][stream] == 32 * sum(each.bytes[stream] for each in theirs if stream in each.bytes)
+
+
 @pytest.mark.parametrize("overlap", ["none", "tiles"])
 def test_total_of_opt_adds_32_blocks(overlap: str) -> None:
     """D-olive-57: 500 MHz, 128 bytes a cycle; no event has a price."""

@@ -1,9 +1,9 @@
-// Output-stationary array of 4 x 2 elements, int4 by flint4 pairs, or of 2 x 1 elements, int8 pairs; wrapping sums.
+// Output-stationary array of 4 x 2 elements, int4 or flint4 pairs, or of 2 x 1 elements, int8 pairs; wrapping sums.
 // [olive section 4.3, section 4.5, Fig. 8]. An 8-bit product takes four 4-bit elements (olive_pe4.v) and an extra adder.
-// Registers and adder of an 8-bit element are those of its top left 4-bit one (D-olive-62).
+// An input says of either operand which type its 4-bit pairs have (D-olive-63). Registers and adder of an 8-bit element are those of its top left 4-bit one (D-olive-62).
 `timescale 1ns/1ps
 
-module olive_systolic_clocked (
+module olive_systolic_core (
   input  wire         clk,
   input  wire         rst,
   input  wire         wide,
@@ -14,6 +14,8 @@ module olive_systolic_clocked (
   input  wire [1:0]   north_valid,
   input  wire [3:0]   bias_a,
   input  wire [3:0]   bias_b,
+  input  wire         flint_a,
+  input  wire         flint_b,
   output reg  [63:0]  south,
   output reg  [1:0]   south_overflow,
   output reg          illegal
@@ -32,12 +34,12 @@ module olive_systolic_clocked (
   generate
     for (g = 0; g < R; g = g + 1) begin : array_row
       systolic_line w (.clk(clk), .rst(rst), .fresh(fresh), .drain(drain), .wide(wide),
-        .take(west_valid[g] && (!wide || g < R / 2)), .pair(west[16*g +: 16]), .bias(bias_a),
+        .take(west_valid[g] && (!wide || g < R / 2)), .pair(west[16*g +: 16]), .bias(bias_a), .flint(flint_a),
         .enters(from_west[14*g +: 14]), .bad(bad_west[g]));
     end
     for (g = 0; g < C; g = g + 1) begin : array_column
-      systolic_line #(.FLINT(1)) n (.clk(clk), .rst(rst), .fresh(fresh), .drain(drain), .wide(wide),
-        .take(north_valid[g] && (!wide || g < C / 2)), .pair(north[16*g +: 16]), .bias(bias_b),
+      systolic_line n (.clk(clk), .rst(rst), .fresh(fresh), .drain(drain), .wide(wide),
+        .take(north_valid[g] && (!wide || g < C / 2)), .pair(north[16*g +: 16]), .bias(bias_b), .flint(flint_b),
         .enters(from_north[14*g +: 14]), .bad(bad_north[g]));
     end
   endgenerate
@@ -124,7 +126,7 @@ module olive_systolic_clocked (
 endmodule
 
 // A border line: the left element of a pair enters at once, the right one in the next edge (D-olive-38).
-module systolic_line #(parameter FLINT = 0) (
+module systolic_line (
   input  wire        clk,
   input  wire        rst,
   input  wire        fresh,
@@ -133,6 +135,7 @@ module systolic_line #(parameter FLINT = 0) (
   input  wire        take,
   input  wire [15:0] pair,
   input  wire [3:0]  bias,
+  input  wire        flint,
   output wire [13:0] enters,
   output wire        bad
 );
@@ -145,7 +148,7 @@ module systolic_line #(parameter FLINT = 0) (
   wire [7:0] right = wide ? pair[15:8] : {4'd0, pair[7:4]};
   wire [7:0] low = mark - 8'd1;
 
-  function [12:0] element(input [7:0] code, input [7:0] partner, input eight, input [3:0] add);
+  function [12:0] element(input [7:0] code, input [7:0] partner, input eight, input four_flint, input [3:0] add);
     reg [7:0] value;
     reg [4:0] exponent;
     reg [7:0] identifier;
@@ -158,7 +161,7 @@ module systolic_line #(parameter FLINT = 0) (
         if (!eight) exponent[4] = 1'b0;  // the exponent of a 4-bit outlier has 4 bits (D-olive-20)
         value = eight ? {4'd0, code[6:0] != 0, code[2:0]} : {6'd0, code[2:0] != 0, code[0]};
         if (eight ? code[7] : code[3]) value = -value;
-      end else if (FLINT == 1 && !eight) begin  // D-olive-16
+      end else if (four_flint && !eight) begin  // D-olive-16
         case (code[2:0])
           3'b100: {exponent, value} = {5'd4, 8'd1};
           3'b101: {exponent, value} = {5'd2, 8'd2};
@@ -172,10 +175,10 @@ module systolic_line #(parameter FLINT = 0) (
     end
   endfunction
 
-  assign enters = takes ? {1'b1, element(left, right, wide, bias)} : now;
+  assign enters = takes ? {1'b1, element(left, right, wide, flint, bias)} : now;
   assign bad = takes && ((left == mark && (right & low) == 0) || (right == mark && (left & low) == 0));
 
   always @(posedge clk)
     if (rst || drain) held <= 14'd0;
-    else held <= takes ? {1'b1, element(right, left, wide, bias)} : 14'd0;
+    else held <= takes ? {1'b1, element(right, left, wide, flint, bias)} : 14'd0;
 endmodule

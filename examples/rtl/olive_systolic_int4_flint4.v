@@ -1,0 +1,23 @@
+// OliVe's array of 4 x 2 elements with int4 by flint4 pairs. [olive section 4.3, section 4.5]
+`timescale 1ns/1ps
+
+module olive_systolic_clocked (
+  input  wire         clk,
+  input  wire         rst,
+  input  wire         wide,
+  input  wire         drain,
+  input  wire [63:0]  west,
+  input  wire [3:0]   west_valid,
+  input  wire [31:0]  north,
+  input  wire [1:0]   north_valid,
+  input  wire [3:0]   bias_a,
+  input  wire [3:0]   bias_b,
+  output wire [63:0]  south,
+  output wire [1:0]   south_overflow,
+  output wire         illegal
+);
+  olive_systolic_core core (
+    .clk(clk), .rst(rst), .wide(wide), .drain(drain), .west(west), .west_valid(west_valid), .north(north),
+    .north_valid(north_valid), .bias_a(bias_a), .bias_b(bias_b), .flint_a(1'b0), .flint_b(1'b1), .south(south),
+    .south_overflow(south_overflow), .illegal(illegal));
+endmodule
