@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from refemu.arith.jit import jit_is_off
 from refemu.units.harmonia.harmonia_core import BFP4, BFP8, FP16, INT4, Flow, Port, Product, flow, packed, timed
-from refemu.units.harmonia.harmonia_core.repeats import alike
 from refemu.units.harmonia.harmonia_core.timeline import PASSES
 
 TILES = st.sampled_from([32, 64, 96])

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refemu.arith.integers import total
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core.loads import moved
-from refemu.units.harmonia.harmonia_core.repeats import alike, periodic
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, group_edges
 from refemu.units.harmonia.harmonia_core.product import Product, bands
+from refemu.units.harmonia.harmonia_core.repeats import alike, periodic
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
 
 if TYPE_CHECKING:
@@ -71,10 +70,10 @@ def passes(p: Product) -> tuple[np.ndarray, int, int]:
         wide = (falls == 0) | (falls > widths[rows, None])
         if p.codes == "rows":
             wide = np.repeat(wide.any(axis=0, keepdims=True), len(wide), axis=0)
-        count = np.count_nonzero(wide, axis=1).tolist()
+        count: list[int] = np.count_nonzero(wide, axis=1).tolist()
         sets = [number for number, before in zip(count, [-1, *count], strict=False) if number != before]
-        slots = [visible * low + number * (p.slots - low) for number in sets]
-        listed[band] = len(slots), sum(slots), sum(max(each, PITCH) for each in slots), slots[0], slots[-1]
+        slots: list[int] = [visible * low + number * (p.slots - low) for number in sets]
+        listed[band] = len(slots), sum(slots), sum([max(each, PITCH) for each in slots]), slots[0], slots[-1]
         pairs += len(count) * visible * p.columns
         wide_pairs += sum(count) * p.columns
     return listed, pairs, wide_pairs

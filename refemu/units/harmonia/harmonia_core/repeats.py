@@ -30,18 +30,18 @@ def alike(p: Product, passing: np.ndarray, same: bool) -> np.ndarray:
     """Count tiles from each one on that differ in their place alone: int64 (tiles that stay, tiles that pass).
 
     passing: their bits, -1 without one. same: whether all bands of rows take the same passes. 0: the clocks of a tile
-    depend on its place, since it is cut off, ends rows of scores or keys, or has keys that some of its rows see in 8 bits.
+    depend on its place: it is cut off, ends rows of scores or keys, or has keys that some of its rows see in 8 bits.
     """
-    found = np.where(passing >= 0, 1, 0) if same else np.zeros(passing.shape, np.int64)
+    kinds = np.where(passing >= 0, 1, 0) if same else np.zeros(passing.shape, np.int64)
     length, tile = (p.rows, p.tile_m) if p.way == 1 else (p.columns, p.tile_k)
-    found[:, length // tile :] = 0
+    kinds[:, length // tile :] = 0
     if p.shifted and p.way == 1:  # the last columns complete rows of keys, which wait for the offsets
-        found[-1] = 0
+        kinds[-1] = 0
     if p.kind == "score" and same:
         classes = _of_scores(p)
-        found *= classes.T if p.way == 1 else classes
-    again = (found[:, 1:] == found[:, :-1]) & (passing[:, 1:] == passing[:, :-1]) & (found[:, 1:] > 0)
-    runs = np.where(found > 0, 1, 0)
+        kinds *= classes.T if p.way == 1 else classes
+    again = (kinds[:, 1:] == kinds[:, :-1]) & (passing[:, 1:] == passing[:, :-1]) & (kinds[:, 1:] > 0)
+    runs = np.where(kinds > 0, 1, 0)
     for place in reversed(range(again.shape[1])):
         runs[:, place] += again[:, place] * runs[:, place + 1]
     return np.ascontiguousarray(runs)

@@ -127,7 +127,7 @@ def _skipped(o, i, before, first, p, s):
     for n in range(NOW):
         if BUSY <= n <= DONE or W_LOAD <= n <= WRITES or n >= PAIRS or s.now[n] == before[n]:
             continue
-        if s.now[n] - before[n] != clocks or n == SHIFT or n == GONE or n == NEW:
+        if s.now[n] - before[n] != clocks or n in (SHIFT, GONE, NEW):
             return 0
     reads, writes = s.now[READS] - before[READS], s.now[WRITES] - before[WRITES]
     for n in range(s.now[READS], s.now[READS] + periods * reads):
