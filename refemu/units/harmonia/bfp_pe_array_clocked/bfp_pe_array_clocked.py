@@ -74,7 +74,9 @@ class BfpPeArrayClocked(Sequential):
     #: sub-PEs work in its first slot (D-harmonia-40)
     activity: Activity = "by_slot"
     overlap: bool = False  #: whether a tile may begin while columns work on the one before (D-harmonia-43)
-    holdable: bool = False  #: whether a port `hold` stops the array, as the converter does without a bank (D-harmonia-63)
+    holdable: bool = (
+        False  #: whether a port `hold` stops the array, as the converter does without a bank (D-harmonia-63)
+    )
 
     def check(self) -> None:
         require_int(self.rows, 1, ROWS, self.name, "rows")
@@ -368,7 +370,9 @@ UNIT: AnyUnit = Unit(
         "columns": Config(rows=1, columns=16, partial="fp16", product="fp32", activity="by_slot", overlap=False),
         "long": Config(rows=1, columns=1, partial="fp32", product="fp32", activity="by_slot", overlap=False),
         "paper": Config(rows=8, columns=16, partial="fp16", product="fp32", activity="by_slot", overlap=True),
-        "hold": Config(rows=1, columns=3, partial="fp16", product="fp32", activity="by_slot", overlap=True, holdable=True),
+        "hold": Config(
+            rows=1, columns=3, partial="fp16", product="fp32", activity="by_slot", overlap=True, holdable=True
+        ),
     },
     cases=cases.cases,
     mark=cases.mark,
