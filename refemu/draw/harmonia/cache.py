@@ -1,4 +1,4 @@
-"""What becomes of keys and values: offsets of K, groups of V, widths of tokens. [harmonia §III-B, §III-C, §IV-A]"""
+"""The units of the cache: offsets of K, groups of V, widths of tokens. [harmonia §III-B, §III-C, §IV-A]"""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from refemu.draw.svg import MARGIN, SMALL, WIDTH, Drawing, letters
 from refemu.draw.values import brief, listed
 from refemu.units.ports import Ports
 
-#: boxes of Fig. 12 in the order of the data, with the events of the core in each; in the clocked core `working` has them
+#: boxes of Fig. 12 in the order of the data, with the events of the core in each; the clocked core lists the same parts
 STAGES = {
     "memory": ("load",),
     "array": ("dispatch", "compute"),

@@ -72,8 +72,9 @@ def passes(p: Product) -> tuple[np.ndarray, int, int]:
             wide = np.repeat(wide.any(axis=0, keepdims=True), len(wide), axis=0)
         count: list[int] = np.count_nonzero(wide, axis=1).tolist()
         sets = [number for number, before in zip(count, [-1, *count], strict=False) if number != before]
-        slots: list[int] = [visible * low + number * (p.slots - low) for number in sets]
-        listed[band] = len(slots), sum(slots), sum([max(each, PITCH) for each in slots]), slots[0], slots[-1]
+        clocks: list[int] = [visible * low + number * (p.slots - low) for number in sets]
+        pitch: list[int] = [max(each, PITCH) for each in clocks]
+        listed[band] = len(clocks), sum(clocks), sum(pitch), clocks[0], clocks[-1]
         pairs += len(count) * visible * p.columns
         wide_pairs += sum(count) * p.columns
     return listed, pairs, wide_pairs
@@ -154,7 +155,7 @@ class _Run:
         missing, part = (np.tile(each, (self.down, 1)) for each in (widths, heads))
         if p.kind == "score":
             part[:, 0] = np.minimum(p.columns, LANES * -(-p.causal[bands(p)] // LANES))
-        loads, stores = np.count_nonzero(plan.passing >= 0) + len(plan.stays), self.down * len(widths)
+        loads, stores = int(np.count_nonzero(plan.passing >= 0)) + len(plan.stays), self.down * len(widths)
         self.reads = _enlarged(self.reads, int(self.now[kernel.READS]), loads)
         self.writes = _enlarged(self.writes, int(self.now[kernel.WRITES]), stores)
         work = np.zeros(5, np.int64)

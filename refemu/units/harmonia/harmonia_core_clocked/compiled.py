@@ -118,7 +118,10 @@ def _clocks(device: HarmoniaCoreClocked, product: Named, known: dict[bytes, Cloc
 
 
 def _placed(core: HarmoniaCore, events: Sequence[Event], timeline: Timeline, tracked: int) -> Clocks:
-    """Clocks of events, from a timeline at clock 0. tracked: rows that choose the offsets, which change after the last of these rows."""
+    """Clocks of events, from a timeline at clock 0.
+
+    tracked: rows that choose the offsets, which change after the last of these rows.
+    """
     planned = scheduled(core, events, timeline)
     ends = {number: clock for clock, number in planned.ends}
     writers = [name for name in ("fp2half", "bias", "vector", "offset") if any(e.action.event == name for e in events)]

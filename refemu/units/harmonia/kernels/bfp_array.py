@@ -234,7 +234,8 @@ def _arrive(options, entry, held, c, columns, pes, totals):
 def run(options, entries, b_valid, stays, x, x_exp, y, y_sign, y_exp, factor, columns, pes, acc, leaves, totals):
     """Every edge of a device, registers after each: columns, pes and acc (edges, ...), leaves (edges,).
 
-    entries: (edges, E_FIELDS); b_valid: (edges, columns); stays: (edges,), 1 where the array is held. Registers hold edge numbers plus 1.
+    entries: (edges, E_FIELDS); b_valid: (edges, columns); stays: (edges,), 1 where the array is held. Registers hold
+    edge numbers plus 1.
     """
     now = np.zeros(columns.shape[1:], np.int64)
     registers, sums = np.zeros(pes.shape[1:], np.int64), np.zeros(acc.shape[1:], np.float32)
