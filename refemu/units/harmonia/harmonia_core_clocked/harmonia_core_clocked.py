@@ -246,7 +246,7 @@ UNIT: AnyUnit = Unit(
         "placed": _config("placed", rows=3, inner=2, columns=4, head_dim=4, window=2),
         "v": _config("v", rows=9, inner=2, columns=17),
         "keys": _config("keys", rows=2, inner=2, columns=3, start=1),
-        "paper": _config("linear", rows=8, inner=2, columns=32, pitch="overlap"),
+        "paper": _config("linear", rows=8, inner=33, columns=17, pitch="overlap"),
         "drain": _config("linear", rows=9, inner=2, columns=17, pitch="drain"),
     },
     cases=cases.cases,
