@@ -64,11 +64,22 @@ def _of_the_paper(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         why = "a tile of one column, then one of a row: activations stop at the last column"
         parts = [_fed(config, drawn(f"short {count}", count, columns + 1 - count, [W4])) for count in (rows, 1)]
         yield _cases(kind, why, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        yield _cases(kind, WHY_BITS, _all_bits(config))
     if kind == "random":
+        parts = []
         for each in seed if isinstance(seed, range) else (seed,):
-            choices = words(f"{NAME}/random/whole", each, 4)[0] >> np.uint64(32)
-            modes = [int(choice) % 3 for choice in choices[: 1 + int(choices[3]) % 2]]
-            yield _cases(kind, "a tile of drawn modes", _fed(config, drawn("random/whole", rows, columns, modes, each)))
+            choices = (words(f"{NAME}/random/whole", each, 3)[0] >> np.uint64(32)).tolist()
+            modes = [mode % 3 for mode in choices[: 1 + choices[2] % 2]]
+            parts.append(_fed(config, drawn("random/whole", rows, columns, modes, each)))
+        yield _cases(kind, "a tile of one or two groups in drawn modes", *_padded(parts, 2 * 2 + columns))
+
+
+def _padded(parts: Sequence[Edges], count: int) -> list[Edges]:
+    """Parts with edges in which nothing enters at the end, so that each has `count`."""
+    return [
+        {name: np.concatenate([array, np.repeat(array[:1] * 0, count - len(array), 0)]) for name, array in part.items()}
+        for part in parts
+    ]
 
 
 def _held(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -89,11 +100,13 @@ def _held(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         whole = _all_bits(config)
         yield _cases(kind, WHY_BITS, whole | {"hold": np.zeros(len(whole["mode"]), np.int64)})
     if kind == "random":
+        parts = []
         for each in seed if isinstance(seed, range) else (seed,):
             product = _fed(config, drawn("random/held", rows, 2 * columns, [each % 3, (each + 1) % 3], each))
-            drawn_edges = words(f"{NAME}/random/hold", each, len(product["mode"]))[0] >> np.uint64(61)
-            stops = [at for at, bits in enumerate(drawn_edges.tolist()) for _ in range(max(0, bits - 4))]
-            yield _cases(kind, "a product held at drawn edges", _stopped(product, stops))
+            bits = words(f"{NAME}/random/hold", each, len(product["mode"]))[0] >> np.uint64(61)
+            stops = [at for at, number in enumerate(bits.tolist()) for _ in range(max(0, number - 4))]
+            parts.append(_stopped(product, stops))
+        yield _cases(kind, "a product held at drawn edges", *_padded(parts, 4 * (2 * 4 + columns)))
 
 
 def _stopped(edges: Edges, stops: Sequence[int]) -> Edges:
