@@ -278,7 +278,7 @@ def operation(name: str, stream: str, job: Job, times: int) -> Operation:
 
 
 def converted(name: str, rows: int, length: int) -> Operation:
-    """Blocks of 8 by 32, one behind the other: comparators, then the aligner."""
+    """Blocks of 8 by 32, one after the other: comparators, then the aligner."""
     clocks = ceil(rows / 8) * length + 32
     return Operation(name, clocks, None, {"comparators": clocks, "aligner": clocks}, {})
 
