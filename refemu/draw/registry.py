@@ -14,14 +14,19 @@ UNITS = {
     "bfp_pe": "refemu.draw.harmonia.pe:pe",
     "bfp_pe_array": "refemu.draw.harmonia.pe:pe_array",
     "bfp_pe_array_clocked": "refemu.draw.harmonia.wavefront:wavefront",
+    "bit_allocator": "refemu.draw.harmonia.cache:widths",
     "clustering": "refemu.draw.kllm.clustering:clustering",
+    "fdgf": "refemu.draw.harmonia.core:flow",
     "flint_decoder": "refemu.draw.olive.codes:flint",
     "fp16_mac": "refemu.draw.kllm.mac:mac",
     "free_page_list": "refemu.draw.leankv.free_list:free_list",
     "generation_compressor": "refemu.draw.leankv.generation:generation_compressor",
+    "harmonia_core": "refemu.draw.harmonia.core:core",
+    "harmonia_core_clocked": "refemu.draw.harmonia.core:clocked",
     "index_counter": "refemu.draw.kllm.counters:counters",
     "index_function": "refemu.draw.kllm.function:function",
     "kllm_chip": "refemu.draw.kllm.chip:chip",
+    "k_offset": "refemu.draw.harmonia.cache:offsets",
     "kv_quantizer": "refemu.draw.leankv.quantizer:quantizer",
     "mmaovp": "refemu.draw.olive.tile:tile",
     "mmaovp_clocked": "refemu.draw.olive.tile:clocked",
@@ -40,6 +45,7 @@ UNITS = {
     "pe_lane": "refemu.draw.kllm.lane:lane",
     "prefix_sum": "refemu.draw.leankv.scan:prefix_sum",
     "prompt_compressor": "refemu.draw.leankv.prompt:prompt_compressor",
+    "v_grouper": "refemu.draw.harmonia.cache:groups",
 }
 
 

@@ -41,6 +41,7 @@ IDLE = [
     Idle(CORE, "rotation", lambda c: c["kind"] not in ("q", "k"), "only queries and keys are rotated"),
     Idle(CORE, "codes", lambda c: c["b_type"] != "mixed", "only rows that see both widths share the array"),
     Idle(CORE, "partial", lambda c: c["kind"] in ("score", "context", "linear", "k"), "cases have exact partial sums"),
+    Idle("harmonia_core_clocked", "pitch", lambda c: c["inner"] <= 32, "one pass, or passes of one group"),
     Idle("generation_compressor", "score_rule", lambda c: c["policy"] != "algorithm1", "only Algorithm 1 has the rule"),
     Idle("generation_compressor", "low", lambda c: c["policy"] == "static", "a budget prunes, and moves nothing"),
     Idle(STEPS, "score_rule", lambda c: c["policy"] != "algorithm1", "only Algorithm 1 has the rule"),

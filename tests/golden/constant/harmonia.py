@@ -28,16 +28,21 @@ CONSTANT = {
         "st.col 0-3": "the last column leaves at the end of an operation, which a row shows",
     },
     "bfp_pe_array_clocked": {
+        "hold: st.next_columns[2] 2": "a group moves into the last column of its tile, and no further",
+        **{
+            f"hold: st.current_columns[{column}] {column}": "a column works on groups of tiles that have it"
+            for column in range(3)
+        },
         "by_slot, overlap: st.next_columns[1] 1": "a group moves into the last column of its tile, and no further",
         "by_slot, overlap: st.current_columns[0] 0": "a column works on groups of tiles that have it",
         "by_slot, overlap: st.current_columns[1] 1": "a column works on groups of tiles that have it",
         "long, parallel: st.current_columns 0": "a column works on groups of tiles that have it",
-        "columns: st.next_columns[15] 15": "a group moves into the last column of its tile, and no further",
+        "columns, paper: st.next_columns[15] 15": "a group moves into the last column of its tile, and no further",
         **{
-            f"columns: st.current_columns[{column}] {column}": "a column works on groups of tiles that have it"
+            f"columns, paper: st.current_columns[{column}] {column}": "a column works on groups of tiles that have it"
             for column in range(16)
         },
-        "columns, long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row has every group",
+        "columns, hold, long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row has every group",
         "long, parallel: out.col 0": "an array of one column",
         "long: out.flags, st.sum_flags 0-2": "an exact sum raises no flag",
     },
@@ -107,22 +112,23 @@ CONSTANT = {
         "score: out.y[31-34,67-69,103-104] 0-13": "probabilities, at most 1; those of tokens to come are 0",
     },
     "harmonia_core_clocked": {
-        "linear, v: out.row 0-2": "the first row of a band of eight",
+        "linear, v, paper, drain: out.row 0-2": "the first row of a band of eight",
         "k, placed: out.row 0-1": "the first row of a band of eight, of which there is one",
         "decode, keys: out.row 0": "the first row of a band of eight, of which there is one",
-        "linear, v, keys: out.working[4] 0": "the K-offset generator works on keys alone",
+        "linear, v, keys, paper, drain: out.working[4] 0": "the K-offset generator works on keys alone",
         "v: out.working[3] 0": "V goes past the vector unit",
         "linear: st.phase 6": "of the clocks that a product takes where nothing overlaps",
         "k, decode, placed: st.phase 5": "of the clocks that a product takes where nothing overlaps",
-        "v: st.phase 7": "of the clocks that a product takes where nothing overlaps",
+        "v, drain: st.phase 7": "of the clocks that a product takes where nothing overlaps",
         "keys: st.phase 6-7": "of the clocks that a product takes where nothing overlaps and every row has passes",
-        "linear, k, decode, placed, v: st.b_held 4-7": "weights of four bits: codes without an upper nibble",
-        "linear, k, decode, placed, v: st.b_sign_held 0": "weights of four bits have their sign in the code",
-        "linear, k, decode, placed, v: st.b_exp_held 0-4": "weights have factors instead",
+        "linear, k, decode, placed, v, paper, drain: st.b_held 4-7": "weights of four bits: codes without an upper nibble",
+        "linear, k, decode, placed, v, paper, drain: st.b_sign_held 0": "weights of four bits have their sign in the code",
+        "linear, k, decode, placed, v, paper, drain: st.b_exp_held 0-4": "weights have factors instead",
         "keys: st.w_scale_held 0-15": "keys have shared exponents instead",
         "keys: out.sign 0": "probabilities have no sign",
         "keys: out.exponent 4": "probabilities, at most 1",
         "keys: out.word 14-15": "probabilities, at most 1",
+        "paper: st.y[58] 15": "a sum whose sign is that of all products of the set",
         "placed: st.position_held[0] 0-21": "the first key of a window stands at position 0",
     },
     "k_offset": {

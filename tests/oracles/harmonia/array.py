@@ -367,6 +367,28 @@ def simulate(
     activity: str,
     overlap: bool,
     inputs: Mapping[str, Sequence[Any]],
+    holdable: bool = False,
 ) -> list[dict[str, Any]]:
-    """Outputs, registers and counters of one device after every edge. inputs: by port, lists over edges."""
-    return list(Array(rows, columns, partial, product, activity, overlap, inputs).rows_of())
+    """Outputs, registers and counters of one device after every edge. inputs: by port, lists over edges.
+
+    An edge with 1 at port `hold` does not exist for the array: the others are those of an array without it.
+    """
+    options = rows, columns, partial, product, activity, overlap
+    if not holdable:
+        return list(Array(*options, inputs).rows_of())
+    moves = [not bit for bit in inputs["hold"]]
+    kept = {name: [v for v, here in zip(values, moves, strict=True) if here] for name, values in inputs.items()}
+    nothing = {name: [zero(value) for value in values[:1]] for name, values in inputs.items()}
+    (before,) = Array(*options, nothing).rows_of()  # after the reset
+    done, rest = [], iter(Array(*options, kept).rows_of() if any(moves) else ())
+    for number, here in enumerate(moves, 1):
+        if here:
+            before = next(rest)
+        silent = {name: [0] * rows for name in ("acc", "flags", "valid")} | {"col": 0, "sub_pes": [0] * columns}
+        done.append((before if here else before | silent) | {"cycles": number})
+    return done
+
+
+def zero(value: Any) -> Any:
+    """Zeros in the place of a value of a port."""
+    return [0] * len(value) if isinstance(value, list | tuple) else 0

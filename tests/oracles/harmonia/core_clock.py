@@ -94,6 +94,9 @@ class Machine:
             return
         if self._ready(number):
             self.jobs[number].begun = self.clock
+            if part == "array" and self.jobs[number].held >= 0:  # it waited only to know for how long columns stall
+                loads = [self.ends[n] for n in range(number) if self.jobs[n].event == "load"]
+                self.jobs[number].begun = max(before + self.late.get(part, 0), *loads)
             self.done[part] += 1
             self.late[part] = 0
             if part == "compare" and self.direct:
@@ -184,9 +187,9 @@ class Clocks:
     leaving: dict[int, tuple[int, int, int]]  #: by clock: row, column, rows
 
 
-def clocks(p: Product, given: Given) -> Clocks:
-    """All clocks of a product."""
-    jobs = list(planned(p, given))
+def clocks(p: Product, given: Given, pitch: str = "adjacent") -> Clocks:
+    """All clocks of a product. pitch: when a pass of the array begins."""
+    jobs = list(planned(p, given, pitch))
     machine = Machine(p, jobs)
     machine.run()
     leaving: dict[int, tuple[int, int, int]] = {}
@@ -220,7 +223,17 @@ def clocks(p: Product, given: Given) -> Clocks:
     return Clocks([(job.event, job.place) for job in jobs], ends, working, leaving)
 
 
-def planned(p: Product, given: Given) -> Iterator[Job]:
+def passing(job: Job, cycles: int, passes: int, pitch: str) -> None:
+    """Clocks of equal passes, which take `cycles` if each begins as the last of 16 columns leaves the one before."""
+    slots = cycles // passes - 15
+    apart = {"adjacent": slots + 15, "drain": slots + 16, "overlap": max(slots, 16)}[pitch]
+    job.clocks, job.passes = (passes - 1) * apart + slots + 15, passes
+    if pitch != "adjacent":
+        assert cycles == passes * (slots + 15), "passes of codes of both widths differ"
+        job.held, job.early = passes * apart, slots
+
+
+def planned(p: Product, given: Given, pitch: str = "adjacent") -> Iterator[Job]:
     """Jobs of all events, and where each takes what it reads from."""
     flow = p.force or units.choose(p.rows, p.inner, p.columns, p.tile_m, p.tile_k)
     fetches = [e for e in units.fdgf_events(p.rows, p.inner, p.columns, p.tile_m, p.tile_k, flow) if e[0] != "compute"]
@@ -233,7 +246,8 @@ def planned(p: Product, given: Given) -> Iterator[Job]:
             fetch = fetches.pop(0)
             job.clocks = moved(bits(p)["b" if "b" in fetch[0] else "a"] * fetch[3])
         elif event == "compute":
-            job.clocks, job.passes = counts["cycles"], counts["passes"]
+            passing(job, counts["cycles"], counts["passes"], pitch)
+            job.clocks = counts["cycles"] if pitch == "adjacent" else job.clocks
         elif event == "fp2half":
             job.clocks = counts["half_columns"]
         elif event == "convert":
@@ -266,10 +280,10 @@ def moved(count: Fraction) -> int:
 
 
 def changes(
-    p: Product, a: Sequence[Any], b: Sequence[Any], given: Given, operands: Mapping[str, Any]
+    p: Product, a: Sequence[Any], b: Sequence[Any], given: Given, operands: Mapping[str, Any], pitch: str = "adjacent"
 ) -> Iterator[tuple[dict[str, Any], dict[str, int]]]:
     """Registers that every clock writes, and what it adds to counters. operands: of the ports, by name."""
-    plan = clocks(p, given)
+    plan = clocks(p, given, pitch)
     sums = summed(p, a, b, given)
     raw = halves(with_bias(sums, given.bias) if p.bias_add == "accumulator" else sums)
     ready = behind(raw, given.bias) if p.bias_add == "after" else raw

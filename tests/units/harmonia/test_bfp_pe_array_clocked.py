@@ -54,12 +54,14 @@ def inputs(config: Any, seed: int, count: int) -> dict[str, np.ndarray]:
     product=st.sampled_from(["fp16", "fp32"]),
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 14),
+    holdable=st.booleans(),
 )
 def test_edges_equal_the_oracle(
-    run: Any, activity: str, size: Any, overlap: bool, partial: str, product: str, seed: int, count: int
+    run: Any, activity: str, size: Any, overlap: bool, partial: str, product: str, seed: int, count: int, holdable: bool
 ) -> None:
+    """D-harmonia-63: held edges too."""
     config = {"rows": size[0], "columns": size[1], "partial": partial, "product": product}
-    config |= {"activity": activity, "overlap": overlap}
+    config |= {"activity": activity, "overlap": overlap, "holdable": holdable}
     ports = inputs(config, seed, count)
 
     expected = array.simulate(**config, inputs={name: values.tolist() for name, values in ports.items()})
@@ -192,6 +194,24 @@ def test_tiles_overlap() -> None:
     assert [state.col for state in ahead if any(state.valid)] == [0, 1, 2, 0, 1, 2]
     assert ahead[-1].missed == ahead[-1].lost == 0
     assert closer[6].col == 2 and closer[-1].missed == 1
+
+
+def test_held_array_continues_where_it_stopped() -> None:
+    """D-harmonia-63: every column of 8 x 16 leaves as many edges later as the array was held, with the same sums."""
+    ports = edges(tensors("bfp8", 8, 32, 128), 8, 16, overlap=True)
+    free = states(ports, rows=8, columns=16, overlap=True)
+    count, at = len(ports["mode"]), 12
+    order = [*range(at), *[at] * 5, *range(at, count)]
+    held = {name: values[order] for name, values in ports.items()} | {"hold": np.zeros(count + 5, int)}
+    held["hold"][at : at + 5] = 1
+
+    trace = states(held, rows=8, columns=16, overlap=True, holdable=True)
+
+    assert [(s.acc, s.valid, s.col, s.arrived) for s in (*trace[:at], *trace[at + 5 :])] == [
+        (s.acc, s.valid, s.col, s.arrived) for s in free
+    ]
+    assert {state.event for state in trace[at : at + 5]} == {"stay"} and trace[at].sums == trace[at - 1].sums
+    assert trace[-1].lost == 0 and trace[-1].cycles == free[-1].cycles + 5
 
 
 def test_activations_move_to_last_column_of_tile() -> None:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.harmonia import harmonia_core, harmonia_core_clocked
-from refemu.units.harmonia.harmonia_core import PARTS, HarmoniaCore, Timeline, stepped
+from refemu.units.harmonia.harmonia_core import PARTS, HarmoniaCore, Port, Rates, Timeline, stepped, timed
+from refemu.units.harmonia.harmonia_core import Product as Sizes
 from refemu.units.harmonia.harmonia_core_clocked import UNIT, HarmoniaCoreClocked
 from refemu.units.unit import Config
 from tests.oracles import clocked
@@ -46,16 +48,18 @@ def stacked(products: Sequence[Product], rows: Sequence[tuple[int, int]]) -> dic
     return {"go": np.array([go for go, _ in rows]), **{name: array[numbers] for name, array in ports.items()}}
 
 
-def expected(products: Sequence[Product], rows: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+def expected(
+    products: Sequence[Product], rows: Sequence[tuple[int, int]], pitch: str = "adjacent"
+) -> list[dict[str, Any]]:
     """Registers after every row."""
-    config = {**DEFAULTS, **products[0].config}
+    config = {**DEFAULTS, **products[0].config, "pitch": pitch}
     zeros = reset(UNIT, config)
     outputs = {port.name: zeros[port.name] for port in UNIT.ports(Config(**config)).outputs}
 
     def changes(number: int) -> Any:
         product = products[number]
         operands = {name: array.tolist() for name, array in product.ports.items()}
-        return core_clock.changes(product.wanted, product.a, product.b, product.given, operands)
+        return core_clock.changes(product.wanted, product.a, product.b, product.given, operands, pitch)
 
     found = clocked.rows(rows, changes, zeros)
     return [row if row["busy"] or row["valid"] else row | outputs for row in found]
@@ -113,6 +117,39 @@ def test_clocks_equal_the_oracle(name: str) -> None:
     assert [end for end, _ in sorted(planned.ends, key=lambda each: each[1])] == wanted.ends
     assert [list(planned.working(clock)) for clock in range(planned.length)] == wanted.working
     assert {clock: column[:3] for clock, column in planned.leaving.items()} == wanted.leaving
+
+
+@pytest.mark.parametrize("pitch", ["drain", "overlap"])
+@pytest.mark.parametrize("run", BOTH.values(), ids=BOTH)
+@pytest.mark.parametrize("size", [(8, 2, 32), (9, 70, 40), (3, 700, 33)])
+@pytest.mark.parametrize("kind", ["linear", "final", "v"])
+def test_pitch_of_passes_equals_the_oracle(kind: str, size: tuple[int, int, int], run: Any, pitch: str) -> None:
+    """D-harmonia-64: passes that begin as the clocked array takes them."""
+    product = Product(kind, *size)
+    count = len(core_clock.clocks(product.wanted, product.given, pitch).working)
+    rows = [(1, 0)] * (count + 30)
+
+    result = run(**stacked([product], rows), **product.config, pitch=pitch)
+
+    assert_rows(UNIT, {**DEFAULTS, **product.config, "pitch": pitch}, result, expected([product], rows, pitch))
+
+
+@pytest.mark.parametrize("pitch", ["drain", "overlap"])
+@pytest.mark.parametrize("kind", ["linear", "final", "v", "q"])
+def test_product_takes_the_clocks_of_machine_and_cost(kind: Any, pitch: Any) -> None:
+    """D-harmonia-64: one clock for array, core, timeline and `refemu cost`."""
+    sizes: dict[str, Any] = {"head_dim": 32} if kind == "q" else {}
+    unit = HarmoniaCoreClocked(kind, 24, 320, 96, **sizes, pitch=pitch)
+    nothing = {port.name: np.zeros(port.shape, int).tolist() for port in unit.core.ports.inputs}
+    values = [tuple(value) if isinstance(value, list) else value for value in nothing.values()]
+    line = Timeline(Rates(passes=pitch))
+    line.product(unit.core, stepped(unit.core, list(unit.core.steps(**nothing))))
+    shape = unit.core.shape
+    sizes |= {"rotation": shape.rotation if kind == "q" else "none", "m": unit.m}
+    made = Sizes(kind, 24, 320, 96, tile_m=unit.tile_m, tile_k=unit.tile_k, **sizes)
+
+    length = unit.planned(values).length
+    assert length == line.clock == timed(made, Port(Fraction(8 * 256 * 10**9, 300 * 10**6), passes=pitch)).clock
 
 
 @pytest.mark.parametrize("run", BOTH.values(), ids=BOTH)

@@ -49,7 +49,7 @@ class BfpPeArrayClocked(Sequential):
     """Output-stationary array of PEs, an edge a step. PEs are row-major; a register file is one value a lane."""
 
     name = "bfp_pe_array_clocked"
-    events: ClassVar[tuple[str, ...]] = ("compute", "idle")
+    events: ClassVar[tuple[str, ...]] = ("compute", "idle", "stay")
     counters: ClassVar[dict[str, str]] = {
         "cycles": "clock edges since reset",
         "compute_cycles": 'clock edges with event "compute"',
@@ -74,6 +74,9 @@ class BfpPeArrayClocked(Sequential):
     #: sub-PEs work in its first slot (D-harmonia-40)
     activity: Activity = "by_slot"
     overlap: bool = False  #: whether a tile may begin while columns work on the one before (D-harmonia-43)
+    holdable: bool = (
+        False  #: whether a port `hold` stops the array, as the converter does without a bank (D-harmonia-63)
+    )
 
     def check(self) -> None:
         require_int(self.rows, 1, ROWS, self.name, "rows")
@@ -86,7 +89,7 @@ class BfpPeArrayClocked(Sequential):
 
     @constant
     def ports(self) -> Ports:
-        return ports(self.rows, self.columns, self.inputs)
+        return ports(self.rows, self.columns, self.inputs, self.holdable)
 
     @constant
     def initial(self) -> Mapping[str, Any]:
@@ -135,12 +138,20 @@ class BfpPeArrayClocked(Sequential):
         return self._in_step
 
     def opens(self, *inputs: int | Lanes) -> str:
+        if self.holdable and inputs[-1]:
+            return "stay"
         works = any(column.left or (column.waiting and column.b_waiting) for column in self._columns)
         return "compute" if works else "idle"
 
     def compute(self, *inputs: int | Lanes) -> Changes:
         """Advance an edge in which a column works on a slot."""
         return {**self.idle(*inputs), "compute_cycles": 1}
+
+    @decides("D-harmonia-63")
+    def stay(self, *inputs: int | Lanes) -> Changes:
+        """Advance an edge in which `hold` stops the array: registers stay, nothing enters, leaves or multiplies."""
+        nothing = {name: tuple(value) if name != "col" else value[0] for name, value in self._nothing().items()}
+        return {"cycles": 1, **nothing, "sub_pes": (0,) * self.columns}
 
     @decides("D-harmonia-42", "D-harmonia-44")
     def idle(self, *inputs: int | Lanes) -> Changes:
@@ -358,6 +369,10 @@ UNIT: AnyUnit = Unit(
         "overlap": Config(rows=1, columns=2, partial="fp16", product="fp32", activity="by_slot", overlap=True),
         "columns": Config(rows=1, columns=16, partial="fp16", product="fp32", activity="by_slot", overlap=False),
         "long": Config(rows=1, columns=1, partial="fp32", product="fp32", activity="by_slot", overlap=False),
+        "paper": Config(rows=8, columns=16, partial="fp16", product="fp32", activity="by_slot", overlap=True),
+        "hold": Config(
+            rows=1, columns=3, partial="fp16", product="fp32", activity="by_slot", overlap=True, holdable=True
+        ),
     },
     cases=cases.cases,
     mark=cases.mark,

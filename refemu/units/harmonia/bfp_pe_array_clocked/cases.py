@@ -19,13 +19,18 @@ NAME = "bfp_pe_array_clocked"
 W4, M4, M8 = range(3)  # modes
 LANES, SLOTS, ONE = 32, 4, 0x3C00
 MOST = 3  #: groups of a tile of a random case
+WHOLE = 8 * 16  #: PEs of the array of the paper
 WHY_BITS = "every bit of every register toggles: sums of ones, infinity minus infinity, operands and complements"
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration; sums and streams are shown once, on the array without options."""
     plain = config["activity"] == "by_slot" and not config["overlap"]
-    if plain and config["rows"] * config["columns"] == 1:
+    if config.get("holdable"):
+        yield from _held(config, kind, seed)
+    elif config["rows"] * config["columns"] == WHOLE:
+        yield from _of_the_paper(config, kind, seed)
+    elif plain and config["rows"] * config["columns"] == 1:
         yield from _long(config, kind, seed)
     elif plain and config["rows"] == 1 and kind == "edge":
         yield _crowded(config)
@@ -47,6 +52,69 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             yield from _sums(config)
     elif kind == "random":
         yield from _random(config, seed)
+
+
+def _of_the_paper(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """The whole array of 8 x 16: two tiles that overlap, a short one, two tiles of drawn modes."""
+    rows, columns = config["rows"], config["columns"]
+    if kind == "paper":
+        why = "[harmonia §IV-C, Fig. 14a] two tiles of 8 x 16, a head of 64 channels: columns leave one by one"
+        yield _cases(kind, why, _fed(config, drawn("whole", rows, 2 * columns, [M4] * 2)))
+    if kind == "edge":
+        why = "a tile of one column, then one of a row: activations stop at the last column"
+        parts = [_fed(config, drawn(f"short {count}", count, columns + 1 - count, [W4])) for count in (rows, 1)]
+        yield _cases(kind, why, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        yield _cases(kind, WHY_BITS, _all_bits(config))
+    if kind == "random":
+        parts = []
+        for each in seed if isinstance(seed, range) else (seed,):
+            choices = (words(f"{NAME}/random/whole", each, 3)[0] >> np.uint64(32)).tolist()
+            modes = [mode % 3 for mode in choices[: 1 + choices[2] % 2]]
+            parts.append(_fed(config, drawn("random/whole", rows, columns, modes, each)))
+        yield _cases(kind, "a tile of one or two groups in drawn modes", *_padded(parts, 2 * 2 + columns))
+
+
+def _padded(parts: Sequence[Edges], count: int) -> list[Edges]:
+    """Parts with edges in which nothing enters at the end, so that each has `count`."""
+    return [
+        {name: np.concatenate([array, np.repeat(array[:1] * 0, count - len(array), 0)]) for name, array in part.items()}
+        for part in parts
+    ]
+
+
+def _held(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
+    """Products whose edges `hold` interrupts: the source waits with its operands, as a stalled column does."""
+    rows, columns = config["rows"], config["columns"]
+    if kind == "paper":
+        why = "[harmonia §IV-C, Fig. 12] columns wait for a bank of the converter, and the array with them"
+        edges = _fed(config, drawn("held", rows, 2 * columns, [M8, M8]))
+        yield _cases(kind, why, _stopped(edges, [5, 6, 7]))
+    if kind == "edge":
+        product = _fed(config, drawn("stops", rows, columns, [W4, M8]))
+        for at, where in enumerate(("operands enter", "weights of column 1 come", "a slot is left", "a column leaves")):
+            yield _cases(kind, f"held when {where}", _stopped(product, [at]), decision="D-harmonia-63")
+        long = _stopped(product, [at for at in range(len(product["mode"])) for _ in range(2)])
+        yield _cases(kind, "held two edges of three", long, decision="D-harmonia-63")
+        empty = {name: array[:1] for name, array in product.items()} | {"hold": np.ones(1, np.int64)}
+        yield _cases(kind, "operands that wait from the reset on", empty, decision="D-harmonia-63")
+        whole = _all_bits(config)
+        yield _cases(kind, WHY_BITS, whole | {"hold": np.zeros(len(whole["mode"]), np.int64)})
+    if kind == "random":
+        parts = []
+        for each in seed if isinstance(seed, range) else (seed,):
+            product = _fed(config, drawn("random/held", rows, 2 * columns, [each % 3, (each + 1) % 3], each))
+            bits = words(f"{NAME}/random/hold", each, len(product["mode"]))[0] >> np.uint64(61)
+            stops = [at for at, number in enumerate(bits.tolist()) for _ in range(max(0, number - 4))]
+            parts.append(_stopped(product, stops))
+        yield _cases(kind, "a product held at drawn edges", *_padded(parts, 4 * (2 * 4 + columns)))
+
+
+def _stopped(edges: Edges, stops: Sequence[int]) -> Edges:
+    """The edges of a product, those in `stops` repeated before they count, with 1 at port `hold`."""
+    count = len(edges["mode"])
+    order = np.sort(np.concatenate([np.arange(count), np.array(stops, np.int64)]), kind="stable")
+    held = np.append(order[1:] == order[:-1], False)
+    return {name: array[order] for name, array in edges.items()} | {"hold": held.astype(np.int64)}
 
 
 def _schedule() -> Any:

@@ -53,8 +53,10 @@ def _device(array: BfpPeArrayClocked, ports: dict[str, np.ndarray], totals: np.n
     pes, acc = np.empty((edges, rows, columns, of.P_FIELDS), np.int64), np.empty((edges, rows, columns), np.float32)
     leaves = np.empty(edges, np.int64)
     b_valid = ports["b_valid"].reshape(edges, columns).astype(np.int64)
+    stays = ports.get("hold", np.zeros(edges)).astype(np.int64)
     with np.errstate(all="ignore"):
-        of.run(options(array), entries, b_valid, x, x_exp, y, y_sign, y_exp, factor, control, pes, acc, leaves, totals)
+        feeds = entries, b_valid, stays, x, x_exp, y, y_sign, y_exp, factor
+        of.run(options(array), *feeds, control, pes, acc, leaves, totals)
     values: dict[str, np.ndarray] = dict(_of_columns(control, ports)) | dict(_of_pes(pes, ports, rows))
     values |= {"sums": acc.view(np.uint32), "sum_flags": pes[..., of.P_FLAGS]}
     at = np.arange(edges), slice(None), np.maximum(leaves, 0)

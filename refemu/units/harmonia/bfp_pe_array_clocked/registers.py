@@ -108,8 +108,9 @@ def width(activity: str) -> int:
     return SLOTS if activity == "parallel" else 1
 
 
-def ports(rows: int, columns: int, groups: int) -> Ports:
-    """Ports of an array. groups: number of groups that enter together."""
+def ports(rows: int, columns: int, groups: int, hold: bool) -> Ports:
+    """Ports of an array. groups: number of groups that enter together; hold: whether it can be stopped."""
+    stops = [Port("hold", 1, meaning="1 stops the array for this edge; operands at the ports do not enter")]
     more = [Port("groups", 3, least=0, most=SLOTS, meaning="groups of the pass, 1 to 4, in M8M8 1 or 2")]
     return Ports(
         inputs=(
@@ -127,6 +128,7 @@ def ports(rows: int, columns: int, groups: int) -> Ports:
             Port("b_sign", 1, columns * groups * LANES, meaning="signs of the weights; not read in M8W4"),
             Port("b_exp", 5, columns * groups, meaning="shared exponents of the weights; not read in M8W4"),
             Port("w_scale", 16, columns * groups, encoding="f16", meaning="weight factors, finite; read in M8W4"),
+            *(stops if hold else []),
         ),
         outputs=(
             Port("acc", 32, rows, encoding="f32", meaning="accumulators of the column that leaves, else +0"),

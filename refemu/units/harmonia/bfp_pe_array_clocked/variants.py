@@ -7,7 +7,7 @@ from refemu.units.declaration import Changes, constant
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe import seat
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import BfpPeArrayClocked
-from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights
+from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights, column_registers
 from refemu.units.harmonia.variants import accumulation
 from refemu.units.ports import Lanes
 from refemu.units.variant import Variant, choices
@@ -104,6 +104,44 @@ class AroundHoles(BfpPeArrayClocked):
         return {**changes, "arrived": tuple(entered)}
 
 
+class HeldPorts(BfpPeArrayClocked):
+    """While held, operands do not enter; columns continue with those that they have."""
+
+    def stay(self, *inputs: int | Lanes) -> Changes:
+        """An edge in which nothing enters."""
+        names = [port.name for port in self.ports.inputs]
+        empty = [self._empty(name, value) for name, value in zip(names, inputs, strict=True)]
+        return self.idle(*empty)
+
+    def _empty(self, name: str, value: int | Lanes) -> int | Lanes:
+        return (0,) * len(value) if name in ("a_valid", "b_valid") and isinstance(value, tuple) else value
+
+
+class HeldColumns(BfpPeArrayClocked):
+    """While held, column 0 and free files take operands; columns do not work."""
+
+    def stay(self, *inputs: int | Lanes) -> Changes:
+        """An edge in which operands enter and nothing else moves."""
+        operands = {port.name: value for port, value in zip(self.ports.inputs, inputs, strict=True)}
+        counts = dict.fromkeys(self.counters, 0)
+        before = [column.arrived for column in self._columns]
+        for c in range(self.columns):
+            entry = self._enters(operands) if c == 0 else None
+            self._arrive(operands, c, entry, True, counts)
+            self._columns[c] = self._columns[c]._replace(arrived=self._columns[c].arrived | before[c])
+        busy = int(any(self._held(column) for column in self._columns))
+        changes = {**super().stay(*inputs), **counts, "cycles": 1, "busy": busy}
+        return changes | column_registers(self._columns) | self._files()
+
+
+class HeldOutputs(BfpPeArrayClocked):
+    """While held, the outputs of the edge before stay."""
+
+    def stay(self, *inputs: int | Lanes) -> Changes:
+        """An edge in which nothing changes."""
+        return {"cycles": 1}
+
+
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-harmonia-7", "partial", "fp16", "fp32"),
     *choices("D-harmonia-8", "product", "fp16"),
@@ -119,6 +157,9 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-harmonia-43", "the left one of two columns that end together leaves", unit_class=LeftFirst),
     Variant("D-harmonia-44", "activations move to the last column of the array", unit_class=ToTheEnd),
     Variant("D-harmonia-44", "a column that the tile lacks is not entered", unit_class=AroundHoles),
+    Variant("D-harmonia-63", "columns continue while the ports are held", unit_class=HeldPorts),
+    Variant("D-harmonia-63", "operands enter while the columns are held", unit_class=HeldColumns),
+    Variant("D-harmonia-63", "outputs stay while the array is held", unit_class=HeldOutputs),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-36": "A device with a mode per column computes a 4-bit key in M8M4, one with a mode per group "

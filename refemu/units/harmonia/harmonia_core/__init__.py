@@ -8,7 +8,7 @@ from refemu.units.harmonia.harmonia_core.loads import Bits, Moved, moved
 from refemu.units.harmonia.harmonia_core.plan import Activation, Bias, Kind, Rotation
 from refemu.units.harmonia.harmonia_core.product import BFP4, BFP8, FP16, INT4, Format, Product, packed
 from refemu.units.harmonia.harmonia_core.schedule import Schedule, longest, scheduled
-from refemu.units.harmonia.harmonia_core.timeline import PARTS, Event, Rates, Timeline, stepped
+from refemu.units.harmonia.harmonia_core.timeline import PARTS, Event, Passes, Rates, Timeline, stepped
 
 __all__ = [
     "BFP4",
@@ -29,6 +29,7 @@ __all__ = [
     "HarmoniaCore",
     "Kind",
     "Moved",
+    "Passes",
     "Port",
     "Positions",
     "Product",

@@ -5,16 +5,17 @@ Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D]. The clocks are those of a Tim
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refemu.arith.integers import total
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core.loads import moved
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, group_edges
 from refemu.units.harmonia.harmonia_core.product import Product, bands
+from refemu.units.harmonia.harmonia_core.repeats import alike, periodic
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Flow:
     wide: int  #: those of 8-bit mantissas
 
 
+@lru_cache(maxsize=16)
 def passes(p: Product) -> tuple[np.ndarray, int, int]:
     """Passes of a tile of every band: int64 (bands or 1, 5) as the kernel takes them; pairs, and wide ones.
 
@@ -61,19 +63,20 @@ def passes(p: Product) -> tuple[np.ndarray, int, int]:
     low = p.low_slots if p.low else p.slots
     groups = np.minimum(p.groups, -(-p.causal[bands(p)] // LANES))
     listed = np.zeros((len(groups), 5), np.int64)
-    pairs = wide_pairs = 0
+    demotions, widths, pairs, wide_pairs = p.demotions, p.widths, 0, 0
     for band, visible in enumerate(groups.tolist()):
         rows = slice(band * ROWS, min((band + 1) * ROWS, p.rows))
-        falls = p.demotions[:visible]
-        wide = (falls == 0) | (falls > p.widths[rows, None])
+        falls = demotions[:visible]
+        wide = (falls == 0) | (falls > widths[rows, None])
         if p.codes == "rows":
             wide = np.repeat(wide.any(axis=0, keepdims=True), len(wide), axis=0)
-        count = np.count_nonzero(wide, axis=1)
-        sets = count[np.append(True, count[1:] != count[:-1])]
-        slots = visible * low + sets * (p.slots - low)
-        listed[band] = len(slots), total(slots), total(np.maximum(slots, PITCH)), slots[0], slots[-1]
-        pairs += len(wide) * visible * p.columns
-        wide_pairs += int(total(count)) * p.columns
+        count: list[int] = np.count_nonzero(wide, axis=1).tolist()
+        sets = [number for number, before in zip(count, [-1, *count], strict=False) if number != before]
+        clocks: list[int] = [visible * low + number * (p.slots - low) for number in sets]
+        pitch: list[int] = [max(each, PITCH) for each in clocks]
+        listed[band] = len(clocks), sum(clocks), sum(pitch), clocks[0], clocks[-1]
+        pairs += len(count) * visible * p.columns
+        wide_pairs += sum(count) * p.columns
     return listed, pairs, wide_pairs
 
 
@@ -152,14 +155,14 @@ class _Run:
         missing, part = (np.tile(each, (self.down, 1)) for each in (widths, heads))
         if p.kind == "score":
             part[:, 0] = np.minimum(p.columns, LANES * -(-p.causal[bands(p)] // LANES))
-        loads, stores = np.count_nonzero(plan.passing >= 0) + len(plan.stays), self.down * len(widths)
-        reads, writes = (
-            np.concatenate([each, np.zeros((count, 2), np.int64)])
-            for each, count in ((self.reads, loads), (self.writes, stores))
-        )
+        loads, stores = int(np.count_nonzero(plan.passing >= 0)) + len(plan.stays), self.down * len(widths)
+        self.reads = _enlarged(self.reads, int(self.now[kernel.READS]), loads)
+        self.writes = _enlarged(self.writes, int(self.now[kernel.WRITES]), stores)
         work = np.zeros(5, np.int64)
-        kernel.flow(plan, kernel.Registers(self.times[0], self.times[1], missing, part, work, self.now, reads, writes))
-        self.reads, self.writes = reads[: self.now[kernel.READS]], writes[: self.now[kernel.WRITES]]
+        registers = kernel.Registers(
+            self.times[0], self.times[1], missing, part, work, self.now, self.reads, self.writes
+        )
+        kernel.flow(plan, registers)
 
     @property
     def clock(self) -> int:
@@ -167,6 +170,15 @@ class _Run:
         from refemu.units.harmonia.kernels import flow as kernel
 
         return max(int(self.now[kernel.DONE]), int(kernel.written(self.reads, self.writes, self.now)))
+
+
+def _enlarged(rows: np.ndarray, used: int, more: int) -> np.ndarray:
+    """Rows of which some are used, with space for more."""
+    if used + more <= len(rows):
+        return rows
+    larger = np.empty((2 * used + more, 2), np.int64)
+    larger[:used] = rows[:used]
+    return larger
 
 
 def _heads(p: Product) -> list[int]:
@@ -183,7 +195,7 @@ def _plan(p: Product, port: Port, listed: np.ndarray) -> "Plan":
     edges, heads, loads = group_edges(p.shape), _heads(p), moved(p)
     inverse = Fraction(0) if port.per_clock is None else 1 / port.per_clock
     falls = np.where(p.demotions > 0, p.demotions, np.iinfo(np.int64).max)
-    starts = np.arange(0, len(falls), PITCH)
+    starts, period = np.arange(0, len(falls), PITCH), periodic(p, edges, heads)
     return kernel.Plan(
         v=int(p.kind == "v"),
         score=int(p.kind == "score"),
@@ -217,4 +229,6 @@ def _plan(p: Product, port: Port, listed: np.ndarray) -> "Plan":
         bands=listed,
         stays=loads.stays,
         passing=loads.passing,
+        alike=alike(p, loads.passing, period > 0 and len(listed) == 1),
+        period=period,
     )

@@ -1,5 +1,6 @@
 """Bits and elements that products on the accelerator move, by operand and load. [harmonia §IV-D]"""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ class Moved(NamedTuple):
     passing: np.ndarray  #: int64 (tiles, tiles): bits of the one that passes, -1 without one
 
 
+@lru_cache(maxsize=64)
 def moved(product: Product) -> Moved:
     """Count what a product moves, tile by tile, each element in its bits.
 

@@ -43,7 +43,7 @@ def run(device: HarmoniaCoreClocked, inputs: Arrays, outputs: Arrays) -> Sequenc
         for first in np.flatnonzero(go[number]).tolist():
             if first < row:
                 continue
-            clocks = _clocks(core, {name: array[number, first] for name, array in ports.items()}, known)
+            clocks = _clocks(device, {name: array[number, first] for name, array in ports.items()}, known)
             row = first + len(clocks.ended)
             taken.append((number, first, row, clocks))
     places = [each[0] for each in taken], [each[1] for each in taken]
@@ -104,20 +104,25 @@ def _fill(
         rows[name][:] = (values * lanes).reshape(rows[name].shape)
 
 
-def _clocks(core: HarmoniaCore, product: Named, known: dict[bytes, Clocks]) -> Clocks:
+def _clocks(device: HarmoniaCoreClocked, product: Named, known: dict[bytes, Clocks]) -> Clocks:
     """Clocks of a product, computed once for products with the same codes at the same positions."""
+    core = device.core
     wide = np.atleast_1d(product.get("wide", np.zeros(0, np.uint8)))
     inside = np.count_nonzero(harmonia_core_compiled.positions(core, product) < core.window) if core.waits else 0
     key = wide.tobytes() + bytes([int(inside)])
     if key not in known:
         by_row = wide.reshape(core.rows, -1)
-        known[key] = _placed(core, list(harmonia_core_compiled.events(core, by_row, int(inside))), int(inside))
+        events = list(harmonia_core_compiled.events(core, by_row, int(inside)))
+        known[key] = _placed(core, events, device.timeline(), int(inside))
     return known[key]
 
 
-def _placed(core: HarmoniaCore, events: Sequence[Event], tracked: int) -> Clocks:
-    """Clocks of events. tracked: rows that choose the offsets, which change after the last of these rows."""
-    planned = scheduled(core, events, Timeline())
+def _placed(core: HarmoniaCore, events: Sequence[Event], timeline: Timeline, tracked: int) -> Clocks:
+    """Clocks of events, from a timeline at clock 0.
+
+    tracked: rows that choose the offsets, which change after the last of these rows.
+    """
+    planned = scheduled(core, events, timeline)
     ends = {number: clock for clock, number in planned.ends}
     writers = [name for name in ("fp2half", "bias", "vector", "offset") if any(e.action.event == name for e in events)]
     if core.bias_add == "accumulator" and "bias" in writers:

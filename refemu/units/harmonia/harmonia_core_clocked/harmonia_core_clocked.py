@@ -18,6 +18,8 @@ from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core import (
     PARTS,
     HarmoniaCore,
+    Passes,
+    Rates,
     Schedule,
     Timeline,
     longest,
@@ -64,6 +66,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         "end",
         "waiting": "FP32 sums of blocks that FP2Half has yet to convert, by row and column of the block",
     }
+    pitch: Passes = "adjacent"  #: when a pass of the array begins, as in `Rates` (D-harmonia-58)
     validate_event = Stepped.validate_event
     validated = Sequential.validated
     busy = Stepped.busy  # of `step`: a row is one clock
@@ -71,14 +74,14 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
     @constant
     def core(self) -> HarmoniaCore:
         """Core that runs the whole product, event by event."""
-        return HarmoniaCore(**{name: getattr(self, name) for name in self._names})
+        return HarmoniaCore(**{name: getattr(self, name) for name in self._names if name != "pitch"})
 
     @constant
     def ports(self) -> Ports:
         height, inner = min(ROWS, self.rows), self.core.ports
         shown = {port.name: port for port in inner.outputs}
         codes = {"sign": "signs of the column", "mantissa": "its mantissas", "exponent": "its shared exponents"}
-        clocks = longest(self.core, Timeline())
+        clocks = longest(self.core, self.timeline())
         return Ports(
             inputs=(Port("go", 1, meaning="begin a product, unless one is under way"), *inner.inputs),
             outputs=(
@@ -143,10 +146,10 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         """Whether this row begins a product: never while one is under way."""
         return bool(go) and not self.state.busy
 
-    @decides("D-harmonia-49", "D-harmonia-50")
+    @decides("D-harmonia-49", "D-harmonia-50", "D-harmonia-64")
     def timeline(self) -> Timeline:
         """A timeline at clock 0, with the paper's rates."""
-        return Timeline()
+        return Timeline(Rates(passes=self.pitch))
 
     @decides("D-harmonia-54", "D-harmonia-55")
     def planned(self, operands: Sequence[Lanes]) -> Schedule:
@@ -243,6 +246,8 @@ UNIT: AnyUnit = Unit(
         "placed": _config("placed", rows=3, inner=2, columns=4, head_dim=4, window=2),
         "v": _config("v", rows=9, inner=2, columns=17),
         "keys": _config("keys", rows=2, inner=2, columns=3, start=1),
+        "paper": _config("linear", rows=8, inner=33, columns=17, pitch="overlap"),
+        "drain": _config("linear", rows=9, inner=2, columns=17, pitch="drain"),
     },
     cases=cases.cases,
     legal=cases.legal,

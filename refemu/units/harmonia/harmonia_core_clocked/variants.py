@@ -7,7 +7,7 @@ from refemu.units.declaration import Changes
 from refemu.units.harmonia.harmonia_core import Rates, Schedule, Timeline
 from refemu.units.harmonia.harmonia_core import variants as harmonia_core
 from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
-from refemu.units.variant import Variant
+from refemu.units.variant import Variant, choices
 
 PARAMETERS = ("D-harmonia-29", "D-harmonia-46", "D-harmonia-48")  #: decisions that are parameters of the core
 
@@ -78,6 +78,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-harmonia-49", "nothing overlaps", unit_class=OneAfterTheOther),
     Variant("D-harmonia-50", "the vector unit takes sixteen values in a clock", unit_class=Wide),
     Variant("D-harmonia-50", "the memory has a 256th of the rate", unit_class=Slow),
+    *choices("D-harmonia-64", "pitch", "adjacent", "drain", "overlap"),
     Variant("D-harmonia-54", "columns leave a clock later", unit_class=Registered),
     Variant("D-harmonia-55", "a product is closed with its last column", unit_class=Sent),
     *(each for each in harmonia_core.VARIANTS if each.decision in PARAMETERS and each.unit_class is None),

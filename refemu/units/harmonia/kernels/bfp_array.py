@@ -231,10 +231,11 @@ def _arrive(options, entry, held, c, columns, pes, totals):
 
 
 @kernel
-def run(options, entries, b_valid, x, x_exp, y, y_sign, y_exp, factor, columns, pes, acc, leaves, totals):
+def run(options, entries, b_valid, stays, x, x_exp, y, y_sign, y_exp, factor, columns, pes, acc, leaves, totals):
     """Every edge of a device, registers after each: columns, pes and acc (edges, ...), leaves (edges,).
 
-    entries: (edges, E_FIELDS); b_valid: (edges, columns). Registers hold edge numbers plus 1.
+    entries: (edges, E_FIELDS); b_valid: (edges, columns); stays: (edges,), 1 where the array is held. Registers hold
+    edge numbers plus 1.
     """
     now = np.zeros(columns.shape[1:], np.int64)
     registers, sums = np.zeros(pes.shape[1:], np.int64), np.zeros(acc.shape[1:], np.float32)
@@ -243,9 +244,13 @@ def run(options, entries, b_valid, x, x_exp, y, y_sign, y_exp, factor, columns, 
     for e in range(entries.shape[0]):
         for c in range(b_at.size):
             b_at[c] = (e + 2) * b_valid[e, c] - 1
-        leaves[e] = edge(
-            options, entries[e], b_at, x, x_exp, y, y_sign, y_exp, factor, now, registers, sums, nibbles, totals
-        )
+        if stays[e]:
+            totals[T_CYCLES] += 1
+            leaves[e], now[:, C_SUB_PES] = -1, 0
+        else:
+            leaves[e] = edge(
+                options, entries[e], b_at, x, x_exp, y, y_sign, y_exp, factor, now, registers, sums, nibbles, totals
+            )
         columns[e], pes[e], acc[e] = now, registers, sums
 
 

@@ -44,6 +44,8 @@ class Plan(NamedTuple):
     bands: np.ndarray  # (bands or 1, 5): passes of a tile, slots, clocks until the array is free, slots of both ends
     stays: np.ndarray  # (tiles,): bits of the operand that stays, -1 without one
     passing: np.ndarray  # (tiles, tiles): bits of the operand that passes, -1 without one
+    alike: np.ndarray  # (tiles, tiles): tiles from each one on that differ in their place alone; 0: stepped one by one
+    period: int  # tiles after which heads repeat; 0: each tile and each group is stepped
 
 
 class Registers(NamedTuple):
@@ -90,18 +92,77 @@ def flow(p, s):
     outer, inner = tiles_m, tiles_k
     if p.dataflow == 1:
         outer, inner = tiles_k, tiles_m
+    before, first = s.now.copy(), inner
     for o in range(outer):
         if p.stays[o] < 0:
             continue
         _load(p.stays[o], p, s)
-        for i in range(inner):
+        i = 0
+        while i < inner:
             if p.passing[o, i] < 0:
+                i += 1
                 continue
+            if p.period > 0 and i % p.period == 0:
+                i += _skipped(o, i, before, first, p, s)
+                before[:], first = s.now, i
             _load(p.passing[o, i], p, s)
             mt, kt = o, i
             if p.dataflow == 1:
                 mt, kt = i, o
             _tile(mt, kt, p, s)
+            i += 1
+        first = inner
+
+
+@inlined
+def _skipped(o, i, before, first, p, s):
+    """Skip tiles that repeat the period before tile i; return how many.
+
+    before: the registers at its start, tile `first`. All registers that it changed moved by the same clocks, and it
+    reads no others, so the next periods move them as far. The last one is stepped, for the latest clock of all.
+    """
+    if first != i - p.period or p.alike[o, first] <= 2 * p.period:
+        return 0
+    clocks, periods = s.now[ARRAY] - before[ARRAY], p.alike[o, i] // p.period - 1
+    for n in range(NOW):
+        if BUSY <= n <= DONE or W_LOAD <= n <= WRITES or n >= PAIRS or s.now[n] == before[n]:
+            continue
+        if s.now[n] - before[n] != clocks or n in (SHIFT, GONE, NEW):
+            return 0
+    reads, writes = s.now[READS] - before[READS], s.now[WRITES] - before[WRITES]
+    for n in range(s.now[READS], s.now[READS] + periods * reads):
+        s.reads[n, 0], s.reads[n, 1] = s.reads[n - reads, 0] + clocks, s.reads[n - reads, 1] + clocks
+    for n in range(s.now[WRITES], s.now[WRITES] + periods * writes):
+        s.writes[n, 0], s.writes[n, 1] = s.writes[n - writes, 0] + clocks, s.writes[n - writes, 1]
+    done = s.now[DONE]
+    for n in range(NOW):
+        s.now[n] += periods * (s.now[n] - before[n])
+    s.now[DONE] = done
+    _computed(o, i, periods * p.period, p, s)
+    return periods * p.period
+
+
+@inlined
+def _computed(o, i, tiles, p, s):
+    """Take the columns of skipped tiles from those that later tiles wait for."""
+    if p.dataflow == 1:
+        left = o * p.tile_k
+        right = min(left + p.tile_k, p.columns)
+        for band in range(i * p.tile_m // BAND, (i + tiles) * p.tile_m // BAND):
+            if p.score == 1:
+                s.part[band, 0] -= right - left
+            elif p.heads.size > 1 or p.shifted == 1:
+                s.part[band] = s.part[i * p.tile_m // BAND - 1]
+                s.missing[band] = s.missing[i * p.tile_m // BAND - 1]
+        return
+    left, right = i * p.tile_k, (i + tiles) * p.tile_k
+    for band in range(o * p.tile_m // BAND, (min(o * p.tile_m + p.tile_m, p.rows) + BAND - 1) // BAND):
+        if p.score == 1:
+            s.part[band, 0] -= right - left
+        if p.shifted == 1:
+            for place in range(p.edges.size - 1):
+                if left <= p.edges[place] < right:
+                    s.missing[band, place] = 0
 
 
 @inlined
@@ -333,8 +394,33 @@ def _groups(row, column, right, high, p, s):
     while place < p.edges.size - 1 and p.edges[place] < right:
         s.missing[band, place] -= min(p.edges[place + 1], right) - max(p.edges[place], column)
         if s.missing[band, place] == 0 and p.shifted == 0:
+            compare, align, bank, next_bank = s.now[COMPARE], s.now[ALIGN], s.now[BANKS], s.now[BANKS + 1]
+            waits, more = s.now[W_BANK], s.now[W_ALIGN]
             _leave(row, p.edges[place], high, min(p.edges[place + 1], p.columns) - p.edges[place], p, s)
+            left = right // 32 - place - 1  # whole groups that follow
+            if p.period > 0 and p.score == 1 and p.final == 0 and left > 0:
+                unit = p.edges[place + 1] // p.unit
+                start, source, last = max(compare, bank), s.first[band, unit], s.there[band, unit]
+                free = start >= source and start + 32 > last and s.now[BANKS + 1] - next_bank == 32
+                if free and s.now[COMPARE] - compare == s.now[ALIGN] - align == s.now[BANKS] - bank == 32:
+                    _repeat(left, s.now[W_BANK] - waits, s.now[W_ALIGN] - more, s)
+                    place += left
         place += 1
+
+
+@inlined
+def _repeat(groups, bank, align, s):
+    """Groups of a row of scores that leave 32 clocks after each other. bank, align: clocks that each waits."""
+    for n in range(s.now[WRITES], s.now[WRITES] + groups):
+        s.writes[n, 0], s.writes[n, 1] = s.writes[n - 1, 0] + 32, s.writes[n - 1, 1]
+    s.now[WRITES] += groups
+    s.now[W_BANK] += bank * groups
+    s.now[W_ALIGN] += align * groups
+    for part in (COMPARE, ALIGN, BUSY + COMPARE, BUSY + ALIGN, BUSY + STORE):
+        s.now[part] += (s.writes[s.now[WRITES] - 1, 1] if part == BUSY + STORE else 32) * groups
+    for part in (BANKS, BANKS + 1):
+        s.now[part] += 32 * groups
+    s.now[DONE] = max(s.now[DONE], s.now[ALIGN])
 
 
 @inlined

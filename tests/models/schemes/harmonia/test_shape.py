@@ -254,6 +254,34 @@ def test_attention_grows_with_the_prompt() -> None:
     assert shares == [15, 40]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "operations", "sizes", "shares"),
+    [
+        (2048, 11, (1.46, 0.24, 0.08), (14, 5)),
+        (4096, 20, (1.46, 0.48, 0.16), (25, 10)),
+        (8192, 33, (1.46, 0.96, 0.32), (40, 18)),
+        (16384, 50, (1.46, 1.92, 0.63), (57, 30)),
+    ],
+)
+def test_breakdown_by_length_is_that_of_the_page(tokens: int, operations: int, sizes: Any, shares: Any) -> None:
+    """[harmonia Fig. 1] docs/headlines.md; operations of a block by hand: 100.7 M in linear layers, 2 d for a key."""
+    linear = 3072 * (2 * 3072 + 2 * 1024 + 3 * 8192)
+    attention = 2 * 3072 * tokens
+    assert round(100 * attention / (linear + attention)) == operations
+
+    found: list[float] = []
+    for options in ("design=fp16", ""):
+        works = decode(4, options, tokens - 1)[1]
+        bits = {kind: sum([sum(w.bits.values()) for w in works if w.kind == kind]) for kind in ("linear", "attention")}
+        assert sum([w.macs for w in works if w.kind == "attention"]) == attention
+        assert sum([w.macs for w in works if w.kind == "linear"]) == linear
+        found += [28 * bits["attention"] / 8e9, 100 * bits["attention"] / sum(bits.values())]
+    weights = 28 * linear * (4 + 16 / 128) / 8e9
+    assert weights == pytest.approx(28 * bits["linear"] / 8e9, rel=0.01)
+    assert (round(28 * bits["linear"] / 8e9, 2), round(found[0], 2), round(found[2], 2)) == sizes
+    assert (round(found[1]), round(found[3])) == shares
+
+
 def test_encoders_are_rejected() -> None:
     with pytest.raises(Refused, match="a cache of keys and values, got the encoder bert-base"):
         machine.of_shape("bert-base", "harmonia-kv4", 16)

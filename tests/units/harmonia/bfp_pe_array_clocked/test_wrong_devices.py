@@ -14,7 +14,9 @@ from tests.golden import detecting
 
 pytestmark = pytest.mark.committed
 
-SETS = [f"bfp_pe_array_clocked-{name}" for name in ("by_slot", "parallel", "overlap", "columns", "long")]
+SETS = [
+    f"bfp_pe_array_clocked-{name}" for name in ("by_slot", "parallel", "overlap", "columns", "long", "paper", "hold")
+]
 PLAIN = SETS[0]
 
 
