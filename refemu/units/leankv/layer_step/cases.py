@@ -17,11 +17,13 @@ from refemu.units.leankv.layer_step.history import (
     FINISH,
     HIGH,
     KEEP_LOW,
+    LARGE,
     LOAD,
     LONG,
     LOW,
     NONE,
     NOTHING,
+    SMALL,
     STEP,
     History,
     Prompt,
@@ -67,9 +69,6 @@ ONE_LIMIT = (((2, 4, 4, 3, 3), (), (2, 2)), ((4, 2, 4, 3, 3), (), (2, 2)))  #: A
 #: means and thresholds of diffkv in sixteenths: the least high token at the lower threshold, at the upper threshold,
 #: the least low token at the lower threshold
 MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (1, 3), (1, 3)))
-#: values that are exact in 4 bits: for 10 equal tokens, LARGE / 10 + SMALL / 10 rounds to LARGE / 10, and
-#: LARGE / 10 + 2 * SMALL / 10 does not
-LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
 
 
 SMALL_HEAD = 16  #: features up to which a history of many steps is a small file

@@ -17,6 +17,9 @@ Thresholds = tuple[float, float]
 EVERYTHING, NOTHING = (1.0, 1.0), (0.0, 0.0)  #: thresholds: the oldest token of the window leaves; all stay high
 KEEP_LOW = (0.0, 1.0)  #: the oldest token becomes low
 ALPHA = float(1 << 20)  #: alpha_quant under which any token moves
+#: values that are exact in 4 bits: for 10 equal tokens, LARGE / 10 + SMALL / 10 rounds to LARGE / 10, and
+#: LARGE / 10 + 2 * SMALL / 10 does not
+LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
 LONG = 8  #: tokens of a prompt at a limit: 1 / LONG is exact, so limits of diffkv are too
 
 

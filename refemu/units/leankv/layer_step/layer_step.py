@@ -569,7 +569,18 @@ UNIT: AnyUnit = Unit(
         "head": Config(**HEAD, low="K4V2", preset="paper"),
         "head_one_precision": Config(**HEAD, low=None, preset="paper"),
         "batch": Config(
-            kv_heads=2, heads=1, pages=36, max_len=10, requests=3, **TINY, warps=2, sum_threads=2, join="sequential"
+            kv_heads=2,
+            heads=1,
+            pages=36,
+            max_len=10,
+            requests=3,
+            **TINY,
+            warps=2,
+            sum_threads=2,
+            key_threads=2,
+            value_rows=2,
+            value_slots=1,
+            join="sequential",
         ),
         "head_diffkv": Config(
             **HEAD,

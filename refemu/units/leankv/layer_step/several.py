@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import fp16
 from refemu.units.leankv.layer_step.history import (
     ADMIT,
     EVERYTHING,
     FINISH,
     HIGH,
     KEEP_LOW,
+    LARGE,
     LOAD,
     LOW,
     NONE,
     NOTHING,
+    SMALL,
     STEP,
     History,
     Prompt,
@@ -24,6 +27,13 @@ from refemu.units.unit import Cases, Config, Kind
 
 #: prompts whose two sections need a page more than the prompt had, where a page has two tokens
 LACKING = (Prompt(4, (3, 2, 1), (0,)), Prompt(2, (1,), (0,)), Prompt(6, (5, 4, 3, 2, 1), (0,)))
+ROUNDS = 3  #: times that they come, so that the last ones get pages that others had
+#: values of the tokens of a prompt: those that a sum loses singly, but not in pairs, in other accumulators
+ORDERS = (
+    (LARGE, SMALL, -LARGE, 0, 0, SMALL, 0, 0),  # a pair for two rows of two warps, not for four warps or one row
+    (LARGE, SMALL, -LARGE, 0, 0, 0, 0, 0),  # for a tree
+    (LARGE, 0, -LARGE, 0, SMALL, SMALL, 0, 0),
+)
 TURNS = 9  #: requests after which the list of free pages has come around, in other orders than it began
 
 
@@ -39,6 +49,8 @@ def several_requests(config: Config, kind: Kind) -> Iterator[Cases]:
         yield Cases(kind, why, _mixed(config), "D-leankv-38")
         why = "requests of different lengths with all bits of records: pages of other warps, sums of other threads"
         yield Cases(kind, why, _rough(config), "D-leankv-56")
+        why = "values that a sum loses singly, but not in pairs, in accumulators of other warps and rows"
+        yield Cases(kind, why, _ordered(config), "D-leankv-56")
 
 
 class Batch(History):
@@ -100,15 +112,14 @@ def _joining(config: Config) -> dict[str, np.ndarray]:
 
 def _lacking(config: Config) -> dict[str, np.ndarray]:
     batch = Batch(config, 21, 1)
-    batch.admit(dict(enumerate(LACKING)))
-    batch.step_of(range(3), NOTHING)
-    batch.end(1)
-    batch.step_of([0, 2], NOTHING)
-    batch.admit({1: LACKING[0]})
-    batch.step_of(range(3), KEEP_LOW)
-    batch.end(0, 2)
-    batch.admit({2: LACKING[0], 0: LACKING[1]})
-    batch.step_of(range(3), NOTHING)
+    for _ in range(ROUNDS):
+        batch.admit(dict(enumerate(LACKING)))
+        batch.step_of(range(3), NOTHING)
+        batch.end(1)
+        batch.step_of([0, 2], KEEP_LOW)
+        batch.admit({1: LACKING[0]})
+        batch.step_of(range(3), NOTHING)
+        batch.end(0, 1, 2)
     return batch.inputs()
 
 
@@ -133,6 +144,19 @@ def _rough(config: Config) -> dict[str, np.ndarray]:
     batch.admit({name: Prompt(8 - name, tuple(range(1, 8 - name)), (0,)) for name in range(batch.requests)})
     for names in ([0, 1, 2], [1, 2], [2]):
         batch.step_of(names, NOTHING)
+    return batch.inputs()
+
+
+def _ordered(config: Config) -> dict[str, np.ndarray]:
+    """Queries of zeros, so that all tokens weigh the same; a request for each of ORDERS."""
+    batch = Batch(config, 24, 2)
+    batch.admit({name: Prompt(len(values), tuple(range(len(values)))) for name, values in enumerate(ORDERS)})
+    for row, values in zip(batch.rows[1:], np.array(ORDERS).T, strict=True):
+        words = fp16.bits(fp16.to_f16(values)).astype(np.int64)
+        row["value"] = np.repeat(words, batch.kv_heads // batch.requests * batch.size)
+    for _ in range(2):
+        batch.step_of(range(batch.requests), NOTHING)
+        batch.rows[-1] |= {"value": batch.rows[-1]["value"] * 0, "q": batch.rows[-1]["q"] * 0}
     return batch.inputs()
 
 

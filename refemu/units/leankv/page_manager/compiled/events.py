@@ -108,6 +108,40 @@ def step_allocate(pool, sizes, entries, high, low, counts, prefix, ids):  # type
 
 
 @kernel
+def grow(pool, sizes, slots, growth, sums):  # type: ignore[no-untyped-def]
+    """As `step_allocate` for growth (S, H) uint8: 0 no section, 1 low, 2 high; pages wait for a token.
+
+    sums (S, 4) += tokens and pages, high and low. Returns the number of new pages, and of pruned tokens; -1 pages for
+    an invalid call.
+    """
+    cells, used, tokens, ring, ends = pool
+    total, pruned, heads, fits = np.int64(0), np.int64(0), growth.shape[1], True
+    for s in range(slots.size):
+        for h in range(heads):
+            entry, kind = slots[s] * heads + h, np.int64(growth[s, h])
+            section = 2 - max(kind, 1)
+            if kind > 0 and tokens[entry, section] == used[entry, section] * sizes[section]:
+                total += 1
+                fits &= used[entry, 0] + used[entry, 1] < cells.shape[1] and sizes[section] > 0
+    if not fits or total > ends[1] - ends[0]:
+        return np.int64(-1), pruned
+    for s in range(slots.size):
+        for h in range(heads):
+            entry, kind = slots[s] * heads + h, np.int64(growth[s, h])
+            if kind == 0:
+                pruned += 1
+                continue
+            section = 2 - kind
+            if tokens[entry, section] == used[entry, section] * sizes[section]:
+                append(cells[entry], used[entry], section, ring[ends[0] % ring.size])
+                ends[0] += 1
+                sums[s, 2 + section] += 1
+            tokens[entry, section] += 1
+            sums[s, section] += 1
+    return total, pruned
+
+
+@kernel
 def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Recycle all pages of the entries. Returns their number."""
     cells, used, tokens, ring, ends = pool
