@@ -51,6 +51,25 @@ class Leaking(PageManager):
         return super()._recycled([()] * len(parts) if counts is None else parts, counts)
 
 
+class Holding(PageManager):
+    """The pages of a request that ends or yields are not freed."""
+
+    def _recycled(self, parts: Ids, counts: Sequence[int] | None = None) -> Moved:
+        if counts is None:
+            return super()._recycled(parts)
+        return super()._recycled([()] * len(parts), [0] * len(counts))
+
+
+class StartsLate(PageManager):
+    """The start of the list is one too far after an allocation for a prompt."""
+
+    def _allocated(self, counts: Sequence[int]) -> Moved:
+        moved = super()._allocated(counts)
+        if len(counts) == self.shape.heads and self.free:  # a step asks for both sections of a head
+            self.list.allocate(1)
+        return moved
+
+
 class Inclusive(GenerationCompressor):
     """Some comparisons of a decision take what is equal for less."""
 
@@ -74,6 +93,7 @@ class Inclusive(GenerationCompressor):
 
 
 PAGES = {"finish frees low pages first": LowFirst, "release frees backwards": Backwards, "release leaks": Leaking}
+PAGES |= {"finish frees nothing": Holding, "start off by one": StartsLate}
 ALGORITHM1 = {
     "candidate > T_l": ((0, 2), "AB"),
     "candidate > T_h": ((1, 3), "AB"),
