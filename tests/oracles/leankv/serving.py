@@ -86,6 +86,7 @@ class Result:
     finished: list[int] = field(default_factory=list)
     yielded: list[int] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
+    rejected: list[int] = field(default_factory=list)
     bytes_read: int = 0
     weights: int = 0
     swapped: int = 0
@@ -122,7 +123,11 @@ class Simulation:
             if not waiting and not running:
                 out.seconds = max(out.seconds, self.requests[coming[0]][0])
             while coming and self.requests[coming[0]][0] <= out.seconds:
-                waiting.append(coming.pop(0))
+                r = coming.pop(0)
+                fits = self.need(self.requests[r][1]) <= self.s.pages
+                (waiting if fits else out.rejected).append(r)
+            if not waiting and not running:
+                continue
             ended = [r for r in running if self.done[r] >= self.requests[r][2]]
             if self.manager and ended:
                 self.manager.finish(ended)

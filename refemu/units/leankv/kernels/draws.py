@@ -43,9 +43,9 @@ def grown(seeds, limits, slots, seen, window, tokens, used, sizes, growth):
                 word = _word(seeds[slots[s], h], leaving)
                 kind = np.int64(word >= limits[h, 0]) + np.int64(word >= limits[h, 1])
             growth[s, h] = kind
-            section = 2 - max(kind, 1)
-            full = tokens[first + h, section] == used[first + h, section] * sizes[section]
-            needed += np.int64(full and kind > 0)
+            section = np.int64(kind == 1)
+            full = np.int64(tokens[first + h, section] == used[first + h, section] * sizes[section])
+            needed += full * np.int64(kind > 0)
     return needed
 
 

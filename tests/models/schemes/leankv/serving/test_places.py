@@ -92,7 +92,8 @@ def require_equal_places(monkeypatch: pytest.MonkeyPatch, seeds: Iterator[int]) 
         for number, (got, wanted) in enumerate(zip(noted, right.places, strict=True)):
             assert got == wanted, (seed, number)
         assert report.total["seconds"] == right.result.seconds
-        assert report.requests["finished"] == len(right.result.finished)
+        for name in ("finished", "rejected", "aborted"):
+            assert report.requests[name] == len(getattr(right.result, name)), (seed, name)
         happened["steps"] += len(noted)
         for name in ("preemptions", "aborted"):
             happened[name] += report.requests[name]
