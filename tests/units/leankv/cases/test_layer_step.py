@@ -134,18 +134,21 @@ def operations(device: Any, inputs: dict[str, np.ndarray]) -> Iterator[Any]:
 
 
 def is_detected(rows: Answers) -> bool:
-    """Whether the readable unit differs from a row of a set, in more than a count of pages."""
+    """Whether the readable unit differs from a row of a set, in more than a count of pages, or rejects one."""
     ports = [(key, port) for key, port in (rows.ports | rows.registers).items() if port.name not in POINTERS]
     for block in rows.blocks[::-1]:
         right = {port.name: decode(block.arrays[key], port) for key, port in ports}
         inputs = answers_of.values(rows.unit, rows.config, block)
         for case in range(block.shape[0]):
             device = rows.unit.unit_class(**rows.config)
-            got = operations(device, {port: array[case] for port, array in inputs.items()})
+            got, done = operations(device, {port: array[case] for port, array in inputs.items()}), 0
             for event, state in enumerate(got):
+                done = event + 1
                 for port, array in right.items():
                     if np.ravel(getattr(state, port)).tolist() != array[case, event].ravel().tolist():
                         return True
+            if done < block.shape[1]:  # it lacks pages
+                return True
     return False
 
 
