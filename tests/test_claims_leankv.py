@@ -245,7 +245,13 @@ def test_bytes_of_memory_management(requests: int, prompt: int, share: str, leas
     """[leankv §7.4, Fig. 12] below 0.2 % of a prompt and 0.9 % of a step, by bytes: Llama2-7B, D-leankv-70."""
     high, low = UnifiedPage(128, hetero_kv.find("K8V4")), UnifiedPage(128, hetero_kv.find("K4V2"))
     manager = compiled.PageManager(
-        pages=62 * 1024 * 80, layers=32, heads=32, high_tokens=high.tokens, low_tokens=low.tokens, max_len=4256, slots=62
+        pages=62 * 1024 * 80,
+        layers=32,
+        heads=32,
+        high_tokens=high.tokens,
+        low_tokens=low.tokens,
+        max_len=4256,
+        slots=62,
     )
     lanes, tokens = (requests, 32, 32), prompt or 2208
     manager.prompt_allocate(dict.fromkeys(range(requests), tokens))
@@ -261,3 +267,14 @@ def test_bytes_of_memory_management(requests: int, prompt: int, share: str, leas
     percent = 100 * managed / (weights + stored)
 
     assert f"{percent:.3f}" == share and percent < least
+
+
+def test_batch_of_llama3_is_less_than_its_cache_allows() -> None:
+    """[leankv §7.4] 51.5 requests of Llama3-8B, 22 of Llama2-7B: tokens of the cache in fp16 that fit on an L40."""
+    fits = []
+    for name in ("llama-2-7b", "llama-3-8b"):
+        sizes, gpu = shapes.find(name), GPUS["l40"]
+        token = 4 * sizes.blocks * sizes.kv_heads * sizes.head_dim
+        fits.append((int(0.9 * gpu.memory) - Rates(sizes, gpu).weight_bytes) // token)
+
+    assert f"{51.5 / 22:.1f}" == "2.3" and f"{fits[1] / fits[0]:.1f}" == "3.6"

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.pairs import Row, absolute, size
 from refemu.units.leankv.layer_step import LayerStep
-from refemu.units.leankv.layer_step.history import History, Prompt
+from refemu.units.leankv.layer_step.cases import History, Prompt
 from refemu.units.leankv.layer_step.compiled import Devices, by_port, by_register
 
 HEADS, STEPS, ALONE = 30, 10, 100  #: heads side by side, and steps of a call; those of one head

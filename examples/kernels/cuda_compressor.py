@@ -1,4 +1,4 @@
-"""LeanKV's compressor in numba.cuda: tokens of heads into their pages, and from the high to the low section [leankv §4].
+"""LeanKV's compressor in numba.cuda: tokens of heads into pages, and from the high to the low section [leankv §4].
 
 A block works for one head: a thread for each feature, then one for each word of the record. On a GPU where the driver
 finds one, else in numba's simulator.

@@ -208,7 +208,9 @@ class Simulation:
         out, tokens, rows, pairs, moved, swapped = self.result, 0, 0, 0, 0, 0
         if self.manager:
             self.manager.prompt_allocate({r: self.length(r) for r in names})
-            kept = [self.compressed(r, h, self.length(r)) for r in names for h in range(self.s.blocks * self.s.kv_heads)]
+            kept = [
+                self.compressed(r, h, self.length(r)) for r in names for h in range(self.s.blocks * self.s.kv_heads)
+            ]
             heads = self.manager.all_heads(names)
             self.manager.prompt_release({head: (*each.tokens,) for head, each in zip(heads, kept, strict=True)})
         for r in names:

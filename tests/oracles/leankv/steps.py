@@ -1,4 +1,6 @@
-"""Generation steps of the KV heads of a layer, for some requests, on lists of tokens [leankv §4 Algorithm 1, §5.3, §6.1, §6.2].
+"""Generation steps of the KV heads of a layer, for some requests, on lists of tokens.
+
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2].
 
 A head is two lists of tokens; pages are a number of tokens at a time, and their ids come from the memory manager.
 
@@ -139,9 +141,7 @@ class Layer:
         for number in numbers:
             runs = zip(self.manager.pages[self.heads[number]], before[number], strict=True)
             pages = [(run[len(old) :] or [-1])[0] for run, old in runs]
-            done[number] = self.one(
-                number, decisions[number], pages, keys[number], values[number], queries[number]
-            )
+            done[number] = self.one(number, decisions[number], pages, keys[number], values[number], queries[number])
         for request in requests:
             self.seen[request] += 1
         return done

@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.units import variant
 from refemu.units.declaration import constant
 from refemu.units.leankv.layer_step import ADMIT, FINISH, LOAD, STEP, LayerStep
-from refemu.units.leankv.layer_step.history import History, Prompt
+from refemu.units.leankv.layer_step.cases import History, Prompt
 from refemu.units.leankv.layer_step.compiled import Devices
 from refemu.units.leankv.page_manager import OutOfPages, PageManager
 from refemu.units.leankv.page_table import HIGH, LOW

@@ -44,7 +44,8 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     """Whether all events of devices `first` to `last` are admitted; with arrays (D, E, ...) for D devices, E events.
 
     ports: op, members and prompts (R,), then for each request tokens retained (H, 2), section, score, position (H,),
-    key, value (H, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice, victim, low_slot (H,), taken (H, 2), written, moved (H, words), out, p, scores.
+    key, value (H, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice, victim, low_slot
+    (H,), taken (H, 2), written, moved (H, words), out, p, scores.
     registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
     images (D, pages, words). sizes, sums: as `call` has them. pages: layout, words of packs of keys and of values,
     numbers and settings of `paged_heads`, sections of `gather`. storage: words of slots and sides of a high page, then
@@ -65,8 +66,13 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
             for r in range(count):
                 if op[d, e] != STEP or members[d, e, r] == 0:
                     continue
-                own, request = (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]), (requests[d, r], loaded[d, r])
-                if not _decided(images[d], own, request, pages[5], window[d, e], limits[d, e], rule, plan[r], totals[d]):
+                pages_of, request = (
+                    (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]),
+                    (requests[d, r], loaded[d, r]),
+                )
+                if not _decided(
+                    images[d], pages_of, request, pages[5], window[d, e], limits[d, e], rule, plan[r], totals[d]
+                ):
                     return False
                 for h in range(heads):
                     choice[d, e, r, h], victim[d, e, r, h] = plan[r, 0, h], plan[r, 1, h]
@@ -78,19 +84,22 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
             ):  # fmt: skip
                 return False
             for r in range(count):
-                own, request = (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]), (requests[d, r], loaded[d, r])
+                pages_of, request = (
+                    (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]),
+                    (requests[d, r], loaded[d, r]),
+                )
                 if op[d, e] == LOAD:
                     operands = section[d, e, r], score[d, e, r], position[d, e, r], key[d, e, r], value[d, e, r]
                     records = written[d, e, r]
-                    if not _loaded(images[d], own, request, pages[5], storage, rule, operands, records, totals[d]):
+                    if not _loaded(images[d], pages_of, request, pages[5], storage, rule, operands, records, totals[d]):
                         return False
                 elif op[d, e] == STEP and members[d, e, r] != 0:
                     newest = requests[d, r, SEEN] - 1
                     both, vectors = (written[d, e, r], moved[d, e, r]), (key[d, e, r], value[d, e, r])
-                    if not _stored(images[d], own, newest, pages[0], storage, plan[r], *vectors, both, totals[d]):
+                    if not _stored(images[d], pages_of, newest, pages[0], storage, plan[r], *vectors, both, totals[d]):
                         return False
                     _attended(
-                        images[d], own, newest, pages, rule, q[d, e, r], out[d, e, r], p[d, e, r], scores[d, e, r]
+                        images[d], pages_of, newest, pages, rule, q[d, e, r], out[d, e, r], p[d, e, r], scores[d, e, r]
                     )
             start[d, e], free[d, e] = ends[d, 0] % ring.shape[1], ends[d, 1] - ends[d, 0]
             seen[d, e], stored[d, e], loads[d, e], table[d, e] = requests[d, :, SEEN], tokens[d], loaded[d], cells[d]
@@ -279,7 +288,7 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
 
 @kernel
 def call(op, members, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals):
-    """Whether the call of every device (D,) is admitted; grow (D, R, H, 2): tokens that prompts retain or sections gain.
+    """Whether the call of every device (D,) is admitted; grow (D, R, H, 2): tokens retained, or that sections gain.
 
     sizes: as the manager's kernels have them, and most tokens of a prompt. sums (R + 1, 4): levels and additions of
     prefix sums over H and 2 H elements of so many requests. taken (D, R, H, 2) <- pages that a step takes. totals +=
@@ -341,7 +350,9 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
         if op == STEP:
             numbers[r, SEEN] += 1
             continue
-        begins = prompt[r] if op == ADMIT else 0
+        begins = np.int64(0)
+        if op == ADMIT:
+            begins = prompt[r]
         numbers[r, SEEN], numbers[r, PROMPT] = begins, begins
         loaded[r, :, :] = 0
     return True

@@ -275,9 +275,7 @@ class Devices:
         self.counts["tokens_written"] += len(head)
         self.counts["record_words"] += len(head) * page.record_words
 
-    def _step(
-        self, rows: Rows, decided: Any, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]
-    ) -> None:
+    def _step(self, rows: Rows, decided: Any, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> None:
         """Run moves, writes, attention and scores of `rows`."""
         for name in ("choice", "victim", "low_slot"):
             out[name][rows] = getattr(decided, name)

@@ -407,7 +407,7 @@ class LayerStep(Sequential):
         for entry in self._entries:
             n, prompt = self._require_step(entry)
             decided[entry] = self._decided(entry, n, prompt)
-            tokens += sum(self._tokens(entry))
+            tokens += reduce(add, self._tokens(entry))
         self._grown(self.manager.fork(), list(decided.values()))  # raises for a step that lacks pages
         columns = {name: list(self._cleared[name]) for name in ("choice", "victim", "low_slot")}
         for (entry, each), (name, column) in product(decided.items(), columns.items()):

@@ -9,9 +9,9 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.units import variant
 from refemu.units.leankv.layer_step import LayerStep
+from refemu.units.leankv.layer_step.cases import Batch, Prompt
+from refemu.units.leankv.layer_step.cases.history import FINISH, HIGH, KEEP_LOW, NOTHING, STEP
 from refemu.units.leankv.layer_step.compiled import Devices
-from refemu.units.leankv.layer_step.history import FINISH, HIGH, KEEP_LOW, NOTHING, STEP, Prompt
-from refemu.units.leankv.layer_step.several import Batch
 from refemu.units.variant import Variant
 
 UNIT = units.find("layer_step")
@@ -170,7 +170,7 @@ FAULTS: dict[str, Variant] = {
 @pytest.mark.long
 @pytest.mark.parametrize("says", FAULTS)
 def test_faulty_batches_are_detected(says: str) -> None:
-    """By the cases of several requests alone; a parameter with the value of the configuration is no fault."""
+    """By the cases of several requests alone; a parameter with the value of the configuration changes nothing."""
     wrong = variant.device(UNIT, CONFIG, [FAULTS[says]])
     if wrong is None:
         same = {"warps": 2, "sum_threads": 2, "key_threads": 2, "value_rows": 2, "value_slots": 1, "join": "sequential"}

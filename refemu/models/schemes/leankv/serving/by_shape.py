@@ -123,5 +123,6 @@ class ByShape(Server):
         """Count the pages of requests that go to the host or come back."""
         moved = [0]
         for store in self.stores:
-            moved.append(sum(store.usage(names).pages) * store.layout.page)
+            high, low = store.usage(names).pages
+            moved.append((high + low) * store.layout.page)
         self.swapped += max(moved)

@@ -25,13 +25,13 @@ class CheckedStore(Store):
         free = self.manager.free_ids()
         super().admit(prompts)
         shape, at, rest = self.shape, 0, list[int]()
-        given = list[Run]()
+        prompt_pages = list[Run]()
         for tokens in prompts.values():
             for _ in range(shape.layers * shape.heads):
                 count = -(-tokens // shape.high_tokens) + shape.reserve
-                given.append(free[at : at + count])
+                prompt_pages.append(free[at : at + count])
                 at += count
-        for pages, (high, low) in zip(given, self._runs(list(prompts)), strict=True):
+        for pages, (high, low) in zip(prompt_pages, self._runs(list(prompts)), strict=True):
             lacking = max(len(high) + len(low) - len(pages), 0)
             pages += free[at : at + lacking]
             at += lacking

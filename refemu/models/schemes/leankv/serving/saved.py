@@ -24,7 +24,7 @@ from refemu.models.schemes.leankv.serving.report import COLUMNS
 from refemu.models.schemes.leankv.serving.setting import Setting
 from refemu.models.schemes.leankv.serving.trace import Arrival
 from refemu.scratch import write_file
-from refemu.units.leankv.page_manager.requests import Request
+from refemu.units.leankv.page_manager import Request
 
 ARRAYS = ("_ring", "_ends", "_cells", "_used", "_tokens")  #: of a manager
 NUMBERS = ("now", "operations", "stalled", "generating", "stalled_steps")  #: of a clock
@@ -68,7 +68,7 @@ class Saved:
             "managers": [_manager(store.manager) for store in server.stores],
         }
         file = io.BytesIO()
-        np.savez_compressed(file, rest=np.array(json.dumps(rest)), **arrays)
+        np.savez(file, rest=np.array(json.dumps(rest)), **arrays)
         write_file(self.path, file.getvalue())
         self._next = time.monotonic() + SECONDS
 
@@ -124,4 +124,3 @@ def _resume(manager: Any, fields: dict[str, Any]) -> None:
     manager.requests.free_slots = deque(fields["slots"])
     manager.totals = {name: int(count) for name, count in fields["totals"].items()}
     manager._allocated_pages, manager._recycled_pages = fields["pages"]
-

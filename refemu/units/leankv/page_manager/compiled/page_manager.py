@@ -121,7 +121,7 @@ class PageManager(page_manager.PageManager):
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
 
     def grow(self, sequences: Sequence[int], growth: np.ndarray) -> np.ndarray:
-        """As `step_allocate` with `lazy_pages`, without the ends of regions; refused calls are those of it.
+        """As `step_allocate` with `lazy_pages`, without the ends of regions.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Where every page is after every step: against an oracle, by invariants, for faulty managers, and after a resumption."""
+"""Where every page is after every step: by an oracle, by invariants, for faulty managers, and after a resumption."""
 
 import dataclasses
 import random
@@ -217,7 +217,9 @@ def test_interrupted_simulation_resumes(
     again = run(trace, 260, path, preemption=preemption, check=False)
 
     assert again.as_json() == whole.as_json()
-    assert [tuple(map(float, row)) for row in again.series.rows] == [tuple(map(float, row)) for row in whole.series.rows]
+    assert [tuple(map(float, row)) for row in again.series.rows] == [
+        tuple(map(float, row)) for row in whole.series.rows
+    ]
     assert len(begun) == len(whole.series.rows) - (after - 1) and not path.exists()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.leankv.layer_step.history import (
+from refemu.units.leankv.layer_step.cases.history import (
     ADMIT,
     EVERYTHING,
     FINISH,

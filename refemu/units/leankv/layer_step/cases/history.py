@@ -3,7 +3,7 @@
 Paper: [leankv §4, §5.3].
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 

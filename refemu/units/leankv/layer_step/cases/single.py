@@ -1,6 +1,6 @@
 """Golden cases of layer_step: a prompt in its pages, then generation steps with every choice of [leankv Algorithm 1].
 
-Every head of every request gets the history of a single head; `several.py` has requests that differ. [leankv §5.3]
+Every head of every request gets the history of a single head; `several` has requests that differ. [leankv §5.3]
 Stimuli only: expected outputs come from layer_step.py.
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units import find
-from refemu.units.leankv.layer_step.history import (
+from refemu.units.leankv.layer_step.cases.history import (
     ADMIT,
     EVERYTHING,
     FINISH,
@@ -29,7 +29,7 @@ from refemu.units.leankv.layer_step.history import (
     Prompt,
     Thresholds,
 )
-from refemu.units.leankv.layer_step.several import legal_requests, several_requests
+from refemu.units.leankv.layer_step.cases.several import legal_requests, several_requests
 from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
@@ -330,11 +330,8 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     }
     most = _most(config)
     for device in range(rows["op"].shape[0]):
-        one = {name: array[device] for name, array in rows.items()}
-        if "members" in rows:
-            legal_requests(config, most, one)
-        else:
-            _legal(config, most, one)
+        change = legal_requests if "members" in rows else _legal
+        change(config, most, {name: array[device] for name, array in rows.items()})
     return {name: rows[name].reshape(array.shape) for name, array in changed.items()}
 
 
