@@ -149,7 +149,8 @@ class Devices:
     def event(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
         """Run one event of every device, (D, R, H, lanes), outputs into `out`; False for an invalid one."""
         op = inputs["op"]
-        steps = np.nonzero((op == STEP)[:, None] & (inputs["members"] != 0))
+        devices, requests = np.nonzero((op == STEP)[:, None] & (inputs["members"] != 0))
+        steps = devices, requests
         grow = np.stack([inputs["keep_high"], inputs["keep_low"]], axis=-1)
         decided = None
         if steps[0].size:
@@ -157,7 +158,7 @@ class Devices:
             if decided is None:
                 return False
             for section, delta in enumerate((decided.delta_high, decided.delta_low)):
-                grow[*steps, :, section] = delta
+                grow[devices, requests, :, section] = delta
         if not self._managed(inputs, grow, out["taken"]):
             return False
         if (op == LOAD).any() and not self._load(inputs, out):

@@ -67,8 +67,8 @@ class Saved:
             "rejected": server._rejected,
             "managers": [_manager(store.manager) for store in server.stores],
         }
-        file = io.BytesIO()
-        np.savez(file, rest=np.array(json.dumps(rest)), **arrays)
+        file, named = io.BytesIO(), {**arrays, "rest": np.array(json.dumps(rest))}
+        np.savez(file, **named)  # type: ignore[arg-type]  # numpy's stub takes the names for allow_pickle
         write_file(self.path, file.getvalue())
         self._next = time.monotonic() + SECONDS
 
