@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from refemu.formats import K8V4, UnifiedPage
+from refemu.formats.leankv import hetero_kv
+from refemu.models.machine import shapes
 from refemu.models.schemes.leankv import serving
+from refemu.models.schemes.leankv.serving.gpu import GPUS, Rates
 from refemu.units.leankv import generation_compressor, paged_attention
 from refemu.units.leankv.generation_compressor import A1, A2
-from refemu.units.leankv.page_manager import PageManager, Shape, TableOverflow
+from refemu.units.leankv.page_manager import PageManager, Shape, TableOverflow, compiled
 from refemu.units.leankv.page_manager.requests import memory
 
 BENCHMARKS = ("GSM8K", "MMLU", "HumanEval", "SQuAD", "CNN-DailyMail")
@@ -226,3 +229,52 @@ def test_batches_without_loss_grow_less_than_table() -> None:
 
     assert [f"{ratio:.1f}" for ratio in ratios] == ["4.4", "8.7"]
     assert [f"{batch / 22:.1f}" for batch in (62, 177)] == ["2.8", "8.0"]
+
+
+def test_sectors_of_k8v8_are_fewer_by_1_86() -> None:
+    """[leankv §7.4, Fig. 13]: a full page of 128 features, against 16 sectors of an fp16 token."""
+    page = UnifiedPage(128, hetero_kv.find("K8V8"))
+    sectors = {segment: each.sectors for segment, each in paged_attention.traffic(page).items()}
+
+    assert sectors == {"key": 96, "key_meta": 3, "val": 96, "val_meta": 6, "score": 3, "pos": 3}
+    assert f"{16 * page.tokens / 207:.2f}" == "1.86" and f"{1.86 / 1.7:.2f}" == "1.09"
+
+
+@pytest.mark.parametrize(("requests", "prompt", "share", "least"), [(1, 161, "0.002", 0.2), (62, 0, "0.072", 0.9)])
+def test_bytes_of_memory_management(requests: int, prompt: int, share: str, least: float) -> None:
+    """[leankv §7.4, Fig. 12] below 0.2 % of a prompt and 0.9 % of a step, by bytes: Llama2-7B, D-leankv-70."""
+    high, low = UnifiedPage(128, hetero_kv.find("K8V4")), UnifiedPage(128, hetero_kv.find("K4V2"))
+    manager = compiled.PageManager(
+        pages=62 * 1024 * 80,
+        layers=32,
+        heads=32,
+        high_tokens=high.tokens,
+        low_tokens=low.tokens,
+        max_len=4256,
+        slots=62,
+    )
+    lanes, tokens = (requests, 32, 32), prompt or 2208
+    manager.prompt_allocate(dict.fromkeys(range(requests), tokens))
+    kept = np.full(lanes, tokens // 2)
+    manager.prompt_release(range(requests), kept, kept)
+    adds, moved = manager.totals["adds"], manager._allocated_pages + manager._recycled_pages
+    if not prompt:
+        manager.step_allocate(range(requests), np.ones(lanes, np.int64), np.zeros(lanes, np.int64))
+        adds, moved = manager.totals["adds"] - adds, manager._allocated_pages + manager._recycled_pages - moved
+    managed = 12 * adds + 24 * requests * 1024 + 12 * moved
+    weights = Rates(shapes.find("llama-2-7b"), GPUS["l40"]).weight_bytes
+    stored = 0 if prompt else requests * 1024 * 1104 * (high.config.token_bytes(128) + low.config.token_bytes(128))
+    percent = 100 * managed / (weights + stored)
+
+    assert f"{percent:.3f}" == share and percent < least
+
+
+def test_batch_of_llama3_is_less_than_its_cache_allows() -> None:
+    """[leankv §7.4] 51.5 requests of Llama3-8B, 22 of Llama2-7B: tokens of the cache in fp16 that fit on an L40."""
+    fits = []
+    for name in ("llama-2-7b", "llama-3-8b"):
+        sizes, gpu = shapes.find(name), GPUS["l40"]
+        token = 4 * sizes.blocks * sizes.kv_heads * sizes.head_dim
+        fits.append((int(0.9 * gpu.memory) - Rates(sizes, gpu).weight_bytes) // token)
+
+    assert f"{51.5 / 22:.1f}" == "2.3" and f"{fits[1] / fits[0]:.1f}" == "3.7"

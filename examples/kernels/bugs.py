@@ -191,6 +191,14 @@ BUGS += [
         "((q % 4 * 16 + t // 2) * 8 + q // 4) * 2 + t % 2", "(q % 4 * 32 + t) * 8 + q // 4"),
     Bug("Triton", "page_reader", "the zero point is added", "triton_pages.py",
         "key_scale - key_zero", "key_scale + key_zero"),
+    Bug("numba.cuda", "kv_compressor", "a moved token is that of the ports, not of its page", "cuda_compressor.py",
+        "layouts[1], to, k, v, tail, moved[i]", "layouts[1], to, key[i, t], value[i, t], tail, moved[i]"),
+    Bug("numba.cuda", "kv_compressor", "every token goes to the first page of its section", "cuda_compressor.py",
+        "base, place, at = slot // layout[TOKENS] * page_words,", "base, place, at = 0,"),
+    Bug("Triton", "kv_compressor", "a moved token is always appended", "triton_compressor.py",
+        "n_low = tl.maximum(n_low, to + 1)", "n_low += 1"),
+    Bug("Triton", "kv_compressor", "a victim of the second page is sought in the first", "triton_compressor.py",
+        "high + victim // held * page_words", "high"),
 ]  # fmt: skip
 
 

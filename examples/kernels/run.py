@@ -35,6 +35,7 @@ UNITS = {
     "page_reader": ("page",),
     "prefix_sum": ("odd", "paper"),
     "kv_quantizer": ("paper",),
+    "kv_compressor": ("pages",),
 }
 NAMES = {
     "ovp_decoder": "outlier-victim decode",
@@ -44,6 +45,7 @@ NAMES = {
     "page_reader": "page dequantize",
     "prefix_sum": "allocation of pages",
     "kv_quantizer": "quantization of a group",
+    "kv_compressor": "compression into pages",
 }
 KINDS = ("paper", "edge", "random")
 

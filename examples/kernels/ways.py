@@ -28,6 +28,7 @@ PROGRAMS = {
     "page_reader": "pages",
     "prefix_sum": "memory",
     "kv_quantizer": "memory",
+    "kv_compressor": "compressor",
 }  #: unit -> end of the names of Python files
 INPUTS = {
     "ovp_decoder": ("pair", "bias"),

@@ -20,6 +20,7 @@ SMALL = {
     "prompt_compressor": ("odd",),
     "prefix_sum": ("odd",),
     "kv_quantizer": ("paper",),
+    "kv_compressor": ("pages",),
 }  # simulators are slow
 C_RUNS = [
     (way, unit, config)
@@ -33,7 +34,7 @@ SLOW_RUNS = [
         way,
         unit,
         config,
-        marks=[pytest.mark.slow] if way == "numba.cuda" and config in ("f128", "f64") else [],  # minutes each
+        marks=[pytest.mark.slow] if way == "numba.cuda" and config in ("f128", "f64", "pages") else [],  # minutes each
     )
     for way in ("numba.cuda", "Triton")
     for unit, configs in SMALL.items()
@@ -65,12 +66,17 @@ def test_kernel_is_equal_in_every_bit(way: str, unit: str, config: str, sets: Pa
     assert line.rows_per_second > 0
 
 
+def _marks(bug: bugs.Bug) -> list[pytest.MarkDecorator]:
+    slow = bug.what == SLOW_BUG or (bug.way, bug.unit) == ("numba.cuda", "kv_compressor")
+    return [pytest.mark.slow if slow else pytest.mark.long] * (bug.unit in ("paged_attention", "kv_compressor"))
+
+
 SLOW_BUG = "neighbouring slots in neighbouring accumulators"  #: takes more than a minute
-BUGS = [  #: those of attention take seconds each
+BUGS = [  #: those of attention and of whole pages take seconds each
     pytest.param(
         bug,
         id=bug.what,
-        marks=[pytest.mark.slow if bug.what == SLOW_BUG else pytest.mark.long] * (bug.unit == "paged_attention"),
+        marks=_marks(bug),
     )
     for bug in bugs.BUGS
 ]

@@ -38,6 +38,10 @@ ELSEWHERE = {
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "setting")
     },
+    **{
+        f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_places"
+        for name in ("invariants", "saved")
+    },
     "models/schemes/leankv/server": "models/schemes/leankv/serving/test_simulation",
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
@@ -105,6 +109,7 @@ EXCEPTIONS = {
     ("models/weights/digests.py", "module time"): "whether a file changed too recently to be cached, never a vector",
     ("models/machine/runner.py", "module time"): "seconds of preparation in a report, never a vector",
     ("cli/progress.py", "module time"): "lines of progress, never a vector",
+    ("models/schemes/leankv/serving/saved.py", "module time"): "when a state is saved, never what it is",
     ("cli/unit_rows.py", "module time"): "whether a source changed too recently for that, never a vector",
     ("cli/grade.py", "module time"): SECONDS,
     ("golden/grade/reached_lines.py", "module time"): "how long a mutant may run before it counts as endless",

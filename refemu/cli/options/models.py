@@ -153,6 +153,10 @@ def _simulate(commands: Commands) -> None:
     )
     add_real(command, "--high-share", "X", "Share of tokens at the high precision, instead of --quality.")
     add_real(command, "--pruned-share", "X", "Share of pruned tokens (default: 0).")
+    help = "Save the state in this file each minute; after an interruption, the same command resumes from it."
+    add_word(command, "--state", "FILE", help)
+    help = "Check where each page is after every call of the memory manager; takes long."
+    command.add_argument("--check", action="store_const", const=True, help=help)
     add_threads(command)
     add_word(command, "--plot", "FILE", "Draw batch, pages, fragmentation, stalls and throughput (.svg or .png).")
 

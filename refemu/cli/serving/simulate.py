@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     serving = registry.serving()
     setting = serving.Setting(**_given(arguments, serving.Setting))
     trace = _trace(arguments, serving)
-    report = serving.simulate(arguments.scheme, trace, setting)
+    report = serving.simulate(arguments.scheme, trace, setting, arguments.state)
     if arguments.plot:
         from refemu.scratch import write_file
         from refemu.studies.output import plot

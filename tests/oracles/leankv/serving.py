@@ -1,9 +1,14 @@
-"""A serving simulation in plain Python: counts of pages and tokens, an order of requests, times. Imports no refemu."""
+"""A serving simulation in plain Python: pages and tokens, an order of requests, times. Imports no refemu.
+
+Pages are counted by head; with a manager of `memory`, every page has its id too.
+"""
 
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, count
+
+from tests.oracles.leankv import memory
 
 MASK = (1 << 64) - 1
 
@@ -81,6 +86,7 @@ class Result:
     finished: list[int] = field(default_factory=list)
     yielded: list[int] = field(default_factory=list)
     aborted: list[int] = field(default_factory=list)
+    rejected: list[int] = field(default_factory=list)
     bytes_read: int = 0
     weights: int = 0
     swapped: int = 0
@@ -94,8 +100,14 @@ class Result:
 
 
 class Simulation:
-    def __init__(self, setting: Setting, requests: list[tuple[float, int, int]]) -> None:
+    def __init__(self, setting: Setting, requests: list[tuple[float, int, int]], max_len: int = 0) -> None:
+        """max_len: most tokens of a request, if pages have ids; then `places` has them after every step."""
         self.s, self.requests = setting, requests
+        self.manager: memory.Manager | None = None
+        if max_len:
+            sizes = setting.pages, setting.blocks, setting.kv_heads, *setting.held, max_len
+            self.manager = memory.Manager(*sizes, slots=min(setting.slots, len(requests)))
+        self.places: list[tuple[list[int], dict[int, list[tuple[list[int], list[int]]]]]] = []
         self.done = [0] * len(requests)
         self.live: dict[int, list[Head]] = {}
         self.swapped: set[int] = set()
@@ -111,8 +123,14 @@ class Simulation:
             if not waiting and not running:
                 out.seconds = max(out.seconds, self.requests[coming[0]][0])
             while coming and self.requests[coming[0]][0] <= out.seconds:
-                waiting.append(coming.pop(0))
+                r = coming.pop(0)
+                fits = self.need(self.requests[r][1]) <= self.s.pages
+                (waiting if fits else out.rejected).append(r)
+            if not waiting and not running:
+                continue
             ended = [r for r in running if self.done[r] >= self.requests[r][2]]
+            if self.manager and ended:
+                self.manager.finish(ended)
             for r in ended:
                 del self.live[r]
                 running.remove(r)
@@ -130,6 +148,7 @@ class Simulation:
                 running += start
             else:
                 self.generate(running, waiting, blocked, bool(ended))
+            self.note()
             held = [head for heads in self.live.values() for head in heads]
             high, low = (sum(head.pages[kind] for head in held) for kind in range(2))
             out.peak = [max(pair) for pair in zip(out.peak, (high, low, high + low), strict=True)]
@@ -148,6 +167,11 @@ class Simulation:
             plan = {r: [self.grows(r, h) for h in range(len(self.live[r]))] for r in running}
             need = sum(self.lacks(self.live[r][h], kind) for r in running for h, kind in enumerate(plan[r]))
             if need <= self.free():
+                if self.manager:
+                    grown = {"high": (1, 0), "low": (0, 1), "pruned": (0, 0)}
+                    heads = self.manager.all_heads(running)
+                    kinds = [kind for r in running for kind in plan[r]]
+                    self.manager.step_allocate({head: grown[kind] for head, kind in zip(heads, kinds, strict=True)})
                 for r in running:
                     self.grow(r, plan[r])
                     self.done[r] += 1
@@ -162,7 +186,7 @@ class Simulation:
                 return
             if len(running) == 1:
                 r = running.pop()
-                del self.live[r]
+                self.drop(r)
                 out.aborted.append(r)
                 blocked.clear()
                 alone = True
@@ -171,7 +195,7 @@ class Simulation:
             if self.s.preemption == "swap":
                 self.swapped.add(r)
                 swapped += sum(sum(head.pages) for head in self.live[r]) * self.s.page
-            del self.live[r]
+            self.drop(r)
             out.yielded.append(r)
             waiting.insert(0, r)
             blocked.add(r)
@@ -182,6 +206,13 @@ class Simulation:
 
     def start(self, names: list[int]) -> None:
         out, tokens, rows, pairs, moved, swapped = self.result, 0, 0, 0, 0, 0
+        if self.manager:
+            self.manager.prompt_allocate({r: self.length(r) for r in names})
+            kept = [
+                self.compressed(r, h, self.length(r)) for r in names for h in range(self.s.blocks * self.s.kv_heads)
+            ]
+            heads = self.manager.all_heads(names)
+            self.manager.prompt_release({head: (*each.tokens,) for head, each in zip(heads, kept, strict=True)})
         for r in names:
             n = self.length(r)
             self.live[r] = [self.compressed(r, h, n) for h in range(self.s.blocks * self.s.kv_heads)]
@@ -196,6 +227,21 @@ class Simulation:
         out.prompts += 1
         out.bytes_read += moved if tokens else 0
         out.seconds += self.time(tokens, rows, pairs, moved if tokens else 0, swapped)
+
+    def drop(self, r: int) -> None:
+        """Free the pages of a request that has not ended."""
+        del self.live[r]
+        if self.manager:
+            self.manager.finish([r])
+
+    def note(self) -> None:
+        """Append the free pages, in order, and the pages of every head of every request."""
+        if self.manager:
+            held: dict[int, list[tuple[list[int], list[int]]]] = {r: [] for r in self.live}
+            for head in self.manager.all_heads(list(self.live)):
+                runs = self.manager.pages[head]
+                held[head[0]].append((list(runs.high), list(runs.low)))
+            self.places.append((list(self.manager.list.free), held))
 
     def length(self, r: int) -> int:
         return self.requests[r][1] + self.done[r] - (r in self.swapped)

@@ -1,8 +1,10 @@
-"""Generation steps of the KV heads of a layer, on lists of tokens [leankv §4 Algorithm 1, §5.3, §6.1, §6.2].
+"""Generation steps of the KV heads of a layer, for some requests, on lists of tokens.
+
+Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2].
 
 A head is two lists of tokens; pages are a number of tokens at a time, and their ids come from the memory manager.
 
-    Layer(rules, heads)                admit, load, step, finish: the life of one request
+    Layer(rules, heads, requests)      admit, load, step, finish: the lives of requests; heads by number, all requests
     record(token)                      16-bit words of a token
 """
 
@@ -12,8 +14,6 @@ from typing import NamedTuple
 
 from tests.oracles.fp16 import f32
 from tests.oracles.leankv import attention, formats, memory, units
-
-REQUEST = 0
 
 
 class Token(NamedTuple):
@@ -82,24 +82,29 @@ def record(token: Token) -> list[int]:
 
 
 class Layer:
-    """All KV heads of a layer and their one request."""
+    """All KV heads of a layer and their requests."""
 
-    def __init__(self, rules: Rules, heads: int) -> None:
+    def __init__(self, rules: Rules, heads: int, requests: int = 1) -> None:
         self.rules = rules
         low = rules.per_page[1] if rules.low else None
         self.manager = memory.Manager(
-            rules.pages, 1, heads, rules.per_page[0], low, rules.max_len, rules.reserve, rules.extra, slots=1
+            rules.pages, 1, heads, rules.per_page[0], low, rules.max_len, rules.reserve, rules.extra, slots=requests
         )
-        self.heads = [(REQUEST, 0, head) for head in range(heads)]
-        self.tokens: list[tuple[list[Token], list[Token]]] = [([], []) for _ in range(heads)]
-        self.seen = self.prompt = 0
+        self.heads = [(request, 0, head) for request in range(requests) for head in range(heads)]
+        self.tokens: list[tuple[list[Token], list[Token]]] = [([], []) for _ in self.heads]
+        self.seen, self.prompt = [0] * requests, [0] * requests
 
-    def admit(self, prompt: int, kept: Sequence[tuple[int, int]]) -> None:
-        """Pages for the tokens that every head keeps of a prompt."""
-        self.manager.prompt_allocate({REQUEST: prompt})
-        self.manager.prompt_release(dict(zip(self.heads, kept, strict=True)))
-        self.tokens = [([], []) for _ in self.heads]
-        self.seen = self.prompt = prompt
+    def admit(self, prompts: dict[int, int], kept: Sequence[tuple[int, int]]) -> None:
+        """Pages for the tokens that every head keeps of prompts; `kept` has all heads."""
+        self.manager.prompt_allocate(prompts)
+        self.manager.prompt_release(
+            {head: pair for head, pair in zip(self.heads, kept, strict=True) if head[0] in prompts}
+        )
+        for number, head in enumerate(self.heads):
+            if head[0] in prompts:
+                self.tokens[number] = [], []
+        for request, prompt in prompts.items():
+            self.seen[request] = self.prompt[request] = prompt
 
     def load(
         self, head: int, section: int, key: Sequence[float], value: Sequence[float], score: float, at: int
@@ -111,38 +116,42 @@ class Layer:
         self.tokens[head][section].append(token)
         return token
 
-    def finish(self) -> None:
-        """All pages go back."""
-        self.manager.finish([REQUEST])
-        self.seen = self.prompt = 0
+    def finish(self, requests: Sequence[int]) -> None:
+        """All pages of requests go back."""
+        self.manager.finish(requests)
+        for request in requests:
+            self.seen[request] = self.prompt[request] = 0
 
     def step(
         self,
+        requests: Sequence[int],
         keys: Sequence[Sequence[float]],
         values: Sequence[Sequence[float]],
         queries: Sequence[Sequence[Sequence[float]]],
         window: int,
         limits: tuple[float, float],
-    ) -> list[Stepped]:
-        """One token: of every head its key, value and queries."""
-        decisions = [self.decide(head, window, limits) for head in range(len(self.heads))]
-        before = [[list(run) for run in self.manager.pages[head]] for head in self.heads]
-        grown = {head: (d.delta_high, d.delta_low) for head, d in zip(self.heads, decisions, strict=True)}
+    ) -> dict[int, Stepped]:
+        """One token of some requests: of every head its key, value and queries; results by number of the head."""
+        numbers = [number for number, head in enumerate(self.heads) if head[0] in requests]
+        decisions = {number: self.decide(number, window, limits) for number in numbers}
+        before = {number: [list(run) for run in self.manager.pages[self.heads[number]]] for number in numbers}
+        grown = {self.heads[number]: (d.delta_high, d.delta_low) for number, d in decisions.items()}
         self.manager.step_allocate(grown, self.rules.lazy)
-        done = []
-        for index, head in enumerate(self.heads):
-            runs = zip(self.manager.pages[head], before[index], strict=True)
+        done = {}
+        for number in numbers:
+            runs = zip(self.manager.pages[self.heads[number]], before[number], strict=True)
             pages = [(run[len(old) :] or [-1])[0] for run, old in runs]
-            done.append(self.one(index, decisions[index], pages, keys[index], values[index], queries[index]))
-        self.seen += 1
+            done[number] = self.one(number, decisions[number], pages, keys[number], values[number], queries[number])
+        for request in requests:
+            self.seen[request] += 1
         return done
 
     def decide(self, head: int, window: int, limits: tuple[float, float]) -> units.Decision:
         """From the scores before the step."""
-        n, sections = self.seen, self.tokens[head]
+        n, prompt, sections = self.seen[self.heads[head][0]], self.prompt[self.heads[head][0]], self.tokens[head]
         means = []
         for section in sections:
-            counts = units.counts_at([t.position for t in section], n, self.prompt, self.rules.preset)
+            counts = units.counts_at([t.position for t in section], n, prompt, self.rules.preset)
             means.append([(t.position, f32(t.score / c) if c else 0.0) for t, c in zip(section, counts, strict=True)])
         t_low, t_high = limits if self.rules.low else (limits[0], limits[0])
         decide = units.diffkv if self.rules.policy == "diffkv" else units.algorithm1
@@ -158,13 +167,13 @@ class Layer:
         queries: Sequence[Sequence[float]],
     ) -> Stepped:
         """Move, write, attend, add scores."""
-        rules, moved = self.rules, None
+        rules, moved, seen = self.rules, None, self.seen[self.heads[head][0]]
         high, low = self.tokens[head]
         if decision.low_slot >= 0:
             assert rules.low is not None
             moved = lowered(high[decision.victim], rules.low, **rules.codes)
             high[decision.victim] = moved
-        new = Token(*coded(key, value, rules.high, **rules.codes), 0.0, self.seen)
+        new = Token(*coded(key, value, rules.high, **rules.codes), 0.0, seen)
         high, low = units.apply(high, low, decision, new)
         zero = rules.codes.get("zero", "neg_min")
         plain = [
@@ -177,7 +186,7 @@ class Layer:
         found = [attention.paged_attention(q, plain[0], plain[1], rules.sums) for q in queries]
         both, p = [*high, *low], [probabilities for _, probabilities in found]
         positions = [t.position for t in both]
-        scores = units.step_scores([t.score for t in both], p, positions, self.seen, rules.preset)
+        scores = units.step_scores([t.score for t in both], p, positions, seen, rules.preset)
         both = [t._replace(score=score) for t, score in zip(both, scores, strict=True)]
         self.tokens[head] = both[: len(high)], both[len(high) :]
         return Stepped(decision, pages, new, moved, [words for words, _ in found], p, scores)

@@ -17,6 +17,8 @@ def rules(device: Any) -> steps.Rules:
     options = attention.PAPER._replace(k_group=device.k_group, v_vec=device.v_vec, v_group=device.v_group)
     if device.preset == "diffkv":
         options = options._replace(recip=True, eps=attention.EPSILON)
+    threads = {name: getattr(device, name) for name in ("warps", "sum_threads", "key_threads", "value_rows")}
+    options = options._replace(value_slots=device.value_slots, in_turn=device.join == "sequential", **threads)
     return steps.Rules(
         formats.CONFIGS[device.high],
         formats.CONFIGS[device.low] if device.low else None,
@@ -34,17 +36,20 @@ def rules(device: Any) -> steps.Rules:
 
 def expected(device: Any, inputs: Mapping[str, np.ndarray]) -> list[dict[str, list[int]]]:
     """Words of every output port after every event of one device; inputs (events,) and lanes."""
-    layer, heads = steps.Layer(rules(device), device.kv_heads), range(device.kv_heads)
-    slots = {port.name: port.count // device.kv_heads for port in device.ports.outputs}
+    layer = steps.Layer(rules(device), device.kv_heads, device.requests)
+    heads = range(device.kv_heads * device.requests)
+    slots = {port.name: port.count // len(heads) for port in device.ports.outputs}
     rows = []
     for event in range(len(inputs["op"])):
         row = {name: np.asarray(array[event]).ravel().tolist() for name, array in inputs.items()}
         (op,) = row["op"]
+        requests = [number for number, flag in enumerate(row.get("members", [1])) if flag]
         out: dict[str, list[list[int]]] = {name: [[] for _ in heads] for name in slots}
         if op == ADMIT:
-            layer.admit(row["prompt"][0], list(zip(row["keep_high"], row["keep_low"], strict=True)))
+            prompts = {number: row["prompt"][number] for number in requests}
+            layer.admit(prompts, list(zip(row["keep_high"], row["keep_low"], strict=True)))
         elif op == FINISH:
-            layer.finish()
+            layer.finish(requests)
         elif op == LOAD:
             for head in heads:
                 section = row["section"][head]
@@ -59,7 +64,8 @@ def expected(device: Any, inputs: Mapping[str, np.ndarray]) -> list[dict[str, li
                 [lanes(row["q"], h * device.heads + g, device.head_size) for g in range(device.heads)] for h in heads
             ]
             limits = single(row["thresholds"][0]), single(row["thresholds"][1])
-            for head, done in enumerate(layer.step(keys, values, queries, row["window"][0], limits)):
+            stepped = layer.step(requests, keys, values, queries, row["window"][0], limits)
+            for head, done in stepped.items():
                 out["choice"][head], out["victim"][head] = [done.decision.case], [done.decision.victim]
                 out["low_slot"][head], out["taken"][head] = [done.decision.low_slot], done.pages
                 out["written"][head] = steps.record(done.written)

@@ -28,17 +28,25 @@ def kept(seeds, limits, tokens, window, high, low):
 
 
 @kernel
-def grown(seeds, limits, seen, window, high, low):
-    """high, low (S, H) <- growth in a step, by class of the token that leaves the window; seen (S,): tokens before."""
-    for s in range(seen.size):
-        leaving = seen[s] - window
-        for h in range(limits.shape[0]):
-            more, less = np.int64(1), np.int64(0)
+def grown(seeds, limits, slots, seen, window, tokens, used, sizes, growth):
+    """growth (S, H) uint8 <- class of the token that leaves the window: 0 pruned, 1 low, 2 high; returns needed pages.
+
+    slots, seen (S,): rows of seeds (R, H), and tokens before. tokens, used (R * H, 2): of the manager; sizes (2,):
+    tokens of a page.
+    """
+    needed, heads = np.int64(0), limits.shape[0]
+    for s in range(slots.size):
+        leaving, first = seen[s] - window, slots[s] * heads
+        for h in range(heads):
+            kind = np.int64(2)
             if leaving >= 0:
-                word = _word(seeds[s, h], leaving)
-                more = np.int64(word >= limits[h, 1])
-                less = np.int64(limits[h, 0] <= word < limits[h, 1])
-            high[s, h], low[s, h] = more, less
+                word = _word(seeds[slots[s], h], leaving)
+                kind = np.int64(word >= limits[h, 0]) + np.int64(word >= limits[h, 1])
+            growth[s, h] = kind
+            section = np.int64(kind == 1)
+            full = np.int64(tokens[first + h, section] == used[first + h, section] * sizes[section])
+            needed += full * np.int64(kind > 0)
+    return needed
 
 
 @helper

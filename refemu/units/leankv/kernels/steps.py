@@ -4,7 +4,8 @@ Paper: [leankv §4 Algorithm 1, §5.3, §6.1]. `all_events` does all events of d
 Algorithm 1; `call` and `misplaced` are the stages of one event of many devices for other rules.
 
 Everywhere: pools = cells (H, L), used (H, 2), tokens (H, 2), ring (pages,), ends (2,) as page_manager's kernels have
-them; held = a row of requests, loaded (H, 2). `all_events`, `call` and `misplaced` take arrays with devices in front.
+them; held = a row of requests, loaded (H, 2). `all_events`, `call` and `misplaced` take arrays with devices in front,
+and `managed` all R requests of a device, with entries R * H instead of H.
 """
 
 import numpy as np
@@ -42,45 +43,66 @@ S_BITS, S_GROUPS, S_CODES, S_META = 0, 1, 4, 5  # columns of the sides of a reco
 def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages, storage, rule, totals, first, last):
     """Whether all events of devices `first` to `last` are admitted; with arrays (D, E, ...) for D devices, E events.
 
-    ports: op, prompt, tokens retained (H, 2), section, score, position (H,), key, value (H, F), q (H, G, F) as float32,
-    window, thresholds. shown <- choice, victim, low_slot (H,), taken (H, 2), written, moved (H, words), out, p, scores.
+    ports: op, members and prompts (R,), then for each request tokens retained (H, 2), section, score, position (H,),
+    key, value (H, F), q (H, G, F) as float32; window, thresholds. For each request shown <- choice, victim, low_slot
+    (H,), taken (H, 2), written, moved (H, words), out, p, scores.
     registers <- tokens so far, stored, loaded (H, 2), cells (H, L), place of the next free page, free pages.
     images (D, pages, words). sizes, sums: as `call` has them. pages: layout, words of packs of keys and of values,
     numbers and settings of `paged_heads`, sections of `gather`. storage: words of slots and sides of a high page, then
     of a low one. totals (D, TOTALS) += counts.
     """
-    op, prompt, keep, section, score, position, key, value, q, window, limits = ports
+    op, members, prompt, keep, section, score, position, key, value, q, window, limits = ports
     choice, victim, low_slot, taken, written, moved, out, p, scores = shown
     seen, stored, loads, table, start, free = registers
     cells, used, tokens, ring, ends = pools
     requests, loaded = held
-    plan = np.empty((5, keep.shape[2]), np.int64)
+    count, heads = requests.shape[1], keep.shape[3]
+    plan = np.empty((count, 5, heads), np.int64)
     for d in range(first, last):
-        pool, request = (cells[d], used[d], tokens[d], ring[d], ends[d]), (requests[d], loaded[d])
+        all_cells, all_tokens = cells[d].reshape(count * heads, -1), tokens[d].reshape(count * heads, 2)
+        pool = (all_cells, used[d], all_tokens, ring[d], ends[d])
         for e in range(op.shape[1]):
             grow = keep[d, e].copy()
-            if op[d, e] == STEP:
-                if not _decided(images[d], pool, request, pages[5], window[d, e], limits[d, e], rule, plan, totals[d]):
-                    return False
-                for h in range(grow.shape[0]):
-                    choice[d, e, h], victim[d, e, h], low_slot[d, e, h] = plan[0, h], plan[1, h], plan[2, h]
-                    grow[h, 0], grow[h, 1] = plan[3, h], plan[4, h]
-            if not managed(op[d, e], prompt[d, e], grow, sizes, sums, pool, request, taken[d, e], totals[d]):
-                return False
-            if op[d, e] == LOAD:
-                operands = section[d, e], score[d, e], position[d, e], key[d, e], value[d, e]
-                if not _loaded(images[d], pool, request, pages[5], storage, rule, operands, written[d, e], totals[d]):
-                    return False
-            elif op[d, e] == STEP:
-                newest = requests[d, SEEN] - 1
-                records = written[d, e], moved[d, e]
-                if not _stored(
-                    images[d], pool, newest, pages[0], storage, plan, key[d, e], value[d, e], records, totals[d]
+            for r in range(count):
+                if op[d, e] != STEP or members[d, e, r] == 0:
+                    continue
+                pages_of, request = (
+                    (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]),
+                    (requests[d, r], loaded[d, r]),
+                )
+                if not _decided(
+                    images[d], pages_of, request, pages[5], window[d, e], limits[d, e], rule, plan[r], totals[d]
                 ):
                     return False
-                _attended(images[d], pool, newest, pages, rule, q[d, e], out[d, e], p[d, e], scores[d, e])
-            seen[d, e], start[d, e], free[d, e] = requests[d, SEEN], ends[d, 0] % ring.shape[1], ends[d, 1] - ends[d, 0]
-            stored[d, e], loads[d, e], table[d, e] = tokens[d], loaded[d], cells[d]
+                for h in range(heads):
+                    choice[d, e, r, h], victim[d, e, r, h] = plan[r, 0, h], plan[r, 1, h]
+                    low_slot[d, e, r, h] = plan[r, 2, h]
+                    grow[r, h, 0], grow[r, h, 1] = plan[r, 3, h], plan[r, 4, h]
+            if not managed(
+                op[d, e], members[d, e], prompt[d, e], grow, sizes, sums, pool, (requests[d], loaded[d]), taken[d, e],
+                totals[d],
+            ):  # fmt: skip
+                return False
+            for r in range(count):
+                pages_of, request = (
+                    (cells[d, r], used[d], tokens[d, r], ring[d], ends[d]),
+                    (requests[d, r], loaded[d, r]),
+                )
+                if op[d, e] == LOAD:
+                    operands = section[d, e, r], score[d, e, r], position[d, e, r], key[d, e, r], value[d, e, r]
+                    records = written[d, e, r]
+                    if not _loaded(images[d], pages_of, request, pages[5], storage, rule, operands, records, totals[d]):
+                        return False
+                elif op[d, e] == STEP and members[d, e, r] != 0:
+                    newest = requests[d, r, SEEN] - 1
+                    both, vectors = (written[d, e, r], moved[d, e, r]), (key[d, e, r], value[d, e, r])
+                    if not _stored(images[d], pages_of, newest, pages[0], storage, plan[r], *vectors, both, totals[d]):
+                        return False
+                    _attended(
+                        images[d], pages_of, newest, pages, rule, q[d, e, r], out[d, e, r], p[d, e, r], scores[d, e, r]
+                    )
+            start[d, e], free[d, e] = ends[d, 0] % ring.shape[1], ends[d, 1] - ends[d, 0]
+            seen[d, e], stored[d, e], loads[d, e], table[d, e] = requests[d, :, SEEN], tokens[d], loaded[d], cells[d]
     return True
 
 
@@ -265,74 +287,93 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
 
 
 @kernel
-def call(op, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals):
-    """Whether the call of every device (D,) is admitted; grow (D, H, 2): tokens that a prompt retains or sections gain.
+def call(op, members, prompt, grow, sizes, sums, cells, used, tokens, ring, ends, requests, loaded, taken, totals):
+    """Whether the call of every device (D,) is admitted; grow (D, R, H, 2): tokens retained, or that sections gain.
 
-    sizes: as the manager's kernels have them, and most tokens of a prompt. sums: levels and additions of prefix sums
-    over H and 2 H elements. taken (D, H, 2) <- pages that a step takes. totals += pages allocated, recycled, levels,
-    additions, tokens pruned.
+    sizes: as the manager's kernels have them, and most tokens of a prompt. sums (R + 1, 4): levels and additions of
+    prefix sums over H and 2 H elements of so many requests. taken (D, R, H, 2) <- pages that a step takes. totals +=
+    pages allocated, recycled, levels, additions, tokens pruned.
     """
+    entries = used.shape[1]
     for d in range(op.size):
-        pool, request = (cells[d], used[d], tokens[d], ring[d], ends[d]), (requests[d], loaded[d])
-        if not managed(op[d], prompt[d], grow[d], sizes, sums, pool, request, taken[d], totals):
+        pool = (cells[d].reshape(entries, -1), used[d], tokens[d].reshape(entries, 2), ring[d], ends[d])
+        held = requests[d], loaded[d]
+        if not managed(op[d], members[d], prompt[d], grow[d], sizes, sums, pool, held, taken[d], totals):
             return False
     return True
 
 
 @kernel
-def managed(op, prompt, grow, sizes, sums, pool, request, taken, totals):
+def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
     """Do the call of one device if it is admitted; return whether it was; see `call`."""
-    _, used, _, ring, _ = pool
-    numbers, loaded = request
-    heads = used.shape[0]
+    ring = pool[3]
+    numbers, loaded = held
     if op == LOAD:
         return True
-    if (op == ADMIT) != (numbers[SEEN] == 0):
+    heads, chosen = grow.shape[1], np.flatnonzero(members)
+    size, scan = chosen.size * heads, sums[chosen.size]
+    if size == 0:
         return False
-    entries, ids = np.arange(heads), np.empty(ring.size, np.int64)
-    counts, prefix = np.empty(2 * heads, np.int64), np.empty(2 * heads, np.int64)
-    high, low = grow[:, 0].copy(), grow[:, 1].copy()
+    entries, lengths, ids = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(ring.size, np.int64)
+    counts, prefix, kept = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty((2, size), np.int64)
+    for i in range(chosen.size):
+        r = chosen[i]
+        if (op == ADMIT) != (numbers[r, SEEN] == 0):
+            return False
+        if op == ADMIT and (prompt[r] < 1 or prompt[r] > sizes[MOST]):
+            return False
+        for h in range(heads):
+            at = i * heads + h
+            entries[at], lengths[at] = r * heads + h, prompt[r]
+            kept[0, at], kept[1, at] = grow[r, h, 0], grow[r, h, 1]
+    operands = pool, sizes, entries
     if op == ADMIT:
-        if prompt < 1 or prompt > sizes[MOST]:
+        if not _admitted(operands, lengths, kept, counts[:size], prefix[:size], ids, scan, totals):
             return False
-        lacking, after, lengths = np.empty(heads, np.int64), np.empty(heads, np.int64), np.empty(heads, np.int64)
-        lengths[:] = prompt
-        came = prompt_allocate(pool, sizes, entries, lengths, counts[:heads], prefix[:heads], ids)
-        if came < 0:
-            return False
-        went, more, pruned = prompt_release(
-            pool, sizes, entries, lengths, high, low, counts[:heads], prefix[:heads], lacking, after, ids
-        )
-        if went < 0:
-            return False
-        numbers[SEEN], numbers[PROMPT] = prompt, prompt
-        loaded[:, :] = 0
-        scans = 2 + np.int64(more > 0)
-        totals[ALLOCATED] += came + more
-        totals[RECYCLED] += went
-        totals[LEVELS] += scans * sums[0]
-        totals[ADDS] += scans * sums[1]
-        totals[PRUNED] += pruned
     elif op == STEP:
-        came, _, pruned = step_allocate(pool, sizes, entries, high, low, counts, prefix, ids)
+        came, _, pruned = step_allocate(*operands, kept[0], kept[1], counts, prefix, ids)
         if came < 0:
             return False
         at = 0
-        for i in range(2 * heads):
+        for i in range(2 * size):
             if counts[i] > 0:
-                taken[i // 2, i % 2] = ids[at]
+                taken[entries[i // 2] // heads, entries[i // 2] % heads, i % 2] = ids[at]
                 at += 1
-        numbers[SEEN] += 1
         totals[ALLOCATED] += came
-        totals[LEVELS] += sums[2]
-        totals[ADDS] += sums[3]
         totals[PRUNED] += pruned
     else:
-        totals[RECYCLED] += finish(pool, sizes, entries, counts, prefix, ids)
-        totals[LEVELS] += sums[2]
-        totals[ADDS] += sums[3]
-        numbers[SEEN], numbers[PROMPT] = 0, 0
-        loaded[:, :] = 0
+        totals[RECYCLED] += finish(*operands, counts, prefix, ids)
+    if op != ADMIT:
+        totals[LEVELS] += scan[2]
+        totals[ADDS] += scan[3]
+    for r in chosen:
+        if op == STEP:
+            numbers[r, SEEN] += 1
+            continue
+        begins = np.int64(0)
+        if op == ADMIT:
+            begins = prompt[r]
+        numbers[r, SEEN], numbers[r, PROMPT] = begins, begins
+        loaded[r, :, :] = 0
+    return True
+
+
+@kernel
+def _admitted(operands, lengths, kept, counts, prefix, ids, scan, totals):
+    """Admit prompts of `lengths` tokens that retain `kept` (2, entries); return False for an invalid one."""
+    lacking, after = np.empty(lengths.size, np.int64), np.empty(lengths.size, np.int64)
+    came = prompt_allocate(*operands, lengths, counts, prefix, ids)
+    if came < 0:
+        return False
+    went, more, pruned = prompt_release(*operands, lengths, kept[0], kept[1], counts, prefix, lacking, after, ids)
+    if went < 0:
+        return False
+    scans = 2 + np.int64(more > 0)
+    totals[ALLOCATED] += came + more
+    totals[RECYCLED] += went
+    totals[LEVELS] += scans * scan[0]
+    totals[ADDS] += scans * scan[1]
+    totals[PRUNED] += pruned
     return True
 
 

@@ -2,13 +2,13 @@
 
 Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. One kernel runs shares under Algorithm 1, for all events of a device.
 Other rules, vectors of 16 bits and partitions run event by event: every stage is then a compiled unit, over all heads
-of all devices that are at a generation step.
+of all requests of all devices that are at a generation step.
 """
 
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -38,14 +38,19 @@ from refemu.units.leankv.paged_attention.compiled.paged_attention import (
 from refemu.units.leankv.prefix_sum.compiled import network
 
 ALGORITHM1 = "algorithm1"
+Rows: TypeAlias = tuple[np.ndarray, np.ndarray]  #: devices and requests
 TOTALLED = (*MANAGED, *DECIDED, *WRITTEN, *WORDS)  #: counters in the order of the kernel's totals
 
 
 class Devices:
-    """Registers of many devices. Pages of device d are images d * pages onwards; cells hold numbers within a device."""
+    """Registers of many devices, D of them with R requests of H heads.
+
+    Pages of device d are images d * pages onwards; cells hold numbers within a device. Rows of a step are pairs of
+    arrays: devices and requests.
+    """
 
     def __init__(self, device: LayerStep, count: int) -> None:
-        shape, heads = device.shape, device.kv_heads
+        shape, heads, requests = device.shape, device.kv_heads, device.requests
         self.device: LayerStep = device
         self.count: int = count
         self.heads: int = heads
@@ -54,14 +59,13 @@ class Devices:
         self.low: UnifiedPage
         self.high, self.low = device.layouts.sections
         self.images: np.ndarray = self.high.empty(shape.pages * count)
-        self.cells: np.ndarray = np.full((count, heads, shape.length), -1, np.int32)
-        self.used: np.ndarray
-        self.tokens: np.ndarray
-        self.used, self.tokens = (np.zeros((count, heads, 2), np.int64) for _ in range(2))
+        self.cells: np.ndarray = np.full((count, requests, heads, shape.length), -1, np.int32)
+        self.used: np.ndarray = np.zeros((count, shape.entries, 2), np.int64)
+        self.tokens: np.ndarray = np.zeros((count, requests, heads, 2), np.int64)
         self.ring: np.ndarray = np.tile(np.arange(shape.pages), (count, 1))
         self.ends: np.ndarray = np.tile(np.array([0, shape.pages]), (count, 1))
-        self.requests: np.ndarray = np.zeros((count, 2), np.int64)  #: tokens so far and tokens of the prompt
-        self.loaded: np.ndarray = np.zeros((count, heads, 2), np.int64)
+        self.requests: np.ndarray = np.zeros((count, requests, 2), np.int64)  #: tokens so far, tokens of the prompt
+        self.loaded: np.ndarray = np.zeros((count, requests, heads, 2), np.int64)
         low = shape.low_tokens or 0
         self.sizes: np.ndarray = np.array(
             [shape.high_tokens, low, shape.reserve, shape.lazy_pages, shape.scrub, shape.max_len], np.int64
@@ -81,7 +85,7 @@ class Devices:
     def events(
         self, columns: Mapping[str, np.ndarray], shown: Mapping[str, np.ndarray], registers: Mapping[str, np.ndarray]
     ) -> bool:
-        """Run all events of every device, (devices, events, heads, lanes), contiguous; False for an invalid one."""
+        """Run all events of every device, (D, E, R, H, lanes), contiguous; False for an invalid one."""
         if self.compiled:
             return self._walk(columns, shown, registers)
         for event in range(columns["op"].shape[1]):
@@ -111,7 +115,7 @@ class Devices:
         vectors = (to_f32(fp16.values(columns[name])) for name in ("key", "value", "q"))
         loads = (columns[name] for name in ("section", "score", "position"))
         limits = plain(columns["thresholds"]).view(np.float32)
-        ports = op, columns["prompt"], keep, *loads, *vectors, columns["window"], limits
+        ports = op, columns["members"], columns["prompt"], keep, *loads, *vectors, columns["window"], limits
         outputs = tuple(shown[name].view(np.float32) if name == "p" else shown[name] for name in OUTPUTS)
         pools = self.cells, self.used, self.tokens, self.ring, self.ends
         numbers, settings = numbers_of(self.high.head_size, arithmetic), settings_of(self.pages, arithmetic)
@@ -132,27 +136,29 @@ class Devices:
             fine[first:last] = all_events(*operands, totals, first, last)
 
         with np.errstate(all="ignore"):
-            work = op.shape[1] * self.heads * self.device.heads * self.device.slots
+            work = op.shape[1] * self.device.shape.entries * self.device.heads * self.device.slots
             threads.share_out(run, self.count, least=1 + GRAIN // max(1, work))
         if not fine.all():
             return False
         for name, count in zip(TOTALLED, integers.total(totals, axis=0).tolist(), strict=True):
             self.counts[name] += count
-        self._attended(registers["stored"][op == STEP].astype(np.int64).reshape(-1, 2))
+        stepped = (op == STEP)[..., None] & (columns["members"] != 0)
+        self._attended(registers["stored"][stepped].astype(np.int64).reshape(-1, 2))
         return True
 
     def event(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
-        """Run one event of every device, (devices, heads, lanes), outputs into `out`; False for an invalid one."""
+        """Run one event of every device, (D, R, H, lanes), outputs into `out`; False for an invalid one."""
         op = inputs["op"]
-        steps = np.flatnonzero(op == STEP)
+        devices, requests = np.nonzero((op == STEP)[:, None] & (inputs["members"] != 0))
+        steps = devices, requests
         grow = np.stack([inputs["keep_high"], inputs["keep_low"]], axis=-1)
         decided = None
-        if steps.size:
+        if steps[0].size:
             decided = self._decide(steps, inputs)
             if decided is None:
                 return False
             for section, delta in enumerate((decided.delta_high, decided.delta_low)):
-                grow[steps, :, section] = delta
+                grow[devices, requests, :, section] = delta
         if not self._managed(inputs, grow, out["taken"]):
             return False
         if (op == LOAD).any() and not self._load(inputs, out):
@@ -164,15 +170,15 @@ class Devices:
     def registers(self) -> list[np.ndarray]:
         """Registers in the form of the ports."""
         start, free = self.ends[:, 0] % self.device.shape.pages, self.ends[:, 1] - self.ends[:, 0]
-        return [self.requests[:, 0], self.tokens, self.loaded, self.cells, start, free]
+        return [self.requests[..., 0], self.tokens, self.loaded, self.cells, start, free]
 
-    def _decide(self, rows: np.ndarray, inputs: Mapping[str, np.ndarray]) -> Any:
-        """Decisions of all heads of devices `rows`; None for an invalid one."""
+    def _decide(self, rows: Rows, inputs: Mapping[str, np.ndarray]) -> Any:
+        """Decisions of all heads of `rows`; None for an invalid one."""
         seen, prompt = self.requests[rows].T
         fresh = seen == prompt
         if (seen == 0).any() or (fresh[:, None, None] & (self.loaded[rows] != self.tokens[rows])).any():
             return None
-        lengths, window = self.tokens[rows], inputs["window"][rows]
+        lengths, window = self.tokens[rows], inputs["window"][rows[0]]
         score, position = paged_attention.get_scores(self.pages, self.images, self._entries(rows), lengths)
         policy = self.device.units[0].compressor.policy
         if policy == ALGORITHM1 and misplaced(position, lengths, seen - window):
@@ -181,7 +187,7 @@ class Devices:
             return None
         shape = lengths.shape[:2]
         numbers = [np.broadcast_to(x[:, None], shape) for x in (seen, prompt, window)]
-        limits = np.broadcast_to(inputs["thresholds"][rows, None], (*shape, 2))
+        limits = np.broadcast_to(inputs["thresholds"][rows[0], None], (*shape, 2))
         arrays = [score, position, lengths[..., 0], lengths[..., 1], *numbers, plain(limits)]
         decided, divisions, comparisons = generation_compressor.counted(self._compressor(score.shape[-1]), arrays)
         self.counts["share_divisions"] += divisions
@@ -201,52 +207,53 @@ class Devices:
         """Make the calls of the memory managers."""
         totals, sums = np.zeros(5, np.int64), self._sums()
         pools = self.cells, self.used, self.tokens, self.ring, self.ends
-        held = self.requests, self.loaded
-        done = call(inputs["op"], inputs["prompt"], grow, self.sizes, sums, *pools, *held, taken, totals)
+        held, ports = (self.requests, self.loaded), (inputs["op"], inputs["members"], inputs["prompt"])
+        done = call(*ports, grow, self.sizes, sums, *pools, *held, taken, totals)
         for name, count in zip(("allocated", "recycled", "levels", "adds", "pruned"), totals.tolist(), strict=True):
             self.counts[name] += count
         return bool(done)
 
     def _sums(self) -> np.ndarray:
-        """Levels and additions of prefix sums over one element a head, and over two."""
-        return np.array(network(self.heads) + network(2 * self.heads), np.int64)
+        """Levels and additions of prefix sums over one element a head, and over two, by the number of requests."""
+        heads = [count * self.heads for count in range(self.device.requests + 1)]
+        return np.array([network(each) + network(2 * each) for each in heads], np.int64)
 
-    def _entries(self, rows: np.ndarray) -> np.ndarray:
-        """Table entries of devices `rows` with the numbers of images."""
-        return np.where(self.cells[rows] < 0, -1, self.cells[rows] + self._first[rows, None, None]).astype(np.int32)
+    def _entries(self, rows: Rows) -> np.ndarray:
+        """Table entries of `rows` with the numbers of images."""
+        cells = self.cells[rows]
+        return np.where(cells < 0, -1, cells + self._first[rows[0], None, None]).astype(np.int32)
 
-    def _places(
-        self, row: np.ndarray, head: np.ndarray, section: int, slot: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _places(self, rows: Rows, head: np.ndarray, section: int, slot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Image and slot of section slots."""
         page = self.pages.sections[section]
         cell = slot // page.tokens
         if section == LOW:
-            cell = self.cells.shape[2] - 1 - cell
-        return self.cells[row, head, cell] + self._first[row], slot % page.tokens
+            cell = self.cells.shape[3] - 1 - cell
+        return self.cells[*rows, head, cell] + self._first[rows[0]], slot % page.tokens
 
     def _load(self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> bool:
         """Write retained tokens of prompts into their slots."""
-        section = np.where(inputs["op"][:, None] == LOAD, inputs["section"], NONE)
+        section = np.where(inputs["op"][:, None, None] == LOAD, inputs["section"], NONE)
         for which, page in ((HIGH, self.high), (LOW, self.low)):
-            row, head = np.nonzero(section == 1 + which)
-            if not row.size:
+            *rows, head = np.nonzero(section == 1 + which)
+            if not head.size:
                 continue
-            slot, position = self.loaded[row, head, which], inputs["position"][row, head]
-            if (slot >= self.tokens[row, head, which]).any() or (position >= self.requests[row, 1]).any():
+            pair = rows[0], rows[1]
+            slot, position = self.loaded[*pair, head, which], inputs["position"][*pair, head]
+            if (slot >= self.tokens[*pair, head, which]).any() or (position >= self.requests[*pair, 1]).any():
                 return False
-            if not self.device.units[0].compressor.epoch and self._twice(row, head, position):
+            if not self.device.units[0].compressor.epoch and self._twice(pair, head, position):
                 return False
-            places = self._places(row, head, which, slot)
-            score = inputs["score"][row, head].astype(np.uint32).view(np.float32)
-            self._write(page, places, row, head, inputs, score, position, out["written"])
-            self.loaded[row, head, which] += 1
+            places = self._places(pair, head, which, slot)
+            score = inputs["score"][*pair, head].astype(np.uint32).view(np.float32)
+            self._write(page, places, pair, head, inputs, score, position, out["written"])
+            self.loaded[*pair, head, which] += 1
         return True
 
-    def _twice(self, row: np.ndarray, head: np.ndarray, position: np.ndarray) -> bool:
+    def _twice(self, rows: Rows, head: np.ndarray, position: np.ndarray) -> bool:
         """Whether a position is in the pages already."""
-        held = self.loaded[row, head]
-        cells = self._entries(row)[np.arange(len(row)), head]
+        held = self.loaded[*rows, head]
+        cells = self._entries(rows)[np.arange(len(head)), head]
         slots = paged_attention.get_scores(self.pages, self.images, cells, held)[1]
         inside = np.arange(slots.shape[-1]) < (held[:, :1] + held[:, 1:])
         return bool((inside & (slots == position[:, None])).any())
@@ -255,7 +262,7 @@ class Devices:
         self,
         page: Any,
         places: tuple[np.ndarray, np.ndarray],
-        row: np.ndarray,
+        rows: Rows,
         head: np.ndarray,
         inputs: Mapping[str, np.ndarray],
         score: Any,
@@ -263,37 +270,37 @@ class Devices:
         out: np.ndarray,
     ) -> None:
         """Write tokens at the ports into their pages; return their records."""
-        key, value = (fp16.values(inputs[name][row, head]) for name in ("key", "value"))
+        key, value = (fp16.values(inputs[name][*rows, head]) for name in ("key", "value"))
         kv_compressor.write(page, self.pages.preset, self.images, *places, key, value, score, position)
-        out[row, head, : page.record_words] = kv_page_compiled.read(page, self.images, *places)
-        self.counts["tokens_written"] += len(row)
-        self.counts["record_words"] += len(row) * page.record_words
+        out[*rows, head, : page.record_words] = kv_page_compiled.read(page, self.images, *places)
+        self.counts["tokens_written"] += len(head)
+        self.counts["record_words"] += len(head) * page.record_words
 
-    def _step(
-        self, rows: np.ndarray, decided: Any, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]
-    ) -> None:
-        """Run moves, writes, attention and scores of devices `rows`."""
+    def _step(self, rows: Rows, decided: Any, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray]) -> None:
+        """Run moves, writes, attention and scores of `rows`."""
         for name in ("choice", "victim", "low_slot"):
             out[name][rows] = getattr(decided, name)
-        row, head = (index.ravel() for index in np.indices((len(rows), self.heads)))
+        row, head = (index.ravel() for index in np.indices((len(rows[0]), self.heads)))
+        pair = rows[0][row], rows[1][row]
         taken = decided.victim.astype(np.int64).ravel()
         low_slot = decided.low_slot.astype(np.int64).ravel()
-        places = self._places(rows[row], head, HIGH, taken)
+        places = self._places(pair, head, HIGH, taken)
         moves = np.flatnonzero(low_slot >= 0)
         if moves.size:
-            target = self._places(rows[row[moves]], head[moves], LOW, low_slot[moves])
+            moving = pair[0][moves], pair[1][moves]
+            target = self._places(moving, head[moves], LOW, low_slot[moves])
             pairs = np.stack([place[moves] for place in places], axis=1), np.stack(target, axis=1)
             kv_compressor.requantize(self.high, self.low, self.pages.preset, self.images, *pairs)
-            out["moved"][rows[row[moves]], head[moves]] = kv_page_compiled.read(self.low, self.images, *target)
+            out["moved"][*moving, head[moves]] = kv_page_compiled.read(self.low, self.images, *target)
             self.counts["requantized"] += moves.size
             self.counts["move_words"] += moves.size * self.high.record_words
             self.counts["record_words"] += moves.size * self.low.record_words
-        newest = self.requests[rows, 0] - 1
+        newest = self.requests[*rows, 0] - 1
         position = newest[row].astype(np.int32)
-        self._write(self.high, places, rows[row], head, inputs, np.float32(0), position, out["written"])
+        self._write(self.high, places, pair, head, inputs, np.float32(0), position, out["written"])
         self._attend(rows, newest, inputs["q"], out)
 
-    def _attend(self, rows: np.ndarray, newest: np.ndarray, q: np.ndarray, out: Mapping[str, np.ndarray]) -> None:
+    def _attend(self, rows: Rows, newest: np.ndarray, q: np.ndarray, out: Mapping[str, np.ndarray]) -> None:
         """Run attention and add to the scores."""
         arithmetic, lengths, cells = self.device.units[0].attention.arithmetic, self.tokens[rows], self._entries(rows)
         queries = to_f32(fp16.values(q[rows]))
@@ -304,8 +311,8 @@ class Devices:
         scores = paged_attention.get_scores(self.pages, self.images, cells, lengths)[0]
         most = min(scores.shape[-1], out["scores"].shape[-1])
         out["out"][rows] = fp16.bits(fp16.narrow(output))
-        out["p"][rows, ..., : p.shape[-1]] = p.view(np.uint32)
-        out["scores"][rows, :, :most] = scores[..., :most]
+        out["p"][*rows, ..., : p.shape[-1]] = p.view(np.uint32)
+        out["scores"][*rows, :, :most] = scores[..., :most]
         self._attended(lengths.reshape(-1, 2))
 
     def _attended(self, lengths: np.ndarray) -> None:
@@ -318,29 +325,27 @@ class Devices:
 
 
 def by_port(device: LayerStep, inputs: Arrays, outputs: Arrays) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Inputs by port, (devices, events, heads, lanes), and outputs likewise, cleared."""
-    shape, heads = inputs[0].shape, device.kv_heads
-    wide = {"key": (heads, device.head_size), "value": (heads, device.head_size), "thresholds": (2,)}
-    wide |= {"q": (heads, device.heads, device.head_size), "op": (), "prompt": (), "window": ()}
-    columns, shown = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    """Inputs by port, (D, E, R, H, lanes), and outputs likewise, cleared."""
+    shape, heads = inputs[0].shape, (device.requests, device.kv_heads)
+    wide = {"key": (*heads, device.head_size), "value": (*heads, device.head_size), "thresholds": (2,)}
+    wide |= {"q": (*heads, device.heads, device.head_size), "op": (), "window": ()}
+    wide |= {"prompt": heads[:1], "members": heads[:1]}
+    columns, shown = {"members": np.ones((*shape, device.requests), np.int64)}, dict[str, np.ndarray]()
     for port, array in zip(device.ports.inputs, inputs, strict=True):
         dtype = array.dtype if port.name in ("q", "key", "value", "thresholds") else np.int64
-        columns[port.name] = array.astype(dtype, copy=False).reshape(*shape, *wide.get(port.name, (heads,)))
+        columns[port.name] = array.astype(dtype, copy=False).reshape(*shape, *wide.get(port.name, heads))
     for port, array in zip(device.ports.outputs, outputs, strict=True):
         array[...] = -1 if port.name == "taken" else 0
-        lanes = port.count // heads
+        lanes = port.count // device.shape.entries
         split = (device.heads, lanes // device.heads) if port.name in ("out", "p") else (lanes,) * (lanes > 1)
-        shown[port.name] = array.reshape(*shape, heads, *split)
+        shown[port.name] = array.reshape(*shape, *heads, *split)
     return columns, shown
 
 
 def by_register(device: LayerStep, arrays: Arrays) -> dict[str, np.ndarray]:
-    """Registers by port, (devices, events, heads, lanes)."""
-    wide = {
-        "stored": (device.kv_heads, 2),
-        "loaded": (device.kv_heads, 2),
-        "cells": (device.kv_heads, device.shape.length),
-    }
+    """Registers by port, (D, E, R, H, lanes)."""
+    heads = device.requests, device.kv_heads
+    wide = {"seen": heads[:1], "stored": (*heads, 2), "loaded": (*heads, 2), "cells": (*heads, device.shape.length)}
     return {
         port.name: array.reshape(*array.shape[:2], *wide.get(port.name, ()))
         for port, array in zip(device.ports.state, arrays, strict=True)

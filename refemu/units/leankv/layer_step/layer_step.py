@@ -1,4 +1,4 @@
-"""Generation steps of all KV heads of a layer, which share a pool of pages, each with its query heads.
+"""Generation steps of all KV heads of a layer and of all requests, which share a pool of pages.
 
 Paper: [leankv §4 Algorithm 1, §5.3, §6.1, §6.2]. Composed of generation_compressor, page_manager (with its list, table
 and prefix sum), kv_compressor (with its quantizer) and paged_attention; this module has the pages; every wire between
@@ -8,6 +8,7 @@ the units is a call of `Head`.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import reduce
+from itertools import product
 from operator import add
 from typing import Any, ClassVar
 
@@ -41,16 +42,17 @@ from refemu.units.ports import Lanes, Ports
 from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
-REQUEST = 0  #: name of the one sequence
 SECTIONS = ("high", "low")
 TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: manager options
 
 
 class LayerStep(Sequential):
-    """All KV heads of a layer for one request: one memory manager, one pool, and in every head the units of `Head`.
+    """All KV heads of a layer for some requests: one memory manager, one pool, and in every head the units of `Head`.
 
     A generation step is `decide`, `allocate`, then head by head `requantize` if a token moves, `write`, and the events
-    of attention up to `score` (D-leankv-62).
+    of attention up to `score` (D-leankv-62). An entry is a head of a request; entry e is head e % H of request e // H.
+    With several requests, an event is for those that `members` names; one call of the manager serves them all
+    (D-leankv-75).
 
     References
     ----------
@@ -64,10 +66,10 @@ class LayerStep(Sequential):
     )
     counters: ClassVar[dict[str, str]] = COUNTERS
     registers: ClassVar[dict[str, str]] = {
-        "head": "KV head that the last event of a generation step worked on",
+        "head": "entry that the last event of a generation step worked on",
         "pool": "contents of all pages, as bytes",
         "manager": "State of the memory manager, as of unit page_manager",
-        "heads": "States of the units of every KV head: generation_compressor, kv_compressor, paged_attention",
+        "heads": "States of the units of every entry: generation_compressor, kv_compressor, paged_attention",
     }
     kv_heads: int = 3  #: H, KV heads, 1 to 1024
     head_size: int = 64  #: F, features of a key and of a value
@@ -108,9 +110,11 @@ class LayerStep(Sequential):
     v_vec: int = UnifiedPage.v_vec
     v_group: int = UnifiedPage.v_group
     align: tuple[int, int] = ALIGN  #: bytes
+    requests: int = 1  #: R, requests at a time, 1 to 64
 
     def check(self) -> None:
         require_int(self.kv_heads, 1, 1 << 10, self.name, "kv_heads")
+        require_int(self.requests, 1, 1 << 6, self.name, "requests")
 
     @constant
     def layouts(self) -> Pages:
@@ -127,7 +131,7 @@ class LayerStep(Sequential):
             heads=self.kv_heads,
             high_tokens=high.tokens,
             low_tokens=low.tokens if self.layouts.low else None,
-            slots=1,
+            slots=self.requests,
             **{name: getattr(self, name) for name in TABLE},
         )
 
@@ -138,18 +142,18 @@ class LayerStep(Sequential):
 
     @constant
     def ports(self) -> Ports:
-        return ports_of(self.layouts, self.shape, self.kv_heads, self.heads, self.policy)
+        return ports_of(self.layouts, self.shape, self.heads, self.policy)
 
     @constant
     def manager(self) -> PageManager:
-        """Memory manager; a prompt replaces it by a copy that serves it."""
+        """Memory manager, in which a request has the name and slot of its number; a prompt replaces it by a copy."""
         return PageManager(**asdict(self.shape))
 
     @constant
     def units(self) -> list[Head]:
-        """Units of every KV head."""
+        """Units of every entry."""
         parameters = {name: getattr(self, name) for name in self._names}
-        return [Head(parameters, self.shape.length, self.slots) for _ in range(self.kv_heads)]
+        return [Head(parameters, self.shape.length, self.slots) for _ in range(self.shape.entries)]
 
     @constant
     def pool(self) -> np.ndarray:
@@ -170,12 +174,13 @@ class LayerStep(Sequential):
 
     def _registers(self) -> dict[str, Any]:
         """Registers of the units in the form of a State."""
-        entries, request = range(self.kv_heads), self.manager.requests.table.get(REQUEST)
+        entries, requests = range(self.shape.entries), self.manager.requests.table
+        seen = tuple(requests[name].seen if name in requests else 0 for name in range(self.requests))
         table = self.manager.table
         return {
             "manager": self.manager.state,
             "heads": tuple(unit.state for unit in self.units),
-            "seen": request.seen if request else 0,
+            "seen": seen if self.requests > 1 else seen[0],
             "stored": tuple(count for entry in entries for count in table.tokens(entry)),
             "cells": tuple(page for entry in entries for page in table.row(entry)),
             "list_start": self.manager.list.start,
@@ -200,7 +205,7 @@ class LayerStep(Sequential):
         """Whether events of a generation step remain."""
         state = self.state
         done = ("reset", "admit", "load", "finish")
-        return state.event not in done and (state.event != "score" or state.head < self.kv_heads - 1)
+        return state.event not in done and (state.event != "score" or state.head != self._entries[-1])
 
     def _open(self, *inputs: Any) -> DeclaredState:
         before = self.state
@@ -231,8 +236,35 @@ class LayerStep(Sequential):
 
     @property
     def _due(self) -> int:
-        """The head whose token is moved or written next."""
-        return self.state.head + (self.state.event == "score")
+        """The entry whose token is moved or written next."""
+        entries, event, head = self._entries, self.state.event, self.state.head
+        if event == "requantize":
+            return head
+        return entries[entries.index(head) + 1] if event == "score" else entries[0]
+
+    @decides("D-leankv-75")
+    def _members(self) -> list[int]:
+        """Requests of an event, in the order of the calls of the manager."""
+        if self.requests == 1:
+            return [0]
+        return [name for name, flag in enumerate(self.state.members) if flag]
+
+    def _require_members(self) -> list[int]:
+        """Requests of an event; raises if there are none."""
+        names = self._members()
+        if not names:
+            raise Refused(f"{self.name}: members must name a request, got none")
+        return names
+
+    @property
+    def _entries(self) -> list[int]:
+        """Entries of the requests of an event: request by request, head by head."""
+        return [name * self.kv_heads + head for name in self._members() for head in range(self.kv_heads)]
+
+    def _whose(self, entry: int) -> str:
+        """The head of an entry, and its request if there are several, for messages."""
+        request, head = divmod(entry, self.kv_heads)
+        return f"{self.name}: " + f"request {request}: " * (self.requests > 1) + f"head {head}"
 
     def _commit(self, event: str, inputs: Sequence[Any], changes: Changes) -> DeclaredState:
         """The State after an event: registers and counters of the units, and other changes."""
@@ -251,25 +283,25 @@ class LayerStep(Sequential):
         return self._in_step
 
     def _runs(self, head: int) -> tuple[Run, Run]:
-        """Ids of the pages of a head."""
+        """Ids of the pages of an entry."""
         return self.manager.table.run(head, HIGH), self.manager.table.run(head, LOW)
 
     @decides("D-leankv-25")
     def _of(self, port: str, head: int) -> Any:
-        """Lanes of a port that belong to a head."""
+        """Lanes of a port that belong to an entry."""
         values = getattr(self.state, port)
-        size = len(values) // self.kv_heads
+        size = len(values) // self.shape.entries
         return values[head * size : (head + 1) * size]
 
     def _put(self, values: Lanes, head: int, words: Sequence[int]) -> Lanes:
-        """The lanes of a port with those of a head set, a shorter record zero-padded."""
+        """The lanes of a port with those of an entry set, a shorter record zero-padded."""
         changed = list(values)
-        size = len(changed) // self.kv_heads
+        size = len(changed) // self.shape.entries
         changed[head * size : (head + 1) * size] = [*words, *(0,) * (size - len(words))]
         return tuple(changed)
 
     def _tokens(self, head: int) -> tuple[int, int]:
-        """Tokens that a head stores, high and low."""
+        """Tokens that an entry stores, high and low."""
         return self.manager.table.tokens(head)
 
     @decides("D-leankv-9")
@@ -285,18 +317,35 @@ class LayerStep(Sequential):
 
     @decides("D-leankv-63")
     def admit(self) -> Changes:
-        """Allocate pages for a prompt and recycle those that its retained tokens do not need."""
-        manager, state = self.manager.fork(), self.state
-        manager.prompt_allocate({REQUEST: state.prompt})
-        shape = (1, 1, self.kv_heads)
-        kept = (np.array(words, np.int64).reshape(shape) for words in (state.keep_high, state.keep_low))
-        manager.prompt_release([REQUEST], *kept)
+        """Allocate pages for prompts and recycle those that their retained tokens do not need."""
+        manager, state, names = self.manager.fork(), self.state, self._require_members()
+        slots = manager.requests.free_slots
+        manager.requests.free_slots = type(slots)([*names, *(slot for slot in slots if slot not in names)])
+        prompts = state.prompt if self.requests > 1 else (state.prompt,)
+        self._admit(manager, {name: prompts[name] for name in names})
         self.manager = manager
-        return {"loaded": (0,) * 2 * self.kv_heads}
+        return self._unloaded()
+
+    @decides("D-leankv-75")
+    def _admit(self, manager: PageManager, prompts: dict[int, int]) -> None:
+        """Make the two calls for prompts: all get their pages, then all free those that they do not need."""
+        manager.prompt_allocate(prompts)
+        kept = (
+            np.array(words, np.int64).reshape(self.requests, 1, -1)[list(prompts)]
+            for words in (self.state.keep_high, self.state.keep_low)
+        )
+        manager.prompt_release(list(prompts), *kept)
+
+    def _unloaded(self) -> Changes:
+        """No token of the requests of the event is in its pages."""
+        loaded = list(self.state.loaded)
+        for entry in self._entries:
+            loaded[2 * entry : 2 * entry + 2] = (0, 0)
+        return {"loaded": tuple(loaded)}
 
     @decides("D-leankv-63")
     def load(self) -> Changes:
-        """Write a retained token of each head that loads one into the next slot of its section."""
+        """Write a retained token of each entry that loads one into the next slot of its section."""
         loaded, written, words = list(self.state.loaded), self.state.written, 0
         for head, code in enumerate(self.state.section):
             if code == NONE:
@@ -318,9 +367,9 @@ class LayerStep(Sequential):
 
     def _require_load(self, head: int, section: int) -> None:
         """Reject a token without a slot, and positions that no token of the prompt can have."""
-        request = self.manager.requests.table.get(REQUEST)
+        request = self.manager.requests.table.get(head // self.kv_heads)
         kept, loaded = self._tokens(head)[section], self.state.loaded[2 * head + section]
-        what = f"{self.name}: head {head}"
+        what = self._whose(head)
         if loaded == kept:
             raise Refused(f"{what}: all {kept} retained {SECTIONS[section]} tokens are loaded already, got another")
         assert request is not None, "no token is retained without a request"
@@ -345,47 +394,59 @@ class LayerStep(Sequential):
         return {"victim": victim, "low_slot": low_slot, **vectors, "score": score, "position": position}
 
     def finish(self) -> Changes:
-        """Recycle all pages."""
-        self.manager.finish([REQUEST])
-        return {"loaded": (0,) * 2 * self.kv_heads}
+        """Recycle all pages of requests."""
+        self.manager.finish(self._require_members())
+        return self._unloaded()
 
     # A generation step (D-leankv-62).
 
     def decide(self) -> Changes:
-        """Choose in every head where the new token goes and which one leaves, from the scores before the step."""
-        state, request = self.state, self.manager.requests.table.get(REQUEST)
+        """Choose in every entry where the new token goes and which one leaves, from the scores before the step."""
+        self._require_members()
+        decided, tokens = dict[int, Any](), 0
+        for entry in self._entries:
+            n, prompt = self._require_step(entry)
+            decided[entry] = self._decided(entry, n, prompt)
+            tokens += reduce(add, self._tokens(entry))
+        self._grown(self.manager.fork(), list(decided.values()))  # raises for a step that lacks pages
+        columns = {name: list(self._cleared[name]) for name in ("choice", "victim", "low_slot")}
+        for (entry, each), (name, column) in product(decided.items(), columns.items()):
+            column[entry] = getattr(each, name)
+        return {**{name: tuple(column) for name, column in columns.items()}, "plan_words": 4 * tokens}
+
+    def _require_step(self, entry: int) -> tuple[int, int]:
+        """Tokens so far and of the prompt; raises without a request, or if tokens of its prompt are not loaded."""
+        state, request = self.state, self.manager.requests.table.get(entry // self.kv_heads)
         if request is None:
             raise Refused(f"{self.name}: a step needs a request, got none; admit a prompt first")
-        missing = np.array(state.stored) - np.array(state.loaded) if state.seen == request.prompt else np.zeros(1)
-        if missing.any():
-            head, section = divmod(int(first_index(missing != 0)[0]), 2)
-            kept, loaded = state.stored[2 * head + section], state.loaded[2 * head + section]
-            raise Refused(f"{self.name}: head {head}: {kept} {SECTIONS[section]} tokens must be loaded, got {loaded}")
-        decided = [self._decided(head, request.seen, request.prompt) for head in range(self.kv_heads)]
-        self._grown(self.manager.fork(), decided)  # raises for a step that lacks pages
-        columns = {name: tuple(getattr(each, name) for each in decided) for name in ("choice", "victim", "low_slot")}
-        return {**columns, "plan_words": 4 * reduce(add, state.stored)}
+        for section, what in enumerate(SECTIONS):
+            kept, loaded = state.stored[2 * entry + section], state.loaded[2 * entry + section]
+            if request.seen == request.prompt and kept != loaded:
+                raise Refused(f"{self._whose(entry)}: {kept} {what} tokens must be loaded, got {loaded}")
+        return request.seen, request.prompt
 
     @decides("D-leankv-28", "D-leankv-62")
     def _decided(self, head: int, n: int, prompt: int) -> Any:
-        """The decision of one head."""
+        """The decision of one entry."""
         others = n, prompt, self.state.window, self.state.thresholds
         return self.units[head].decide(self.pool, self._runs(head), self._tokens(head), *others)
 
     def _grown(self, manager: PageManager, decided: Any) -> Any:
-        """Allocate pages for the sections that grow, of all heads by one call."""
+        """Allocate pages for the sections that grow, of all entries by one call."""
         deltas = (
-            np.array([getattr(each, name) for each in decided], np.int64).reshape(1, 1, -1)
+            np.array([getattr(each, name) for each in decided], np.int64).reshape(-1, 1, self.kv_heads)
             for name in ("delta_high", "delta_low")
         )
-        return manager.step_allocate([REQUEST], *deltas)
+        return manager.step_allocate(self._members(), *deltas)
 
     @decides("D-leankv-62")
     def allocate(self) -> Changes:
         """Allocate a page for sections that grow beyond their last one."""
-        moved = self._grown(self.manager, [unit.compressor.state for unit in self.units])
-        ids = iter(moved.ids)
-        return {"taken": tuple(next(ids) if count else -1 for count in moved.counts)}
+        moved = self._grown(self.manager, [self.units[entry].compressor.state for entry in self._entries])
+        ids, taken = iter(moved.ids), list(self.state.taken)
+        for place, count in enumerate(moved.counts):
+            taken[2 * self._entries[place // 2] + place % 2] = next(ids) if count else -1
+        return {"taken": tuple(taken)}
 
     def requantize(self) -> Changes:
         """Move a token to the low section."""
@@ -490,7 +551,7 @@ HEAD: dict[str, Any] = {
 UNIT: AnyUnit = Unit(
     unit_class=LayerStep,
     paper="leankv §4 Algorithm 1, §5.3, §6.1, §6.2",
-    meaning="generation steps of all KV heads of a layer",
+    meaning="generation steps of all KV heads of a layer, of one or of several requests",
     configs={
         "one": Config(kv_heads=3, heads=1, pages=18, max_len=10, **TINY),
         "three": Config(
@@ -507,6 +568,20 @@ UNIT: AnyUnit = Unit(
         "eight": Config(kv_heads=2, heads=8, pages=8, max_len=8, **TINY),
         "head": Config(**HEAD, low="K4V2", preset="paper"),
         "head_one_precision": Config(**HEAD, low=None, preset="paper"),
+        "batch": Config(
+            kv_heads=2,
+            heads=1,
+            pages=36,
+            max_len=10,
+            requests=3,
+            **TINY,
+            warps=2,
+            sum_threads=2,
+            key_threads=2,
+            value_rows=2,
+            value_slots=1,
+            join="sequential",
+        ),
         "head_diffkv": Config(
             **HEAD,
             low="K4V2",

@@ -54,15 +54,16 @@ COUNTERS = {
 }
 
 
-def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Policy) -> Ports:
-    """Widths for `kv_heads` KV heads of `heads` query heads each, pages of these layouts and this manager."""
+def ports_of(layouts: Pages, shape: Shape, heads: int, policy: Policy) -> Ports:
+    """Widths for `heads` query heads of a KV head, pages of these layouts and this manager."""
+    kv_heads, requests = shape.entries, shape.slots if shape.slots > 1 else None
     high, low = layouts.sections
     tokens, features = shape.length * max(high.tokens, low.tokens), high.head_size
     most = LARGEST if policy != "algorithm1" else 0x3F80_0000
     return Ports(
         inputs=(
             Port("op", 2, meaning="0 load retained tokens, 1 admit a prompt, 2 generation step, 3 finish"),
-            Port("prompt", 32, most=shape.max_len, meaning="tokens of an admitted prompt"),
+            Port("prompt", 32, requests, most=shape.max_len, meaning="tokens of an admitted prompt"),
             Port("keep_high", 32, kv_heads, most=HELD, meaning="high tokens that a head retains of an admitted prompt"),
             Port("keep_low", 32, kv_heads, most=HELD, meaning="low tokens that a head retains of an admitted prompt"),
             Port(
@@ -79,6 +80,7 @@ def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Po
             Port("q", 16, kv_heads * heads * features, encoding="f16", meaning="queries of a step, head by head"),
             Port("window", 32, least=1, most=HELD, meaning="W, of a step"),
             Port("thresholds", 32, 2, encoding="f32", least=0, most=most, meaning="T_l, T_h; or the two alphas"),
+            *([_members(requests)] if requests else []),
         ),
         outputs=(
             Port("choice", 4, kv_heads, meaning="decision, as of generation_compressor"),
@@ -92,7 +94,7 @@ def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Po
             Port("scores", 32, kv_heads * tokens, encoding="f32", meaning="scores after the step: high, low slots"),
         ),
         state=(
-            Port("seen", 32, meaning="tokens so far; 0 without a request"),
+            Port("seen", 32, requests, meaning="tokens so far; 0 without a request"),
             Port("stored", 32, 2 * kv_heads, meaning="tokens of every head, high and low"),
             Port("loaded", 32, 2 * kv_heads, meaning="tokens of the prompt that are in their pages"),
             Port("cells", 32, kv_heads * shape.length, signed=True, meaning="table of page ids"),
@@ -100,3 +102,8 @@ def ports_of(layouts: Pages, shape: Shape, kv_heads: int, heads: int, policy: Po
             Port("free", 32, meaning="free pages"),
         ),
     )
+
+
+def _members(requests: int) -> Port:
+    """Port that names the requests of an event; with one request there is none."""
+    return Port("members", 1, requests, meaning="1 for a request that the event is for; a load does not read it")

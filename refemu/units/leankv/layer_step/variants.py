@@ -87,6 +87,21 @@ class LoadedBackwards(LayerStep):
         return max(high, 0), max(low, 0)
 
 
+class LastRequestFirst(LayerStep):
+    """The pages of the last request come first."""
+
+    def _members(self) -> list[int]:
+        return super()._members()[::-1]
+
+
+class PromptByPrompt(LayerStep):
+    """A prompt frees the pages that it does not need before the next one gets its pages."""
+
+    def _admit(self, manager: Any, prompts: Any) -> None:
+        for name, tokens in prompts.items():
+            super()._admit(manager, {name: tokens})
+
+
 class LastHeadFirst(LayerStep):
     """The last head's pages come first."""
 
@@ -109,6 +124,14 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-26", "policy", "algorithm1", "diffkv"),
     *choices("D-leankv-34", "lazy_pages", True, False),
     Variant("D-leankv-38", "the last head's pages come first", unit_class=LastHeadFirst),
+    *choices("D-leankv-56", "warps", 1, 2, 4),
+    *choices("D-leankv-56", "sum_threads", 2, 32),
+    *choices("D-leankv-56", "key_threads", 1, 2),
+    *choices("D-leankv-56", "value_rows", 1, 2),
+    *choices("D-leankv-56", "value_slots", 1, 2),
+    *choices("D-leankv-56", "join", "tree", "sequential"),
+    Variant("D-leankv-75", "the pages of the last request come first", unit_class=LastRequestFirst),
+    Variant("D-leankv-75", "prompts of an event are admitted one by one", unit_class=PromptByPrompt),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-9": "the ports reject NaN and infinity, so no row of a set has them",

@@ -193,15 +193,16 @@ class Requests:
 
     def require_known(self, sequences: Sequence[int], running: bool | None = None) -> list[int]:
         """`sequences` with Python ints; raises for unknown ones, one named twice, one in the other phase."""
-        clean = [whole(sequence, f"{NAME}: sequence") for sequence in sequences]
-        for place, sequence in enumerate(clean):
+        clean, before = [whole(sequence, f"{NAME}: sequence") for sequence in sequences], set[int]()
+        for sequence in clean:
             if sequence not in self.table:
                 raise Refused(f"{NAME}: sequence {sequence} is unknown")
-            if sequence in clean[:place]:
+            if sequence in before:
                 raise Refused(f"{NAME}: sequence {sequence} is named twice")
             if running is not None and self.table[sequence].running != running:
                 phase = "is not compressed yet" if running else "is compressed already"
                 raise Refused(f"{NAME}: the prompt of sequence {sequence} {phase}")
+            before.add(sequence)
         return clean
 
     def require_heads(self, sequences: Sequence[int], values: ArrayLike, name: str) -> np.ndarray:

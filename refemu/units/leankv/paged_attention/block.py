@@ -38,6 +38,7 @@ class WarpReads:
     loads: int  #: load instructions
     sectors: int  #: 32-byte sectors that they touch
     tokens: int  #: tokens in them
+    expansions: int  #: elements of keys and values that it dequantizes
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def reads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -
     ----------
     [leankv §6.2]
     """
-    counts = np.zeros((warps, 4), np.int64)
+    counts = np.zeros((warps, 5), np.int64)
     for each in head_loads(pages, entry, high, low, warps):
         counts[each.warp, 1] += 1
         counts[each.warp, 2] += each.load.sectors(each.page * pages.high.size)
@@ -77,6 +78,7 @@ def reads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -
         for number in range(-(-tokens // page.tokens)):
             counts[number % warps, 0] += 1
             counts[number % warps, 3] += min(page.tokens, tokens - number * page.tokens)
+    counts[:, 4] = 2 * pages.high.head_size * counts[:, 3]
     return [WarpReads(warp, *row) for warp, row in enumerate(counts.tolist())]
 
 

@@ -51,6 +51,25 @@ class Leaking(PageManager):
         return super()._recycled([()] * len(parts) if counts is None else parts, counts)
 
 
+class Holding(PageManager):
+    """The pages of a request that ends or yields are not freed."""
+
+    def _recycled(self, parts: Ids, counts: Sequence[int] | None = None) -> Moved:
+        if counts is None:
+            return super()._recycled(parts)
+        return super()._recycled([()] * len(parts), [0] * len(counts))
+
+
+class StartsLate(PageManager):
+    """The start of the list is one too far after an allocation for a prompt."""
+
+    def _allocated(self, counts: Sequence[int]) -> Moved:
+        moved = super()._allocated(counts)
+        if len(counts) == self.shape.heads and self.free:  # a step asks for both sections of a head
+            self.list.allocate(1)
+        return moved
+
+
 class Inclusive(GenerationCompressor):
     """Some comparisons of a decision take what is equal for less."""
 
@@ -74,6 +93,7 @@ class Inclusive(GenerationCompressor):
 
 
 PAGES = {"finish frees low pages first": LowFirst, "release frees backwards": Backwards, "release leaks": Leaking}
+PAGES |= {"finish frees nothing": Holding, "start off by one": StartsLate}
 ALGORITHM1 = {
     "candidate > T_l": ((0, 2), "AB"),
     "candidate > T_h": ((1, 3), "AB"),
@@ -114,18 +134,21 @@ def operations(device: Any, inputs: dict[str, np.ndarray]) -> Iterator[Any]:
 
 
 def is_detected(rows: Answers) -> bool:
-    """Whether the readable unit differs from a row of a set, in more than a count of pages."""
+    """Whether the readable unit differs from a row of a set, in more than a count of pages, or rejects one."""
     ports = [(key, port) for key, port in (rows.ports | rows.registers).items() if port.name not in POINTERS]
     for block in rows.blocks[::-1]:
         right = {port.name: decode(block.arrays[key], port) for key, port in ports}
         inputs = answers_of.values(rows.unit, rows.config, block)
         for case in range(block.shape[0]):
             device = rows.unit.unit_class(**rows.config)
-            got = operations(device, {port: array[case] for port, array in inputs.items()})
+            got, done = operations(device, {port: array[case] for port, array in inputs.items()}), 0
             for event, state in enumerate(got):
+                done = event + 1
                 for port, array in right.items():
                     if np.ravel(getattr(state, port)).tolist() != array[case, event].ravel().tolist():
                         return True
+            if done < block.shape[1]:  # it lacks pages
+                return True
     return False
 
 

@@ -1,9 +1,17 @@
 """What the golden cases of the memory manager must hold."""
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 
-from refemu.units.leankv.page_manager import UNIT
+from refemu.arith.checks import Refused
+from refemu.golden.files.fields import decode
+from refemu.golden.grade import answers as answers_of
+from refemu.units.leankv.page_manager import UNIT, Moved, PageManager
+from tests.golden import detecting
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
@@ -25,3 +33,63 @@ def test_random_histories_have_every_call(name: str) -> None:
 
     assert np.unique(block.inputs["op"]).tolist() == [0, 1, 2, 3]
     assert (block.inputs["members"] == 2).any() and result.pruned and result.recycled > 32
+
+
+class Backwards(PageManager):
+    """Ids come back from the last to the first."""
+
+    def _recycled(self, parts: Any, counts: Any = None) -> Moved:
+        return super()._recycled([part[::-1] for part in parts[::-1]], None if counts is None else counts)
+
+
+class Leaking(PageManager):
+    """The unused pages of a prompt are not freed."""
+
+    def _recycled(self, parts: Any, counts: Any = None) -> Moved:
+        return super()._recycled([()] * len(parts) if counts is None else parts, counts)
+
+
+class Holding(PageManager):
+    """The pages of a request that ends or yields are not freed."""
+
+    def _recycled(self, parts: Any, counts: Any = None) -> Moved:
+        return super()._recycled(parts) if counts is None else super()._recycled([()] * len(parts), [0] * len(counts))
+
+
+class StartsLate(PageManager):
+    """The start of the list is one too far after every allocation."""
+
+    def _allocated(self, counts: Any) -> Moved:
+        moved = super()._allocated(counts)
+        if moved.ids and self.free:
+            self.list.allocate(1)
+        return moved
+
+
+def operations(device: PageManager, inputs: dict[str, np.ndarray]) -> Iterator[Any]:
+    """States after the calls of a case, up to one that a faulty manager cannot do."""
+    with contextlib.suppress(Refused):
+        yield from (state for state in device.steps(**inputs) if not device.busy)
+
+
+@pytest.mark.committed
+@pytest.mark.parametrize("name", UNIT.configs)
+@pytest.mark.parametrize("manager", [Backwards, Leaking, Holding, StartsLate], ids=lambda manager: manager.__name__)
+def test_committed_set_detects_faulty_manager(name: str, manager: type[PageManager]) -> None:
+    """In an output other than the counts of free pages, or by a call that the pages do not allow."""
+    rows = detecting.drawn(f"page_manager-{name}")
+    shown = [(key, port) for key, port in rows.ports.items() if port.name not in ("free", "list_start", "list_end")]
+    for block in rows.blocks:
+        right = {port.name: decode(block.arrays[key], port) for key, port in shown}
+        inputs = answers_of.values(rows.unit, rows.config, block)
+        for case in range(block.shape[0]):
+            device = manager(**rows.config)
+            states = operations(device, {port: array[case] for port, array in inputs.items()})
+            for event in range(block.shape[1]):
+                state = next(states, None)
+                if state is None:
+                    return
+                for port, array in right.items():
+                    if np.ravel(getattr(state, port)).tolist() != array[case, event].ravel().tolist():
+                        return
+    pytest.fail(f"page_manager-{name} misses {manager.__name__}")

@@ -26,6 +26,7 @@ def test_warps_take_pages_of_a_section_in_turn() -> None:
     one, two = reads(PAGES, entry, 70, 61, 2)
 
     assert (one.pages, one.tokens, two.pages, two.tokens) == (3, 32 + 6 + 60, 2, 32 + 1)
+    assert (one.expansions, two.expansions) == (2 * 128 * one.tokens, 2 * 128 * two.tokens)
     held = {5: (PAGES.high, 32), 9: (PAGES.high, 32), 2: (PAGES.high, 6), 3: (PAGES.low, 60), 7: (PAGES.low, 1)}
     for warp, ids in ((one, (5, 2, 3)), (two, (9, 7))):
         counts = [traffic(page, tokens, base=page.size * id).values() for id in ids for page, tokens in [held[id]]]

@@ -22,6 +22,8 @@ from refemu.units.leankv.layer_step import ATTENDING, COUNTERS
 from refemu.units.leankv.page_manager import Shape
 from refemu.units.leankv.paged_attention import attend, balance, bank_conflicts, get_scores, occupancy, reads
 
+READS = ("tokens", "pages", "loads", "sectors", "expansions")  #: of a warp, summed by head
+
 
 def stepping(prepared: Any, pool: Pool, tokens: int) -> dict[str, Any]:
     """Parameters of layer_step for the heads of a pool, with the pages of a prompt of `tokens` and a step."""
@@ -147,11 +149,10 @@ def _block(prepared: Any, pool: Pool, plan: Plan, layer: int, head: int) -> dict
     arithmetic, group = prepared.units.arithmetic, prepared.model.heads // prepared.model.kv_heads
     high, low = plan.lengths[0, layer, head].tolist()
     warps = reads(pool.layouts, plan.cells[0, layer, head].tolist(), high, low, arithmetic.warps)
-    counts = {name: sum(int(getattr(each, name)) for each in warps) for name in ("tokens", "pages", "loads", "sectors")}
+    counts = {name: sum(int(getattr(each, name)) for each in warps) for name in READS}
     return {
         "head": head,
         **counts,
-        "expansions": 2 * pool.layouts.high.head_size * (high + low),
         "exponentials": group * (high + low),
         "balance": balance([each.sectors for each in warps]),
         "occupancy": asdict(occupancy(pool.layouts, arithmetic, group, high + low)),

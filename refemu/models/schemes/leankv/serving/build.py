@@ -48,6 +48,7 @@ def compressed(
     slots: int,
     share: tuple[float, float],
     seed: int,
+    kind: type[Store] = Store,
 ) -> list[Store]:
     """Stores of all workers for a LeanKV scheme; memory: bytes for the pages of each."""
     kinds = layouts_of(config, sizes.head_dim)
@@ -64,17 +65,19 @@ def compressed(
     )
     limits = shares.of_heads(sizes.blocks * sizes.kv_heads, *share, seed).reshape(sizes.blocks, sizes.kv_heads, 2)
     return [
-        _store(shape, layout, limits[:, worker * heads : (worker + 1) * heads].reshape(-1, 2), seed, worker)
+        _store(shape, layout, limits[:, worker * heads : (worker + 1) * heads].reshape(-1, 2), seed, worker, kind)
         for worker in range(workers)
     ]
 
 
-def uncompressed(sizes: Sizes, workers: int, memory: int, max_len: int, slots: int, seed: int) -> list[Store]:
+def uncompressed(
+    sizes: Sizes, workers: int, memory: int, max_len: int, slots: int, seed: int, kind: type[Store] = Store
+) -> list[Store]:
     """Stores of all workers for the paged cache in fp16: a page holds a block of tokens of all heads and layers."""
     token = 4 * sizes.head_dim * sizes.blocks * sizes.kv_heads // workers
     layout = Layout(BLOCK * token, (BLOCK, BLOCK), (token, token), max_len)
     shape = _shape(memory // layout.page, 1, 1, layout, False, max_len, slots)
-    return [_store(shape, layout, np.zeros((1, 2), np.int64), seed, worker) for worker in range(workers)]
+    return [_store(shape, layout, np.zeros((1, 2), np.int64), seed, worker, kind) for worker in range(workers)]
 
 
 def _shape(pages: int, layers: int, heads: int, layout: Layout, two: bool, max_len: int, slots: int) -> Shape:
@@ -83,7 +86,9 @@ def _shape(pages: int, layers: int, heads: int, layout: Layout, two: bool, max_l
     return Shape(pages=pages, layers=layers, heads=heads, max_len=max_len, slots=slots, **sizes)
 
 
-def _store(shape: Shape, layout: Layout, limits: np.ndarray, seed: int, worker: int) -> Store:
+def _store(
+    shape: Shape, layout: Layout, limits: np.ndarray, seed: int, worker: int, kind: type[Store] = Store
+) -> Store:
     from refemu.units.leankv.page_manager.compiled import PageManager as Compiled
 
-    return Store(Compiled(**vars(shape)), layout, limits, seed, worker)
+    return kind(Compiled(**vars(shape)), layout, limits, seed, worker)

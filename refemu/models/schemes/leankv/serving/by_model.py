@@ -45,6 +45,11 @@ class ByModel:
         high, low = (*self.engine.paged.units.pages.sections, self.engine.paged.units.pages.high)[:2]
         return high.size, (high.tokens, low.tokens)
 
+    @property
+    def requests(self) -> Sequence[Any]:
+        """Requests that have arrived and were accepted."""
+        return list(self.engine.requests.values())
+
     def submit(self, request: Arrival) -> int | None:
         """Add a request; returns its name, or None for one that can never be served."""
         start = SHIFT * len(self.engine.requests) % len(self.ids)

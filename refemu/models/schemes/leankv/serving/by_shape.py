@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from refemu.models.schemes.leankv.scheduler import Preemption
 from refemu.models.schemes.leankv.server import Events, Server
+from refemu.models.schemes.leankv.serving.invariants import CheckedStore
 from refemu.models.schemes.leankv.serving.pages import Store, Usage
 from refemu.models.schemes.leankv.serving.trace import Arrival
 from refemu.units.leankv.page_manager import PageManager
@@ -48,6 +49,9 @@ class ByShape(Server):
         """The next step."""
         self.swapped, self.computed = 0, []
         events = self._advance()[0]
+        for store in self.stores:
+            if isinstance(store, CheckedStore):
+                store.require_names(self.scheduler.running)
         self.fresh = len(events.names) if events.kind == "generation" else len(self.computed)
         return events
 
@@ -100,9 +104,7 @@ class ByShape(Server):
             self.requests[name].done += name not in back
 
     def _generate(self, names: Sequence[int]) -> None:
-        growth = [store.plan(names) for store in self.stores]
-        for store, more in zip(self.stores, growth, strict=True):  # all or none
-            store.require(names, more)
+        growth = [store.plan(names) for store in self.stores]  # all or none
         for store, more in zip(self.stores, growth, strict=True):
             store.step(names, more)
         for name in names:
@@ -121,8 +123,6 @@ class ByShape(Server):
         """Count the pages of requests that go to the host or come back."""
         moved = [0]
         for store in self.stores:
-            pages = 0
-            for name in names:
-                pages += int(store.held[name].pages[0] + store.held[name].pages[1])
-            moved.append(pages * store.layout.page)
+            high, low = store.usage(names).pages
+            moved.append((high + low) * store.layout.page)
         self.swapped += max(moved)

@@ -1,7 +1,7 @@
 """Time of a simulation, and counts of its steps."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from refemu.models.schemes.leankv.server import Events
 from refemu.models.schemes.leankv.serving.by_model import ByModel
@@ -37,9 +37,9 @@ class Clock:
         self.first: dict[int, float] = {}  # time of the first token
         self.arrived: dict[int, float] = {}
 
-    def run(self, trace: Sequence[Arrival]) -> None:
-        """Serve all requests."""
-        coming, plan = deque(trace), self.server.scheduler
+    def run(self, trace: Sequence[Arrival], after: Callable[["Clock"], None] = lambda clock: None) -> None:
+        """Serve all requests, except those that have arrived before; `after` is called after every step."""
+        coming, plan = deque(trace[len(self.server.requests) :]), self.server.scheduler
         while coming or plan.waiting or plan.running:
             if not plan.waiting and not plan.running:
                 self.now = max(self.now, coming[0].arrival)
@@ -51,6 +51,7 @@ class Clock:
                     self.arrived[name] = request.arrival
             if plan.waiting or plan.running:
                 self._record(self.server.step())
+                after(self)
 
     def _record(self, events: Events) -> None:
         """Take the time of a step, and note the state after it."""

@@ -15,7 +15,7 @@ from refemu.models.schemes.leankv.serving.setting import Setting
 from refemu.models.schemes.leankv.serving.trace import Arrival
 
 #: fields of a setting that only a simulation by shape reads
-BY_SHAPE = ("shape", "memory_share", "quality", "high_share", "pruned_share")
+BY_SHAPE = ("shape", "memory_share", "quality", "high_share", "pruned_share", "check")
 
 
 def build(config: Any, setting: Setting, trace: Sequence[Arrival]) -> tuple[ByModel, Rates]:

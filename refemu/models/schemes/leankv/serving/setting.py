@@ -22,3 +22,4 @@ class Setting:
     high_share: float | None = None  #: share of tokens at the high precision, instead of a quality
     pruned_share: float | None = None  #: share of pruned tokens
     context: int | None = None  #: most tokens of a request; None: those of the longest one
+    check: bool = False  #: whether the memory manager is checked after every call, which takes long

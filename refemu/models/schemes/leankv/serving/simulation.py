@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from refemu.arith.checks import Refused, RefusedType, lookup, require_int
@@ -15,8 +16,10 @@ from refemu.models.schemes.leankv.serving.by_model import ByModel
 from refemu.models.schemes.leankv.serving.by_shape import ByShape
 from refemu.models.schemes.leankv.serving.clock import Clock
 from refemu.models.schemes.leankv.serving.gpu import GPUS, Rates
+from refemu.models.schemes.leankv.serving.invariants import CheckedStore
 from refemu.models.schemes.leankv.serving.pages import Store
 from refemu.models.schemes.leankv.serving.report import Report
+from refemu.models.schemes.leankv.serving.saved import Saved
 from refemu.models.schemes.leankv.serving.setting import Setting
 from refemu.models.schemes.leankv.serving.trace import MOST, Arrival
 from refemu.models.schemes.scheme import Scheme
@@ -25,7 +28,9 @@ from refemu.models.schemes.scheme import Scheme
 USED = {"high", "low", "window", "page_bytes", "k_vec", "k_group", "v_vec", "v_group", "align", "num_pages"}
 
 
-def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting | None = None) -> Report:
+def simulate(
+    scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting | None = None, state: str | Path | None = None
+) -> Report:
     """Serve requests on a GPU, step by step.
 
     Parameters
@@ -36,6 +41,9 @@ def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting 
         Requests in the order of arrival.
     setting : Setting, optional
         Shape, GPU and scheduler; the default is Llama-2-7B on one L40.
+    state : str or Path, optional
+        File for the state of the simulation, which is saved each minute: an interrupted simulation resumes from it. It
+        is deleted at the end.
 
     Returns
     -------
@@ -45,7 +53,8 @@ def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting 
     Raises
     ------
     Refused
-        A parameter is invalid or changes nothing, or the weights leave no memory for pages.
+        A parameter is invalid or changes nothing, the weights leave no memory for pages, or the state is of another
+        simulation.
     RefusedType
         The scheme stores its cache in another way.
     """
@@ -66,8 +75,20 @@ def simulate(scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting 
     else:
         server, rates = running.build(config, setting, trace)
     clock = Clock(server, rates)
-    clock.run(trace)
+    if state is None:
+        clock.run(trace)
+    else:
+        _resumed(clock, trace, Saved(Path(state), scheme_text.text(config), trace, setting))
     return totals.report(scheme_text.text(config), setting, clock)
+
+
+def _resumed(clock: Clock, trace: Sequence[Arrival], saved: Saved) -> None:
+    """Run from the last saved state."""
+    if isinstance(clock.server, ByModel):
+        raise Refused("simulate: a state of a model that runs cannot be saved; leave out --state")
+    saved.read(clock)
+    clock.run(trace, lambda now: saved.write(now) if saved.due() else None)
+    saved.path.unlink(missing_ok=True)
 
 
 def _checked(setting: Setting) -> tuple[Shape, Rates]:
@@ -90,17 +111,18 @@ def _stores(config: Any, setting: Setting, sizes: Shape, rates: Rates, trace: Se
             f"{setting.memory_share} of its {rates.gpu.memory}; give more workers"
         )
     longest = setting.context or max(request.prompt + request.generate - 1 for request in trace)
+    kind = CheckedStore if setting.check else Store
     places = setting.workers, memory, longest, min(setting.slots, len(trace))
     if isinstance(config, Fp16Config):
         named = [name for name in ("quality", "high_share", "pruned_share") if getattr(setting, name) is not None]
         if named or config != Fp16Config():
             raise Refused(f"simulate: {(named or ['a parameter'])[0]} of fp16 changes nothing; leave it out")
-        return build.uncompressed(sizes, *places, setting.seed)
+        return build.uncompressed(sizes, *places, setting.seed, kind)
     if not isinstance(config, LeanKvConfig):
         raise RefusedType(f"simulate: scheme must be one of LeanKV's or fp16, got {scheme_text.name(config)}")
     _require_used(config)
     share = build.high_and_pruned(config, setting.shape, setting.quality, setting.high_share, setting.pruned_share)
-    return build.compressed(config, sizes, *places, share, setting.seed)
+    return build.compressed(config, sizes, *places, share, setting.seed, kind)
 
 
 def _require_used(config: LeanKvConfig) -> None:

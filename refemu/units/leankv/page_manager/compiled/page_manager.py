@@ -63,6 +63,11 @@ class PageManager(page_manager.PageManager):
         """As `page_manager.PageManager.used`, a copy."""
         return self._used[self.requests.entries(self.requests.require_known(sequences))]
 
+    @property
+    def sections(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens and pages of all entries, high and low: (entries, 2) each, not copied."""
+        return self._tokens, self._used
+
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
         """As `page_manager.PageManager.prompt_allocate`."""
         clean = self.requests.require_prompts(prompts)
@@ -115,6 +120,35 @@ class PageManager(page_manager.PageManager):
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
 
+    def grow(self, sequences: Sequence[int], growth: np.ndarray) -> np.ndarray:
+        """As `step_allocate` with `lazy_pages`, without the ends of regions.
+
+        Parameters
+        ----------
+        sequences : sequence of int
+            Sequences whose prompts are compressed, S of them.
+        growth : uint8 (S, layers * heads)
+            Section that gains a token: 0 none, 1 low, 2 high.
+
+        Returns
+        -------
+        ndarray of int64 (S, 4)
+            Tokens, high and low, and pages, high and low, that every sequence gains.
+        """
+        known, sums = self.requests.require_known(sequences, running=True), np.zeros((len(sequences), 4), np.int64)
+        slots = np.array([self.requests.table[name].slot for name in known], np.int64)
+        came, pruned = events.grow(self._pool, self._sizes, slots, growth, sums)
+        if came < 0:
+            lanes = (len(known), self.shape.layers, self.shape.heads)
+            self._refuse("step_allocate", sequences, *((growth == kind).reshape(lanes).astype(int) for kind in (2, 1)))
+        self._allocated_pages += came
+        self.totals["pruned"] += pruned
+        self.totals["step_pages"] = max(self.totals["step_pages"], int(came > 0))
+        self._count(2 * growth.size)
+        for name in known:
+            self.requests.table[name].seen += 1
+        return sums
+
     def finish(self, sequences: Sequence[int]) -> Moved:
         """As `page_manager.PageManager.finish`."""
         known = self.requests.require_known(sequences)
@@ -137,10 +171,14 @@ class PageManager(page_manager.PageManager):
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum; counts its levels and additions."""
-        levels, adds = network(counts.size)
+        self._count(counts.size)
+        return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
+
+    def _count(self, size: int) -> None:
+        """Count the levels and additions of a prefix sum over `size` elements."""
+        levels, adds = network(size)
         self.totals["levels"] += levels
         self.totals["adds"] += adds
-        return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
 
     def _refuse(self, call: str, *arguments: Any) -> NoReturn:
         """Raise what the readable manager raises for this call."""

@@ -1,26 +1,39 @@
 """Golden cases of layer_step: a prompt in its pages, then generation steps with every choice of [leankv Algorithm 1].
 
-Every head of a layer gets the history of a single head. [leankv §5.3] Stimuli only: expected outputs come from
-layer_step.py.
+Every head of every request gets the history of a single head; `several` has requests that differ. [leankv §5.3]
+Stimuli only: expected outputs come from layer_step.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16, prng
+from refemu.arith import fp16
 from refemu.units import find
+from refemu.units.leankv.layer_step.cases.history import (
+    ADMIT,
+    EVERYTHING,
+    FINISH,
+    HIGH,
+    KEEP_LOW,
+    LARGE,
+    LOAD,
+    LONG,
+    LOW,
+    NONE,
+    NOTHING,
+    SMALL,
+    STEP,
+    History,
+    Prompt,
+    Thresholds,
+)
+from refemu.units.leankv.layer_step.cases.several import legal_requests, several_requests
 from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
-LOAD, ADMIT, STEP, FINISH = range(4)
-NONE, HIGH, LOW = range(3)  # values of the port `section`
 ONE = 0x3F80_0000  #: pattern of 1.0
-Thresholds = tuple[float, float]
-EVERYTHING, NOTHING = (1.0, 1.0), (0.0, 0.0)  #: thresholds: the oldest token of the window leaves; all stay high
-KEEP_LOW = (0.0, 1.0)  #: the oldest token becomes low
 #: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of layer_step-head
 CHOICES: tuple[Thresholds, ...] = (NOTHING, NOTHING, (0.05, 0.1), (0.097, 1.0), KEEP_LOW, (0.1, 0.1), EVERYTHING)
 
@@ -37,14 +50,12 @@ ROUGH = (
 #: one and the newest; C prunes the first, A1 appends, A3 drops the second
 APART = ((0.01, 1.0, 1.0), (1.0, 1.0, 1.0), (1.0, 0.01, 1.0))
 DIFFERENT = (0.1, 0.2)  #: thresholds of that step
-ALPHA = float(1 << 20)  #: alpha_quant under which any token moves
 SEED = 33  #: seed of the first of these histories
 #: smallest and largest feature: steps of 135.0625 and 135.1875 are between two words of a scale; the codes of 0.5 to
 #: 2033 between two words of an output
 TIES = ((-100.9375, 1925.0), (-100.8125, 1927.0), (0.5, 2033.0))
 
 
-LONG = 8  #: tokens of a prompt at a limit: 1 / LONG is exact, so limits of diffkv are too
 #: comparisons of Algorithm 1 at equality: shares of 16 of the high tokens, the oldest of the window first, and of the
 #: low tokens; thresholds
 LIMITS = (
@@ -58,9 +69,6 @@ ONE_LIMIT = (((2, 4, 4, 3, 3), (), (2, 2)), ((4, 2, 4, 3, 3), (), (2, 2)))  #: A
 #: means and thresholds of diffkv in sixteenths: the least high token at the lower threshold, at the upper threshold,
 #: the least low token at the lower threshold
 MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (1, 3), (1, 3)))
-#: values that are exact in 4 bits: for 10 equal tokens, LARGE / 10 + SMALL / 10 rounds to LARGE / 10, and
-#: LARGE / 10 + 2 * SMALL / 10 does not
-LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
 
 
 SMALL_HEAD = 16  #: features up to which a history of many steps is a small file
@@ -70,19 +78,13 @@ FULL = 6  #: number of full prompts of several heads
 MOVE = (0.5, 1.0)  #: thresholds of their last step: a head moves its oldest token of the window, or drops it
 
 
-@dataclass(frozen=True)
-class Prompt:
-    """Tokens of a prompt, and the positions that a head retains, in the order of the slots."""
-
-    tokens: int
-    high: tuple[int, ...]
-    low: tuple[int, ...] = ()
-
-
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     two, most = config["low"] is not None, int(config["max_len"])
     several = config["kv_heads"] > 1  # long rows
+    batch = config.get("requests", 1) > 1
+    if batch:
+        yield from several_requests(config, kind)
     if kind == "paper":
         why = "[leankv Algorithm 1] a prompt with high and low tokens, then steps that append, move and prune"
         thresholds = CHOICES if most >= 5 + len(CHOICES) else (NOTHING, KEEP_LOW, EVERYTHING)[: most - 5]
@@ -108,7 +110,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
                 rough.step(pair)
             yield Cases(kind, why, rough.inputs(), "D-leankv-25")
         most_high = _most(config) - 2
-        for tokens in sorted({3, 4, *range(most_high - 2, most_high + 1)}):
+        for tokens in sorted({3, 4, *range(most_high - 2, most_high + 1)} if not batch else {most_high}):
             why = f"{tokens} high tokens and two more: higher slots, and pages of every number"
             full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1))
             full.prompt(Prompt(tokens, tuple(range(tokens))))
@@ -123,15 +125,15 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         why = "requests in sequence, so that pages come back; shares equal to a threshold"
         yield Cases(kind, why, _requests(config), "D-leankv-27")
-        if config["head_size"] <= SMALL_HEAD:
+        if config["head_size"] <= SMALL_HEAD and not batch:
             why = "requests that grow page by page and finish, so that every recycled page is taken again by a step"
             yield Cases(kind, why, _wrapped(config), "D-leankv-38")
         why = "five high pages: values that a sum loses singly, but not in pairs"
         yield Cases(kind, why, _five_pages(config), "D-leankv-56")
-    if kind == "edge" and several:
+    if kind == "edge" and several and not batch:
         why = "full requests whose last token is low; heads move tokens to different low slots"
         yield Cases(kind, why, _full(config), "D-leankv-34")
-    elif kind == "edge":
+    elif kind == "edge" and not several:
         why = "prompts that fill all pages with high tokens: scores and probabilities of the last slots"
         yield Cases(kind, why, _many(config), "D-leankv-34")
         if two:
@@ -140,7 +142,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         stream, events = ("layer_step", 32) if several else ("head_step", 24)
         drawn = random_inputs(stream, find("layer_step").ports(config).inputs, (1, events), seed)
-        yield Cases(kind, "any history that a request can have", legal(config, drawn))
+        why = "any history that requests can have" if "members" in drawn else "any history that a request can have"
+        yield Cases(kind, why, legal(config, drawn))
 
 
 def _block(
@@ -302,105 +305,6 @@ def _one_by_one(
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-class History:
-    """Events of one device; heads retain the same positions, with different vectors and scores."""
-
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        seed: int,
-        window: int,
-        tied: bool = False,
-        rough: tuple[int, int] | None = None,
-    ) -> None:
-        """rough: exponents of keys and values of any mantissa; else both are small multiples of a power of two."""
-        self.kv_heads: int = int(config["kv_heads"])
-        self.size: int = int(config["head_size"])
-        self.queries: int = int(config["heads"])
-        self.window: int = window
-        self.tied: bool = tied
-        self.rough: tuple[int, int] | None = rough
-        self.equal = config["low"] is None and config.get("policy") == "diffkv"
-        self.alphas: bool = config.get("policy") == "diffkv"
-        self.alpha: int = LONG if self.alphas else 1  #: factor of a threshold to its limit: LONG tokens divide it
-        self.stream: int = prng.stream("head_step/vectors", seed)
-        self.drawn: int = 0
-        self.rows: list[dict[str, Any]] = []
-
-    def words(self, count: int) -> np.ndarray:
-        """The next uniform numbers below 2**16."""
-        self.drawn += count
-        return (prng.words_of([self.stream], self.drawn - count, count)[0] >> np.uint64(48)).astype(np.int64)
-
-    def vectors(self, count: int, scale: float) -> np.ndarray:
-        """fp16 words of `count` vectors, features in multiples of scale / 64 up to 2 * scale."""
-        values = (self.words(count * self.size) % 257 - 128) / 64 * scale
-        return fp16.bits(fp16.to_f16(values)).astype(np.int64)
-
-    def mantissas(self, count: int, exponent: int) -> np.ndarray:
-        """fp16 words of `count` vectors, every sign and mantissa, magnitudes from 2**(exponent - 3) up.
-
-        Those of every third event stay below 1.25 times a power of two, so that scales have other mantissas too.
-        """
-        words, kept = self.words(count * self.size), 0x83FF if len(self.rows) % 3 else 0x80FF
-        return np.asarray((words & kept) | ((exponent + 15 - (words >> 10) % 4) << 10))
-
-    def tokens(self) -> dict[str, np.ndarray]:
-        """Keys and values of a token of every head."""
-        if self.rough is None:
-            return {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
-        key, value = self.rough
-        return {"key": self.mantissas(self.kv_heads, key), "value": self.mantissas(self.kv_heads, value)}
-
-    def event(self, op: int, **ports: Any) -> None:
-        """Append an event; ports that are not named are 0."""
-        lanes = {
-            name: np.zeros(self.kv_heads, np.int64)
-            for name in ("keep_high", "keep_low", "section", "score", "position")
-        }
-        empty = {"key": self.kv_heads, "value": self.kv_heads, "q": self.kv_heads * self.queries}
-        row: dict[str, Any] = {"op": op, "prompt": 0, **lanes}
-        row |= {name: np.zeros(count * self.size, np.int64) for name, count in empty.items()}
-        self.rows.append({**row, "window": self.window, "thresholds": np.zeros(2, np.int64), **ports})
-
-    def prompt(self, prompt: Prompt) -> None:
-        """Admit a prompt and load its retained tokens."""
-        self.event(
-            ADMIT, prompt=prompt.tokens, keep_high=self.each(len(prompt.high)), keep_low=self.each(len(prompt.low))
-        )
-        for section, positions in ((HIGH, prompt.high), (LOW, prompt.low)):
-            for position in positions:
-                count = prompt.tokens - 1 - position
-                each = self.words(self.kv_heads) % 32767 + 1
-                if self.tied:
-                    each = self.each(16384 if position == prompt.high[0] else 8192)
-                score = (count * each / 32768).astype(np.float32).view(np.uint32).astype(np.int64)
-                if self.rough:  # every mantissa, from 2**-3 up
-                    low, high = self.words(self.kv_heads), self.words(self.kv_heads)
-                    score = low | (high & 0x7F) << 16 | (124 + (high >> 7) % 16) << 23
-                vectors = self.tokens()
-                where = {"section": self.each(section), "position": self.each(position)}
-                self.event(LOAD, score=score, **where, **vectors)
-
-    def each(self, value: int) -> np.ndarray:
-        """The same value for every head."""
-        return np.full(self.kv_heads, value, np.int64)
-
-    def step(self, thresholds: Thresholds) -> None:
-        """A generation step."""
-        pair = (thresholds[1],) * 2 if self.equal else thresholds
-        if self.rough and self.alphas and pair == KEEP_LOW:  # scores are far above 1 / n
-            pair = (0.0, ALPHA)
-        vectors, count = self.tokens(), self.kv_heads * self.queries
-        vectors["q"] = self.vectors(count, 0.5) if self.rough is None else self.mantissas(count, -self.rough[0])
-        words = np.array(pair, np.float32).view(np.uint32).astype(np.int64)
-        self.event(STEP, thresholds=words, **vectors)
-
-    def inputs(self) -> dict[str, np.ndarray]:
-        """Words at every port, (1, events) and lanes."""
-        return {name: np.array([row[name] for row in self.rows], np.int64)[None] for name in self.rows[0]}
-
-
 def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
     """Generation steps: a request is loaded before them, event by event."""
     return np.asarray(inputs["op"] == STEP)
@@ -426,14 +330,15 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     }
     most = _most(config)
     for device in range(rows["op"].shape[0]):
-        _legal(config, most, {name: array[device] for name, array in rows.items()})
+        change = legal_requests if "members" in rows else _legal
+        change(config, most, {name: array[device] for name, array in rows.items()})
     return {name: rows[name].reshape(array.shape) for name, array in changed.items()}
 
 
 def _most(config: Mapping[str, Any]) -> int:
     """Tokens of a request that fits for any decisions of its heads; 0 if none is sure to."""
     shape = find("layer_step").unit_class(**config).shape
-    pages = min(shape.pages // shape.heads, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
+    pages = min(shape.pages // shape.entries, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
     return max(min(shape.max_len, pages * shape.high_tokens), 0)
 
 

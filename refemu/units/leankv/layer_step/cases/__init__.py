@@ -1,0 +1,7 @@
+"""Golden cases of layer_step, for one request and for several. [leankv §4 Algorithm 1, §5.3]"""
+
+from refemu.units.leankv.layer_step.cases.history import History, Prompt
+from refemu.units.leankv.layer_step.cases.several import Batch
+from refemu.units.leankv.layer_step.cases.single import cases, closes, legal
+
+__all__ = ["Batch", "History", "Prompt", "cases", "closes", "legal"]
