@@ -79,6 +79,19 @@ def grouped() -> list[Row]:
     )
 
 
+def decode() -> list[Row]:
+    """A token times INT4 groups, as in a decoder of 7 B."""
+    a, w = bfp_pe.operands(*size((1, 4096, 11_008), (1, 128, 32)))
+    ready, dense, x = prepare(w), w.dequantize().T.copy(), a.dequantize().astype(np.float32)
+    return beside(
+        "THREADS-DECODE",
+        "BFP8 x INT4, M=1, 4096 x 11008, prepared",
+        "sgemm on dequantized float32",
+        lambda: x @ dense,
+        lambda: bfp_dot_int(a, ready),
+    )
+
+
 def attention() -> list[Row]:
     """A prompt of 512 tokens, 9 heads on 3."""
     q, k, v = (
@@ -129,6 +142,7 @@ def indexed() -> list[Row]:
 ROWS: dict[str, Callable[[], list[Row]]] = {
     "THREADS-MATMUL": matmul,
     "THREADS-GROUPED": grouped,
+    "THREADS-DECODE": decode,
     "THREADS-ATTENTION": attention,
     "THREADS-INDEX THREADS-ORIZURU": indexed,
 }

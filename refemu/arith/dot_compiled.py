@@ -18,12 +18,12 @@ from refemu.arith.checks import Refused, RefusedType, require_integers
 from refemu.arith.fp16_compiled import holds_fp16, plain, ready, require_fp16
 from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
 from refemu.arith.integers import Overflow
-from refemu.arith.jit import FUSES
+from refemu.arith.jit import FUSES, quiet
 from refemu.arith.operands import Accumulator, Precision, Request, require_attention, require_grouped, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
 from refemu.arith.sums_compiled import rows, total32, total64
-from refemu.arith.threads import share_out, workers
+from refemu.arith.threads import share_out, workers, worth
 
 __all__ = [
     "GroupPanels",
@@ -40,7 +40,6 @@ __all__ = [
 ]
 
 GRAIN = 64  #: columns of a vector's unit of work
-LEAST = 1 << 19  #: products that are worth another thread
 EVEN = 4  #: tiles of a thread, so that all end at about the same time
 
 
@@ -111,14 +110,14 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
             functools.partial(_vector, acc, x, b, wide, half, out[0]),
             -(-count * span // GRAIN),
             threads,
-            _least(x.shape[1] * GRAIN),
+            worth(x.shape[1] * GRAIN),
         )
         return out
     across = -(-span // kernels.TILE)
     tile = -(-span // (across * kernels.PAD)) * kernels.PAD
     rows = _rows_of_tiles(x.shape[0], count * across, workers(threads))
     run = functools.partial(_tiles, acc, x, b, wide, half, rows, tile, out)
-    share_out(run, count * across * -(-x.shape[0] // rows), threads, _least(x.shape[1] * tile * min(x.shape[0], rows)))
+    share_out(run, count * across * -(-x.shape[0] // rows), threads, worth(x.shape[1] * tile * min(x.shape[0], rows)))
     return out
 
 
@@ -128,11 +127,6 @@ def _rows_of_tiles(rows: int, across: int, parts: int) -> int:
     while parts > 1 and size > kernels.FEW and across * -(-rows // size) < EVEN * parts:
         size //= 2
     return size
-
-
-def _least(products: int) -> int:
-    """Units of so many products that are worth another thread."""
-    return -(-LEAST // max(products, 1))
 
 
 def _equal(acc: Accumulator, x: np.ndarray, b: Panels) -> Accumulator:
@@ -145,7 +139,7 @@ def _vector(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None
     *operands, first, last = arguments
     columns = min(GRAIN * last, b.values.shape[0] * b.values.shape[2])
     kernel = {"fp32": kernels.vector_fp32, "fp32_fma": kernels.vector_fma32, "fp16": kernels.vector_fp16}[acc]
-    with np.errstate(all="ignore"):
+    with quiet():
         kernel(x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
 
 
@@ -156,7 +150,7 @@ def _tiles(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
         "fp16": kernels.matmul_fp16,
         "fp16_fma": kernels.matmul_fma16,
     }[acc]
-    with np.errstate(all="ignore"):
+    with quiet():
         kernel(x, *_options(acc, x, b), *arguments)
 
 
@@ -189,10 +183,10 @@ def _in_order(a: np.ndarray, b: np.ndarray, request: Request, threads: int | Non
 
     def run(first: int, last: int) -> None:
         work = np.empty((slots, kernels.STRIP), np.float32)
-        with np.errstate(all="ignore"):
+        with quiet():
             kernels.run_program(program, left[first:last], right, out[first:last], work, acc, start)
 
-    share_out(run, a.shape[0], threads, _least(b.size))
+    share_out(run, a.shape[0], threads, worth(b.size))
     return out
 
 
@@ -216,10 +210,10 @@ def _limbs(a: np.ndarray, b: np.ndarray, start: np.float32, threads: int | None)
 
     def run(first: int, last: int) -> None:
         low, middle, high = limbs[:, first:last]
-        with np.errstate(all="ignore"):
+        with quiet():
             strange.append(kernels.exact_limbs(left[first:last], right, np.float32(start), low, middle, high))
 
-    share_out(run, a.shape[0], threads, _least(b.size))
+    share_out(run, a.shape[0], threads, worth(b.size))
     return limbs, any(strange)
 
 
@@ -265,7 +259,7 @@ def grouped_matmul(
     wide, right = (plain(side.astype(np.float32)) for side in (operands.a, operands.b))
     terms = np.empty((operands.groups, wide.shape[0], right.shape[1]), np.float32)
     ready()
-    with np.errstate(all="ignore"):
+    with quiet():
         kernels.group_terms(wide, right, *powers, scale, partial == "fp16", product == "fp16", terms)
     ones = np.ones((1, operands.groups, 1), np.float32)
     flat = terms.reshape(operands.groups, -1)
@@ -321,20 +315,43 @@ def group_sums(
     """
     ready()
     out = np.empty((left.shape[0], b.shape[1]), np.float32)
-    terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.narrow.size else 0
-    depth = next((n for n in (16, 8) if n <= terms and b.group % n == 0), 0)
-
-    right = b.narrow, b.wide, b.powers, b.scales
+    terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.nibbles.size or b.narrow.size else 0
+    depth = next((n for n in (kernels.DEPTH, 8) if n <= terms and b.group % n == 0), 0)
+    if len(left) == 1 and b.nibbles.size and not b.powers.size and depth == kernels.DEPTH:
+        _grouped_row(left[0], powers[0], b, partial, product, out[0], threads)
+        return out
+    right = b.nibbles, b.narrow, b.wide, b.powers, b.scales
     roundings = partial == "fp16", b.scaled and product == "fp16"
 
     def run(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
+        with quiet():
             kernels.grouped_tiles(left, powers, *right, *roundings, depth, out, first, last)
 
     rows_of_unit = min(left.shape[0], kernels.GROUP_ROWS)
     pieces = b.scales.shape[0] * -(-left.shape[0] // kernels.GROUP_ROWS)
-    share_out(run, pieces, threads, _least(rows_of_unit * left.shape[1] * b.scales.shape[2]))
+    share_out(run, pieces, threads, worth(rows_of_unit * left.shape[1] * b.scales.shape[2]))
     return out
+
+
+def _grouped_row(
+    left: np.ndarray,
+    powers: np.ndarray,
+    b: GroupPanels,
+    partial: Precision,
+    product: Precision | None,
+    out: np.ndarray,
+    threads: int | None,
+) -> None:
+    """`group_sums` of one row: threads share out columns."""
+    columns, roundings = b.scales.shape[0] * b.scales.shape[2], (partial == "fp16", b.scaled and product == "fp16")
+
+    def run(first: int, last: int) -> None:
+        with quiet():
+            kernels.grouped_row(
+                left, powers, b.nibbles, b.scales, *roundings, out, GRAIN * first, min(GRAIN * last, columns)
+            )
+
+    share_out(run, -(-columns // GRAIN), threads, worth(len(left) * GRAIN))
 
 
 def attention(
@@ -348,18 +365,31 @@ def attention(
     threads: int | None = None,
 ) -> np.ndarray:
     """`dot.attention`, fused; threads share out the key heads."""
-    query, key, value = (plain(x) for x in require_attention(q, k, v, start, require_fp16))
+    return attend(*require_attention(q, k, v, start, require_fp16), scale, start, rule, threads)
+
+
+def attend(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    scale: np.float32,
+    start: int,
+    rule: ScoreRule = PLAIN,
+    threads: int | None = None,
+) -> np.ndarray:
+    """`attention` of fp16 values in float32 that are not checked: a decoder's cache was, token by token."""
+    query, key, value = plain(q), plain(k), plain(v)
     ready()
     out, paid, counting = np.empty_like(query), np.empty((0, 0, 0), np.float32), np.empty(0, np.int64)
     fields = rule.fields(query.shape[1])
 
     def run(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
+        with quiet():
             kernels.attention_heads(
                 query, key, value, np.float32(scale), start, out, paid, counting, *fields, first, last
             )
 
-    share_out(run, key.shape[1], threads, _least(2 * query.size // key.shape[1] * key.shape[0]))
+    share_out(run, key.shape[1], threads, worth(2 * query.size // key.shape[1] * key.shape[0]))
     if np.isnan(out).any():  # from infinities: the readable form raises if it must
         return readable.attention(query, key, value, scale=scale, start=start, rule=rule)
     return out

@@ -8,19 +8,19 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, kernels, selftest
 from refemu.arith.checks import RefusedType
-from refemu.arith.jit import ROUND16
+from refemu.arith.jit import ROUND16, quiet
 
 
 @functools.cache
 def ready() -> None:
-    """Once a process: the environment rounds to nearest, and compiled code rounds 64 hard cases right."""
+    """Check once a process that the environment rounds to nearest and compiled code rounds 64 hard cases right."""
     selftest.require_round_to_nearest()
     selftest.check_kernel(_round16_unchecked, f"round16 ({ROUND16})")
 
 
 def _round16_unchecked(x: np.ndarray) -> np.ndarray:
     out = np.empty_like(x)
-    with np.errstate(all="ignore"):
+    with quiet():
         kernels.round16_all(x, out)
     return out
 
@@ -34,9 +34,9 @@ def plain(x: np.ndarray) -> np.ndarray:
 def elementwise(run: Callable[..., None], *arrays: np.ndarray) -> np.ndarray:
     """Kernel `run` over `arrays`, which broadcast, into a new float32 array."""
     ready()
-    whole = np.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
+    whole = arrays if len({array.shape for array in arrays}) == 1 else np.broadcast_arrays(*arrays)
     out = np.empty(whole[0].shape, np.float32)
-    with np.errstate(all="ignore"):
+    with quiet():
         run(*(plain(array).reshape(-1) for array in whole), out.reshape(-1))
     return out
 
@@ -53,7 +53,7 @@ def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
 
 def holds_fp16(x: np.ndarray) -> bool:
     """Whether every value of float32 `x` is an fp16 value."""
-    with np.errstate(all="ignore"):
+    with quiet():
         return bool(kernels.all_fp16(plain(x).reshape(-1)))
 
 
@@ -80,7 +80,7 @@ def to_f16(x: ArrayLike) -> np.ndarray:
         return fp16.to_f16(array)
     ready()
     out = np.empty(array.shape, np.uint16)
-    with np.errstate(all="ignore"):
+    with quiet():
         kernels.narrow_all(plain(array).reshape(-1), out.reshape(-1))
     return out.view(np.float16)
 

@@ -7,6 +7,7 @@ from refemu.arith import fp32, kernels
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_compiled import elementwise, plain, ready
 from refemu.arith.fp32 import require_f32
+from refemu.arith.jit import quiet
 from refemu.arith.orders import Order, Sequential
 from refemu.arith.sums_compiled import rows, total32
 
@@ -44,8 +45,8 @@ def rmsnorm(x: ArrayLike, gamma: ArrayLike, eps: float, order: Order) -> np.ndar
     value, gain = fp32.norm_operands(x, gamma, "rmsnorm")
     flat = plain(rows(value))
     out = np.empty_like(flat)
-    with np.errstate(all="ignore"):
-        kernels.rmsnorm_rows(flat, plain(gain), np.float32(eps), out)
+    with quiet():
+        kernels.rmsnorm_rows(flat, plain(gain), np.float32(eps), False, out)
     return out.reshape(value.shape)
 
 
@@ -64,8 +65,27 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
     value = plain(value)
     out = np.empty_like(value)
     first, second = (2, 1) if interleaved else (1, value.shape[-1] // 2)
-    with np.errstate(all="ignore"):
-        kernels.rotate_pairs(value, plain(c), plain(s), first, second, out)
+    with quiet():
+        kernels.rotate_pairs(value, plain(c), plain(s), first, second, False, out)
+    return out
+
+
+def rmsnorm16(x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
+    """`rmsnorm` in sequence rounded to fp16, at once and without a check of x (..., K) and gain (K,), both float32."""
+    flat = plain(x).reshape(-1, x.shape[-1])
+    out = np.empty_like(flat)
+    with quiet():
+        kernels.rmsnorm_rows(flat, plain(gain), np.float32(eps), True, out)
+    return out.reshape(x.shape)
+
+
+def rotate16(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
+    """`rotate` rounded to fp16, at once and without a check of x (T, H, D), cos and sin (T, D/2), all float32."""
+    value = plain(x)
+    out = np.empty_like(value)
+    first, second = (2, 1) if interleaved else (1, x.shape[-1] // 2)
+    with quiet():
+        kernels.rotate_pairs(value, plain(cos), plain(sin), first, second, True, out)
     return out
 
 

@@ -12,6 +12,7 @@ from refemu.arith.operands import Grouped, require_grouped
 
 WIDTH = 1024  #: most columns of a panel
 GRAIN = 32  #: a panel's width is a multiple of it, a vector of 16-bit lanes
+NIBBLE, ZERO = np.uint8(15), np.int8(8)  #: 4 bits of ones; the code of 0
 EXPONENT = 60  #: largest magnitude of an exponent: float32 then holds every scaled sum of a group exactly
 
 
@@ -19,8 +20,9 @@ EXPONENT = 60  #: largest magnitude of an exponent: float32 then holds every sca
 class GroupPanels:
     """b (K, N) as (P, K, W): column n is column n % W of panel n // W; the rest is 0."""
 
-    narrow: np.ndarray  #: (P, K, W) int8; empty where that does not hold the values
-    wide: np.ndarray  #: (P, K, W) float32; empty where `narrow` is not
+    nibbles: np.ndarray  #: (P, K / 2, W) uint8: values of 4 bits plus 8, those of even k low; empty if beyond 4 bits
+    narrow: np.ndarray  #: (P, K, W) int8; empty where `nibbles` is not, or where that does not hold the values
+    wide: np.ndarray  #: (P, K, W) float32; empty where one of the others is not
     powers: np.ndarray  #: float32 (P, G, W), 2**b_exp; (P, G, 0) where all are 1
     scales: np.ndarray  #: float32 (P, G, W), fp16 values, 1 without
     scaled: bool  #: whether there are scales
@@ -31,17 +33,23 @@ class GroupPanels:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.narrow.nbytes + self.wide.nbytes + self.powers.nbytes + self.scales.nbytes
+        return self.nibbles.nbytes + self.narrow.nbytes + self.wide.nbytes + self.powers.nbytes + self.scales.nbytes
 
     def arrays(self) -> dict[str, Any]:
         """The arguments b, b_exp and b_scale of `dot.grouped_matmul`."""
         powers = np.frexp(_matrix(self.powers, self.shape[1]))[1] - 1 if self.powers.size else None
-        values = self.narrow if self.narrow.size else integers.from_float(self.wide)
         return {
-            "b": _matrix(values, self.shape[1]),
+            "b": _matrix(self.values(), self.shape[1]),
             "b_exp": powers,
             "b_scale": _matrix(self.scales, self.shape[1]) if self.scaled else None,
         }
+
+    def values(self) -> np.ndarray:
+        """The integers (P, K, W)."""
+        if self.nibbles.size:
+            codes = np.stack([self.nibbles & NIBBLE, self.nibbles >> 4], axis=2).view(np.int8) - ZERO
+            return codes.reshape(len(codes), -1, codes.shape[3])
+        return self.narrow if self.narrow.size else integers.from_float(self.wide)
 
     def __repr__(self) -> str:
         return f"<GroupPanels {self.shape} in {self.group} {self.nbytes} bytes>"
@@ -72,13 +80,25 @@ def fits(operands: Grouped) -> bool:
 def pack(operands: Grouped) -> GroupPanels:
     """The right side of checked operands that fit."""
     peak, power = integers.peak(operands.b), operands.exponents[1]
-    small = peak < 128
     scales = np.ones(power.shape, np.float32) if operands.scale is None else operands.scale
     powers = np.ldexp(np.float32(1), power.astype(np.int32))[:, : power.shape[1] * bool(power.any())]
-    terms, outputs = operands.b.shape
-    narrow, wide = operands.b[: terms * small].astype(np.int8), operands.b[: terms * (not small)].astype(np.float32)
-    narrow, wide, powers, scales = (_panels(array, outputs) for array in (narrow, wide, powers, scales))
-    return GroupPanels(narrow, wide, powers, scales, operands.scale is not None, (terms, outputs), operands.group, peak)
+    parts = [
+        _panels(array, operands.b.shape[1]) for array in (*_codes(operands.b, peak, operands.group), powers, scales)
+    ]
+    return GroupPanels(*parts, operands.scale is not None, operands.b.shape, operands.group, peak)
+
+
+def _codes(b: np.ndarray, peak: int, group: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`b` in the narrowest of three forms, the others without rows."""
+    nibbles, narrow, wide = (np.empty((0, b.shape[1]), dtype) for dtype in (np.uint8, np.int8, np.float32))
+    if peak <= ZERO and b.max(initial=0) < ZERO and group % 2 == 0:
+        codes = (b + ZERO).astype(np.uint8)
+        nibbles = codes[::2] | codes[1::2] << 4
+    elif peak < 128:
+        narrow = b.astype(np.int8)
+    else:
+        wide = b.astype(np.float32)
+    return nibbles, narrow, wide
 
 
 def _panels(rows: np.ndarray, outputs: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import kernels
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_compiled import plain
+from refemu.arith.jit import quiet
 from refemu.arith.orders import Order, Sequential, lower
 from refemu.arith.sums import require_terms
 
@@ -44,6 +45,6 @@ def _total(x: np.ndarray, order: Order) -> np.ndarray:
 def running32(x: np.ndarray, clear: np.ndarray) -> np.ndarray:
     """`sums.running32`."""
     out = np.empty(rows(x).shape, np.float32)
-    with np.errstate(all="ignore"):
+    with quiet():
         kernels.running_sums(plain(rows(x)), plain(rows(clear).astype(np.uint8)), out)
     return out.reshape(x.shape)

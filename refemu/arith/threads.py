@@ -31,9 +31,19 @@ from refemu.arith.checks import Refused, require_int
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["from_environment", "get_threads", "set_threads", "share_out", "using_threads", "workers"]
+__all__ = [
+    "from_environment",
+    "get_threads",
+    "processors",
+    "set_threads",
+    "share_out",
+    "using_threads",
+    "workers",
+    "worth",
+]
 
 MOST = 1024  #: threads that may be asked for
+BREAK_EVEN = 1 << 19  #: multiplications from which on another thread gains more than its start costs
 _threads = 1  # of the process
 _block: contextvars.ContextVar[int | None] = contextvars.ContextVar("threads of a block", default=None)
 _here = threading.local()  # .inside: this thread runs a part
@@ -113,6 +123,17 @@ def from_environment() -> int:
     return int(text)
 
 
+def processors() -> int:
+    """Processors that this process may use; more threads than these gain nothing and change no bit.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def workers(threads: int | None = None) -> int:
     """Number of threads that `share_out` would use at most: 1 where this thread runs a part itself.
 
@@ -135,11 +156,27 @@ def workers(threads: int | None = None) -> int:
     return 1 if getattr(_here, "inside", False) else count
 
 
+def worth(products: int) -> int:
+    """Fewest units of so many multiplications that are worth another thread: `least` of `share_out`.
+
+    Parameters
+    ----------
+    products : int
+        Multiplications of one unit.
+
+    Returns
+    -------
+    int
+        Units, at least 1.
+    """
+    return -(-BREAK_EVEN // max(products, 1))
+
+
 def share_out(run: Callable[[int, int], object], units: int, threads: int | None = None, least: int = 1) -> None:
     """Run a function over all of [0, units), in several parts at the same time.
 
-    The caller works too. Each part sees the caller's context, such as np.errstate. An error of a part is raised here,
-    after all parts have ended.
+    The caller works too, and does not wait for threads that have not begun. Each part sees the caller's context, such
+    as np.errstate. An error of a part is raised here, after all parts have ended.
 
     Parameters
     ----------
@@ -164,18 +201,25 @@ def share_out(run: Callable[[int, int], object], units: int, threads: int | None
         run(0, units)
         return
     edges = [units * part // parts for part in range(parts + 1)]
+    turns = itertools.count()  # each number is taken once
+
+    errors: list[tuple[int, BaseException]] = []
+
+    def work() -> None:
+        while (part := next(turns)) < parts:
+            try:
+                _part(run, edges[part], edges[part + 1])
+            except BaseException as error:
+                errors.append((part, error))
+
     pool = _pool(count - 1, os.getpid())
-    others = [
-        pool.submit(contextvars.copy_context().run, _part, run, first, last)
-        for first, last in itertools.pairwise(edges[1:])
-    ]
-    try:
-        _part(run, edges[0], edges[1])
-    finally:
-        errors = [other.exception() for other in others]  # waits for each
-    for error in errors:
-        if error is not None:
-            raise error
+    others = [pool.submit(contextvars.copy_context().run, work) for _ in range(parts - 1)]
+    work()
+    for other in others:  # one that has not begun is not needed: all parts are taken
+        if not other.cancel():
+            other.result()
+    if errors:
+        raise min(errors, key=lambda found: found[0])[1]
 
 
 def _part(run: Callable[[int, int], object], first: int, last: int) -> None:

@@ -166,11 +166,11 @@ class Jit:
         self, q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: np.float32, start: int, rule: ScoreRule = PLAIN
     ) -> np.ndarray:
         """See `Backend`."""
-        return self._dot.attention(q, k, v, scale=scale, start=start, rule=rule)
+        return self._dot.attend(q, k, v, scale, start, rule)
 
     def rmsnorm(self, x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`."""
-        return self.round16(self._fp32.rmsnorm(x, gain, eps, order=Sequential()))
+        return self._fp32.rmsnorm16(x, gain, eps)
 
     def layernorm(self, x: np.ndarray, gain: np.ndarray, offset: np.ndarray, eps: float) -> np.ndarray:
         """See `Backend`. The norm of x - mean, then the offset: the same operations as in the readable form."""
@@ -185,7 +185,7 @@ class Jit:
 
     def rotate(self, x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
         """See `Backend`."""
-        return self.round16(self._fp32.rotate(x, cos, sin, interleaved))
+        return self._fp32.rotate16(x, cos, sin, interleaved)
 
     def apply16(self, name: FunctionName, x: np.ndarray) -> np.ndarray:
         """See `Backend`."""

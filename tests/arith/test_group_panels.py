@@ -21,15 +21,16 @@ def right(k, n, top, group, exponents, scales):
 
 
 @pytest.mark.parametrize("n", [1, 33, WIDTH, WIDTH + 1])
-@pytest.mark.parametrize(("top", "narrow"), [(127, True), (128, False)])
+@pytest.mark.parametrize(("top", "form"), [(7, "nibbles"), (8, "narrow"), (127, "narrow"), (128, "wide")])
 @pytest.mark.parametrize("given", [True, False], ids=["exponents and scales", "neither"])
-def test_arrays_give_everything_back(n, top, narrow, given):
+def test_arrays_give_everything_back(n, top, form, given):
     b, options = right(64, n, top, 32, given, given)
     b[0, 0] = top
     packed = group_panels(b, **options)
     back = packed.arrays()
 
-    assert np.array_equal(b, back["b"]) and (packed.narrow.size > 0, packed.wide.size == 0) == (narrow, narrow)
+    assert np.array_equal(b, back["b"])
+    assert [name for name in ("nibbles", "narrow", "wide") if getattr(packed, name).size] == [form]
     assert (back["b_exp"] is None) == (back["b_scale"] is None) == (not given)
     assert not given or np.array_equal(options["b_exp"], back["b_exp"])
     assert not given or np.array_equal(options["b_scale"].astype(np.float32), back["b_scale"])
@@ -40,7 +41,19 @@ def test_arrays_give_everything_back(n, top, narrow, given):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("tops", "group"),
-    [((255, 8), 32), ((255, 15), 8), ((255, 255), 32), ((2047, 8), 16), ((255, 8), 12), ((4095, 120), 32)],
+    [
+        ((255, 7), 32),
+        ((255, 7), 8),
+        ((2047, 7), 32),
+        ((255, 8), 32),
+        ((255, 15), 8),
+        ((255, 255), 32),
+        ((2047, 8), 16),
+        ((255, 8), 12),
+        ((15, 7), 3),
+        ((255, 7), 6),
+        ((4095, 120), 32),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize(("exponents", "scales"), [(True, False), (False, True), (True, True)])

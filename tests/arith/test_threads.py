@@ -2,6 +2,7 @@
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -66,6 +67,18 @@ def test_parts_run_at_the_same_time():
     share_out(lambda first, last: barrier.wait(), 3, 3)
 
     assert not barrier.broken
+
+
+def test_share_out_does_not_wait_for_a_thread_that_is_busy(monkeypatch):
+    """The pool's only thread has other work until the caller has done both parts."""
+    pool, done = ThreadPoolExecutor(1), threading.Event()
+    monkeypatch.setattr(threads, "_pool", lambda size, process: pool)
+    pool.submit(done.wait, 20)
+    try:
+        assert parts(6, 2) == [(0, 3), (3, 6)] and not done.is_set()
+    finally:
+        done.set()
+        pool.shutdown()
 
 
 def test_a_part_that_shares_out_runs_alone():
@@ -158,15 +171,15 @@ def matmul(rows, acc, tenth=False, **options):
     return lambda: dot_compiled.matmul(a, dot_compiled.panels(w), **{"order": Sequential(), "acc": acc, **options})
 
 
-def grouped():
+def grouped(rows=70):
     rng = np.random.default_rng(3)
-    a, b = rng.integers(-7, 8, (70, 64)), rng.integers(-7, 8, (64, 600))
+    a, b = rng.integers(-7, 8, (rows, 64)), rng.integers(-7, 8, (64, 600))
     packed = dot_compiled.group_panels(b, group=32, b_scale=bell((2, 600), 4))
     return lambda: dot_compiled.grouped_matmul(
         a,
         packed,
         group=32,
-        a_exp=np.zeros((70, 2), int),
+        a_exp=np.zeros((rows, 2), int),
         partial="fp16",
         product="fp32",
         order=Sequential(),
@@ -190,6 +203,7 @@ WORK = {
     "exact rows": matmul(5, "exact", order=Exact(), out="fp32"),
     "groups": grouped(),
     "heads": attention(),
+    "one row of groups": grouped(1),
 }
 
 
@@ -197,7 +211,7 @@ WORK = {
 @pytest.mark.parametrize("name", WORK)
 def test_no_bit_depends_on_the_number_of_threads(name, monkeypatch):
     one = WORK[name]()
-    monkeypatch.setattr(dot_compiled, "LEAST", 1)
+    monkeypatch.setattr(threads, "BREAK_EVEN", 1)
     counts = []
     for count in (2, 3, 7):
         with using_threads(count), monkeypatch.context() as patch:
@@ -221,7 +235,7 @@ def test_little_work_is_not_shared_out(monkeypatch):
         WORK["heads"]()
 
 
-def test_blocks_in_several_threads_leave_each_other_and_process_alone() -> None:
+def test_thread_settings_of_blocks_are_independent() -> None:
     seen, before = set(), get_threads()
     barrier = threading.Barrier(3)
 

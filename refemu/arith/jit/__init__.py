@@ -49,7 +49,7 @@ class _Uninterrupted(event.Listener):
         self.depth += 1
 
     def on_end(self, event: Any) -> None:
-        """It ends, or could not be compiled."""
+        """Note that a compilation ended or failed."""
         self.depth -= 1
         if not self.depth and self.collected:
             gc.enable()
@@ -117,6 +117,14 @@ def jit_is_off() -> bool:
     return bool(numba.config.DISABLE_JIT)
 
 
+_NOTHING = contextlib.nullcontext()
+
+
+def quiet() -> contextlib.AbstractContextManager[None]:
+    """Around the call of a kernel: only as Python code would it warn of overflow or NaN, which are results here."""
+    return np.errstate(all="ignore") if numba.config.DISABLE_JIT else _NOTHING
+
+
 def rounding_path() -> str:
     """How kernels round to fp16: `hardware` (CPU conversions) or `portable` (integers and float32, the same bits).
 
@@ -162,7 +170,7 @@ def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
 
 
 def cache_folder_name() -> str:
-    """Of the folder that fits this machine's compilers, which the digest of a kernel leaves out."""
+    """Name of the folder for this machine's compilers, which the digest of a kernel leaves out."""
     versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__
     return hashlib.sha256(repr(versions).encode()).hexdigest()[:32]
 

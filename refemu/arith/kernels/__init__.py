@@ -24,7 +24,7 @@ from refemu.arith.kernels.elementwise import (
     values_by_table,
     widen_all,
 )
-from refemu.arith.kernels.groups import GROUP_ROWS, grouped_tiles, running_sums
+from refemu.arith.kernels.groups import DEPTH, GROUP_ROWS, grouped_row, grouped_tiles, running_sums
 from refemu.arith.kernels.layout import transpose_words
 from refemu.arith.kernels.matmul import (
     FEW,

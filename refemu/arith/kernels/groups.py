@@ -7,6 +7,8 @@ from refemu.arith.kernels.matmul import PAD, add_block, add_row, block_fp32, sam
 from refemu.arith.kernels.orders import clear_all
 from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
 
+DEPTH = 16  # terms that `grouped_row` adds in 16 bits
+NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int8(8)
 GROUP_ROWS = 64  # rows of a tile of grouped sums
 MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
 INFINITY = np.float32(np.inf)
@@ -61,18 +63,19 @@ def group_term(exact, factor, scaled, partial16, product16):
 
 
 @kernel
-def grouped_tiles(a, powers, narrow, wide, b_powers, scales, partial16, product16, depth, out, first, last):
+def grouped_tiles(a, powers, nibbles, narrow, wide, b_powers, scales, partial16, product16, depth, out, first, last):
     """Units `first` to `last` of out (M, N) <- `dot.grouped_matmul` in sequence: sums of groups stay below 2**24.
 
-    a (M, K) float32 integers; narrow or wide: the values (P, K, W) of a `GroupPanels`, int8 or float32, the other one
-    empty; depth: terms at a time whose sum fits 16 bits, or 0.
+    a (M, K) float32 integers; nibbles, narrow or wide: the values of a `GroupPanels`, the others empty; depth:
+    terms at a time whose sum fits 16 bits, or 0.
     """
     size, width, blocks = a.shape[1] // scales.shape[1], scales.shape[2], -(-out.shape[0] // GROUP_ROWS)
+    most = min(GROUP_ROWS, out.shape[0])
     strip, small = np.empty((size, width + PAD), np.float32), np.empty((16, width + 2 * PAD), np.int16)
-    sums = np.zeros((GROUP_ROWS, width + PAD), np.float32)
-    parts = np.zeros((GROUP_ROWS, width + 2 * PAD), np.int16)
-    acc = np.empty((GROUP_ROWS, width + PAD), np.float32)
-    short = np.empty((GROUP_ROWS, size), np.int16)
+    sums = np.zeros((most, width + PAD), np.float32)
+    parts = np.zeros((most, width + 2 * PAD), np.int16)
+    acc = np.empty((most, width + PAD), np.float32)
+    short = np.empty((most, size), np.int16)
     for unit in range(first, last):
         panel, m0 = unit // blocks, unit % blocks * GROUP_ROWS
         rows = min(GROUP_ROWS, out.shape[0] - m0)
@@ -82,7 +85,9 @@ def grouped_tiles(a, powers, narrow, wide, b_powers, scales, partial16, product1
         for g in range(scales.shape[1]):
             k0 = g * size
             if depth == 0:
-                if wide.size > 0:
+                if nibbles.size > 0:
+                    _copy_nibbles(nibbles[panel, k0 // 2 : (k0 + size) // 2], strip, width)
+                elif wide.size > 0:
                     _copy_rows(wide[panel, k0 : k0 + size], strip, width)
                 else:
                     _copy_rows(narrow[panel, k0 : k0 + size], strip, width)
@@ -92,12 +97,14 @@ def grouped_tiles(a, powers, narrow, wide, b_powers, scales, partial16, product1
                     for k in range(size):
                         short[m, k] = np.int16(a[m0 + m, k0 + k])
                 for k in range(0, size, depth):
-                    terms = narrow[panel, k0 + k : k0 + k + depth]
+                    if nibbles.size > 0:
+                        _copy_nibbles(nibbles[panel, (k0 + k) // 2 : (k0 + k + depth) // 2], small, width)
+                    else:
+                        _copy_rows(narrow[panel, k0 + k : k0 + k + depth], small, width)
                     if fours > 0:
-                        _copy_rows(terms, small, width)
                         _block_int16(short, k, small[:depth], parts[:fours], width)
                     for m in range(fours, rows):
-                        _row_int16(short[m, k:], terms, 0, parts[m], width)
+                        _row_int16(short[m, k:], small[:depth], 0, parts[m], width)
                     for m in range(rows):
                         _take(parts[m], sums[m], width)
             for m in range(rows):
@@ -117,6 +124,64 @@ def _copy_rows(values, strip, width):
 
 
 @kernel
+def _copy_nibbles(codes, strip, width):
+    """strip[:, :width] <- two rows of values for every row of codes, in the strip's type."""
+    for k in range(codes.shape[0]):
+        c, even, odd = codes[k], strip[2 * k], strip[2 * k + 1]
+        for n in range(width):
+            even[n] = np.int8(np.int8(c[n] & NIBBLE) - ZERO)
+            odd[n] = np.int8(np.int8(c[n] >> FOUR) - ZERO)
+
+
+@kernel
+def grouped_row(a, powers, nibbles, scales, partial16, product16, out, first, last):
+    """Columns `first` to `last` of out (N,) <- `grouped_tiles` of one row a (K,); codes of 4 bits are read as they are.
+
+    Groups are multiples of DEPTH terms, sums of so many fit 16 bits, and b has no powers.
+    """
+    span, size, none = scales.shape[2], a.size // scales.shape[1], np.empty(0, np.float32)
+    short = np.empty(a.size, np.int16)
+    for k in range(a.size):
+        short[k] = np.int16(a[k])
+    for panel in range(first // span, (last - 1) // span + 1):
+        c0, c1 = max(first - panel * span, 0), min(last - panel * span, span)
+        width = c1 - c0
+        acc, sums, parts = np.zeros(width, np.float32), np.zeros(width, np.float32), np.zeros(width, np.int16)
+        for g in range(scales.shape[1]):
+            for k in range(g * size, (g + 1) * size, DEPTH):
+                _add_codes(short[k : k + DEPTH], nibbles[panel, k // 2 : (k + DEPTH) // 2], c0, parts, width)
+                _take(parts, sums, width)
+            _finish_group(sums, powers[g], none, scales[panel, g, c0:], partial16, product16, acc, width)
+        _store_row(acc, out, panel * span + c0, width)
+
+
+@kernel
+def _add_codes(p, codes, c0, out, width):
+    """out += DEPTH products in 16 bits, which wrap: codes are 8 more than values, and what that adds is subtracted."""
+    total = np.int16(0)
+    for k in range(DEPTH):
+        total = np.int16(total + p[k])
+    less = np.int16(np.int16(total << np.int16(3)))
+    b0, b1, b2, b3 = codes[0, c0:], codes[1, c0:], codes[2, c0:], codes[3, c0:]
+    b4, b5, b6, b7 = codes[4, c0:], codes[5, c0:], codes[6, c0:], codes[7, c0:]
+    p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+    q0, q1, q2, q3, q4, q5, q6, q7 = p[8], p[9], p[10], p[11], p[12], p[13], p[14], p[15]
+    for n in range(width):
+        s = _add_pair(p0, p1, b0[n], np.int16(out[n] - less))
+        s = _add_pair(p4, p5, b2[n], _add_pair(p2, p3, b1[n], s))
+        s = _add_pair(q0, q1, b4[n], _add_pair(p6, p7, b3[n], s))
+        s = _add_pair(q4, q5, b6[n], _add_pair(q2, q3, b5[n], s))
+        out[n] = _add_pair(q6, q7, b7[n], s)
+
+
+@kernel
+def _add_pair(even, odd, code, s):
+    """s plus both products of a byte."""
+    s = np.int16(s + np.int16(even * np.int16(code & NIBBLE)))
+    return np.int16(s + np.int16(odd * np.int16(code >> FOUR)))
+
+
+@kernel
 def _block_int16(a, k0, b, out, width):
     """Whole fours of rows and terms, whose sums fit 16 bits: an addition is a vector of twice as many lanes."""
     add_block(_add_int16, a, k0, b, out, width)
@@ -124,7 +189,7 @@ def _block_int16(a, k0, b, out, width):
 
 @kernel
 def _row_int16(a, b, c0, out, width):
-    """One row, b of 8 bits."""
+    """One row."""
     add_row(_add_int16, same, a, b, c0, out, width)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from refemu.arith.jit import kernel
+from refemu.arith.kernels.elementwise import round16_all
 from refemu.arith.kernels.matmul import row_fp32
 from refemu.arith.kernels.orders import clear_all, total_rows
 from refemu.arith.kernels.scalars import ONE, canonical, exp, round16_of_f64
@@ -35,8 +36,8 @@ def _rounded(x, to16):
 
 
 @kernel
-def rmsnorm_rows(x, gain, eps, out):
-    """out <- `fp32.rmsnorm` of the rows of x (R, K), in sequence."""
+def rmsnorm_rows(x, gain, eps, to16, out):
+    """out <- `fp32.rmsnorm` of the rows of x (R, K), in sequence; rounded to fp16 then with `to16`."""
     terms = np.float32(x.shape[1])
     for r in range(x.shape[0]):
         s = np.float32(0)
@@ -45,17 +46,21 @@ def rmsnorm_rows(x, gain, eps, out):
         g = ONE / np.sqrt(s / terms + eps)
         for k in range(x.shape[1]):
             out[r, k] = canonical((x[r, k] * g) * gain[k])
+        if to16:
+            round16_all(out[r], out[r])
 
 
 @kernel
-def rotate_pairs(x, c, s, first, second, out):
-    """Pairs of the last axis: (first * i, second + first * i), with second 1 for neighbours or D/2."""
+def rotate_pairs(x, c, s, first, second, to16, out):
+    """Pairs of the last axis: (first * i, second + first * i), with second 1 for neighbours or D/2; `to16` as above."""
     for t in range(x.shape[0]):
         for h in range(x.shape[1]):
             for i in range(c.shape[1]):
                 a, b = x[t, h, first * i], x[t, h, first * i + second]
                 out[t, h, first * i] = canonical(a * c[t, i] - b * s[t, i])
                 out[t, h, first * i + second] = canonical(a * s[t, i] + b * c[t, i])
+            if to16:
+                round16_all(out[t, h], out[t, h])
 
 
 @kernel

@@ -73,6 +73,32 @@ class BfpTensor(Shown):
             bfp_layout.require_codes(array, limit, name)
             array.flags.writeable = False
 
+    @classmethod
+    def of_codes(
+        cls, format: "Bfp", sign: np.ndarray, mantissa: np.ndarray, exponent: np.ndarray, axis: int
+    ) -> "BfpTensor":
+        """The tensor of codes that a conversion made, without checks.
+
+        Parameters
+        ----------
+        format : Bfp
+            Format.
+        sign, mantissa, exponent : ndarray
+            As in the constructor; they become read-only.
+        axis : int
+            Along which elements share an exponent.
+
+        Returns
+        -------
+        BfpTensor
+            Tensor.
+        """
+        tensor = object.__new__(cls)
+        vars(tensor).update(format=format, sign=sign, mantissa=mantissa, exponent=exponent, axis=axis)
+        for array in (sign, mantissa, exponent):
+            array.flags.writeable = False
+        return tensor
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the values."""

@@ -55,14 +55,16 @@ def test_the_accumulator_of_a_pe(partial16: bool, product16: bool) -> None:
 @pytest.mark.parametrize("depth", [0, 8])
 @pytest.mark.parametrize("partial", ["fp16", "fp32"])
 @pytest.mark.parametrize("rows", [1, 69])
-def test_tiles_of_groups(depth: int, partial: Precision, rows: int) -> None:
+@pytest.mark.parametrize("form", ["nibbles", "narrow"])
+def test_tiles_of_groups(depth: int, partial: Precision, rows: int, form: str) -> None:
     """By sums of 16 bits and without; every unit writes its own part."""
     draw = np.random.default_rng(rows)
-    a, b = draw.integers(-15, 16, (rows, 32)), draw.integers(-8, 8, (32, 21))
+    a, b = draw.integers(-15, 16, (rows, 32)), draw.integers(-8, 8 + (form == "narrow"), (32, 21))
     a_exp, b_exp = draw.integers(-6, 3, (rows, 2)), draw.integers(-3, 3, (2, 21))
     scale = draw.normal(size=(2, 21)).astype(np.float16)
     right, out = group_panels(b, group=16, b_exp=b_exp, b_scale=scale), np.full((rows, 21), np.nan, np.float32)
-    powers, arrays = np.ldexp(np.float32(1), a_exp), (right.narrow, right.wide, right.powers, right.scales)
+    arrays = right.nibbles, right.narrow, right.wide, right.powers, right.scales
+    powers = np.ldexp(np.float32(1), a_exp)
     units = right.scales.shape[0] * -(-rows // groups.GROUP_ROWS)
     for unit in range(units):
         groups.grouped_tiles(a.astype(np.float32), powers, *arrays, partial == "fp16", True, depth, out, unit, unit + 1)
@@ -79,4 +81,4 @@ def test_tiles_of_groups(depth: int, partial: Precision, rows: int) -> None:
         acc="fp32",
     )
 
-    assert right.narrow.size and out.tobytes() == expected.tobytes()
+    assert getattr(right, form).size and out.tobytes() == expected.tobytes()

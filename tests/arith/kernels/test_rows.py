@@ -14,7 +14,7 @@ def values(*shape: int) -> np.ndarray:
 
 def test_norms() -> None:
     x, gain, out = values(5, 37), values(37), np.empty((5, 37), np.float32)
-    rows.rmsnorm_rows(x, gain, np.float32(1e-5), out)
+    rows.rmsnorm_rows(x, gain, np.float32(1e-5), False, out)
 
     assert out.tobytes() == fp32.rmsnorm(x, gain, 1e-5, Sequential()).tobytes()
 
@@ -23,7 +23,7 @@ def test_norms() -> None:
 def test_rotations(interleaved: bool) -> None:
     x, c, s = values(3, 2, 8), values(3, 4), values(3, 4) * 2
     out = np.empty_like(x)
-    rows.rotate_pairs(x, c, s, *((2, 1) if interleaved else (1, 4)), out)
+    rows.rotate_pairs(x, c, s, *((2, 1) if interleaved else (1, 4)), False, out)
 
     assert out.tobytes() == fp32.rotate(x, c, s, interleaved).tobytes()
 

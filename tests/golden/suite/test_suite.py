@@ -158,7 +158,7 @@ def test_runners_pass_the_right_and_fail_the_wrong(
         assert runner(folder, right) == code, (care, result)
 
 
-def test_a_file_follows_the_schema_and_has_every_row(made: Path) -> None:
+def test_file_follows_schema_and_has_every_row(made: Path) -> None:
     fastjsonschema.compile(schema.schema("suite"))(document(made))
     written, loaded = document(made), golden.load(SET)
     tests = [test for group in written["testGroups"] for test in group["tests"]]

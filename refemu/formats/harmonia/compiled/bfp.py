@@ -46,7 +46,7 @@ def encode(fmt: Bfp, x: ArrayLike, axis: int = -1, *, bits: bool = False) -> Bfp
         largest = encode_any(words, fmt.group, fmt.mantissa_bits, rounding, flush, canonical, *outputs, shared)
     if fmt.special == "error" and largest >= INFINITY:
         refuse_as(fmt.encode, x, axis, bits=bits)
-    return BfpTensor(fmt, sign, mantissa, exponent, axis)
+    return BfpTensor.of_codes(fmt, sign, mantissa, exponent, axis)
 
 
 def dequantize(tensor: BfpTensor) -> np.ndarray:

@@ -30,6 +30,8 @@ from refemu.formats.harmonia.bfp_dot import (
     weighted,
 )
 
+PARTS = ("nibbles", "narrow", "wide", "powers", "scales")  #: arrays of panels
+
 
 @dataclass(frozen=True, eq=False)
 class Factors:
@@ -89,7 +91,7 @@ def arrays(prepared: Prepared) -> dict[str, np.ndarray]:
     if not isinstance(factors, Factors):
         raise RefusedType(f"arrays: weights are needed, got {type(factors).__name__}")
     numbers = [sizes.group, sizes.length, sizes.weight_groups, packed.peak, packed.scaled, *packed.shape, packed.group]
-    parts = {name: getattr(packed, name) for name in ("narrow", "wide", "powers", "scales")}
+    parts = {name: getattr(packed, name) for name in PARTS}
     zero = {} if factors.zero is None else {"zero": factors.zero}
     shape = np.array(factors.shape, np.int64)
     return {**parts, "numbers": np.array(numbers, np.int64), "shape": shape, "factors": factors.scale, **zero}
@@ -99,7 +101,7 @@ def of_arrays(kept: Mapping[str, np.ndarray], fmt: GroupInt) -> Prepared:
     """The weights of format `fmt` whose `arrays` these are."""
     group, length, weight_groups, peak, scaled, terms, outputs, packed = kept["numbers"].tolist()
     shape = tuple(kept["shape"].tolist())
-    parts = {name: kept[name] for name in ("narrow", "wide", "powers", "scales")}
+    parts = {name: kept[name] for name in PARTS}
     panels = GroupPanels(**parts, scaled=bool(scaled), shape=(terms, outputs), group=packed, peak=peak)
     nothing = np.empty((0, 0), np.int8)
     sizes = Rows(nothing, nothing, None, group, length, weight_groups, shape[:-1])

@@ -47,6 +47,29 @@ def encode_pairs(fmt: Ovp, x: ArrayLike, scale: ArrayLike | None = None, axis: i
     return words
 
 
+class VectorEncoder:
+    """`encode_pairs` of many vectors by one format and scale, both checked before."""
+
+    def __init__(self, fmt: Ovp, scale: np.float32) -> None:
+        """fmt: of 4 bits. scale: positive and normal."""
+        plan = ovp.plan(fmt)
+        self.suits: bool = plan is not None and fmt.width == 4  #: whether kernels encode this format
+        self._format, self._scale, self._plan, self._special = fmt, scale, plan, ovp.special(fmt)
+        self._run = ovp.encode_integer if isinstance(fmt.normal, IntFormat) else ovp.encode_flint4
+
+    def __repr__(self) -> str:
+        return f"VectorEncoder({self._format.name}, {self._scale})"
+
+    def __call__(self, x: np.ndarray) -> np.ndarray | None:
+        """Words of float32 `x`, (inputs / 2,); None if another form must encode or reject it."""
+        if not self.suits or x.size % 2:
+            return None
+        words = np.empty(x.size // 2, np.uint8)
+        with np.errstate(all="ignore"):
+            bits = (x / self._scale).view(np.int32)
+        return None if self._run(bits, words, self._plan, self._special) >= INFINITY else words
+
+
 def _encode(fmt: Ovp, bits: np.ndarray, words: np.ndarray) -> int:
     """words <- pairs of float32 patterns; returns the largest magnitude."""
     run = ovp.encode_integer if isinstance(fmt.normal, IntFormat) else ovp.encode_flint4

@@ -21,7 +21,7 @@ from refemu.models.backend import Backend
 from refemu.models.integer_panels import IntegerPanels
 from refemu.models.prepared.prepared_cache import NOWHERE, PreparedCache
 from refemu.models.schemes.fp16.layers import columns
-from refemu.models.schemes.olive import steps
+from refemu.models.schemes.olive import linear_packed, steps
 
 LIMIT = 1 << 31  #: magnitudes below it fit the 32-bit accumulator
 TERMS = {4: 16, 8: 8}  #: products of one operation of the dot-product unit, by width [olive §4.1]
@@ -158,6 +158,8 @@ class Part:
         self.overflow = overflow
         self.backend: Backend = backend
         self.input: Input | None = None
+        self._packed: linear_packed.Packed | None = None
+        self._token: linear_packed.TokenProduct | None = None
         self._matrix, self._row_sum = self._prepare(prepared_cache, "+".join(weight.name for weight in weights))
         self._scale = np.concatenate([weight.scale for weight in weights])
 
@@ -173,10 +175,16 @@ class Part:
         def make() -> dict[str, np.ndarray]:
             row_sum = max(weight.row_sum() for weight in self.weights)
             rows = np.concatenate([weight.halves() for weight in self.weights])
-            return {**IntegerPanels(rows, panels, row_sum).arrays(), "row_sum": np.array(row_sum)}
+            pairs = linear_packed.arrays(self._formats, [weight.words for weight in self.weights])
+            return {**IntegerPanels(rows, panels, row_sum).arrays(), "row_sum": np.array(row_sum), **pairs}
 
         arrays = prepared_cache.item(f"{name}@{self.weights[0].format.width}.matrix", make)
+        self._packed = linear_packed.of_arrays(self._formats[0], arrays)
         return IntegerPanels.of_arrays(arrays), int(arrays["row_sum"])
+
+    @property
+    def _formats(self) -> list[Ovp]:
+        return [weight.format for weight in self.weights]
 
     @property
     def fmt(self) -> Ovp:
@@ -195,10 +203,19 @@ class Part:
         """Use this type and scale for the input."""
         self.input = frozen
         self.rescale: np.ndarray = frozen.scale * self._scale  # fl32(s_a * s_w[n]) [olive §4]
+        self._token = None
+        bound = largest(frozen.format) * (self._row_sum + 8 * self.weights[0].inputs)  # reading an outlier as integers
+        if self._packed is not None and bound < LIMIT:
+            token = linear_packed.TokenProduct(frozen.format, frozen.scale, self._packed, self.rescale)
+            self._token = token if token.suits else None
 
     def __call__(self, x: np.ndarray) -> Product:
         """The product with x (tokens, inputs), float32: three roundings after the exact sum (D-olive-42)."""
         assert self.input is not None
+        if self._token is not None and len(x) == 1:
+            sums = self._token(x)
+            if sums is not None:
+                return Product(sums.pairs, sums.exact, sums.exact, 0, sums.outputs)
         pairs = steps.encode_pairs(self.backend, self.fmt, x, self.input.scale)
         grid = pair_values(self.fmt).take(pairs, axis=0).reshape(len(x), -1)[:, : x.shape[1]]
         exact = self.backend.integer_matmul(grid, self._matrix)

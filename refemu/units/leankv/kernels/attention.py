@@ -94,7 +94,7 @@ def paged_heads(
         )
 
 
-@helper
+@kernel
 def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, p, tops, work):
     """p (G, tokens) <- logits of q (G, F) and the keys of one chunk; tops (G,) <- keys of their maxima."""
     words, meta, keys, sums = work
@@ -112,7 +112,7 @@ def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, 
             at += count
 
 
-@helper
+@kernel
 def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, accs, work):
     """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens); accs <- accumulators, if not empty."""
     words, values, weights, order, acc, places = work
@@ -176,7 +176,7 @@ def _rows_of(row, rows, slots, count, used, order):
     return used
 
 
-@helper
+@kernel
 def _reorder(acc, before, after, work):
     """Features of accumulators (G, A, F) from the places `before` to the places `after`, see `page_values`."""
     for g in range(acc.shape[0]):
@@ -203,7 +203,7 @@ def _row_fma32(a, b, out, width):
             out[n] = fma32(p0, b0[n], out[n])
 
 
-@helper
+@kernel
 def _logits(q, keys, scale, settings, sums, out):
     """out (tokens,) <- scaled products of one query with the first keys of a page; a tree over `S_SUMS` sums."""
     count, left = settings[S_SUMS], out.size
@@ -236,7 +236,7 @@ def _top(x, top, lane_max):
     return top
 
 
-@helper
+@kernel
 def _chances(x, top, eps, settings):
     """x <- exp(x - top) divided by their sum; returns the sum."""
     for t in range(x.size):

@@ -114,7 +114,7 @@ def test_results_beyond_fp16() -> None:
     assert np.array_equal(found[1], [65504, -65504, 65504, np.nan, 65504], equal_nan=True)
 
 
-def test_repr() -> None:
+def test_linear_repr() -> None:
     linear, _ = made()
 
     assert repr(linear) == "Linear(blk.0.q, blk.0.k)"
@@ -184,16 +184,17 @@ def test_nonfinite_values_use_the_conversion_that_rejects_them(value: float) -> 
 
 @pytest.mark.parametrize("engine", ["jit", "numpy"])
 @pytest.mark.parametrize("zero_point", [False, True])
-def test_codes_are_held_once_in_a_byte(engine: str, zero_point: bool) -> None:
-    """The largest arrays are one of int8 and its factors; the tensor is rebuilt from them."""
+def test_codes_are_held_once_and_packed(engine: str, zero_point: bool) -> None:
+    """The largest array has the codes, 4 bits where the kernel reads them; the tensor is rebuilt from it."""
     units = Units(backend.find(engine), dataclasses.replace(KV8, zero_point=zero_point))
     rows = np.random.default_rng(7).standard_normal((64, 1024)).astype(np.float32)
     linear = Linear(["blk.0.q"], [len(rows)], lambda: rows, [], units)
     factors = 64 * 1024 // 32 * 4 + 64 * 1024 // 128 * 3  # float32 by group of 32, fp16 and zero by group of 128
-    found = arrays_of(linear)
+    packed = engine == "jit" and not zero_point
+    size, found = rows.size // (1 + packed), arrays_of(linear)
 
-    assert [array.dtype for array in found if array.size >= rows.size] == [
-        np.int8 if engine == "jit" or not zero_point else np.uint8
+    assert [array.dtype for array in found if array.size >= size] == [
+        np.uint8 if packed or (zero_point and engine != "jit") else np.int8
     ]
-    assert rows.size < bytes_of(linear) <= rows.size + factors
+    assert size < bytes_of(linear) <= size + factors
     assert linear.weight is not None and linear.weight.equals(units.quantize(rows))

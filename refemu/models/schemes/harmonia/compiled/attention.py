@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.fp16_compiled import plain, ready
+from refemu.arith.jit import quiet
 from refemu.arith.threads import share_out
 from refemu.models.schemes.harmonia.cache import Falling, Held
 from refemu.models.schemes.harmonia.codes import Codes
@@ -47,7 +48,7 @@ def attend(
     sizes = worth(config.high), config.group, config.act_mantissa, settings
 
     def run(first: int, last: int) -> None:
-        with np.errstate(all="ignore"):
+        with quiet():
             status.append(
                 bfp_heads(query, powers, keys, values, fields, low, falls, *sizes, scale, start, out, first, last)
             )

@@ -8,6 +8,7 @@ import numpy as np
 
 from refemu.arith import dot_compiled
 from refemu.arith.fp16_compiled import plain
+from refemu.arith.jit import quiet
 from refemu.formats.groups import count
 from refemu.formats.harmonia.compiled.bfp_dot import Prepared
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
@@ -37,6 +38,6 @@ def operand(x: np.ndarray, group: int, width: int) -> tuple[np.ndarray, np.ndarr
     """
     groups = count(x.shape[1], group)
     integers, powers = np.zeros((len(x), groups * group), np.float32), np.empty((len(x), groups), np.float32)
-    with np.errstate(all="ignore"):
+    with quiet():
         status = bfp_operand(plain(x), group, width, integers, powers)
     return None if status else (integers, powers)
