@@ -42,7 +42,9 @@ def _write_missing(arguments: argparse.Namespace, difference: Any) -> None:
     from pathlib import Path
 
     from refemu.golden.explain import distinguish
+    from refemu.golden.files import store
 
+    store.sweep(Path(arguments.write_missing))
     target = distinguish.write(arguments.golden, difference.diagnosis, Path(arguments.write_missing))
     if not arguments.json:
         print(f"rows that distinguish the explanations: {target or 'the set has them, or none are known'}")

@@ -81,8 +81,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _minimal(arguments: argparse.Namespace) -> int:
+    from pathlib import Path
+
     from refemu import golden
     from refemu.arith.checks import Refused
+    from refemu.golden.files import store
 
     _leave_out(
         arguments,
@@ -100,6 +103,7 @@ def _minimal(arguments: argparse.Namespace) -> int:
     if not arguments.unit:
         raise Refused("generate: --minimal needs at least one --unit")
     kinds = None if arguments.kinds is None else arguments.kinds.split(",")
+    store.sweep(Path(arguments.out))
     written = golden.generate_minimal(arguments.out, arguments.unit, kinds, arguments.seed)
     if arguments.json:
         print_json("generate", {"minimal": [dataclasses.asdict(each) for each in written]})

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +16,7 @@ SHOWN = 20  #: faults of a class that the table lists; --json has all
 def run(arguments: argparse.Namespace) -> int:
     """Print the coverage; return 0 if each class reaches its gate, with --strict if no fault is left, else 1."""
     from refemu import golden
-    from refemu.golden.files import origin
+    from refemu.golden.files import origin, store
     from refemu.golden.grade import answers, entry
     from refemu.golden.report import coverage, grades
 
@@ -23,6 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all and "model" not in (classes or ()):
         raise Refused("grade: --all needs --class model; all faults of the other classes are always tried")
     how = {"missing": arguments.write_missing, "every": arguments.all, "prove": arguments.prove or 0}
+    if arguments.write_missing:
+        store.sweep(Path(arguments.write_missing))
     start = perf_counter()
     if arguments.unit:
         result = entry.grade_stimulus(arguments.stimulus, arguments.unit, arguments.config, classes, **how)

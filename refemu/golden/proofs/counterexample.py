@@ -191,6 +191,7 @@ def write(entries: Counterexample, lift: Lift, config: str, why: str, folder: Pa
     clocked = bool(lift.before)
     mine, events = vcd.dump(unit.name, ports, entries.states, clocked)
     theirs, _ = vcd.dump(unit.name, ports, _shown(lift, entries), clocked)
+    store.sweep(target.parent)
     store.replace(target, files)
     waves = folder / f"{target.name}-waves"
     waves.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
 """Scaffold of a package with one unit, which its author replaces."""
 
 import ast
-import contextlib
 import keyword
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -83,24 +83,38 @@ def _names_beside_the_class() -> Iterator[str]:
 def write(name: str, folder: Path) -> list[Path]:
     """Write the package into a new or empty `folder`; returns its files.
 
-    The files are written next to it, then renamed: a killed command leaves nothing in `folder`.
+    The files are written next to it, then renamed: a new folder appears complete or not at all. An empty folder, which
+    may be the current one, gets its entries one by one; an error removes them again.
     """
     contents = files(name)
     if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise Refused(f"{folder}: must be a new or an empty folder; nothing was written")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        scratch.sweep(folder.absolute().parent, re.compile(rf"\.{name}\.new-[0-9a-f]+"))
         with scratch.folder(folder.absolute().parent, f".{name}.new-") as fresh:
+            package = fresh / "package"
             for path, data in contents.items():
-                (fresh / path).parent.mkdir(parents=True, exist_ok=True)
-                (fresh / path).write_bytes(data)
-            for entry in sorted(fresh.iterdir()):
-                entry.rename(folder / entry.name)
+                (package / path).parent.mkdir(parents=True, exist_ok=True)
+                (package / path).write_bytes(data)
+            _move(package, folder)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            folder.rmdir()
         raise Refused(f"{error.filename or folder}: {error.strerror or error}; nothing was written") from None
     return [folder / path for path in contents]
+
+
+def _move(package: Path, folder: Path) -> None:
+    """Rename a folder to `folder`, which is missing or empty. OSError: nothing was renamed."""
+    if not folder.exists():
+        package.rename(folder)
+        return
+    try:
+        for entry in sorted(package.iterdir()):
+            entry.rename(folder / entry.name)
+    except BaseException:
+        for entry in folder.iterdir():
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        raise
 
 
 def _text(name: str, words: dict[str, str]) -> bytes:

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LARGE = 1 << 16, STREAMS = 3 };
+enum { LARGE = 1 << 12, STREAMS = 3 };
 struct plan { long armed, memory, at, action, count; };
 static struct plan *plan;
 
