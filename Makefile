@@ -6,6 +6,9 @@ MODEL  ?= smollm2-135m
 TESTED := smollm2-135m all-minilm-l6-v2 film-reviews
 BIN    := $(VENV)/bin
 LIMIT  := 900
+FUZZ   ?= 150
+# LATEST=1: the newest packages instead of those of tools/locked.txt
+export LATEST
 # cache of compiled kernels for all processes, and the next run
 export PYTHONDONTWRITEBYTECODE =
 export PYTHONPYCACHEPREFIX = $(CURDIR)/$(OUT)/pycache
@@ -17,7 +20,7 @@ TORCH  := tests/testing/test_torch.py
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl formal plugins release vectors grades variants clean
+.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl formal plugins fuzz lock release vectors grades variants clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests, five minutes the first time"
@@ -36,6 +39,8 @@ help:
 	@echo "make rtl      Verilog designs against golden sets in Icarus, Verilator and cocotb, and bugs that the sets catch"
 	@echo "make formal   proofs that example designs equal their units, and planted bugs that must be refuted"
 	@echo "make plugins  a package of units outside refemu's tree with an installed refemu"
+	@echo "make fuzz     coverage-guided search for inputs that a reader does not survive (FUZZ=3600: seconds)"
+	@echo "make lock     write tools/locked.txt: newest packages with hashes, which all of these install (LATEST=1: no lock)"
 	@echo "make release  build and check everything of a release, and say what a publication still needs"
 	@echo "make grades   grade the committed sets: vectors/GRADES.md"
 	@echo "make variants  variants of decisions, and the rows that detect them: docs/variants-*.md"
@@ -164,6 +169,15 @@ rtl:
 plugins:
 	@$(PYTHON) tools/programs.py iverilog || test -z "$$CI"
 	@$(PYTHON) tools/plugins.py $(OUT)/plugins
+
+# two processes: five minutes of search in CI, FUZZ=3600 in the nightly run
+fuzz:
+	@$(PYTHON) tools/bootstrap.py $(VENV) fuzz
+	@$(BIN)/python -m tests.fuzz.guided $(OUT)/fuzz --seconds $(FUZZ) $(GUIDED)
+
+lock:
+	@$(PYTHON) tools/bootstrap.py $(VENV) dev
+	@$(BIN)/python tools/lock.py $(BIN)/uv
 
 release:
 	@$(PYTHON) tools/bootstrap.py $(VENV) release

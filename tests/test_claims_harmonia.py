@@ -105,7 +105,7 @@ def test_loss_of_third_percent_differs_from_table_1() -> None:
     assert max(eight - base for eight, base in zip(kv8, weights, strict=True)) == Fraction("0.01")  # "near-lossless"
 
 
-def test_eight_models_are_ten() -> None:
+def test_tables_list_ten_models_not_eight() -> None:
     """[harmonia abstract, §II-C] "eight widely used" models; Tables I and II name five and five others."""
     assert len(set(NAMES_1) | set(TABLE_2)) == 10
     assert all(len(numbers(line)) == len(NAMES_1) + 1 for line in TABLE_1.values())

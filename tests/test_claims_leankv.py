@@ -211,7 +211,7 @@ def test_bytes_that_attention_reads(pair: str, tokens: int, ratio: str) -> None:
 
 
 @pytest.mark.long
-def test_batch_of_the_paged_cache_is_that_of_vllm() -> None:
+def test_batch_of_paged_cache_equals_vllm() -> None:
     """[leankv §7.4]: 22 requests of Llama2-7B on 48 GB, 4,096 tokens generated; here 100 of them."""
     report = serving.simulate("fp16", serving.drawn(100, 1.0))
 

@@ -2,7 +2,8 @@
 
     python tools/bootstrap.py VENV EXTRA
 
-Names each package that the machine lacks. A stamp in the environment makes repeated calls fast.
+Packages are those of tools/locked.txt, with their hashes; with LATEST=1 in the environment, the newest that setup.cfg
+allows. Names each package that the machine lacks. A stamp in the environment makes repeated calls fast.
 """
 
 import hashlib
@@ -13,6 +14,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "tools" / "locked.txt"
+UNLOCKED = {"hf", "conformance-hf"}  #: extras with torch, which has builds by the kind of processor
 OLDEST, NEWEST = (3, 11), (3, 14)
 CONTAINS = {
     "models": {"models"},
@@ -21,6 +24,7 @@ CONTAINS = {
     "conformance-hf": {"models", "test", "hf", "conformance-hf"},
     "dev": {"models", "test", "dev"},
     "bench": {"models", "bench"},
+    "fuzz": {"models", "test", "fuzz"},
     "release": {"models", "test", "release"},
     "rtl": {"rtl"},
     "formal": {"models", "test", "formal"},
@@ -49,8 +53,14 @@ def main() -> None:
 
 def key() -> str:
     """Digest of everything that decides what is installed."""
-    parts = [sys.version.encode(), *(ROOT.joinpath(name).read_bytes() for name in ("setup.cfg", "pyproject.toml"))]
+    files = ("setup.cfg", "pyproject.toml", "tools/locked.txt")
+    parts = [sys.version.encode(), str(latest()).encode(), *(ROOT.joinpath(name).read_bytes() for name in files)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def latest() -> bool:
+    """Whether the newest packages are wanted."""
+    return os.environ.get("LATEST", "") not in ("", "0")
 
 
 def require_python() -> None:
@@ -87,22 +97,33 @@ def make_environment(venv: Path) -> None:
 
 
 def install(venv: Path, extras: set[str]) -> None:
-    print(f"installing refemu[{','.join(sorted(extras))}] (a minute or two the first time)", flush=True)
-    command = [
-        str(venv / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "--disable-pip-version-check",
-        "--no-compile",  # most modules are never imported; Python compiles the others
-        "-q",
-        "-e",
-        f"{ROOT}[{','.join(sorted(extras))}]",
-    ]
-    if subprocess.run(command, check=False).returncode:
+    which = "newest" if latest() else "locked"
+    print(
+        f"installing refemu[{','.join(sorted(extras))}], {which} packages (a minute or two the first time)", flush=True
+    )
+    if latest() or extras & UNLOCKED:
+        pip(venv, "-e", f"{ROOT}[{','.join(sorted(extras))}]")
+        return
+    wanted = venv / "refemu-locked.txt"
+    wanted.write_text("\n".join(locked(extras)))
+    pip(venv, "--require-hashes", "-r", str(wanted))
+    pip(venv, "--no-deps", "--no-build-isolation", "-e", str(ROOT))
+
+
+def locked(extras: set[str]) -> list[str]:
+    """Packages of the lock that refemu with some extras needs, with their hashes."""
+    _, *blocks = LOCK.read_text("ascii").split("\n\n")
+    return [block for block in blocks if extras & set(block.partition("\n")[0].split()[1:])]
+
+
+def pip(venv: Path, *words: str) -> None:
+    # most modules are never imported: Python compiles the others when they are
+    options = ["--disable-pip-version-check", "--no-compile", "-q"]
+    if subprocess.run([str(venv / "bin" / "python"), "-m", "pip", "install", *options, *words], check=False).returncode:
         stop(
             "pip could not install refemu (its own message is above)",
-            "check that the package index is reachable (pip config list) or set PIP_INDEX_URL, then run it again",
+            "check that the package index is reachable (pip config list) or set PIP_INDEX_URL, then run it again; "
+            "LATEST=1 installs the newest packages instead of those of tools/locked.txt",
         )
 
 

@@ -1,6 +1,6 @@
 """Which units `refemu prove` lifts: nodes, seconds, rows of the self-check, or the line in the way.
 
-python -m tools.lifts [--json] [--seconds N] [UNIT[:config] ...]   # by default the first configuration of every unit
+python -m tools.lifts [--json] [--seconds N] [UNIT[:config] ...]   # by default one configuration of every unit
 """
 
 import argparse
@@ -12,6 +12,10 @@ from typing import Any
 from refemu import units
 from refemu.arith.checks import Refused
 from refemu.prove import lift, selfcheck
+
+
+#: configuration of a unit whose first one has too many terms; the others have their first one
+SMALL = {"free_page_list": "small", "index_function": "relu", "k_offset": "small"}
 
 
 def row(name: str, config: str, seconds: float) -> dict[str, Any]:
@@ -34,17 +38,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("units", nargs="*", metavar="UNIT")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=20, help="limit of each lift (default: 20)")
     arguments = parser.parse_args()
     sys.setrecursionlimit(20_000)
     rows = []
     for spec in arguments.units or units.names():
         name, _, config = spec.partition(":")
-        found = row(name, config or next(iter(units.find(name).configs)), arguments.seconds)
+        ready = config or SMALL.get(name) or next(iter(units.find(name).configs))
+        found = row(name, ready, arguments.seconds)
         rows.append(found)
         if not arguments.json:
             says = f"{found['nodes']} nodes, {found['rows']} rows" if found["lifts"] else found["why"]
-            print(f"{'lifts' if found['lifts'] else 'does not':9}{found['seconds']:8.2f} s  {spec}: {says}", flush=True)
+            print(f"{'lifts' if found['lifts'] else 'does not':9}{found['seconds']:8.2f} s  {name}:{ready}: {says}", flush=True)
     if arguments.json:
         print(json.dumps(rows, indent=1))
     else:

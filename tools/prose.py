@@ -1,11 +1,11 @@
 """Check the English of pages, docstrings, comments, messages and test names.
 
-    python -m tools.prose                  # the places of tools/prose.toml; exit code 1 if a rule is broken
+    python -m tools.prose                  # all pages and modules; exit code 1 if a rule is broken
     python -m tools.prose docs/waivers.md  # other files or folders
     python -m tools.prose --count          # a table for the whole repository: findings by rule and place
 
 A line for each finding: `path:line: rule N: 'word': advice`. Code, links and names in backticks are not read.
-tools/prose.toml has the rules of words, the places that follow all rules, and exceptions. Rule 13 is about sentences:
+tools/prose.toml has the rules of words, and exceptions. Rule 13 is about sentences:
 at most 45 words, and 20 on average over a page. Rule 22: code in a page has at most 80 columns.
 """
 
@@ -196,7 +196,7 @@ def main() -> int:
     if arguments.count:
         print("\n".join(table(files(arguments.path or ["."]))))
         return 0
-    wrong = list(check(files(arguments.path or SETTINGS["places"]), SETTINGS.get("exception", [])))
+    wrong = list(check(files(arguments.path or ["."]), SETTINGS.get("exception", [])))
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 

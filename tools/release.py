@@ -82,10 +82,12 @@ def installed(folder: Path, wheel: Path) -> Path:
     """Python of a new environment with the wheel and, from this environment, what it requires."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    where = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    # before the other packages, among which pip would find an editable refemu
+    pip = [str(python), "-I", "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
+    subprocess.run([*pip, str(wheel)], check=True)
+    where = [str(python), "-I", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     packages = Path(subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip())
     (packages / "required.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    subprocess.run([str(python), "-m", "pip", "install", "-q", "--no-index", "--no-deps", str(wheel)], check=True)
     return python
 
 

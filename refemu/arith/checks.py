@@ -5,6 +5,7 @@ with exit code 2 and everything else with 3.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -14,14 +15,26 @@ from refemu.arith import tensors
 
 T = TypeVar("T")
 FEW = 12  #: names that a message lists; of a longer table it gives the nearest ones
+_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # control characters, all line breaks among them
+
+
+def one_line(text: str) -> str:
+    """A message with escapes for control characters, which names and files of a user may have."""
+    return _BREAKS.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 class Refused(ValueError):
-    """A value that breaks a stated rule."""
+    """A value that breaks a stated rule; its message is one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class RefusedType(TypeError):
-    """A dtype, rank or Python type that breaks a stated rule."""
+    """A dtype, rank or Python type that breaks a stated rule; its message is one line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 def first_index(bad: np.ndarray) -> tuple[int, ...]:

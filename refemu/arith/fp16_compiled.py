@@ -13,7 +13,7 @@ from refemu.arith.jit import ROUND16, quiet
 
 @functools.cache
 def ready() -> None:
-    """Once a process: the environment rounds to nearest, and compiled code rounds 64 hard cases right."""
+    """Check once a process that the environment rounds to nearest and compiled code rounds 64 hard cases right."""
     selftest.require_round_to_nearest()
     selftest.check_kernel(_round16_unchecked, f"round16 ({ROUND16})")
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from refemu.arith.checks import Refused, RefusedType
 
 DIGITS = 1000  #: characters of an integer, at most: Python's own conversions take a time that grows with their square
-_SHOWN = 200  # characters of a message that came from below
+_SHOWN = 200  # characters of another library's message that are quoted, at most
 _PLAIN = (ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, TypeError, ValueError)
 _INPUT: tuple[type[Exception], ...] = (*_PLAIN, csv.Error, struct.error, zipfile.BadZipFile, zlib.error)
-_PANIC = "PanicException"  # of a library in Rust: no Exception, and of no class that could be imported
+_PANIC = "PanicException"  # of PyO3: derives from BaseException, and cannot be imported
 
 
 @contextmanager

@@ -11,6 +11,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the result; return 0 if every compared bit is equal, else 1."""
     from refemu import golden
     from refemu.golden.compare import diff_text
+    from refemu.golden.files import origin
 
     if arguments.cases:
         return _cases(arguments)
@@ -27,10 +28,12 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.write_missing and difference.diagnosis:
         _write_missing(arguments, difference)
+    made = origin.of(arguments.golden)
     if arguments.json:
-        print_json("diff", diff_text.document(difference))
+        print_json("diff", {**diff_text.document(difference), "origin": dataclasses.asdict(made)})
     else:
-        print("\n".join(diff_text.lines(difference, arguments.full)))
+        said = made.sentence(arguments.golden)
+        print("\n".join([*diff_text.lines(difference, arguments.full), *([said] if said else [])]))
     return int(not difference.equal)
 
 

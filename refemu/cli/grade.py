@@ -15,6 +15,7 @@ SHOWN = 20  #: faults of a class that the table lists; --json has all
 def run(arguments: argparse.Namespace) -> int:
     """Print the coverage; return 0 if each class reaches its gate, with --strict if no fault is left, else 1."""
     from refemu import golden
+    from refemu.golden.files import origin
     from refemu.golden.grade import answers, entry
     from refemu.golden.report import coverage, grades
 
@@ -30,16 +31,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     completed = {} if arguments.unit else coverage.completions(answers.of_set(golden.load(arguments.stimulus)))
+    made = None if arguments.unit else origin.of(arguments.stimulus)
     missed = any(counts.missed for counts in result.classes.values())
     if arguments.json:
-        print_json(
-            "grade", {**grades.document(result), "completed": completed, "seconds": round(perf_counter() - start, 3)}
-        )
+        more = {"origin": made and dataclasses.asdict(made), "seconds": round(perf_counter() - start, 3)}
+        print_json("grade", {**grades.document(result), "completed": completed, **more})
     else:
         _print(result)
         _counted("rows that complete an operation", "kind", completed)
         if missing := coverage.uncompleted(completed):
             print(f"{result.unit}: {missing}")
+        if made and not made.known:
+            print(made.sentence(arguments.stimulus))
     if arguments.write_missing and not arguments.json:
         name = result.set if not arguments.unit else _set_name(arguments.unit, arguments.config)
         print(

@@ -125,13 +125,14 @@ def _set_threads(threads: int | None) -> None:
 
 
 def _failed(error: BaseException) -> int:
-    from refemu.arith.checks import Refused, RefusedType
+    from refemu.arith.checks import Refused, RefusedType, one_line
 
     if isinstance(error, Refused | RefusedType):
         print(f"refemu: {error}", file=sys.stderr)
         return UNUSABLE
     if isinstance(error, OSError):
-        print(f"refemu: {error.filename or 'input or output'}: {error.strerror or error}", file=sys.stderr)
+        said = f"{error.filename or 'input or output'}: {error.strerror or error}"
+        print(f"refemu: {one_line(said)}", file=sys.stderr)
         return UNUSABLE
     import traceback
 

@@ -43,12 +43,13 @@ def _print(outcome: Any) -> None:
             each.outcome,
             each.rows,
             max((answer.rows_differ for answer in each.answers if answer.rows_differ is not None), default=""),
+            "{} of {}".format(*each.coverage.detected) if each.coverage and each.coverage.grade else "",
             next((answer.reason for answer in each.answers if answer.reason), each.reason),
         )
         for each in outcome.sets
     ]
-    columns = ("set", "result", "rows", "differ", "note")
-    print_table(f"regression of {outcome.folder}", columns, rows, ("rows", "differ"))
+    columns = ("set", "result", "rows", "differ", "detected", "note")
+    print_table(f"regression of {outcome.folder}", columns, rows, ("rows", "differ", "detected"))
     for log in outcome.logs:
         print(f"{log.path}: {log.outcome}: {log.reason}")
     for each in outcome.campaigns:

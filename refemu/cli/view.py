@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     if end < (written.total if last is None else last):
         print(f"the page is full; the next rows: --rows {end}:{written.total if last is None else last}")
     if written.not_compared:
-        print(f"not compared (the answer has none): {', '.join(written.not_compared)}")
+        print(f"not compared (missing from answers): {', '.join(written.not_compared)}")
     if written.differ is not None:
         print(f"{written.differ} of {written.total} rows differ")
     return int(bool(written.differ))

@@ -5,17 +5,20 @@ products, quotients and roots of such numbers computed in binary64.
 """
 
 import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
+from refemu.arith import fp16, rounding
 from refemu.prove import merging, terms
 from refemu.prove.calls import Calls
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge
+from refemu.prove.number_forms import power_of_two
 from refemu.prove.values import (
     Bool,
     Int,
@@ -46,6 +49,7 @@ class Array:
     shape: Any = property(lambda self: self.values.shape)
     ndim: Any = property(lambda self: self.values.ndim)
     size: Any = property(lambda self: self.values.size)
+    flags: Any = property(lambda self: SimpleNamespace(writeable=True))
     T: Any = property(lambda self: Array(self.values.T, self.dtype))
 
     def map(self, function: Callable[[Any], Any], dtype: Any = None) -> "Array":
@@ -360,6 +364,29 @@ def _where(test: Any, a: Any, b: Any) -> Array:
     return each(lambda c, x, y: merge(truth(c), fitted(x, dtype), fitted(y, dtype)), dtype, test, a, b)
 
 
+def _truncated(value: Any) -> Any:
+    """A float without its fraction; -0.0 where it was negative."""
+    number = real(value)
+    up = terms.fp("fneg", terms.fp("ffloor", terms.fp("fneg", number)))
+    return number_of(terms.ite(terms.fp("flt", number, terms.real(0.0)), up, terms.fp("ffloor", number)))
+
+
+def _scaled(x: Any, exponent: Any) -> Array:
+    """As `numpy.ldexp` of binary64: one rounding, and infinite where it is too large."""
+    if kind_of(x) != np.float64:
+        raise Unsupported("numpy.ldexp of other numbers than binary64")
+    return each(lambda a, e: number_of(terms.fp("fmul", real(a), power_of_two(integer(e)))), float, x, exponent)
+
+
+def _parts(x: Any) -> tuple[Array, Array]:
+    """As `numpy.frexp` of finite binary64 numbers."""
+    array = as_array(x, float)
+    for value in array.values.ravel():
+        demand(truth(_finite(Array(value, float))), "numpy.frexp of infinity or NaN")
+    pairs = array.map(lambda value: Interpreter.handlers[math.frexp](Interpreter.current, value))
+    return pairs.map(lambda pair: pair[0], float), pairs.map(lambda pair: pair[1], np.int32)
+
+
 def _float(op: str) -> Callable[..., Array]:
     return lambda x: as_array(x).map(lambda each_: fitted(number_of(terms.fp(op, real(each_))), as_array(x).dtype))
 
@@ -406,6 +433,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sqrt": _float("fsqrt"),
     "rint": _float("frint"),
     "floor": _float("ffloor"),
+    "trunc": lambda x: as_array(x).map(_truncated),
+    "ldexp": _scaled,
+    "frexp": _parts,
     "isnan": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isnan", real(v))), bool),
     "isinf": lambda x: as_array(x).map(lambda v: truth_of(terms.fp("isinf", real(v))), bool),
     "isfinite": _finite,
@@ -544,7 +574,7 @@ def _order_key(run: Interpreter, words: Any, total: bool = False) -> Any:
 
 
 def _operation16(operation: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Of operands that are fp16 or float32 numbers: one operation, rounded to float32 and fp16."""
+    """Return one operation on fp16 or float32 numbers, rounded to float32 and fp16."""
 
     def of(run: Interpreter, a: Any, b: Any, mode: Any = fp16.IEEE) -> Any:
         if mode != fp16.IEEE:
@@ -569,4 +599,14 @@ for _name, _form in FP16.items():
         else _function(*args, **named)
     )
 
+def _rounded(run: Interpreter, n: Any, s: Any, mode: Any) -> Any:
+    """As `shift_round`, of each element."""
+    if not (is_array(n) or is_array(s)):
+        return SHIFT_ROUND(run, n, s, mode)
+    return each(lambda a, b: SHIFT_ROUND(run, a, b, mode), np.int64, n, s)
+
+
+SHIFT_ROUND = Interpreter.handlers[rounding.shift_round]
+Interpreter.handlers[rounding.shift_round] = _rounded
+Calls.as_array = staticmethod(as_array)
 Calls.is_array, Calls.function_of = staticmethod(is_array), staticmethod(function_of)

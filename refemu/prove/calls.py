@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import sys
 from collections import deque
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 from refemu.prove import merging, terms
 from refemu.prove.frames import Closure, Dead, Frame
 from refemu.prove.merging import NEVER, Choice, is_symbolic, merge
-from refemu.prove.sources import tree_of
+from refemu.prove.sources import changed, tree_of
 from refemu.prove.terms import Term
 from refemu.prove.values import Obligations, Unsupported
 from refemu.units.stepping import Stepped
@@ -32,6 +33,7 @@ class Calls(Obligations):
 
     handlers: ClassVar[dict[Any, Callable[..., Any]]] = {}  #: function -> its form on values that depend on inputs
     is_array: ClassVar[Any]  #: function of a value, set by `arrays`
+    as_array: ClassVar[Any]  #: an array whose elements may depend on inputs, from one of NumPy
     function_of: ClassVar[Any]  #: the form of a function of NumPy
 
     def __init__(self) -> None:
@@ -95,6 +97,8 @@ class Calls(Obligations):
             )
         if isinstance(function, FunctionType) and not self._native(function, args, named):
             return self._interpret(function, args, named)
+        if dataclasses.is_dataclass(function) and isinstance(getattr(function, "__post_init__", None), FunctionType):
+            return self._record(function, args, named)
         if hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
             return self.call(function.func, *function.args, *args, **{**function.keywords, **named})
         return function(*args, **named)
@@ -123,7 +127,7 @@ class Calls(Obligations):
             return False
         if function.__closure__ or any(isinstance(each, Stepped | Closure) for each in (*args, *named.values())):
             return False
-        return not any(is_symbolic(each) or callable(each) for each in (*args, *named.values()))
+        return not any(is_symbolic(each) or callable(each) or _holds(each) for each in (*args, *named.values()))
 
     def _interpret(self, function: FunctionType, args: Sequence[Any], named: dict[str, Any]) -> Any:
         cells: dict[str, CellType] = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
@@ -149,6 +153,7 @@ class Calls(Obligations):
         frame = Frame(function, scope, file)
         if isinstance(function, Closure):
             frame.names = dict(function.frame.names)
+        frame.changed = changed(tree)
         self._bind(frame, tree, function, args, named)
         if len(self.frames) > 400:
             raise Unsupported("a recursion that depends on inputs")
@@ -174,6 +179,18 @@ class Calls(Obligations):
         finally:
             self.frames.pop()
             self.guard, self.line = outer, line
+
+    def _record(self, kind: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
+        """An object of a dataclass, whose own text runs after its fields are set."""
+        if not any(is_symbolic(each) or self.is_array(each) for each in (*args, *named.values())):
+            return kind(*args, **named)
+        bound = inspect.signature(kind).bind(*args, **named)
+        bound.apply_defaults()
+        answer = object.__new__(kind)
+        for name, value in bound.arguments.items():
+            object.__setattr__(answer, name, value)
+        self.call(kind.__post_init__, answer)
+        return answer
 
     def _bind(self, frame: Frame, tree: Any, function: Any, args: Sequence[Any], named: dict[str, Any]) -> None:
         taken = tree.args
@@ -269,3 +286,10 @@ class Calls(Obligations):
     def block(self, body: Sequence[ast.stmt]) -> None:
         """Run statements until no path is left."""
         raise NotImplementedError
+
+
+def _holds(value: Any) -> bool:
+    """Whether an object of a class of the text has an attribute that depends on inputs."""
+    if not type(value).__module__.startswith("refemu.units.") or not hasattr(value, "__dict__"):
+        return False
+    return any(map(is_symbolic, vars(value).values()))

@@ -12,7 +12,7 @@ import numpy as np
 from refemu.arith import checks
 from refemu.prove import merging, terms
 from refemu.prove.forms import HANDLERS, WHOLE, form_of, run_is_array
-from refemu.prove.frames import Filtered, SymbolicRange
+from refemu.prove.frames import Dead, Filtered, SymbolicRange
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge, spread
 from refemu.prove.values import (
@@ -20,8 +20,10 @@ from refemu.prove.values import (
     Int,
     Real,
     Unsupported,
+    bounds,
     demand,
     integer,
+    made,
     truth,
     truth_of,
 )
@@ -105,7 +107,7 @@ def _zip(run: Interpreter, *values: Any, strict: bool = False) -> Any:
 
 @form_of(enumerate)
 def _enumerate(run: Interpreter, values: Any, start: int = 0) -> Any:
-    return run.new(list(enumerate(_listed(run, values), start)))
+    return run.new([(start + at, each) for at, each in enumerate(_listed(run, values))])
 
 
 @form_of(reversed)
@@ -146,6 +148,9 @@ def _all(run: Interpreter, values: Any) -> Any:
 def _extreme(largest: bool) -> Callable[..., Any]:
     def of(run: Interpreter, *values: Any, key: Any = None, **default: Any) -> Any:
         pairs = _some(values if len(values) > 1 else values[0])
+        if not pairs and not default and run.now() is not terms.TRUE:
+            run.demand(terms.FALSE, "an extreme of an empty selection")
+            raise Dead
         if not default:
             demand(terms.any_of(condition for condition, _ in pairs), "an extreme of an empty selection")
         if not pairs:
@@ -156,11 +161,24 @@ def _extreme(largest: bool) -> Callable[..., Any]:
             its = run.call(key, each) if key else each
             better = merging.ordered(best_key, its) if largest else merging.ordered(its, best_key)
             better = terms.and_(condition, terms.or_(better, terms.not_(there)))
-            best, best_key = merge(better, each, best), merge(better, its, best_key)
+            sure = key is None and condition is there is terms.TRUE
+            merged = merge(better, each, best)
+            best_key = merge(better, its, best_key) if key else merged
+            best = _within(merged, best, each, largest) if sure else merged
+            best_key = best_key if key else best
             there = terms.or_(there, condition)
         return merge(there, best, default["default"]) if default else best
 
     return of
+
+
+def _within(value: Any, a: Any, b: Any, largest: bool) -> Any:
+    """The larger or smaller of two integers, with the bounds that it has from both."""
+    if not isinstance(value, Int) or isinstance(value, Bool):
+        return value
+    (p, q), (r, s) = bounds(integer(a)), bounds(integer(b))
+    low, high = (max(p, r), value.high) if largest else (value.low, min(q, s))
+    return made(value.term, low, high)
 
 
 form_of(max)(_extreme(True))

@@ -3,9 +3,10 @@
 import copy
 import functools
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
-from refemu.prove import merging, terms
+from refemu.prove import arrays, merging, terms
 from refemu.prove.forms import HANDLERS
 from refemu.prove.frames import Dead
 from refemu.prove.interpreter import Interpreter
@@ -95,9 +96,18 @@ def validate_event(run: Interpreter, device: Any, *values: Any, **named: Any) ->
             if least < low or most > high:
                 fits = terms.and_(truth(number >= low), truth(number <= high))
                 run.illegal = terms.or_(run.illegal, terms.and_(run.now(), terms.not_(fits)))
-    if type(device)._require is not Stepped._require:
-        raise Unsupported(f"inputs of {device.name}, which it checks as arrays")
+    require(run, device, inputs)
     return inputs
+
+
+def require(run: Interpreter, device: Any, inputs: Sequence[Any]) -> None:
+    """What a unit requires of its inputs as arrays: others are illegal."""
+    if type(device)._require is not Stepped._require:
+        taken = [
+            arrays.Array(list(value) if port.lanes else value, port.dtype)
+            for port, value in zip(device.ports.inputs, inputs, strict=True)
+        ]
+        run.call(device._require, *taken)
 
 
 HANDLERS[Stepped.validate_event] = validate_event

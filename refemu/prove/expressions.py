@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from refemu.prove import merging, terms
-from refemu.prove.frames import Closure, Filtered, SymbolicRange
+from refemu.prove.frames import Closure, Filtered, SymbolicRange, Unseen
 from refemu.prove.merging import Choice, Members, choice, is_symbolic, merge, spread, ways_of
 from refemu.prove.narrowing import Narrowing
 from refemu.prove.sources import assigned
 from refemu.prove.terms import Term
 from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, integer, truth, truth_of
+
+
+FEW = 8  #: values of a bound of a slice whose other bound has as many
 
 
 class Expressions(Narrowing):
@@ -43,10 +46,29 @@ class Expressions(Narrowing):
         return value
 
     def of_Tuple(self, node: ast.Tuple) -> Any:
-        return tuple(self.items(node.elts))
+        values = [self.value(each.value if isinstance(each, ast.Starred) else each) for each in node.elts]
+        unseen = [each for each in values if isinstance(each, Unseen)]
+        if unseen:
+            return unseen[0]  # as little known as its part
+        return tuple(
+            part
+            for each, value in zip(node.elts, values, strict=True)
+            for part in (self.parts(value) if isinstance(each, ast.Starred) else [value])
+        )
 
     def of_List(self, node: ast.List) -> Any:
-        return self.new(self.items(node.elts))
+        pairs = [
+            pair
+            for each in node.elts
+            for pair in (
+                self.iterate(self.value(each.value))
+                if isinstance(each, ast.Starred)
+                else [(terms.TRUE, self.value(each))]
+            )
+        ]
+        if all(condition is terms.TRUE for condition, _ in pairs):
+            return self.new([value for _, value in pairs])
+        return Filtered(pairs)
 
     def of_Set(self, node: ast.Set) -> Any:
         values = self.items(node.elts)
@@ -57,10 +79,14 @@ class Expressions(Narrowing):
         answer: list[Any] = []
         for each in nodes:
             if isinstance(each, ast.Starred):
-                answer += [value for _, value in self.whole(self.value(each.value))]
+                answer += self.parts(self.value(each.value))
             else:
                 answer.append(self.value(each))
         return answer
+
+    def parts(self, values: Any) -> list[Any]:
+        """Elements whose number does not depend on inputs, as a list."""
+        return [value for _, value in self.whole(values)]
 
     def whole(self, values: Any) -> Iterator[tuple[Term, Any]]:
         """Elements whose number does not depend on inputs."""
@@ -118,11 +144,16 @@ class Expressions(Narrowing):
             return self._slice(container, index)
         if isinstance(container, Symbolic):
             raise Unsupported("an element of a number")
+        if isinstance(container, Filtered) and index == 0:
+            demand(container.condition(), "an element of an empty selection")
+            return _chosen(container)
         return container[index]
 
     def _slice(self, container: Any, index: slice) -> Any:
         """A part between bounds with few values, of which each gives another length."""
         bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
+        if all(isinstance(each, Choice) and len(each.ways) > FEW for each in bounds):
+            raise Unsupported("a slice of which both bounds depend on inputs", integer(index.start).term)
         if any(isinstance(each, Int) for each in bounds):
             raise Unsupported(
                 "a slice whose bounds depend on inputs", next(b.term for b in bounds if isinstance(b, Int))
@@ -314,7 +345,8 @@ class Expressions(Narrowing):
     def iterate(self, values: Any) -> Iterator[tuple[Term, Any]]:
         """Elements of a loop, with the condition under which there is each."""
         if isinstance(values, Filtered):
-            raise Unsupported("a loop over a selection that depends on inputs", _first(values))
+            yield from values.pairs
+            return
         if isinstance(values, SymbolicRange):
             for number in range(values.start, values.most):
                 yield truth(values.stop > number), number
@@ -353,6 +385,14 @@ def _identical(a: Any, b: Any) -> Any:
     if numbers and is_symbolic([a, b]) and not any(isinstance(each, bool | Bool) for each in (a, b)):
         raise Unsupported("whether two numbers are one object")
     return a is b
+
+
+def _chosen(values: Filtered) -> Any:
+    """The first element of a selection that has one."""
+    result = values.pairs[-1][1]
+    for condition, value in reversed(values.pairs):
+        result = merge(condition, value, result)
+    return result
 
 
 def _first(values: Filtered) -> Term:

@@ -26,6 +26,28 @@ class Filtered:
         """What a test takes of the elements: whether there is one."""
         return terms.any_of(condition for condition, _ in self.pairs)
 
+    def __getitem__(self, index: Any) -> Any:
+        open_ = next(condition for condition, _ in self.pairs if condition.op != "const")
+        raise Unsupported("an element of a selection that depends on inputs", open_)
+
+
+class Unseen:
+    """A register of other values than integers that no port shows; nothing may read it."""
+
+    def __init__(self, name: str) -> None:
+        self.__dict__["name"] = name
+
+    def _read(self, *args: Any) -> Any:
+        raise Unsupported(f"register {self.__dict__['name']}, which no port shows")
+
+    __getattr__: Any = _read
+    __getitem__: Any = _read
+    __len__: Any = _read
+    __iter__: Any = _read
+    __bool__: Any = _read
+    __eq__: Any = _read
+    __hash__: Any = None
+
 
 class Closure:
     """A function defined in a text that is run."""
@@ -46,6 +68,7 @@ class Frame:
         self.scope: Callable[[str], Any] = scope
         self.file: str = file
         self.names: dict[str, Any] = {}
+        self.changed: frozenset[str] = frozenset()  #: names whose elements the text assigns
         self.path: Term = terms.TRUE
         self.returned: list[tuple[Term, Any]] = []
         self.yielded: list[Any] | None = None

@@ -1,7 +1,7 @@
 """Runs the text of functions on values that depend on inputs, along all paths at once.
 
 Where a test depends on inputs, both branches run and their values are merged. `raise` makes the inputs of its path
-illegal; what Python would refuse implicitly, such as an index out of range, is an obligation that must never occur.
+illegal; what Python would reject implicitly, such as an index out of range, is an obligation that must never occur.
 """
 
 import ast
@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from refemu.prove import terms
 from refemu.prove.frames import Closure, Dead, OutOfTime
 from refemu.prove.loops import Loops
 from refemu.prove.merging import Choice, is_symbolic, merge
-from refemu.prove.sources import assigned
+from refemu.prove.sources import assigned, is_fresh
 from refemu.prove.values import Int, Unsupported, demand, same, truth
 
 
@@ -113,7 +115,10 @@ class Interpreter(Loops):
 
     def do_Assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
+        written = isinstance(value, np.ndarray) and value.dtype != object and is_fresh(node.value)
         for target in node.targets:
+            if written and isinstance(target, ast.Name) and target.id in self.frames[-1].changed:
+                value = self.as_array(value)
             self.store(target, value)
 
     def do_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -217,10 +222,17 @@ class Interpreter(Loops):
             if frame.gone == gone and all(p is not terms.FALSE for p, _ in ways)
             else terms.or_(ways[0][0], ways[1][0])
         )
+        if _raises(node) and ways[1][0] is terms.and_(path, terms.not_(test)):
+            frame.path, frame.gone = path, gone  # the others are illegal, whatever follows
         # a list that a break or continue takes along must not change for it
         frame.branch = branch if self._outs() == outs else (*branch, self.fresh())
         frame.names = self._joined(before, [(test, ways[0]), (terms.not_(test), ways[1])], changed)
         return None
+
+
+def _raises(node: ast.If) -> bool:
+    """Whether the body of a test does nothing but raise."""
+    return isinstance(node.body[-1], ast.Raise) and all(map(_is_plain, node.body[:-1]))
 
 
 def _snapshot(value: Any) -> Any:

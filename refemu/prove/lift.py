@@ -1,6 +1,7 @@
 """Terms of a unit: what its readable text computes, one term for each lane of an output and of a next register."""
 
 import copy
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.prove import arrays, event_forms, merging, terms
+from refemu.prove import event_forms, merging, terms
 from refemu.prove import container_forms as container_forms  # registers its forms
 from refemu.prove import number_forms as number_forms  # registers its forms
-from refemu.prove.frames import OutOfTime
+from refemu.prove.frames import OutOfTime, Unseen
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import NEVER, Choice, merge
 from refemu.prove.terms import TRUE, Term, substitute
@@ -20,12 +21,12 @@ from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.declaration import Sequential
 from refemu.units.ports import Port
-from refemu.units.stepping import Stepped
 from refemu.units.unit import AnyUnit
 
 HIDDEN = 62  #: bits of a register that no port shows
+COUNTING = 32  #: bits of a register that is assumed not to overflow
 MOST_EVENTS = 4096  #: events of an operation
-MOST_VALUES = 64  #: values of a variable that is split
+MOST_VALUES = 128  #: values of a variable that is split
 MOST_SPLITS = 2048  #: values tried in all
 SECONDS = 60.0
 
@@ -46,6 +47,7 @@ class Lift:
     before: dict[str, list[Term]] = field(default_factory=dict)  #: variables of the registers, `q_acc`
     legal: Term = TRUE  #: condition on inputs and registers that the text accepts
     invariant: Term = TRUE  #: condition on registers that holds from reset on
+    assumed: dict[str, int] = field(default_factory=dict)  #: registers that count, and the most that they may reach
     demands: list[tuple[Term, str]] = field(default_factory=list)  #: must hold for legal values; else the lift is void
 
     @property
@@ -86,7 +88,12 @@ def lift(
         A line has no terms, or a value may not fit its port.
     """
     end = time.monotonic() + seconds
-    return _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    whole = _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    if whole.invariant is not terms.TRUE:
+        whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))
+        if not whole.device.invariant(whole.device.state):
+            raise NotLifted(f"{unit.name}: the invariant of the registers does not hold at reset")
+    return whole
 
 
 def _split(
@@ -118,10 +125,7 @@ def _split(
         raise NotLifted(f"{unit.name}: {short(run.line)}: a recursion that is too deep") from error
     variable, values = answer
     parts = [(value, _split(unit, config, {**fixed, variable.name: value}, end, left, interpreter)) for value in values]
-    whole = _joined(variable, parts)
-    if not fixed and whole.invariant is not terms.TRUE:
-        whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))
-    return whole
+    return _joined(variable, parts)
 
 
 def _preserved(lift: "Lift") -> Term:
@@ -138,7 +142,7 @@ def _splitting(device: Any, term: Term | None, fixed: Mapping[str, int]) -> tupl
     """A variable on which a term depends, and its values, if these are few."""
     known = {
         name_of(port, lane, prefix): port
-        for prefix, group in (("", device.ports.inputs), ("q_", device.ports.all))
+        for prefix, group in (("", device.ports.inputs), ("q_", [_reached(device, port) for port in device.ports.all]))
         for port in group
         for lane in range(port.count)
     }
@@ -163,7 +167,13 @@ def _joined(variable: Term, parts: Sequence[tuple[int, "Lift"]]) -> "Lift":
     for test, (_, part) in list(zip(tests, parts, strict=True))[-2::-1]:
         for name, lanes in part.terms.items():
             whole.terms[name] = [terms.ite(test, a, b) for a, b in zip(lanes, whole.terms[name], strict=True)]
+    invariants = {part.invariant.number for _, part in parts}
+    if len(invariants) > 1:
+        whole.invariant = terms.any_of(
+            terms.and_(test, part.invariant) for test, (_, part) in zip(tests, parts, strict=True)
+        )
     whole.legal, whole.demands = legal, demands
+    whole.assumed |= {name: most for _, part in parts for name, most in part.assumed.items()}
     return whole
 
 
@@ -178,7 +188,7 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     inputs = {port.name: _variables(port, "", conditions, fixed) for port in ports.inputs}
     lifted = Lift(unit, dict(config), copy.copy(device), {}, {name: lanes for name, (lanes, _) in inputs.items()})
     if isinstance(device, Sequential):
-        registers = {port.name: _variables(port, "q_", conditions, fixed) for port in ports.all}
+        registers = {port.name: _variables(_reached(device, port), "q_", conditions, fixed) for port in ports.all}
         registers |= _hidden(device, fixed)
         lifted.before = {name: lanes for name, (lanes, _) in registers.items() if lanes}
         state = copy.copy(device.state)
@@ -188,21 +198,23 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
             busy_, (phase,) = registers["busy"][0][0], registers["phase"][0]
             last = terms.const(device.edges - 1, phase.width)
             lifted.invariant = terms.or_(terms.not_(busy_), terms.ult(phase, last))
+            for each in (busy_, inputs["start"][0][0]):
+                if each.name not in fixed:
+                    raise Unsupported("whether an operation begins", each)
             known = {
                 each.number: terms.const(fixed[each.name], each.width) for each in (busy_, phase) if each.name in fixed
             }
             if substitute([lifted.invariant], known)[0] is terms.FALSE:
                 return _illegal(lifted)
+        invariant = run.call(device.invariant, state)
+        lifted.invariant = terms.and_(lifted.invariant, truth(invariant))
+        if lifted.invariant is terms.FALSE:
+            return _illegal(lifted)
         event_forms.restore(run, device, state)
     run.guard = terms.TRUE
     values = [value for _, value in inputs.values()]
-    if type(device)._require is not Stepped._require:
-        taken = [
-            arrays.Array(list(each) if port.lanes else each, port.dtype)
-            for port, each in zip(ports.inputs, values, strict=True)
-        ]
-        if run.alive(lambda: run.call(device._require, *taken)) is NEVER:
-            return _illegal(lifted)
+    if run.alive(lambda: event_forms.require(run, device, values)) is NEVER:
+        return _illegal(lifted)
     if run.alive(lambda: run.call(device._open, *values)) is NEVER:
         return _illegal(lifted)
     going, count = busy(run, device), 0
@@ -216,12 +228,31 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
         going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
     state = run.attribute(device, "state")
     for port in ports.outputs + ports.state:
-        lifted.terms[port.name] = _lanes(port, getattr(state, port.name), run)
+        if isinstance(device, Sequential):
+            conditions += _counted(lifted, port, getattr(state, port.name))
+        lifted.terms[port.name] = _lanes(_reached(device, port), getattr(state, port.name), run)
     conditions = _needed(lifted, conditions, run)
     lifted.legal = terms.and_(terms.all_of([*conditions, lifted.invariant]), terms.not_(run.illegal))
     lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
     _require_ports(lifted, ports)
     return lifted
+
+
+def _reached(device: Any, port: Port) -> Port:
+    """A port of a register, with the values that the unit says it reaches: each event must stay within them."""
+    most = device.reaches.get(port.name)
+    return port if most is None else dataclasses.replace(port, most=most)
+
+
+def _counted(lifted: Lift, port: Port, value: Any) -> list[Term]:
+    """That a register that counts on does not pass its last bit: an assumption about the number of events."""
+    number, most = integer(value), (1 << port.bits) - 1
+    if port.lanes or port.signed or port.bits < COUNTING or port.limits[1] < most or not isinstance(number, Int):
+        return []
+    if number.high <= most:
+        return []
+    lifted.assumed[port.name] = most
+    return [truth(number <= most)]
 
 
 def _needed(lifted: Lift, conditions: list[Term], run: Interpreter) -> list[Term]:
@@ -240,24 +271,6 @@ def _illegal(lifted: Lift) -> Lift:
     }
     lifted.legal = terms.FALSE
     return lifted
-
-
-class Unseen:
-    """A register of other values than integers that no port shows; nothing may read it."""
-
-    def __init__(self, name: str) -> None:
-        self.__dict__["name"] = name
-
-    def _read(self, *args: Any) -> Any:
-        raise Unsupported(f"register {self.__dict__['name']}, which no port shows")
-
-    __getattr__: Any = _read
-    __getitem__: Any = _read
-    __len__: Any = _read
-    __iter__: Any = _read
-    __bool__: Any = _read
-    __eq__: Any = _read
-    __hash__: Any = None
 
 
 def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: Mapping[str, int], what: str) -> Lift:
@@ -279,8 +292,12 @@ def _event(device: CycleAccurate, phase: Any) -> Any:
         state.event
         for state in inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs])
     ]
-    ways = [(merging.equal(phase, at), name) for at, name in enumerate(names[:-1])]
-    return merging.choice([*ways, (terms.not_(terms.any_of(condition for condition, _ in ways)), names[-1])])
+    ways = {
+        name: terms.any_of(merging.equal(phase, at) for at, each in enumerate(names) if each == name)
+        for name in dict.fromkeys(names[:-1])
+        if name != names[-1]
+    }
+    return merging.choice([*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])])
 
 
 def busy(run: Interpreter, device: Any) -> Term:
@@ -312,7 +329,7 @@ def name_of(port: Port, lane: int, prefix: str = "") -> str:
 
 
 def _hidden(device: Any, fixed: Mapping[str, int]) -> dict[str, tuple[list[Term], Any]]:
-    """Variables of registers that no port shows; a port that depended on one would be refused.
+    """Variables of registers that no port shows; a port that depended on one would be rejected.
 
     Of the number of the last event, only whether there was one is followed.
     """
@@ -336,7 +353,7 @@ def _hidden(device: Any, fixed: Mapping[str, int]) -> dict[str, tuple[list[Term]
 def _lanes(port: Port, value: Any, run: Interpreter) -> list[Term]:
     """Terms of the lanes of a port, whose values must fit it."""
     if isinstance(value, Choice):
-        raise Unsupported(f"port {port.name}, whose value has several shapes")
+        raise Unsupported(f"port {port.name}, whose value has several shapes", value.ways[0][0])
     lanes = list(value) if port.lanes else [value]
     if len(lanes) != port.count:
         raise Unsupported(f"port {port.name}, which has {len(lanes)} lanes and not {port.count}")

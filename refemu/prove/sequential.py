@@ -185,7 +185,7 @@ class Reference:
 
 
 def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
-    """One event from any registers that are equal, and the reset. A failed step is no refutation: "undecided"."""
+    """One event from any registers that are equal, and the reset. A failed step refutes nothing: "undecided"."""
     require_fit(lift, design)
     require_reset(design, timing)
     tied, untied = ties(lift, design, timing)
@@ -269,7 +269,7 @@ def pipelined(lift: Lift, design: Design, timing: Timing, seconds: float, name: 
 
 
 def shaken(lift: Lift, design: Design, timing: Timing, depth: int, seconds: float, name: str = "") -> Proof:
-    """A unit without registers behind valid and ready: any row, under any back-pressure, in the first cycles.
+    """A unit without registers, with valid and ready: any row, under any back-pressure, in the first cycles.
 
     A free number says which row is watched; its inputs are held until its answer leaves.
     """

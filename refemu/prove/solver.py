@@ -21,7 +21,7 @@ ADVICE = "install refemu[formal]"
 class Answer:
     """Answer of a solver."""
 
-    verdict: Verdict  #: "sat": the condition can hold; "unknown": the time ran out
+    verdict: Verdict  #: `"sat"`: the condition can hold; `"unknown"`: the time ran out
     seconds: float
     solver: str  #: name and version
     values: Mapping[str, int] = field(default_factory=dict)  #: of the variables, where the condition holds
@@ -47,7 +47,7 @@ def solve(conditions: Sequence[Term], seconds: float = 60, solver: str = "") -> 
     Returns
     -------
     Answer
-        Verdict, and values of all variables if it is "sat".
+        The result, and values of all variables if it is `"sat"`.
 
     Raises
     ------

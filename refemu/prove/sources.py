@@ -51,3 +51,26 @@ def _assigned(*statements: ast.AST) -> frozenset[str]:
 def assigned(statements: Sequence[ast.AST]) -> frozenset[str]:
     """Names that statements assign."""
     return _assigned(*statements)
+
+
+@functools.cache
+def changed(tree: Function) -> frozenset[str]:
+    """Names whose elements a function assigns."""
+    return frozenset(
+        node.value.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
+    )
+
+
+MAKERS = frozenset(("array", "zeros", "ones", "full", "empty", "arange"))  #: of NumPy: each call makes a new array
+
+
+def is_fresh(node: ast.expr) -> bool:
+    """Whether an expression makes a new array of NumPy, which nothing else has."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    owner = node.func.value
+    if isinstance(owner, ast.Name) and owner.id == "np":
+        return node.func.attr in MAKERS
+    return node.func.attr in ("view", "reshape", "astype") and is_fresh(owner)

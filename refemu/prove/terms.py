@@ -6,6 +6,7 @@ The operations are those of SMT-LIB. A truth value is a bit vector of 1 bit, and
 import itertools
 import operator
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -327,7 +328,7 @@ def _arithmetic(values: Array, amount: Array, width: int) -> Array:
 
 
 def _signed(values: Array, width: int) -> Array:
-    """In the order of signed values."""
+    """Flip the sign bits, so that unsigned order is the order of signed values."""
     return values ^ (1 << (width - 1))
 
 
@@ -429,9 +430,15 @@ def evaluate(roots: Sequence[Term], rows: Mapping[str, Any], count: int) -> list
     rows: arrays of unsigned integers, by the names of variables. count: their length.
     """
     known: dict[int, Array] = {}
+    nodes = list(order(roots))
+    readers = Counter(each.number for group in (roots, *(term.args for term in nodes)) for each in group)
     with np.errstate(all="ignore"):
-        for term in order(roots):
+        for term in nodes:
             known[term.number] = _value(term, [known[each.number] for each in term.args], rows, count)
+            for each in term.args:
+                readers[each.number] -= 1
+                if not readers[each.number]:
+                    del known[each.number]
     return [known[root.number] for root in roots]
 
 

@@ -104,6 +104,8 @@ class Declared(Stepped[DeclaredState]):
     counters: ClassVar[dict[str, str]] = {}  #: name -> what is counted
     #: name -> meaning, for fields of the State that are not ports in every configuration
     registers: ClassVar[dict[str, str]] = {}
+    #: register -> largest value that it reaches, where its port has more values; can be a `constant`
+    reaches: ClassVar[Mapping[str, int]] = {}
     initial: ClassVar[Mapping[str, Any]] = {}  #: fields of the State that are not 0 at reset; can be a `constant`
     State: ClassVar[type[DeclaredState]]  #: State of all configurations, made by `complete`
     _names: ClassVar[tuple[str, ...]] = ()  #: names of the parameters
@@ -140,6 +142,10 @@ class Declared(Stepped[DeclaredState]):
 
     def check(self) -> None:
         """Reject parameters that have valid types but do not match."""
+
+    def invariant(self, state: Any) -> bool:
+        """Whether registers may have the values of a State: true at reset and after every event, for `refemu prove`."""
+        return True
 
     def step(self, *values: Any, **named: Any) -> DeclaredState:
         """Execute one event; return the State after it."""

@@ -98,7 +98,7 @@ def _bits(lanes: Sequence[int]) -> str:
 
 
 def _first(items: Sequence[str], width: int, end: str) -> str:
-    """As many items as fit before `end`, at least one; without end if all fit."""
+    """Text of as many items as fit before `end`, at least one; without `end` if all fit."""
     if len(" ".join(items)) <= width:
         return " ".join(items)
     room, shown = width - len(end), 0

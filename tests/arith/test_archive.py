@@ -28,7 +28,7 @@ def test_a_header_is_known_without_the_content(monkeypatch: pytest.MonkeyPatch) 
     assert archive.array("a").tobytes() == bytes(1 << 20)
 
 
-def test_what_refemu_writes_is_stored_and_may_be_asked_for_as_such() -> None:
+def test_compressed_member_is_rejected_without_deflated() -> None:
     with pytest.raises(Refused, match="set: a is compressed by method 8; stored members are read"):
         Archive(deflated(a=np.zeros(3)), "set", deflated=False)
 

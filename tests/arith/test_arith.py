@@ -27,7 +27,7 @@ def test_readable_modules_bring_no_compiler() -> None:
 
 
 @pytest.mark.parametrize("name", COMPILED_RUNS)
-def test_compiled_forms_have_names_and_arguments_of_readable_forms(name: str) -> None:
+def test_compiled_forms_have_the_readable_signatures(name: str) -> None:
     """A caller exchanges one module for the other and nothing else."""
     readable = importlib.import_module(f"refemu.arith.{name.removesuffix('_jit')}")
     compiled_run = importlib.import_module(f"refemu.arith.{name}")

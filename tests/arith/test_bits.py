@@ -40,7 +40,7 @@ def test_join_broadcasts_with_the_first_field_lowest():
 
 
 @pytest.mark.parametrize("width", range(1, 13))
-def test_sign_extend_and_to_twos_are_inverse_for_every_code(width):
+def test_sign_extend_inverts_to_twos_for_every_code(width):
     codes = np.arange(1 << width)
     values = bits.sign_extend(codes, width)
 

@@ -108,13 +108,13 @@ def test_lookup_of_a_number_is_rejected() -> None:
         checks.lookup("preset", name, {"paper": 1})
 
 
-def test_lookup_of_many_names_gives_the_command_that_lists_them() -> None:
+def test_failed_lookup_names_the_listing_command() -> None:
     table = dict.fromkeys(map(str, range(13)))
     with pytest.raises(Refused, match=r"^unknown unit 'x'\. `refemu list units` lists all 13$"):
         checks.lookup("unit", "x", table, "refemu list units")
 
 
-def test_nearest_names_are_equally_like_or_contain_the_word() -> None:
+def test_suggested_names_are_equally_near() -> None:
     assert checks.nearest("olive-5", ["olive-8", "olive-4", "fp16"]) == ["olive-4", "olive-8"]
     assert checks.nearest("bits", ["weight_bits", "act_bits", "scale"]) == ["act_bits", "weight_bits"]
     assert checks.nearest("zzz", ["mac"]) == []

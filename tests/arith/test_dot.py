@@ -111,7 +111,7 @@ def test_tiles_strips_and_panels_have_no_seams(acc, shape):
     ("rows", "across", "parts", "size"),
     [(256, 1, 1, 256), (256, 8, 2, 256), (256, 4, 2, 128), (256, 1, 2, 64), (1024, 2, 2, 256)],
 )
-def test_tiles_are_high_while_there_are_enough_for_all_threads(rows, across, parts, size):
+def test_tile_height_leaves_work_for_all_threads(rows, across, parts, size):
     assert dot_compiled._rows_of_tiles(rows, across, parts) == size
 
 
@@ -145,7 +145,7 @@ def test_infinities_and_nan_in_one_canonical_form(acc, order):
     assert set(want[np.isnan(want)].view(np.uint32).tolist()) == {0x7FC00000}
 
 
-def test_products_that_overflow_fp16_are_not_taken_for_bounded():
+def test_products_beyond_fp16_are_not_bounded():
     a, b = fp16_values((5, 40), 8, 3000), fp16_values((40, 6), 9, 3000)
     want = dot.matmul(a, b, order=Sequential(), acc="fp16")
 

@@ -77,7 +77,7 @@ def test_compiled_equals_readable_on_many_sums(kind):
 
 @needs_compiled
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_compiled_sums_are_exact_beyond_one_chunk_and_one_strip(kind):
+def test_compiled_sums_of_many_chunks_are_exact(kind):
     """The largest products of one sign, with all that they round away at first, then taken back."""
     terms, outputs = 2 * kernels.orders.CHUNK + 5, kernels.STRIP + 3
     b = np.random.default_rng(1).choice(np.array([65504, 2**-24, 3 * 2**-15], np.float32), (terms, outputs))

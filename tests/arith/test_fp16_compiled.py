@@ -99,7 +99,7 @@ def test_round16_of_f64_next_to_every_midpoint():
         assert same(fp16.canonical(fp16.round16_of_f64(x)), fp16_compiled.round16_of_f64(x))
 
 
-def test_bounded_products_round_alike_but_for_sign_of_zero():
+def test_bounded_products_round_alike_except_zero_signs():
     """The short form inside the fp16 matmul: below 65520, where a sum from +0 does not see the sign of a zero."""
     x = float32s("bounded", 0)
     x = x[np.abs(x) < 65520]

@@ -42,7 +42,7 @@ def test_wrapping_twice_is_wrapping_once(v, bits, signed):
 
 
 @given(v=st.lists(st.integers(-(1 << 61), 1 << 61), max_size=20), bits=st.integers(1, 62), signed=st.booleans())
-def test_wrapping_at_every_step_is_wrapping_once_at_end(v, bits, signed):
+def test_wrapping_every_step_equals_wrapping_once(v, bits, signed):
     low, _ = bounds(bits, signed)
     stepped = 0
     for one in v:
@@ -108,7 +108,7 @@ def test_from_float_is_exact(v):
     assert v == integers.from_float(np.array(v, np.float64)).tolist()
 
 
-def test_from_float_takes_every_float_width_and_minus_zero():
+def test_from_float_accepts_every_width_and_minus_zero():
     for dtype in (np.float16, np.float32, np.float64):
         assert integers.from_float(np.array([[-0.0, 2048, -3]], dtype)).tolist() == [[0, 2048, -3]]
     assert int(integers.from_float(np.nextafter(2.0**63, 0))) == (1 << 63) - 1024
@@ -155,7 +155,7 @@ def test_worst_cases_stay_in_the_stated_float(peak, k, dtype):
     assert [[-peak * peak * k] * 2] == integers.matmul(np.full((1, k), peak, np.uint8), right).tolist()
 
 
-def test_factor_too_large_for_prepared_float_is_still_exact():
+def test_factor_beyond_prepared_float_is_exact():
     right = integers.Right(np.array([[4097]]), largest=1)
 
     assert right.values.dtype == np.float32

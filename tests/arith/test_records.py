@@ -29,7 +29,7 @@ class Bare:
         plain_fields(self)
 
 
-def test_numpy_scalars_are_pythons_own_before_they_are_checked() -> None:
+def test_numpy_scalars_become_python_scalars() -> None:
     record = Checked(np.int64(4), (np.float32(0.5), 2.0))  # type: ignore[arg-type]
 
     assert repr(record) == "Checked(value=4, more=(0.5, 2.0))"

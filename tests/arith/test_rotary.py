@@ -69,7 +69,7 @@ def test_shapes_and_the_first_position():
     assert rotary.rotary(5, 8, 10_000)[0].shape == (4,)
 
 
-def test_any_part_of_positions_equals_that_part_of_all():
+def test_part_of_positions_equals_the_slice():
     whole = rotary.rotary(np.arange(100), 64, 10_000)
     part = rotary.rotary(np.arange(60, 70), 64, 10_000)
 

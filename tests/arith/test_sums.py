@@ -68,7 +68,7 @@ def test_a_tree_of_one_is_sequential():
 
 
 @pytest.mark.parametrize("total", [sums.total32, sums_compiled.total32])
-def test_nothing_sums_to_plus_zero_and_one_block_keeps_its_sign(total):
+def test_empty_sum_is_plus_zero_block_keeps_sign(total):
     """D-arith-5: +0 is added to what is accumulated, and not to a single block."""
     minus = np.full(1, -0.0, np.float32)
 

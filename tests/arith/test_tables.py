@@ -148,7 +148,7 @@ def test_apply16_looks_words_up():
 
 
 @pytest.mark.parametrize(("name", "differ"), [("sigmoid", 11078), ("silu", 11830), ("rsqrt", 8402)])
-def test_composed_functions_are_other_units(name, differ):
+def test_composed_functions_are_distinct_units(name, differ):
     """D-arith-7: step by step in fp16, with a rounding after each, thousands of words differ."""
     composed = tables.apply16(name, WORDS, mode="composed")
 
@@ -240,7 +240,7 @@ def test_values_are_rounded_looked_up_and_widened(count):
 
 
 @needs_compiled
-def test_the_kernel_of_the_compiled_form_is_compiled_once():
+def test_kernel_of_compiled_form_is_compiled_once():
     for codes in (np.arange(9).astype(np.uint16), np.arange(9).astype(np.uint16)[1:]):
         tables_compiled.apply16("exp", codes)
 

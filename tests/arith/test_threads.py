@@ -235,7 +235,7 @@ def test_little_work_is_not_shared_out(monkeypatch):
         WORK["heads"]()
 
 
-def test_blocks_in_several_threads_leave_each_other_and_process_alone() -> None:
+def test_thread_settings_of_blocks_are_independent() -> None:
     seen, before = set(), get_threads()
     barrier = threading.Barrier(3)
 

@@ -71,7 +71,7 @@ def test_help_groups_every_command_once(capsys: pytest.CaptureFixture[str]) -> N
     assert all(text.count(f"\n  {name} ") == 1 for name in commands())
 
 
-def test_page_of_the_command_line_has_the_groups_of_the_help() -> None:
+def test_command_line_page_has_the_help_groups() -> None:
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
     table = page.split("|---|---|---|\n")[1].split("\n\n")[0].splitlines()
     rows = [[cell.strip(" `") for cell in line.split("|")[1:3]] for line in table]

@@ -71,7 +71,7 @@ def test_unit_without_terms_writes_nothing(
 
 
 @pytest.mark.long
-def test_terms_that_differ_from_the_unit_exit_with_3(
+def test_terms_unlike_the_unit_exit_with_3(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from refemu.prove import selfcheck

@@ -170,7 +170,7 @@ def test_home_of_unknown_user_exits_with_2(words: list[str], message: bytes) -> 
     assert (done.returncode, message in done.stderr) == (2, True)
 
 
-def test_model_in_home_of_unknown_user_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_model_home_of_unknown_user_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ppl", "--model", "~nobody_here/x"]) == 2
     assert "Could not determine home directory" in capsys.readouterr().err
 

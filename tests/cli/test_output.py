@@ -30,7 +30,7 @@ def test_json_is_ascii_sorted_and_names_its_schema(capsys: pytest.CaptureFixture
     ]
 
 
-def test_table_in_a_pipe_has_no_colour_and_keeps_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+def test_piped_table_has_brackets_and_no_colour(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_table("a table", ["name", "count"], [["[bold]", 3]], ["count"])
 
     text = capsys.readouterr().out

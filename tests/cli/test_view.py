@@ -45,7 +45,7 @@ def test_missing_outputs_are_listed(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert main(command) == 0
     text = capsys.readouterr().out
-    assert "not compared (the answer has none): out.base_int, out.illegal\n0 of 1032 rows differ" in text
+    assert "not compared (missing from answers): out.base_int, out.illegal\n0 of 1032 rows differ" in text
     assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["not_compared"] == ["out.base_int", "out.illegal"]
 

@@ -111,7 +111,7 @@ def test_all_rules_agree_off_midpoints(fmt: Element) -> None:
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_identifier_is_never_produced_by_normal_type_nor_any_zero_by_outlier(fmt: Element) -> None:
+def test_normals_avoid_identifier_and_outliers_avoid_zero(fmt: Element) -> None:
     codes = np.concatenate([fmt.encode(interesting(fmt), rounding) for rounding in TIES])
 
     assert set(codes.tolist()) <= set(fmt.codes().tolist())
@@ -133,7 +133,7 @@ def test_repr_evaluates_back_and_names_differ(fmt: Element) -> None:
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_every_code_is_described_by_its_bits_and_value(fmt: Element) -> None:
+def test_description_has_bits_and_value(fmt: Element) -> None:
     for code in fmt.codes().tolist():
         text = fmt.describe(code)
         assert text.split(" = ")[0].replace(" ", "") == f"{code:0{fmt.width}b}"

@@ -176,7 +176,7 @@ def test_names_and_limits() -> None:
 
 
 @pytest.mark.parametrize("fmt", [INT4_G128, GroupInt(8), GroupInt(2, 7, True)])
-def test_repr_evaluates_back(fmt: GroupInt) -> None:
+def test_groupint_repr_evaluates_back(fmt: GroupInt) -> None:
     assert eval(repr(fmt), {"GroupInt": GroupInt}) == fmt and hash(fmt) == hash(eval(repr(fmt), {"GroupInt": GroupInt}))
 
 

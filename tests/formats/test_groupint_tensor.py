@@ -30,7 +30,7 @@ def test_zero_points_are_subtracted() -> None:
     assert set(tensor(fmt, [[15, 0, 3]], zero=[[8, 1]]).fields()) == {"code", "scale", "zero"}
 
 
-def test_codes_are_packed_as_twos_complement_from_least_significant_bits_on() -> None:
+def test_codes_are_packed_as_twos_complement() -> None:
     given = tensor()
 
     assert given.pack() == bits.pack([0b1000, 7, 1], 4)

@@ -10,7 +10,7 @@ from refemu.formats import groups
 
 
 @given(length=st.integers(1, 40), group=st.integers(1, 40), axis=st.integers(-3, 2))
-def test_split_and_join_are_inverse_and_fill_with_zeros(length: int, group: int, axis: int) -> None:
+def test_join_inverts_split_with_zero_fill(length: int, group: int, axis: int) -> None:
     shape = [2, 3, 4]
     shape[axis] = length
     x = np.arange(1, 1 + int(np.prod(shape))).reshape(shape)
@@ -30,7 +30,7 @@ def test_spread_repeats_the_value_of_a_group(axis: int) -> None:
     assert np.array_equal(np.take(spread, [0, 1, 2], axis), np.take(per_group, [0, 0, 1], axis))
 
 
-def test_axis_is_counted_from_front_and_must_hold_something() -> None:
+def test_negative_axis_counts_back_empty_axis_rejected() -> None:
     assert groups.require_axis(-1, (2, 3), "thing") == 1
     with pytest.raises(Refused, match=r"thing: axis must be in \[-2, 2\), got -3"):
         groups.require_axis(-3, (2, 3), "thing")

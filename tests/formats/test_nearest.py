@@ -46,7 +46,7 @@ def test_ends_saturate_and_ranks_start_as_given() -> None:
     assert nearest(values, np.array([12, 16, 24]), "half_even", first_rank=1).tolist() == [1, 1, 3, 3, 3]
 
 
-def test_magnitude_of_integers_is_exact_at_end_of_int64() -> None:
+def test_magnitude_is_exact_at_end_of_int64() -> None:
     values = exact(np.array([-(2**63), 2**63 - 1, -1, 0]), "test")
 
     assert magnitude(values).tolist() == [2**63, 2**63 - 1, 1, 0]

@@ -74,7 +74,7 @@ def test_the_tables_hold_every_constant_of_the_package() -> None:
     assert set(tables) <= set(formats.__all__)
 
 
-def test_names_whose_type_is_known_are_names_of_tables() -> None:
+def test_typed_names_are_in_the_tables() -> None:
     tables = {**presets.CONSTANTS, **presets.BLOCKS}
     typed = {kind: get_args(names) for kind, names in TYPED.items()}
 

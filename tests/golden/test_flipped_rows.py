@@ -14,6 +14,7 @@ from refemu.golden.compare import answer_files, pipe
 from refemu.golden.compare.diff import compare, differing
 from refemu.golden.files import exchange, hexfile, manifest, sets
 from refemu.testing import hold
+from tests import sanitizers
 from tests.golden import committed
 
 SETS = [
@@ -226,6 +227,7 @@ def test_flipped_rows_differ_in_c(golden: sets.Golden, tmp_path: Path) -> None:
             "-Wextra",
             "-Werror",
             "-Wno-unused-function",
+            *sanitizers.flags(compiler),
             "-I",
             KERNELS,
             "-I",

@@ -102,7 +102,7 @@ def test_macs_count_linear_layers_head_and_causal_attention() -> None:
     assert config.macs(3) - plain.macs(3) == 3 * 2 * 4 * 6
 
 
-def test_repr_evaluates_back() -> None:
+def test_config_repr_evaluates_back() -> None:
     config = ModelConfig(**SMOLLM2)
 
     assert eval(repr(config)) == config

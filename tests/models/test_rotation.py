@@ -70,5 +70,5 @@ def rope_is_long(first: np.ndarray) -> bool:
     return not np.array_equal(models.run("tiny-phi3", [*range(95), 1, 2]).logits[:95], first)
 
 
-def test_repr() -> None:
+def test_rotation_repr() -> None:
     assert repr(Rotation(SIZES)) == "Rotation(4 of 6 channels, None)"

@@ -132,7 +132,7 @@ def test_tokenizer_next_to_safetensors_is_the_librarys(toy: GgufFile, tmp_path: 
     assert from_json(tmp_path / "tokenizer.json").encode("in the <|im_end|>") == made.encode("in the <|im_end|>")
 
 
-def test_repr(toy: GgufFile) -> None:
+def test_tokenizer_repr(toy: GgufFile) -> None:
     assert repr(ByteTokenizer()) == "ByteTokenizer()"
     assert repr(from_gguf(toy)) == "LibraryTokenizer(300 tokens)"
 
@@ -209,7 +209,7 @@ def test_sentence_is_framed_and_cut_inside_frame(tmp_path: Path, words: str, mos
     assert ids == word_pieces(tmp_path).sentence(words, most)
 
 
-def test_bytes_have_no_frame() -> None:
+def test_byte_tokenizer_adds_no_special_tokens() -> None:
     assert ByteTokenizer().sentence("in the", 3) == list(b"in ")
     assert ByteTokenizer().sentence("in") == list(b"in")
 

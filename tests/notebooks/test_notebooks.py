@@ -20,7 +20,7 @@ def test_every_paper_has_one() -> None:
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_outputs_are_committed_without_complaints_or_traces_of_a_machine(paper: str) -> None:
+def test_committed_outputs_have_no_warnings_or_paths(paper: str) -> None:
     code = [cell for cell in cells(paper) if cell["cell_type"] == "code"]
     outputs = [output for cell in code for output in cell["outputs"]]
 

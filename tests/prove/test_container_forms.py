@@ -47,9 +47,31 @@ def member_and_extreme_of_a_set(x: int) -> int:
     return int(2 in {x, 3}) + max({x, 3})
 
 
+def extremes_that_bound_a_loop(x: int) -> int:
+    return sum([each * each for each in range(min(x * x, 5))]) + 100 * len(range(max(x, 6)))
+
+
+def numbers_from_a_start(x: int) -> int:
+    return sum([at * each for at, each in enumerate([3, x, 5], x)])
+
+
+def selection_with_more(x: int) -> int:
+    kept = [at for at in range(6) if at > x]
+    return len([*kept, 9]) + 10 * max([*kept, x]) + 100 * len([each for each in kept if each > 4])
+
+
+def first_of_a_selection(x: int) -> int:
+    kept = [at for at in range(8) if at * at >= x]
+    return kept[0] * 10 + (kept[0] if kept else 5)
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        extremes_that_bound_a_loop,
+        numbers_from_a_start,
+        selection_with_more,
+        first_of_a_selection,
         extremes_with_equal_keys,
         extremes_of_a_selection,
         stable_sort,

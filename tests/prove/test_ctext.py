@@ -12,6 +12,7 @@ from refemu.arith.checks import Refused
 from refemu.prove import ctext, terms
 from refemu.prove.naming import Names
 from refemu.prove.statements import statements
+from tests import sanitizers
 from tests.prove.random_terms import INPUTS, random_rows, random_terms
 
 ROWS = 100
@@ -30,7 +31,8 @@ def test_operations_have_the_values_of_terms(seed: int, tmp_path: Path) -> None:
     source = tmp_path / "terms.c"
     head = "#include <stdint.h>\ntypedef unsigned __int128 uint128_t;\nvoid f(const uint64_t *in, uint64_t *out) {\n"
     source.write_text(head + "\n".join(body) + "\n}\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", tmp_path / "terms.so", source], check=True)
+    flags = ["-shared", "-fPIC", "-O1", *sanitizers.flags("cc", sanitizers.UNDEFINED)]
+    subprocess.run(["cc", *flags, "-o", tmp_path / "terms.so", source], check=True)
     library = ctypes.CDLL(str(tmp_path / "terms.so"))
     expected = terms.evaluate(roots, {name: np.array(each, np.uint64) for name, each in rows.items()}, ROWS)
     for row in range(ROWS):

@@ -8,7 +8,7 @@ import pytest
 
 from refemu import units
 from refemu.arith import scalar32
-from refemu.prove import forms, lift, number_forms, selfcheck, terms
+from refemu.prove import arrays, forms, lift, number_forms, selfcheck, terms
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.values import number_of, real
 
@@ -52,3 +52,32 @@ def test_self_check_detects_an_unsound_form(function: Any, monkeypatch: pytest.M
         pytest.skip(f"{name} calls {function.__name__} with constants only")
     with pytest.raises(selfcheck.Disagrees):
         selfcheck.check(lifted, 2_000)
+
+
+#: function of NumPy -> unit that calls it, its sizes, and an error in its form
+OF_NUMPY: dict[str, tuple[str, dict[str, int], Form]] = {
+    "trunc": ("score_quantizer:fold4", {}, lambda form, x: form(x) + 1.0),
+    "ldexp": ("streaming_significance:two_pass", {"tokens": 2, "heads": 1}, lambda form, x, e: form(x, e + 1)),
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMPY)
+def test_self_check_detects_an_unsound_form_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, sizes, wrong = OF_NUMPY[name]
+    unit, ready = units.choose(spec)
+    config = {**unit.configs[ready], **sizes}
+    assert selfcheck.check(lift.lift(unit, config), 200, cases=False)
+    form = arrays.FUNCTIONS[name]
+    monkeypatch.setitem(arrays.FUNCTIONS, name, lambda *args: wrong(form, *args))
+    with pytest.raises(selfcheck.Disagrees):
+        selfcheck.check(lift.lift(unit, config), 2_000, cases=False)
+
+
+def test_self_check_detects_an_unsound_shift_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = units.find("v_grouper")
+    config = {**unit.configs["paper"], "channels": 1}
+    assert selfcheck.check(lift.lift(unit, config), 500, cases=False)
+    form = arrays.SHIFT_ROUND
+    monkeypatch.setattr(arrays, "SHIFT_ROUND", lambda run, n, s, mode: form(run, n, s, "half_up"))
+    with pytest.raises(selfcheck.Disagrees):
+        selfcheck.check(lift.lift(unit, config), 500, cases=False)

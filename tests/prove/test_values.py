@@ -40,7 +40,7 @@ def test_operation_equals_python(number: int) -> None:
 
 
 @pytest.mark.parametrize("operation", [operator.floordiv, operator.lshift])
-def test_operation_that_may_raise_is_refused(operation: Callable[[Any, Any], Any]) -> None:
+def test_operation_that_may_raise_is_rejected(operation: Callable[[Any, Any], Any]) -> None:
     with pytest.raises(Unsupported):
         operation(_variable("a", A), _variable("b", range(-3, 4)))
 

@@ -119,7 +119,7 @@ def test_decoder_is_rejected() -> None:
         accuracy.steps(models.load("tiny"), RATED, 4)
 
 
-def test_repr() -> None:
+def test_accuracy_repr() -> None:
     assert eval(repr(RATED[0]), {"Rated": Rated}) == RATED[0]
 
 

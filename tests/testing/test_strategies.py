@@ -106,7 +106,7 @@ print(test._hypothesis_internal_use_settings.deadline)
         ("settings.register_profile('own', deadline=500); settings.load_profile('own')", "0:00:00.500000"),
     ],
 )
-def test_default_deadline_is_off_and_a_chosen_one_stays(before: str, deadline: str) -> None:
+def test_deadline_is_off_unless_chosen(before: str, deadline: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CODE.format(before=before)], capture_output=True, text=True, check=False
     )

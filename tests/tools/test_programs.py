@@ -55,6 +55,7 @@ ELSEWHERE = {
     "tools/digests.py": "pythons",
     "tools/formal.py": "formal",
     "tools/grades.py": "grades",
+    "tools/lock.py": "tests/tools/test_lock.py",
     "tools/picture.py": "tests/tools/test_picture.py",
     "tools/plugins.py": "plugins",
     "tools/programs.py": "programs",

@@ -121,7 +121,3 @@ def test_the_table_counts_by_place(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     assert head.split()[:4] == ["place", "words", "/1000", "1"]
     assert page.split() == ["a.md", "6", "333.3", "1", "1"] and total.split()[1:] == page.split()[1:]
-
-
-def test_places_of_the_settings_exist() -> None:
-    assert [place for place in prose.SETTINGS["places"] if not (prose.ROOT / place).exists()] == []

@@ -223,6 +223,7 @@ PLANTED: list[tuple[Any, ...]] = [
     ("folder", *({f"tests/a/{name}.py": DOC for name in range(count)} for count in (31, 30)), "tests/a"),
     ("uncalled-kernel", "@kernel\ndef f(x): pass", "@kernel\ndef f(x): pass\nf(1)", "refemu/arith/kernels/planted.py"),
     ("link", {"docs/a.md": "[b](b.md)"}, {"docs/a.md": "[b](../docs/b.md#c)", "docs/b.md": ""}, "docs/a.md"),
+    ("table", {"docs/a.md": "# A\n\n| a |\n| b |\n"}, {"docs/a.md": "| a |\n|--:|\n| b |\n"}, "docs/a.md"),
     ("decision", pinned("test_order", "# D-arith-4"), pinned("test_order"), DECISIONS),
     ("decision", pinned("test_none"), pinned("test_order"), DECISIONS),
     (

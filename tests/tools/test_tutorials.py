@@ -88,12 +88,12 @@ def test_the_page_shows_the_outputs_of_its_notebook(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", tutorials.NAMES)
-def test_each_file_of_a_page_is_named_before_its_block(name: str) -> None:
+def test_each_file_is_named_before_its_block(name: str) -> None:
     files = re.findall(r"^```\w+ (\S+)$", page(name), re.MULTILINE)
     assert [file for file in files if f"Save as `{file}`:\n\n" not in re.sub(r"as\n", "as ", page(name))] == []
 
 
-def test_long_lines_are_wrapped_and_wide_tables_continue_below() -> None:
+def test_long_lines_wrap_and_wide_tables_continue() -> None:
     row, rule = "name  " + "a" * 40 + "  " + "b" * 40, "─" * 88
     assert tutorials.narrow(f"  {'x ' * 40}y\n\ntitle\n{row}\n{rule}\n{row}\nend").split("\n") == [
         *("  " + "x " * 38 + "x", "    x y", "", "title"),

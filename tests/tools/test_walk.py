@@ -133,7 +133,7 @@ def test_every_function_that_runs_after_imports_is_met(tree: Path) -> None:
     assert (met["functions"], met["files"], met["depth"]) == (len(MET), 3, 4)
 
 
-def test_calls_that_no_name_leads_to_are_blind(tree: Path) -> None:
+def test_indirect_calls_make_a_test_blind(tree: Path) -> None:
     met = report(tree)
 
     assert met["blind"] == BLIND

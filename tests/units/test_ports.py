@@ -62,7 +62,7 @@ def test_ports_broadcast_before_their_lanes() -> None:
     assert (lanes.dtype, lanes.tolist()) == (np.uint16, [[0, 1, 2], [3, 4, 5]])
 
 
-def test_no_event_is_a_shape_too() -> None:
+def test_zero_events_have_a_shape() -> None:
     arrays = validate("thing", (NIBBLE, LANES), (np.zeros(0, np.uint8), np.zeros(3, np.uint8)))
 
     assert [array.shape for array in arrays] == [(0,), (0, 3)]

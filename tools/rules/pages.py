@@ -13,6 +13,7 @@ ENTRY = re.compile(r"^### (D-[a-z]+-\d+) (.*?)(?=^#|\Z)", re.MULTILINE | re.DOTA
 PIN = re.compile(r"^Pinned by `(tests/[\w/]+\.py)::(test_\w+)`\.$", re.MULTILINE)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+HEADER = re.compile(r"(?<![^\n]\|\n)^\|.*\n(?!\|[ :|-]+\|$)", re.MULTILINE)  #: first line of a table without dashes
 CLAIMS = "docs/claims.md"
 CLAIMED = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
 #: of refemu's figures, none of a paper's model; for cycles, its sizes
@@ -39,6 +40,15 @@ def link(house: House) -> Iterator[Place]:
             there = target in house.texts or (house.root is not None and (house.root / target).exists())
             if "://" not in match[1] and not there:
                 yield path, plain.count("\n", 0, match.start()) + 1, f"link to {match[1]}"
+
+
+@rule("put a line of dashes, such as |---|---|, under the header")
+def table(house: House) -> Iterator[Place]:
+    """Tables of a docs page have a line of dashes under the header; without it they are shown as one paragraph."""
+    for path, text in house.texts.items():
+        plain = CODE.sub(lambda code: "\n" * code[0].count("\n") or "code", text)
+        for header in HEADER.finditer(plain) if path.startswith("docs/") else ():
+            yield path, plain.count("\n", 0, header.start()) + 1, "table"
 
 
 @rule("document it in docs/decisions-PAPER.md, take it in refemu, and name one test that asserts it")

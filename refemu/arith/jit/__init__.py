@@ -49,7 +49,7 @@ class _Uninterrupted(event.Listener):
         self.depth += 1
 
     def on_end(self, event: Any) -> None:
-        """It ends, or could not be compiled."""
+        """Note that a compilation ended or failed."""
         self.depth -= 1
         if not self.depth and self.collected:
             gc.enable()
@@ -170,7 +170,7 @@ def enable_cache(default_folder: str | os.PathLike[str]) -> Path | None:
 
 
 def cache_folder_name() -> str:
-    """Of the folder that fits this machine's compilers, which the digest of a kernel leaves out."""
+    """Name of the folder for this machine's compilers, which the digest of a kernel leaves out."""
     versions = sys.implementation.cache_tag, numba.__version__, llvmlite.__version__, np.__version__
     return hashlib.sha256(repr(versions).encode()).hexdigest()[:32]
 

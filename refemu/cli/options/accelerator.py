@@ -37,7 +37,7 @@ def save(arguments: argparse.Namespace, line: Sequence[Any], system: Any, title:
     files = arguments.trace, arguments.plot, arguments.roofline
     if any(files) and system is None:
         raise Refused(
-            "--trace, --plot and --roofline need records of work, and this accelerator has none; leave it out"
+            "--trace, --plot and --roofline need records of work, and this accelerator has none; leave them out"
         )
     if arguments.trace:
         text = json.dumps(trace.events(line, system), indent=1)

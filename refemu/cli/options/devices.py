@@ -85,7 +85,7 @@ def _export(commands: Commands) -> None:
     )
     help = "Write a synthesizable reference, properties, C and SMT-LIB, with scripts for yosys and other formal tools."
     formal = new_kind(forms, "formal", help, json=False)
-    formal.epilog = "docs/proofs.md describes the files. Units that use floating point or do not lift are rejected."
+    formal.epilog = "docs/proofs.md describes the files. Units that use floating point or have no terms are rejected."
     formal.add_argument("unit", metavar="UNIT", help=UNIT)
     add_word(formal, "--config", "CONFIG", CONFIG)
     help = "Folder to write to. Files of the same names are replaced; your UNIT.v is not one of them."

@@ -193,7 +193,7 @@ def _diff(commands: Commands) -> None:
         action="store_true",
         help="DUT is another version of the set: list the cases that were added, removed, renamed or changed.",
     )
-    add_word(command, "--ports", "PORT,...", "Outputs to compare (default: all; none may be missing).")
+    add_word(command, "--ports", "PORT,...", "Outputs to compare (default: all that the answers have).")
     command.add_argument(
         "--any-nan", action="store_true", help="Treat all NaN codes as equal (default: compare bit by bit)."
     )

@@ -103,7 +103,7 @@ def _unfinished(running: dict["Future[str]", Shard], done: Done) -> list[Shard]:
 
 
 def _end_with_parent() -> None:
-    """In a worker: end when the campaign is killed; otherwise workers would wait forever for shards."""
+    """End this worker when the campaign is killed; otherwise it would wait forever for shards."""
 
     def wait_and_end() -> None:
         if (parent := multiprocessing.parent_process()) is not None:

@@ -31,7 +31,7 @@ class Shard(Protocol):
 
     @property
     def name(self) -> str:
-        """Its folder inside that of the campaign."""
+        """Folder of the shard inside that of the campaign."""
 
     def render(self) -> Iterator[tuple[str, Files]]:
         """Every set: its folder inside that of the campaign, and its files."""
@@ -58,7 +58,7 @@ class RandomShard:
 
     @property
     def name(self) -> str:
-        """Its folder inside that of the campaign."""
+        """Folder of the shard inside that of the campaign."""
         return f"{parameters.set_name(units.find(self.unit), self.config)}/random-{self.seed:08d}"
 
     def render(self) -> Iterator[tuple[str, Files]]:
@@ -92,7 +92,7 @@ class ModelShard:
 
     @property
     def name(self) -> str:
-        """Its folder inside that of the campaign."""
+        """Folder of the shard inside that of the campaign."""
         return f"{slug(self.run.scheme)}/tokens-{self.run.first_token:08d}"
 
     def render(self) -> Iterator[tuple[str, Files]]:

@@ -14,9 +14,9 @@ import numpy as np
 
 from refemu import __version__
 from refemu.arith import selftest
-from refemu.arith.checks import Refused, RefusedType, first_index
+from refemu.arith.checks import Refused, RefusedType, first_index, one_line
 from refemu.golden.files import manifest as manifests
-from refemu.golden.files import npz, sets, store
+from refemu.golden.files import npz, origin, sets, store
 from refemu.golden.make import model_cases
 from refemu.golden.make import regenerate as generator_remake
 from refemu.golden.make.model_cases import Progress
@@ -183,6 +183,8 @@ def check_files(
     except _Unreadable as error:
         differences = [(sets.VECTORS, str(error).removeprefix(f"{sets.VECTORS}: "))]
     findings = tuple(Finding(folder, name, what) for name, what in differences)
+    if how == REGENERATED and not findings:
+        origin.note(manifest["self_sha256"])
     return Checked(folder, manifest["name"], manifest["rows"], len(files), how, note, findings)
 
 
@@ -264,7 +266,7 @@ def _first_byte(got: bytes, want: bytes) -> str:
 
 def _line(data: bytes, line: int) -> str:
     lines = data.split(b"\n")
-    return lines[line].decode("ascii", "backslashreplace")[:_SHOWN] if line < len(lines) else "nothing"
+    return one_line(lines[line].decode("ascii", "backslashreplace")[:_SHOWN]) if line < len(lines) else "nothing"
 
 
 def _key_difference(got: Any, want: Any, path: str = "") -> str:

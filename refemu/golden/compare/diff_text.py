@@ -58,7 +58,7 @@ def lines(difference: Difference, full: bool = False) -> list[str]:
 def _not_compared(difference: Difference) -> list[str]:
     """Arrays of the set that were not compared, by reason."""
     lacking = [name for name in difference.not_compared if name not in difference.excluded]
-    reasons = (("the answer has none", lacking), ("excluded by --ports", difference.excluded))
+    reasons = (("missing from answers", lacking), ("excluded by --ports", difference.excluded))
     return [f"not compared ({why}): {', '.join(names)}" for why, names in reasons if names]
 
 

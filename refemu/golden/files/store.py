@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refemu import scratch
 from refemu.arith.checks import Refused
-from refemu.golden.files import manifest
+from refemu.golden.files import manifest, origin
 from refemu.golden.files.sets import LISTING, MANIFEST, VECTORS
 
 _OURS = re.compile(
@@ -18,6 +18,7 @@ _OURS = re.compile(
 _SET = r"[A-Za-z0-9_.-]+"  # the folder of a set, or of a shard of a campaign
 _LEFT = re.compile(rf"\.{_SET}\.(new|gone)-[a-z0-9_]+")  # a set being written or deleted
 _REPLACED = re.compile(rf"\.({_SET})\.old")  # a set that a run renamed to make way for the new one
+_DIGEST = re.compile(rb'"self_sha256": "([0-9a-f]{64})"')
 _ADVICE = "nothing was changed; choose another folder, or move that file away"
 
 
@@ -63,6 +64,8 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
         with scratch.folder(folder.parent, f".{folder.name}.new-") as fresh:
             _write(fresh, files)
             _swap(fresh, folder)
+        if digest := _DIGEST.search(files.get(MANIFEST, b"")):
+            origin.note(digest[1].decode())
     except OSError as error:
         kept = "the old set is unchanged" if os.path.exists(folder) else "nothing was written"
         raise Refused(

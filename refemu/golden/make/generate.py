@@ -190,7 +190,7 @@ def _written(
 def _elsewhere(
     targets: Sequence[Target], taps: Mapping[tuple[str, str], tuple[Source, Sequence[Cases]]]
 ) -> dict[str, list[str]]:
-    """By unit: operations of a model with parameters that no set of the request has, and how to request them."""
+    """Operations of a model that no set of the request has, by unit, and how to request them."""
     wanted = {(unit.key, config) for unit, config, _ in targets}
     lines: dict[str, list[str]] = {}
     for (unit, config), (run, cases) in taps.items():

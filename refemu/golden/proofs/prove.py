@@ -151,6 +151,7 @@ def _assumptions(lifted: Lift, read: Design, timing: Timing, proof: Proof, quest
     answer = ["the design is what yosys reads of it; undriven and x bits are free"]
     if lifted.legal is not terms.TRUE:
         answer.append(f"inputs are legal: {lifted.unit.name} does not reject them")
+    answer += [f"{name} stays below {most + 1}: no more is counted" for name, most in lifted.assumed.items()]
     if timing.reset:
         answer.append(f"reset {timing.reset} is active across one edge before the first event, and never later")
     if proof.method == "induction" and lifted.before:

@@ -36,7 +36,7 @@ class Place:
 
     @property
     def item(self) -> dict[str, Any]:
-        """Its entry in a hello frame."""
+        """Entry of the port in a hello frame."""
         low, high = self.port.limits
         return {
             "group": self.group,

@@ -70,8 +70,8 @@ def _plugged(name: str) -> Scheme:
     except Refused as error:
         if "/" in name or "several" in str(error):
             raise
-        hint = "a scheme of your own: FILE.py:NAME, or an installed package (docs/your-scheme.md)"
-        raise Refused(f"{str(error).rstrip('.')}; {hint}") from None
+        hint = "A scheme of your own: FILE.py:NAME, or an installed package (docs/your-scheme.md)"
+        raise Refused(f"{error}{'' if str(error).endswith(('.', '?')) else '.'} {hint}") from None
 
 
 class Ready(Mapping[str, Scheme]):

@@ -69,7 +69,9 @@ def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: in
     if not 2 <= win <= context:
         raise Refused(f"perplexity: win must be in [2, {context}], got {win}")
     if not 0 <= prefill < win:
-        raise Refused(f"perplexity: prefill must be in [0, {win}), got {prefill}")
+        raise Refused(
+            f"perplexity: prefill must be in [0, {win}), got {prefill}; give a smaller prefill or a larger win"
+        )
     tokens, shortest = np.asarray(ids), max(2, prefill + 1)
     cut = [tokens[at : at + win] for at in range(0, len(tokens), win)]
     scored = [window for window in cut if len(window) >= shortest]

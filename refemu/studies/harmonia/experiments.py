@@ -152,7 +152,7 @@ def _peaks(x: np.ndarray) -> list[float]:
 
 
 def _masses(q: np.ndarray, k: np.ndarray, backend: Backend) -> dict[str, list[float]]:
-    """By query head: the share of attention on the first INITIAL tokens, and on the latest LOCAL others.
+    """Shares of attention on the first INITIAL tokens, and on the latest LOCAL others, by query head.
 
     Means over the queries of the last quarter of the prompt.
     """

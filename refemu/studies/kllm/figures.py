@@ -124,7 +124,7 @@ def _counted(row: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _distances(results: Mapping[str, Any]) -> dict[str, list[float]]:
-    """By kind: a distance for every pair of windows."""
+    """Distances of every pair of windows, by kind."""
     pairs = results["centroids"]
     thresholds = []
     for online, offline in pairs:

@@ -76,7 +76,7 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
 
 
 @pytest.mark.long
-def test_command_line_turns_it_on_for_kernels_that_exist(tmp_path):
+def test_command_line_caches_kernels_that_exist(tmp_path):
     code = ENABLE.format(folder=str(tmp_path / "default"))
 
     assert run(code)[1:3] == ["0", "1"] and run(code)[1:3] == ["1", "0"]
@@ -110,7 +110,7 @@ def test_damaged_cache_is_replaced_with_one_line(tmp_path):
     assert printed[:3] == ["1.5", "1", "0"] and not lines
 
 
-def test_cache_that_cannot_be_made_is_passed_over_with_one_line(tmp_path):
+def test_unwritable_cache_folder_prints_one_line(tmp_path):
     (tmp_path / "file").write_text("in the way")
 
     printed, lines = use(tmp_path / "file")
@@ -118,7 +118,7 @@ def test_cache_that_cannot_be_made_is_passed_over_with_one_line(tmp_path):
     assert lines == [f"refemu: kernel cache {tmp_path}/file not used, kernels are compiled again: File exists"]
 
 
-def test_read_only_cache_is_passed_over_with_one_line(tmp_path):
+def test_read_only_cache_prints_one_line(tmp_path):
     """Root can write everywhere, so the test simulates a folder without permission."""
     printed, lines = use(tmp_path, "import os; os.access = lambda *_: False\n" + USE)
 
@@ -151,7 +151,7 @@ def test_a_cache_is_private_whatever_the_umask(planted):
 @pytest.mark.long
 @needs_owners
 @pytest.mark.parametrize(("exposed", "mode"), [("", 0o777), ("*/*.nbi", 0o620)])
-def test_what_others_can_write_is_not_run(planted, exposed, mode):
+def test_world_writable_cache_is_not_loaded(planted, exposed, mode):
     """Nor by a process that this one starts, which says nothing more."""
     folder, _ = planted
     path = next(folder.glob(exposed)) if exposed else folder

@@ -11,7 +11,7 @@ from refemu.cli import main
 WORDS = ["generate-text", "--model", "tiny", "--tokens", "6"]
 
 
-def test_command_prints_the_text_of_python_and_its_speed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_text_and_speed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--prompt", "The sea"]) == 0
     out, err = capsys.readouterr()
 

@@ -90,7 +90,7 @@ def test_exponent_is_the_largest_raw_field(encode: Encode, row: list[int], expon
 
 @pytest.mark.parametrize("encode", IMPLEMENTATIONS)
 @pytest.mark.parametrize("bits", range(1, 12))
-def test_every_value_under_every_exponent_is_cut_to_its_unit(encode: Encode, bits: int) -> None:
+def test_every_value_is_truncated_under_every_exponent(encode: Encode, bits: int) -> None:
     """[harmonia §II-B] D-harmonia-2: |x| divided by the unit of the group, the fraction dropped."""
     for exponent in range(31):
         rows = under(exponent)
@@ -187,7 +187,7 @@ def test_encoding_what_was_decoded_changes_no_code(
 
 @settings(deadline=None, max_examples=60)
 @given(row=st.lists(words, min_size=1, max_size=40), bits=st.integers(1, 11))
-def test_truncation_loses_less_than_unit_and_keeps_leading_one(row: list[int], bits: int) -> None:
+def test_truncation_loses_less_than_a_unit(row: list[int], bits: int) -> None:
     """[harmonia §II-B]: |v| <= |x| < |v| + unit; where the exponent came from, the top bit is set."""
     x = np.array(row, np.uint16)
     tensor = Bfp(bits, len(row)).encode(x, bits=True)
@@ -204,9 +204,7 @@ def test_truncation_loses_less_than_unit_and_keeps_leading_one(row: list[int], b
     up=st.integers(-4, 18),
     data=st.data(),
 )
-def test_scaling_moves_exponents_negating_moves_signs_permuting_moves_codes(
-    row: list[int], up: int, data: st.DataObject
-) -> None:
+def test_scaling_negating_permuting_change_expected_fields(row: list[int], up: int, data: st.DataObject) -> None:
     """[harmonia §II-B]: by a power of two inside the normal range."""
     fmt, x = Bfp(8, len(row)), np.array(row, np.uint16)
     tensor, scaled, negated = (
@@ -232,7 +230,7 @@ def test_infinity_and_nan_by_policy(encode: Encode) -> None:
     assert saturated.exponent.tolist() == [30] and saturated.dequantize().tolist() == [65280, -65280, 0]
 
 
-def test_eleven_bits_hold_every_value_and_floor_goes_down() -> None:
+def test_eleven_bits_are_exact_and_floor_rounds_down() -> None:
     """D-harmonia-35: at 11 bits a group of one is exact; D-harmonia-2: `floor` raises negative magnitudes."""
     x = FINITE.view(np.float16)
     assert np.array_equal(Bfp(11, 1).encode(x).dequantize(), x.astype(np.float64))
@@ -248,7 +246,7 @@ def test_names_widths_and_descriptions() -> None:
 
 
 @pytest.mark.parametrize("fmt", [BFP8, BFP4, Bfp(3, 16, "floor", "hw", "flush", "canonical")])
-def test_repr_evaluates_back(fmt: Bfp) -> None:
+def test_bfp_repr_evaluates_back(fmt: Bfp) -> None:
     assert eval(repr(fmt), {"Bfp": Bfp}) == fmt and hash(fmt) == hash(eval(repr(fmt), {"Bfp": Bfp}))
 
 

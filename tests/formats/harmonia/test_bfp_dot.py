@@ -145,7 +145,7 @@ def test_zero_points_join_the_integer_sum(module: Any) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_mantissas_of_4_bits_equal_those_of_8_with_low_nibbles_of_0(module: Any) -> None:
+def test_4_bits_equal_8_with_zero_nibbles(module: Any) -> None:
     """D-harmonia-36: the same value gives the same bits, so one tile may have one mode."""
     x, key = BFP8.encode(values((3, 64), 7)), BFP8.encode(values((5, 64), 8))
     low = key.demote(4)
@@ -155,7 +155,7 @@ def test_mantissas_of_4_bits_equal_those_of_8_with_low_nibbles_of_0(module: Any)
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_overflow_of_partial_sum_is_infinity_and_two_of_them_nan(module: Any) -> None:
+def test_overflowing_partial_sums_give_infinity_or_nan(module: Any) -> None:
     """D-harmonia-7: `paper` converts to FP16 first; `exact` does not overflow; NaN is canonical (D-harmonia-10)."""
     x = np.full((1, 64), 60_000, np.float16)
     y = np.where(np.arange(64) < 32, x, -x)
@@ -226,7 +226,7 @@ def test_bfp_dot_rejects_invalid_inputs(module: Any, call: Any, error: type[Exce
         call(module)
 
 
-def test_mantissas_of_4_bits_are_those_of_other_constant() -> None:
+def test_4_bit_mantissas_match_the_other_constant() -> None:
     short = BFP4.encode(values((2, 64), 12, 1))
 
     assert bfp_dot.bfp_dot(Y64, short).tolist() == bfp_dot.bfp_dot(Y64, Y64.demote(4)).tolist()

@@ -23,7 +23,7 @@ def test_unpacking_is_the_inverse(length: int, bits: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("bits", range(1, 16))
-def test_no_bit_is_wasted_where_rows_are_multiples_of_eight(bits: int) -> None:
+def test_rows_of_eight_waste_no_bit(bits: int) -> None:
     assert [row_bytes(length, bits) for length in (8, 16, 64, 80, 128)] == [
         bits,
         2 * bits,

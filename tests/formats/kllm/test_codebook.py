@@ -29,7 +29,7 @@ def test_values_are_patterns_or_floats_that_they_hold() -> None:
         assert book == books[0] and hash(book) == hash(books[0])
 
 
-def test_entries_of_32_bits_hold_products_of_fp16_values() -> None:
+def test_32_bit_entries_hold_fp16_products() -> None:
     """D-kllm-5: one codebook of them is a table."""
     book = Codebook(1, [2.0**-48, 65504.0**2], entry_bits=32)
 
@@ -49,7 +49,7 @@ def test_entries_of_32_bits_hold_products_of_fp16_values() -> None:
     ],
     ids=["equal", "repeats", "4 bits", "descends", "5 bits", "two rows"],
 )
-def test_what_ascends_in_one_row_of_at_most_16_can_encode(book: Codebook, kind: str) -> None:
+def test_ascending_codebook_of_16_can_encode(book: Codebook, kind: str) -> None:
     """[kllm §IV-A]: ports of Concat have 4 bits."""
     assert book.kind == kind
     assert (book.why_not() is None) == (kind == "cluster")
@@ -57,7 +57,7 @@ def test_what_ascends_in_one_row_of_at_most_16_can_encode(book: Codebook, kind: 
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 4).flatmap(lambda bits: st.lists(words, min_size=1 << bits, max_size=1 << bits)))
-def test_repr_evaluates_back(drawn: list[int]) -> None:
+def test_codebook_repr_evaluates_back(drawn: list[int]) -> None:
     book = Codebook(len(drawn).bit_length() - 1, drawn)
 
     assert eval(repr(book)) == book

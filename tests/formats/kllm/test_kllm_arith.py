@@ -50,7 +50,7 @@ def test_lanes_are_the_macs_of_a_pe_lane() -> None:
 
 
 @pytest.mark.parametrize("arith", [KllmArith(), KllmArith.preset("exact"), KllmArith(tie="high", acc="fp32")], ids=repr)
-def test_repr_evaluates_back_and_preset_may_be_given_as_its_choices(arith: KllmArith) -> None:
+def test_repr_evaluates_back_with_preset_as_choices(arith: KllmArith) -> None:
     assert eval(repr(arith), vars(kllm_arith)) == arith == KllmArith.preset(arith)
     assert hash(arith) == hash(KllmArith.preset(arith))
 

@@ -243,7 +243,7 @@ def test_indices_of_given_scales_and_masks(preset: Any) -> None:
     ],
     ids=repr,
 )
-def test_repr_evaluates_back(fmt: KMeans) -> None:
+def test_kmeans_repr_evaluates_back(fmt: KMeans) -> None:
     names = PUBLIC | {"Sequential": KllmArith().order.__class__}
 
     assert eval(repr(fmt), names) == fmt and hash(eval(repr(fmt), names)) == hash(fmt)

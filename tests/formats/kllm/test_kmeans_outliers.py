@@ -49,7 +49,7 @@ def test_mask_is_the_oracles(data: st.DataObject) -> None:
     assert TopK(k=k).mask(halves(x).astype(np.float32)).tolist() == [bool(bit) for bit in formats.top_mask(x, k)]
 
 
-def test_of_equal_values_first_and_right_neighbours_are_outliers() -> None:
+def test_equal_values_give_first_and_right_outliers() -> None:
     """D-kllm-21: max pops 0, 1, 2; min pops 1, 0, 3; so elements 0 to 3 of eight equal ones."""
     assert TopK(k=3).mask(np.zeros(8)).tolist() == [True] * 4 + [False] * 4
     assert TopK(k=1).mask(np.zeros(8)).tolist() == [True] * 2 + [False] * 6
@@ -83,7 +83,7 @@ def test_thresholds_are_the_oracles_whatever_the_parts(tokens: list[list[int]], 
 
 
 @pytest.mark.parametrize("value", [TopK("0.5"), TopK(1), TopK(k=3), Thresholds(1, -0.5)], ids=repr)
-def test_repr_evaluates_back(value: Any) -> None:
+def test_kmeans_outliers_repr_evaluates_back(value: Any) -> None:
     assert eval(repr(value)) == value
     assert hash(eval(repr(value))) == hash(value)
 

@@ -19,7 +19,7 @@ BOOK = Codebook(4, TRAINED)
 
 @settings(deadline=None, max_examples=150)
 @given(codebooks, codebooks, st.sampled_from(["fp16", "fp32"]))
-def test_entry_of_two_indices_is_product_of_their_centroids(a: Codebook, b: Codebook, table: str) -> None:
+def test_entry_is_product_of_two_centroids(a: Codebook, b: Codebook, table: str) -> None:
     """[kllm §III-B], D-kllm-5, D-kllm-6: entry (i << nB) | j; a zero is +0."""
     wanted = formats.cartesian(a.values.tolist(), b.values.tolist(), table)
     assume(np.isfinite(wanted).all())

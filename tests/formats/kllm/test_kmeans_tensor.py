@@ -82,7 +82,7 @@ def test_a_table_may_have_a_row_per_vector(dequantized: Callable[[KMeansTensor],
     assert tensor.dequantize().tolist() == dequantized(tensor).tolist() == [[1, 2, 2], [8, 6, 6]]
 
 
-def test_scales_of_32_bits_and_entries_of_32_bits_decode_exactly() -> None:
+def test_32_bit_scales_and_entries_decode_exactly() -> None:
     """D-kllm-5: what an index product in `exact` holds."""
     table = cartesian(BOOK, BOOK, "fp32")
     scale = np.float32([0.1])
@@ -120,7 +120,7 @@ def test_storage_is_the_oracles(outliers: Any, zero_point: bool) -> None:
         assert tensor.storage_bits("none") == formats.storage_bits(vectors, "mask", outliers=False)
 
 
-def test_column_of_4096_weights_fills_weight_buffer_of_lane() -> None:
+def test_column_of_4096_weights_fills_weight_buffer() -> None:
     """[kllm Table I]: 2 KB; element 0 in the low half of byte 0."""
     weights = np.random.default_rng(2).standard_normal((4096, 2)).astype(np.float16)
     tensor = KMeans(BOOK).encode(weights, axis=0)
@@ -155,7 +155,7 @@ def test_fields_are_patterns() -> None:
     assert "zero" not in TENSOR.fields()
 
 
-def test_tensors_are_equal_in_every_bit_or_not_at_all() -> None:
+def test_tensors_are_equal_in_every_bit_only() -> None:
     assert TENSOR.equals(KMeans(BOOK, TopK(k=2)).encode(X))
     other = TENSOR.index.copy()
     other[0, 0] ^= 1

@@ -115,7 +115,7 @@ def test_a_weight_is_a_number_of_samples(train: Train, pairs: list[tuple[int, in
 
 
 @pytest.mark.parametrize("train", TRAINERS)
-def test_weights_of_zero_drop_their_samples_but_not_all(train: Train) -> None:
+def test_zero_weights_drop_samples_unless_all(train: Train) -> None:
     """D-kllm-28."""
     weights = np.array([1.0] * 5 + [0.0])
 
@@ -133,7 +133,7 @@ def test_few_samples_are_their_own_codebook(train: Train) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(st.data(), st.integers(1, 3))
-def test_cost_never_rises_and_optimum_is_not_above_it(data: st.DataObject, bits: int) -> None:
+def test_cost_falls_towards_the_optimum(data: st.DataObject, bits: int) -> None:
     """The optimum of one-dimensional K-Means by dynamic programming over sorted samples."""
     samples = data.draw(st.lists(units, min_size=3, max_size=14))
     points, weights = (array.tolist() for array in histogram(halves(samples)).bins())

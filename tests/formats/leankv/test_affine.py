@@ -64,7 +64,7 @@ def test_ends_have_the_first_and_the_last_code(preset: str, bits: int, x: np.nda
 @pytest.mark.parametrize("bits", NARROW)
 @settings(deadline=None, max_examples=60)
 @given(x=hnp.arrays(np.float16, 16, elements=st.floats(-1000, 1000, width=16)))
-def test_round_trip_error_is_half_step_and_rounding_of_metadata(bits: int, x: np.ndarray) -> None:
+def test_round_trip_error_is_half_step_and_metadata(bits: int, x: np.ndarray) -> None:
     """[leankv Eq. (2)]: |decoded - x| <= s/2 + R |s16 - s| + |z16 - z|, and what float32 rounds, exactly compared."""
     tensor = Affine(bits).encode(x)
     assert tensor.s32 is not None
@@ -309,5 +309,5 @@ def test_affine_rejects_codes(bits: int, code: np.ndarray, error: type[Exception
 
 
 @pytest.mark.parametrize("fmt", [Affine(4), Affine(8, 2, "min", "recip_mul", "stored", "bf16"), Affine(16)])
-def test_repr_evaluates_back(fmt: Affine) -> None:
+def test_affine_repr_evaluates_back(fmt: Affine) -> None:
     assert eval(repr(fmt)) == fmt and hash(eval(repr(fmt))) == hash(fmt)

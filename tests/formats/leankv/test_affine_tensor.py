@@ -46,7 +46,7 @@ def test_storage_is_codes_and_metadata(bits: int, groups: int, codes: int, all_b
     assert (codes, all_bits) == (fmt.encode(x).storage_bits(metadata=False), fmt.encode(x).storage_bits())
 
 
-def test_fields_are_bit_patterns_and_stages_are_not_stored() -> None:
+def test_fields_are_bit_patterns_without_stages() -> None:
     x, fmt = tensor_of(4)
     tensor = fmt.encode(x)
     fields = tensor.fields()

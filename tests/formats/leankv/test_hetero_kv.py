@@ -48,7 +48,7 @@ def test_pruning_fifth_of_eight_bits_needs_least_memory() -> None:
     assert eight * Fraction(4, 5) == Fraction(2, 5) < eight < Fraction(4, 5)
 
 
-def test_low_token_in_slot_of_high_one_wastes_half() -> None:
+def test_low_token_in_high_slot_wastes_half() -> None:
     """[leankv §5.1]: of the payload; of all bytes of a token 46.2 %."""
     assert 1 - Fraction(K4V2.payload_bytes(128), K8V4.payload_bytes(128)) == Fraction(1, 2)
     assert round(100 * (1 - Fraction(K4V2.token_bytes(128), K8V4.token_bytes(128))), 1) == Fraction("46.2")
@@ -94,7 +94,7 @@ def test_hetero_kv_rejects_invalid_inputs(call: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("pair", hetero_kv.PAIRS.values(), ids=hetero_kv.PAIRS)
-def test_repr_evaluates_back(pair: HeteroKV) -> None:
+def test_hetero_kv_repr_evaluates_back(pair: HeteroKV) -> None:
     assert eval(repr(pair)) == pair
 
 

@@ -30,7 +30,7 @@ def test_size_of_page_is_first_of_least_waste(head_size: int, size: int) -> None
     assert all(kv_layout.waste(head_size, other) >= least for other in kv_layout.SEARCHED)
 
 
-def test_page_of_papers_size_holds_what_its_example_needs() -> None:
+def test_page_of_papers_size_holds_its_example() -> None:
     """[leankv §5.2]: 32 tokens of K8V4, so that 4,096 tokens have a table of 128 cells; K4V2 pages hold more."""
     assert kv_layout.tokens_in(128, K8V4, 6784) == 32
     assert kv_layout.tokens_in(128, K4V2, 6784) == 60

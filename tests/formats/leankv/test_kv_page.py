@@ -122,7 +122,7 @@ def test_records_hold_codes_metadata_score_and_position(preset: str) -> None:
     assert records[0, page.parts["val_meta"]].tolist() == value_codes.metadata()[0].tolist()
 
 
-def test_score_and_position_segments_are_read_and_written_alone() -> None:
+def test_scores_and_positions_are_read_written_alone() -> None:
     page = UnifiedPage(64, "K4V4")
     image = page.pack(records_of(page, 5))
     before = page.unpack(image)
@@ -270,5 +270,5 @@ def test_kv_page_rejects_other_images_and_records() -> None:
 
 
 @pytest.mark.parametrize("page", [PAGE, UnifiedPage(64, HeteroKV(2, 4), max_tokens=5, k_group=2)])
-def test_repr_evaluates_back(page: UnifiedPage) -> None:
+def test_kv_page_repr_evaluates_back(page: UnifiedPage) -> None:
     assert eval(repr(page)) == page and hash(eval(repr(page))) == hash(page)

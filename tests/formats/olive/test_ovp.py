@@ -147,7 +147,7 @@ def test_exactly_threshold_is_outlier_only_when_closed(encode: Any) -> None:
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_of_two_outliers_larger_stays_and_tie_goes_right(encode: Any) -> None:
+def test_larger_of_two_outliers_stays_ties_right(encode: Any) -> None:
     """D-olive-5: [olive §3.1] and [olive Alg. 1 l.5]; the published code keeps the left one."""
     values = [50, -20, 20, -50, 20, 20, -20, 20]
 
@@ -169,7 +169,7 @@ def test_between_largest_normal_value_and_threshold_values_saturate(encode: Any)
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_far_values_become_zero_only_where_bound_is_set(encode: Any) -> None:
+def test_far_values_become_zero_with_a_bound(encode: Any) -> None:
     """D-olive-46: an artefact of the published code's scan."""
     values = [25_696, 1, 25_697, 1, -1e9, 20, 1e9, -1e9]
 
@@ -219,7 +219,7 @@ def test_integers_are_compared_exactly(encode: Any) -> None:
 
 @pytest.mark.parametrize("name", CONSTANTS)
 @given(values=st.lists(st.floats(-3000, 3000, width=32), min_size=2, max_size=40).filter(lambda v: len(v) % 2 == 0))
-def test_pair_holds_at_most_one_outlier_and_its_partner_is_zero(name: str, values: list[float]) -> None:
+def test_pair_has_one_outlier_with_zero_partner(name: str, values: list[float]) -> None:
     fmt = CONSTANTS[name]
     pairs = fmt.encode(values).decode().reshape(-1, 2)
     outlier = np.abs(pairs) > fmt.normal.largest
@@ -268,7 +268,7 @@ def test_baselines_have_no_outliers(encode: Any, name: str, normal: Any) -> None
 
 
 @pytest.mark.parametrize("name", CONSTANTS)
-def test_repr_evaluates_back(name: str) -> None:
+def test_ovp_repr_evaluates_back(name: str) -> None:
     assert eval(repr(CONSTANTS[name]), PUBLIC) == CONSTANTS[name]  # the text is ours
 
 

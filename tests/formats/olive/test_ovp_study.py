@@ -190,7 +190,7 @@ def errors(maxima: Any, largest: int) -> list[float]:
 
 
 @pytest.mark.parametrize(("largest", "most"), [(7, 20), (7, 40), (7, 60), (16, 15), (16, 40), (16, 53)])
-def test_e2m1_is_best_for_maxima_of_tens_of_sigma(largest: int, most: int) -> None:
+def test_e2m1_is_best_at_tens_of_sigma(largest: int, most: int) -> None:
     """[olive Fig. 5], D-olive-45: maxima spread evenly over 4 sigma to `most`."""
     found = errors(np.arange(4, most, 0.25), largest)
 
@@ -243,7 +243,7 @@ def test_ovp_study_rejects_invalid_inputs(call: Any, error: type, message: str) 
         call(spiky().astype(np.float64))
 
 
-def test_repr() -> None:
+def test_ovp_study_repr() -> None:
     assert repr(ovp_study.pair_statistics(spiky())) == (
         "PairStatistics(normal_normal=57, outlier_normal=2, outlier_outlier=1)"
     )

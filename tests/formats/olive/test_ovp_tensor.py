@@ -32,7 +32,7 @@ def values(shape: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_byte_k_holds_elements_2k_and_2k_plus_1(encode: Any) -> None:
+def test_byte_k_holds_elements_2k_and_next(encode: Any) -> None:
     """D-olive-1: the left element in the low nibble; the bytes of a row follow each other."""
     tensor = encode(OVP_INT4, VALUES)
 
@@ -63,7 +63,7 @@ def test_any_axis_is_encoded_as_its_rows_are(encode: Any, shape: tuple[int, ...]
 
 
 @pytest.mark.parametrize("encode", ENCODERS)
-def test_flat_pairs_run_across_rows_and_each_element_keeps_scale_of_its_row(encode: Any) -> None:
+def test_flat_pairs_cross_rows_with_row_scales(encode: Any) -> None:
     """D-olive-24: the published code flattens the tensor first."""
     x, scale = values((4, 3)), np.array([1, 2, 4, 8], np.float32)
     tensor = encode(OVP_INT4_REPO, x, scale)

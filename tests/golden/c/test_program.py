@@ -12,6 +12,7 @@ from refemu.cli import main
 from refemu.golden.c import program
 from refemu.golden.files import include
 from refemu.golden.files import manifest as manifests
+from tests import sanitizers
 from tests.golden.committed import NAMES, VECTORS
 
 ROOT = Path(__file__).parents[3]
@@ -59,9 +60,15 @@ def exported(tmp_path: Path) -> Path:
 
 
 def built(folder: Path) -> "subprocess.CompletedProcess[str]":
-    """The command in the first lines of the check."""
-    lines = (folder / "check_outlier_decoder.c").read_text().splitlines()
-    return subprocess.run(lines[1].strip(), shell=True, cwd=folder, capture_output=True, text=True)
+    """The command in the first lines of the check, with sanitizers."""
+    return run_command(folder / "check_outlier_decoder.c")
+
+
+def run_command(check: Path) -> "subprocess.CompletedProcess[str]":
+    command = check.read_text().splitlines()[1].strip()
+    assert command.startswith("cc ")
+    sanitized = command.replace("cc ", f"cc {' '.join(sanitizers.flags(shutil.which('cc')))} ", 1)
+    return subprocess.run(sanitized, shell=True, cwd=check.parent, capture_output=True, text=True)
 
 
 @needs_compiler
@@ -82,8 +89,7 @@ def test_wrong_function_fails_and_right_one_passes(exported: Path, capsys: pytes
 def test_each_differing_output_has_one_line(tmp_path: Path) -> None:
     """More than 256 rows differ, so that their count does not fit a byte."""
     assert main(["export", "c", "olive_mac", "-o", str(tmp_path)]) == 0
-    command = (tmp_path / "check_olive_mac.c").read_text().splitlines()[1].strip()
-    ran = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+    ran = run_command(tmp_path / "check_olive_mac.c")
     lines = [line.split("[")[0].split()[-1] for line in ran.stdout.splitlines() if line.startswith("row ")]
     assert sorted(lines) == ["out.acc", "out.overflow", "out.product", "out.shift"]
 

@@ -43,11 +43,12 @@ class Web(socketserver.BaseRequestHandler):
         self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 
 
+@pytest.mark.long
 def test_web_server_in_place_of_scheduler_is_rejected(
     small: plan.RandomRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user may give the port of the dashboard."""
-    monkeypatch.setattr(cluster, "TIMEOUT", 3)
+    monkeypatch.setattr(cluster, "TIMEOUT", 10)
     with socketserver.TCPServer(("127.0.0.1", 0), Web) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"tcp://127.0.0.1:{server.server_address[1]}"

@@ -78,7 +78,7 @@ def test_pace_is_that_of_the_readable_unit() -> None:
     assert 0 <= unit_runs.pace(made.table(rows, made.outputs(rows))) < 1
 
 
-def test_answers_with_registers_are_compared_with_a_device_whose_register_is_faulty() -> None:
+def test_faulty_register_is_compared_with_answers() -> None:
     rows = made.golden("orizuru", "n8", ("edge",))
     arrays = made.outputs(rows) | {name: rows.arrays[name].copy() for name in rows.arrays if name.startswith("st.")}
     arrays["out.max_index"][5:] ^= 1

@@ -31,7 +31,7 @@ def test_every_fault_equals_a_written_device(blender: Answers, meter: Answers) -
                     assert faults[f"inverted/{where}"].wrong(answers).tolist() == plain.wrong(answers, device)
 
 
-def test_three_for_every_bit_and_the_wires_of_every_output(blender: Answers) -> None:
+def test_bits_have_three_faults_and_outputs_wires(blender: Answers) -> None:
     ids = list(plain.by_id(bits.faults, blender))
     wires = [id for id in ids if id.startswith("crossed/") or id.count("/") > 3]
     assert len(ids) - len(wires) == 3 * (2 * 5 + 16 + 1)

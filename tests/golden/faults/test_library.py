@@ -54,7 +54,7 @@ def crossed(y: np.ndarray) -> np.ndarray:
         ("nan", {}, lambda y: np.where(y & U16(0x7FFF) > 0x7C00, U16(0x7FFF), y)),
     ],
 )
-def test_a_change_is_read_off_and_repeats_the_device(id: str, parameters: dict[str, Any], change: Change) -> None:
+def test_constant_is_found_and_repeats_the_device(id: str, parameters: dict[str, Any], change: Change) -> None:
     rows = made.golden("fp16_mac", "paper")
     arrays = made.outputs(rows)
     arrays["out.y"] = change(arrays["out.y"]).astype(np.uint16)
@@ -72,7 +72,7 @@ def permuted(order: list[int]) -> Callable[[made.Arrays], made.Arrays]:
     return lambda arrays: {name: array[:, order] if array.ndim > 1 else array for name, array in arrays.items()}
 
 
-def test_late_and_early_rows() -> None:
+def test_diagnoses_late_and_early_rows() -> None:
     rows = made.golden("ovp_decoder", "int4")
     for late in (2, -1):
         shifted = {name: np.roll(array, late, axis=0) for name, array in made.outputs(rows).items()}
@@ -97,7 +97,7 @@ def test_lanes_in_another_order(order: list[int]) -> None:
     assert order in [fault.parameters["permutation"] for fault in named if fault.name == "lane_permutation"]
 
 
-def test_a_lane_that_is_dead_and_one_that_copies_another() -> None:
+def test_dead_lane_and_copied_lane() -> None:
     rows = made.golden("bfp_aligner", "paper")
     arrays = {name: array for name, array in made.outputs(rows).items() if name == "out.mantissa"}
     dead = {"out.mantissa": arrays["out.mantissa"].copy()}

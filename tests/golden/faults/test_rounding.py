@@ -95,7 +95,7 @@ def test_sum_orders_and_fusing_are_replaced() -> None:
 
 
 @pytest.mark.parametrize(("rule", "id"), [("truncate", "rounding"), ("saturate", "saturate"), ("flush", "flush")])
-def test_a_function_table_that_is_rounded_otherwise_is_named(rule: str, id: str) -> None:
+def test_function_table_with_other_rounding_is_named(rule: str, id: str) -> None:
     rows = made.golden("functional", "exp")
     arrays = made.outputs(rows)
     with np.errstate(all="ignore"):

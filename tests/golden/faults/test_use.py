@@ -26,7 +26,7 @@ def test_a_meter_with_one_wire_off(meter: Answers) -> None:
         assert any(wrong[:first])
 
 
-def test_a_late_input_of_a_combinational_unit_is_that_of_the_row_before_in_its_block(blender: Answers) -> None:
+def test_late_combinational_input_is_of_previous_row(blender: Answers) -> None:
     fault = plain.by_id(use.faults, blender)["late/in.first"]
     block = blender.blocks[0]
     first, second = block.cases.inputs["first"], block.cases.inputs["second"]

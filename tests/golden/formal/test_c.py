@@ -13,6 +13,7 @@ from refemu.golden.formal.reference import Reference
 from refemu.prove import selfcheck
 from refemu.prove.lift import Lift, name_of
 from refemu.units.ports import Port
+from tests import sanitizers
 from tests.golden.formal.formal_references import DESIGNS, needs_cc, needs_solver, reference_of
 
 CASES = 20  #: of each block of stimuli
@@ -49,6 +50,7 @@ def differences(text: str, reference: Reference, folder: Path) -> int:
     source, library = folder / "reference.c", folder / "reference.so"
     source.write_text(text)
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1"]
+    flags += sanitizers.flags("cc", sanitizers.UNDEFINED)
     subprocess.run(["cc", *flags, "-o", library, source], check=True)
     function = getattr(ctypes.CDLL(str(library)), f"{reference.unit.name}_ref")
     function.restype = ctypes.c_uint8

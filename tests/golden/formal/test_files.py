@@ -8,7 +8,7 @@ from tests.golden.formal.formal_references import needs_solver, reference_of
 pytestmark = [pytest.mark.long, needs_solver]
 
 
-def test_files_have_the_names_of_the_unit_and_no_marks() -> None:
+def test_files_have_unit_names_and_no_marks() -> None:
     texts = files.files(reference_of("concat:a4"))
 
     assert sorted(texts) == sorted(

@@ -61,7 +61,7 @@ def test_signals_have_names_of_the_text() -> None:
 
 
 @pytest.mark.long
-def test_register_is_a_port_and_has_its_reset_value() -> None:
+def test_register_port_has_its_reset_value() -> None:
     text = systemverilog.text(reference_of("olive_mac:wrap"))
 
     assert "  input  wire [31:0] q_acc,\n" in text

@@ -52,7 +52,7 @@ def test_stimulus_lists_words_of_all_lanes() -> None:
     assert answers_of._hex(np.array([[1, 255], [2, 0]], np.uint8)) == ["0x1 0xff", "0x2 0x0"]
 
 
-def test_set_older_than_the_ports_of_its_unit_is_rejected(made: Path) -> None:
+def test_set_with_outdated_ports_is_rejected(made: Path) -> None:
     loaded = golden.load(made / "meter-w4")
     older = Golden(loaded.manifest, {name: array for name, array in loaded.arrays.items() if name != "in.clear"})
     with pytest.raises(Refused, match=r"meter-w4: the set is older than the ports of meter, missing in\.clear"):

@@ -49,7 +49,7 @@ def test_manifest_says_how_and_check_recomputes(tmp_path: Path) -> None:
     assert checked.how == "hashes only" and not checked.findings and "--complete" in checked.note
 
 
-def test_a_changed_answer_of_an_added_row_is_found(tmp_path: Path) -> None:
+def test_changed_answer_of_added_row_is_found(tmp_path: Path) -> None:
     (made,) = golden.generate(tmp_path, units=["flint_decoder"], kinds=["paper"], complete=["bits"])
     again = golden.generate(tmp_path / "again", units=["flint_decoder"], kinds=["paper"], complete=["bits"])[0]
 
@@ -67,7 +67,7 @@ def test_complete_cases_need_no_rows(tmp_path: Path) -> None:
     assert sets[0].self_sha256 == sets[1].self_sha256 and "fault" not in sets[1].kinds
 
 
-def test_a_fault_that_no_added_row_shows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_without_added_row_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = units.find("flint_decoder")
     cases = list(unit.cases(unit.configs["flint4"], "paper", 0))
 

@@ -33,7 +33,7 @@ def missed(answers: Answers, rows: list[int], name: str, remembers: bool = False
     return Missed(Fault(name, f"{name} is wrong", remembers=remembers), answers, shown)
 
 
-def test_a_case_ends_at_the_last_row_that_is_needed() -> None:
+def test_case_ends_at_last_needed_row() -> None:
     answers = pool()
     steps = answers.steps
     (block,) = covering.cases(

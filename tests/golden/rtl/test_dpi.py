@@ -13,6 +13,7 @@ from refemu import units
 from refemu.arith.checks import Refused
 from refemu.cli import main
 from refemu.golden.rtl import dpi
+from tests import sanitizers
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 REFEMU = f"{sys.executable} -m refemu"
@@ -76,8 +77,8 @@ def make(folder: Path, target: str, *words: str, **more: str) -> "subprocess.Com
 @pytest.mark.parametrize("spec", ["fp16_mac", "ovp_decoder", "orizuru:n=6,k=2", "bfp_pe", "bfp_aligner"])
 def test_c_client_gets_the_golden_rows(spec: str, tmp_path: Path) -> None:
     exported(tmp_path, spec)
-    warnings = f"CFLAGS={' '.join(STRICT)}"
-    ran = make(tmp_path, "client", warnings)
+    strict = f"CFLAGS={' '.join([*STRICT, *sanitizers.flags(COMPILER)])}"
+    ran = make(tmp_path, "client", strict)
     assert (ran.returncode, ran.stderr) == (0, "")
     name = units.choose(spec)[0].name
     assert ran.stdout.startswith("PASS ") and f" rows of {name}-" in ran.stdout
@@ -106,7 +107,8 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[str]]:
     program = folder / "probe"
     source = Path(__file__).with_name("probe.c")
     texts = [dpi.TEXTS / "refemu_dpi.c", source]
-    subprocess.run([str(COMPILER), *STRICT, f"-I{dpi.TEXTS}", "-o", program, *texts, "-pthread"], check=True)
+    checked = [*STRICT, *sanitizers.flags(COMPILER)]
+    subprocess.run([str(COMPILER), *checked, f"-I{dpi.TEXTS}", "-o", program, *texts, "-pthread"], check=True)
     wrapper = folder / "refemu here"  # a path with a space is one word
     wrapper.write_text(f'#!/bin/sh\necho $$ > "$PROBE_PID"\nexec {REFEMU} "$@"\n')
     wrapper.chmod(0o755)

@@ -18,6 +18,7 @@ from refemu.arith.checks import Refused
 from refemu.cli import main, schema
 from refemu.golden.suite import suite
 from refemu.units.unit import Kind
+from tests import sanitizers
 from tests.golden import committed
 
 SET = committed.VECTORS / "olive_mac-wrap"
@@ -112,7 +113,7 @@ def in_python(folder: Path, text: str) -> int:
 
 def in_c(folder: Path, text: str) -> int:
     (folder / "device.c").write_text(text)
-    command = ["cc", "-O1", "-Wall", "-Werror", "-fsanitize=address,undefined", f"-DIN={IN}", f"-DOUT={OUT}"]
+    command = ["cc", "-O1", "-Wall", "-Werror", *sanitizers.flags("cc"), f"-DIN={IN}", f"-DOUT={OUT}"]
     subprocess.run([*command, "run.c", "device.c", "-o", "checked"], cwd=folder, check=True)
     return run(["./checked", "olive_mac-wrap.json"], folder)[0]
 
@@ -157,7 +158,7 @@ def test_runners_pass_the_right_and_fail_the_wrong(
         assert runner(folder, right) == code, (care, result)
 
 
-def test_a_file_follows_the_schema_and_has_every_row(made: Path) -> None:
+def test_file_follows_schema_and_has_every_row(made: Path) -> None:
     fastjsonschema.compile(schema.schema("suite"))(document(made))
     written, loaded = document(made), golden.load(SET)
     tests = [test for group in written["testGroups"] for test in group["tests"]]

@@ -48,7 +48,7 @@ def test_head_dim_divides_the_width() -> None:
     assert EncoderConfig(**MINILM).head_dim == 32
 
 
-def test_repr_evaluates_back() -> None:
+def test_config_repr_evaluates_back() -> None:
     assert eval(repr(EncoderConfig(**MINILM))) == EncoderConfig(**MINILM)
 
 

@@ -78,5 +78,5 @@ def test_decoder_is_rejected() -> None:
         FloatEncoder(models.load("tiny"))
 
 
-def test_repr() -> None:
+def test_plain_float_repr() -> None:
     assert repr(tiny()) == "FloatEncoder('tiny-encoder')"

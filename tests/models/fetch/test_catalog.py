@@ -42,7 +42,7 @@ def test_the_decoder_is_the_published_file() -> None:
     assert entry.weights.sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def test_repr_evaluates_back() -> None:
+def test_catalog_repr_evaluates_back() -> None:
     names = {"Entry": catalog.Entry, "Package": catalog.Package, "File": catalog.File}
 
     assert eval(repr(catalog.SMOLLM2_135M), names) == catalog.SMOLLM2_135M

@@ -31,7 +31,7 @@ def test_nothing_overlaps_loads_before_work() -> None:
     assert starts(works, "tiles") == {"a": (0, 10), "b": (10, 20)}
 
 
-def test_softmax_of_next_head_runs_during_product_with_values() -> None:
+def test_softmax_of_next_head_overlaps_values() -> None:
     """[kllm §IV-A] three heads; both products share an engine, and the first that can start starts."""
     works = []
     for head in range(3):
@@ -59,7 +59,7 @@ def test_transfers_follow_each_other_on_the_port() -> None:
     assert starts(works) == {"a": (0, 10), "b": (0, 20)}
 
 
-def test_a_reader_of_a_stream_starts_and_ends_after_its_source() -> None:
+def test_stream_reader_starts_and_ends_after_source() -> None:
     """The reader starts 3 cycles after the start, and ends at least 4 after the end."""
     source = work("a", "x", 20, after=())
 

@@ -10,7 +10,7 @@ SYSTEM = System("a machine", 1000, Fraction(4), 5, "tiles")
 WORKS = [Work("a", "linear", {"x": 10, "y": 3}, 12, bits={"weights": 64}), Work("b", "other", {"x": 5}, 5)]
 
 
-def test_every_resource_has_a_track_and_every_use_a_span() -> None:
+def test_resources_have_tracks_and_uses_spans() -> None:
     plain = json.loads(json.dumps(trace.events(placed(WORKS, SYSTEM), SYSTEM)))["traceEvents"]
 
     tracks = {event["tid"]: event["args"]["name"] for event in plain if event["name"] == "thread_name"}
@@ -21,7 +21,7 @@ def test_every_resource_has_a_track_and_every_use_a_span() -> None:
     assert shown[0]["args"]["weights"] == 8
 
 
-def test_uses_at_the_same_time_have_tracks_of_their_own() -> None:
+def test_simultaneous_uses_have_separate_tracks() -> None:
     """Complete events of a thread must nest; here c begins and ends during a, b after a has begun."""
     works = [
         Work("a", "linear", {"x": 10}, 10, after=(), holds=("one",)),

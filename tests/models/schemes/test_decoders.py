@@ -167,7 +167,7 @@ def test_prompt_and_decode_give_equal_bits(name: str, scheme: str, cuts: list[in
 
 @pytest.mark.parametrize("scheme", ["fp16", "fp16:acc=fp16", "olive-4:low=90,high=130,step=20"])
 @pytest.mark.parametrize("name", NAMES)
-def test_backends_agree(name: str, scheme: str) -> None:
+def test_decoders_backends_agree(name: str, scheme: str) -> None:
     jit, numpy = (models.run(name, TEXT[:8], scheme, backend, calibration=TEXT).logits for backend in ("jit", "numpy"))
 
     assert np.array_equal(jit.view(np.uint32), numpy.view(np.uint32))

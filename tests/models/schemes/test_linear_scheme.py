@@ -78,7 +78,7 @@ def test_keys_and_values_are_rounded_to_fp16(hook: str) -> None:
     assert logits(scheme(True)) == logits(scheme(False)) != logits("fp16")
 
 
-def test_round_to_nearest_is_the_linear_layer_of_rounded_weights() -> None:
+def test_rtn_scheme_multiplies_rounded_weights() -> None:
     """By hand: the matrix of one layer, times one input, in the order of scheme fp16."""
     prepared: Any = models.prepare("tiny", Rtn())
     rows = models.load("tiny").half("blk.1.o").astype(np.float64)
@@ -111,7 +111,7 @@ def test_class_is_registered_under_a_name() -> None:
         PLUGGED.forget("own-rtn")
 
 
-def test_scheme_without_a_name_is_text_of_its_class() -> None:
+def test_unnamed_scheme_is_text_of_its_class() -> None:
     assert models.perplexity("tiny", "a text of some length", scheme=Rtn(bits=3)).scheme == "Rtn:bits=3"
 
 

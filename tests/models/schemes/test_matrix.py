@@ -111,7 +111,7 @@ def cell(scheme: str, name: str) -> Any:
 
 
 @pytest.mark.parametrize(("scheme", "name"), [cell(scheme, name) for scheme in schemes.SCHEMES for name in NAMES])
-def test_backends_agree(scheme: str, name: str) -> None:
+def test_matrix_backends_agree(scheme: str, name: str) -> None:
     """Every scheme on every decoder, a prompt and steps after it; or both backends raise the same error."""
     message = refusal(scheme, name)
     if message:

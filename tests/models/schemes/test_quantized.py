@@ -53,7 +53,7 @@ def test_both_functions_reach_the_products() -> None:
     assert len({logits(Shifted(weight=3)), logits(Shifted(activation=-2)), logits("fp16")}) == 3
 
 
-def test_scheme_of_the_docs_prints_what_its_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_docs_scheme_prints_what_its_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wide weights give nearly the logits of fp16."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "your-scheme.md").read_text()
     (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "text"))

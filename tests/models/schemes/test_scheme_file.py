@@ -41,13 +41,13 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     "spec",
     ["own.py:Half", "own.py:QUARTER", "own.py:Half:factor=0.75", "own.py:Half+leankv-k8v4", "fp16@0+own.py:Half+fp16"],
 )
-def test_text_of_a_scheme_in_a_file_is_what_was_read(spec: str, file: str) -> None:
+def test_text_of_file_scheme_is_what_was_read(spec: str, file: str) -> None:
     config = schemes.parse(spec)
 
     assert schemes.text(config) == spec and schemes.parse(schemes.text(config)) == config
 
 
-def test_parts_of_a_mix_may_come_from_files_by_block(file: str) -> None:
+def test_mix_parts_may_come_from_files(file: str) -> None:
     spec = "own.py:Half@0:factor=2+own.py:QUARTER+fp16"
 
     assert [part.layers for part in schemes.parse(spec).parts] == [(0,), None, None]  # type: ignore[attr-defined]
@@ -91,7 +91,7 @@ def test_changed_file_is_read_again(file: str) -> None:
         ),
     ],
 )
-def test_file_that_does_not_work_is_rejected_in_one_sentence(
+def test_broken_file_is_rejected_in_one_sentence(
     content: str, name: str, message: str, file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(file).write_text(content)
@@ -105,8 +105,8 @@ def test_file_that_does_not_work_is_rejected_in_one_sentence(
         models.prepare("tiny", f"own.py:{name}")
 
 
-def test_missing_file_and_unknown_name_say_what_to_do() -> None:
+def test_missing_file_or_name_says_what_to_do() -> None:
     with pytest.raises(Refused, match=r"scheme file nope.py: No such file"):
         schemes.parse("nope.py:X")
-    with pytest.raises(Refused, match=r"a scheme of your own: FILE.py:NAME, or an installed package"):
+    with pytest.raises(Refused, match=r"A scheme of your own: FILE.py:NAME, or an installed package"):
         schemes.parse("mxfp5")

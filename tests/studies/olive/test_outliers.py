@@ -102,7 +102,7 @@ def test_empty_tensor_lists_are_rejected() -> None:
         outliers.summary("all", [])
 
 
-def test_repr() -> None:
+def test_outliers_repr() -> None:
     recorder = outliers.Recorder(models.prepare("tiny"), lambda *words: None)
 
     assert repr(recorder) == f"Recorder({models.prepare('tiny')!r}, 0 inputs)"

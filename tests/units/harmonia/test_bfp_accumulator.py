@@ -163,5 +163,5 @@ def test_rejected_step_leaves_state() -> None:
     assert device.snapshot() == before
 
 
-def test_repr_evaluates_back() -> None:
+def test_bfp_accumulator_repr_evaluates_back() -> None:
     assert repr(Accumulator("fp32")) == "Accumulator(partial='fp32', product='fp32')"

@@ -115,7 +115,7 @@ def test_bfp_aligner_rejects_invalid_inputs(
         run(**{"x": [0] * 8, "emax": [0] * 8, "m": 8, **arguments})
 
 
-def test_repr_evaluates_back() -> None:
+def test_bfp_aligner_repr_evaluates_back() -> None:
     text = "BfpAligner(rounding='floor', special='hw', subnormals='flush', zero_sign='canonical')"
 
     assert repr(BfpAligner("floor", "hw", "flush", "canonical")) == text

@@ -382,7 +382,7 @@ def test_bfp_converter_rejects_matrices(
         run(**{"x": np.ones((2, 2), np.float16), **arguments})
 
 
-def test_repr_evaluates_back() -> None:
+def test_bfp_converter_repr_evaluates_back() -> None:
     text = "BfpConverter(rounding='floor', special='hw', subnormals='flush', zero_sign='canonical')"
 
     assert repr(BfpConverter("floor", "hw", "flush", "canonical")) == text

@@ -342,7 +342,7 @@ def test_public_names_are_here() -> None:
         assert float(module.bfp_dot_int(a, w)) == float(w.scale[0]) * 7 * 32
 
 
-def test_repr_evaluates_back() -> None:
+def test_bfp_pe_repr_evaluates_back() -> None:
     assert repr(BfpPe("fp32", "fp16")) == "BfpPe(partial='fp32', product='fp16')"
 
 

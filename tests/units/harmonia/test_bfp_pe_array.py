@@ -296,5 +296,5 @@ def test_step_after_last_cycle_is_rejected() -> None:
     assert array.snapshot() == done
 
 
-def test_repr_evaluates_back() -> None:
+def test_bfp_pe_array_repr_evaluates_back() -> None:
     assert repr(BfpPeArray(3)) == "BfpPeArray(groups=3, partial='fp16', product='fp32')"

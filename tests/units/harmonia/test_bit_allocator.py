@@ -139,5 +139,5 @@ def test_rejected_prefill_changes_nothing() -> None:
         list(allocator.steps(np.zeros((2, 2), int)))
 
 
-def test_repr_evaluates_back() -> None:
+def test_bit_allocator_repr_evaluates_back() -> None:
     assert repr(BitAllocator(1, 2, 7, 3, 16)) == "BitAllocator(n_initial=1, n_local=2, high=7, low=3, group=16)"

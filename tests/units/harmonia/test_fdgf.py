@@ -264,7 +264,7 @@ def test_dataflow_that_does_not_exist_is_rejected() -> None:
         FdgfController().ema(1, 1, 1, 3)
 
 
-def test_repr_evaluates_back() -> None:
+def test_fdgf_repr_evaluates_back() -> None:
     assert repr(FdgfController(32)) == "FdgfController(m=32, k=64, ema_unit='elements', b_type='int4')"
 
 

@@ -72,5 +72,5 @@ def test_fp2half_rejects_invalid_inputs(run: Any) -> None:
         run([1 << 32] * 8)
 
 
-def test_repr_evaluates_back() -> None:
+def test_fp2half_repr_evaluates_back() -> None:
     assert repr(Fp2Half(saturate=True)) == "Fp2Half(saturate=True)"

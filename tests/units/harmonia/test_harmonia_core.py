@@ -344,7 +344,7 @@ def test_rejected_step_changes_nothing(product: Product, change: dict[str, Any],
     assert core.state is last
 
 
-def test_repr_evaluates_back() -> None:
+def test_harmonia_core_repr_evaluates_back() -> None:
     core = HarmoniaCore("k", 4, 32, 64, head_dim=64, m=4, rotation="none", window=9, start=20)
 
     assert repr(eval(repr(core))) == repr(core) and "kind='k', rows=4, inner=32, columns=64" in repr(core)

@@ -238,7 +238,7 @@ def test_invalid_core_inputs_are_rejected_with_go(run: Any) -> None:
     assert device.state is state
 
 
-def test_repr_evaluates_back() -> None:
+def test_harmonia_core_clocked_repr_evaluates_back() -> None:
     product = SMALL["keys behind it"][0]
     text = repr(HarmoniaCoreClocked(**product.config))
     assert text.startswith("HarmoniaCoreClocked(kind='k', rows=2, inner=2, columns=4") and repr(eval(text)) == text

@@ -103,7 +103,7 @@ def test_clocks_equal_the_timeline(name: str, force: int, passes: Passes) -> Non
         assert (found.clock, found.busy, found.waits) == (line.clock, line.busy, line.waits)
 
 
-def test_clocks_equal_the_timeline_at_the_rate_of_the_memory() -> None:
+def test_clocks_equal_the_timeline_at_memory_rate() -> None:
     """D-harmonia-50: bits of the paper's formats, whole groups."""
     device = core({"kind": "final", "rows": 64, "inner": 256, "columns": 640})
     line = Timeline(Rates(passes="overlap"))

@@ -260,7 +260,7 @@ def test_k_offset_rejects_impossible_offsets() -> None:
         device.freeze([0] * 4)
 
 
-def test_repr_evaluates_back() -> None:
+def test_k_offset_repr_evaluates_back() -> None:
     text = "KOffsetGenerator(channels=8, window=4, offset_k=2, offset_scope='head', heads=2, offset_sign='unsigned')"
 
     assert repr(KOffsetGenerator(8, 4, 2, "head", 2, "unsigned")) == text

@@ -86,5 +86,5 @@ def test_sub_pe_rejects_invalid_inputs(run: Any, port: int, value: Any, error: t
         run(*inputs)
 
 
-def test_repr_evaluates_back() -> None:
+def test_sub_pe_repr_evaluates_back() -> None:
     assert repr(SubPe()) == "SubPe()"

@@ -163,5 +163,5 @@ def test_rejected_rows_and_prompts_change_nothing() -> None:
             VGrouper(2).prefill(rows)
 
 
-def test_repr_evaluates_back() -> None:
+def test_v_grouper_repr_evaluates_back() -> None:
     assert repr(VGrouper(3, 4, "realign")) == "VGrouper(channels=3, high=4, growth='realign', rounding='truncate')"

@@ -119,7 +119,7 @@ def test_rejected_element_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "device", [Clustering(), Clustering(3, "exact", 8), Clustering(2, KllmArith(tie="high"))], ids=repr
 )
-def test_repr_evaluates_back(device: Clustering) -> None:
+def test_clustering_repr_evaluates_back(device: Clustering) -> None:
     names = {"Clustering": Clustering, "KllmArith": KllmArith, "Sequential": Sequential}
 
     assert repr(eval(repr(device), names)) == repr(device)

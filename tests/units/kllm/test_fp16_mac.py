@@ -118,7 +118,7 @@ def test_fp16_mac_rejects_another_rounding_and_other_ports() -> None:
         fp16_mac.run(np.float16(1), 0, 0)
 
 
-def test_repr_evaluates_back() -> None:
+def test_fp16_mac_repr_evaluates_back() -> None:
     shown = "direction='half_even', ieee_flags=False, tininess='after', inf_zero_nan='invalid'"
     assert repr(Fp16Mac()) == f"Fp16Mac(rounding='fp16', {shown})"
     device = Fp16Mac("fp16_fma", "dynamic", True, "before", "quiet")

@@ -171,7 +171,7 @@ def test_functional_rejects_other_dtypes_and_scalars_as_rows(run: Any) -> None:
         run(np.float16(1), op="softmax")
 
 
-def test_repr_evaluates_back() -> None:
+def test_functional_repr_evaluates_back() -> None:
     assert repr(eval(repr(Functional("softmax", 20)))) == "Functional(op='softmax', t=20, softmax='fp16')"
 
 

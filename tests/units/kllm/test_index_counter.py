@@ -166,5 +166,5 @@ def test_ports_reject_overflow(run: Any) -> None:
         run(np.zeros(3, np.int64), np.ones((3, 16), np.int64), np.ones((3, 16), np.int64), bits=2, counter_bits=5)
 
 
-def test_repr_evaluates_back() -> None:
+def test_index_counter_repr_evaluates_back() -> None:
     assert repr(IndexCounter(4, 4)) == "IndexCounter(bits=4, amount_bits=4, counter_bits=16, lanes=16)"

@@ -197,7 +197,7 @@ def test_rejected_evaluation_changes_nothing() -> None:
     assert device.snapshot() == before
 
 
-def test_repr_evaluates_back() -> None:
+def test_index_function_repr_evaluates_back() -> None:
     device = IndexFunction("relu", bits=2, outliers=3, mode="literal")
 
     assert repr(device) == "IndexFunction(function='relu', bits=2, outliers=3, mode='literal')"

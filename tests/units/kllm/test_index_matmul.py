@@ -377,7 +377,7 @@ def test_prepared_operands_serve_many_calls_of_their_kind() -> None:
         index_matmul_compiled.matmul(ONES, ready)
 
 
-def test_repr_evaluates_back() -> None:
+def test_index_matmul_repr_evaluates_back() -> None:
     shown = "IndexMatmul(k=8, a_bits=1, b_bits=2, integer=False, preset='paper', biased=False, norm='none')"
     assert repr(IndexMatmul(8, 1, 2)) == shown and repr(eval(shown)) == shown
     assert (repr(ONES), repr(Norm(np.ones(3)))) == ("<Scores (2, 20)>", "<Norm of 3 rows>")

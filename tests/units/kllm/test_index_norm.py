@@ -303,7 +303,7 @@ def test_rejected_root_changes_nothing() -> None:
     assert device.snapshot() == before and before.event == "square_sparse"
 
 
-def test_repr_evaluates_back() -> None:
+def test_index_norm_repr_evaluates_back() -> None:
     device = IndexNorm(5, bits=3, weight_bits=2, norm="layer", eps=0.5, preset="exact")
 
     assert repr(device) == "IndexNorm(n=5, bits=3, weight_bits=2, norm='layer', eps=0.5, preset='exact')"

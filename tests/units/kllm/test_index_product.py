@@ -128,5 +128,5 @@ def test_preset_may_be_choices() -> None:
     assert index_product.product(a, a, preset=KllmArith()).equals(index_product.product(a, a))
 
 
-def test_repr_evaluates_back() -> None:
+def test_index_product_repr_evaluates_back() -> None:
     assert repr(IndexProduct(3, 4)) == "IndexProduct(a_bits=3, b_bits=4)"

@@ -422,7 +422,7 @@ def test_nothing_of_a_token_overlaps() -> None:
     assert (result.search_cycles, result.cluster_cycles) == (9 + 5 + 5, 2) and config["tree"] == 16
 
 
-def test_repr_evaluates_back() -> None:
+def test_kllm_chip_repr_evaluates_back() -> None:
     config = UNIT.configs["column"]
 
     assert eval(repr(ChipSizes(lanes=2))) == ChipSizes(lanes=2) != ChipSizes()

@@ -269,7 +269,7 @@ def test_orizuru_rejects_nan_only_without_total_order() -> None:
     assert Orizuru(2, total_order=True).load(np.array([np.nan, 1], np.float16)).event == "load"
 
 
-def test_repr_evaluates_back() -> None:
+def test_orizuru_repr_evaluates_back() -> None:
     device = Orizuru(n=5, k=2, total_order=True, min_leaf="compare")
 
     assert repr(device) == "Orizuru(n=5, k=2, total_order=True, min_leaf='compare')"

@@ -78,6 +78,6 @@ def test_both_trees_are_drawn_as_orizuru_does() -> None:
     assert device.draw(later) == inner.draw(inner.snapshot()) != device.draw(state)
 
 
-def test_repr_evaluates_back() -> None:
+def test_orizuru_clocked_repr_evaluates_back() -> None:
     text = "ClockedOrizuru(n=8, k=1, total_order=False, min_leaf='not_max')"
     assert repr(ClockedOrizuru(8)) == text

@@ -178,7 +178,7 @@ def test_minus_zero_is_a_score() -> None:
     assert result.q.tolist() == [0, 15] and result.equals(score_quantizer_compiled.quantize(p, scales))
 
 
-def test_repr_evaluates_back() -> None:
+def test_score_quantizer_repr_evaluates_back() -> None:
     device = ScoreQuantizer(3, bits=8, mode="max", preset="exact")
 
     assert repr(device) == "ScoreQuantizer(t=3, bits=8, mode='max', preset='exact')"

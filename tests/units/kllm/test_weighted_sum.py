@@ -93,5 +93,5 @@ def test_weighted_sum_rejects_other_widths(bits: int) -> None:
         WeightedSum(bits)
 
 
-def test_repr_evaluates_back() -> None:
+def test_weighted_sum_repr_evaluates_back() -> None:
     assert repr(WeightedSum(3)) == "WeightedSum(bits=3, preset='paper')"

@@ -133,5 +133,5 @@ def test_rejected_sizes(pages: int) -> None:
         FreePageList(pages)
 
 
-def test_repr() -> None:
+def test_free_page_list_repr() -> None:
     assert repr(FreePageList(14)) == "FreePageList(pages=14)"

@@ -356,7 +356,7 @@ def test_unit_and_compiled_form_count_alike() -> None:
     assert states[0] == states[1]
 
 
-def test_repr() -> None:
+def test_page_manager_repr() -> None:
     text = repr(page_manager.PageManager(**FIG5))
 
     assert text.startswith("PageManager(pages=32, layers=1, heads=2, high_tokens=2, low_tokens=4, max_len=12, slots=2")

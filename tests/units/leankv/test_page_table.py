@@ -158,7 +158,7 @@ def test_tokens_are_found_from_both_sides() -> None:
         locate(cells, HIGH, np.array([0, 8]), 2)
 
 
-def test_repr() -> None:
+def test_page_table_repr() -> None:
     assert repr(PageTable(2, 3, 4, 5, True)) == "PageTable(slots=2, layers=3, heads=4, cells=5, scrub=True)"
 
 

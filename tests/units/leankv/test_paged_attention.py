@@ -416,7 +416,7 @@ def test_metadata_may_be_infinite() -> None:
     assert {word & 0x7FFF for row in found[0] for word in row} <= {0x7C00, 0x7E00}
 
 
-def test_repr() -> None:
+def test_paged_attention_repr() -> None:
     assert repr(PagedAttention()) == (
         "PagedAttention(head_size=64, heads=2, high='K8V4', low='K4V2', page_bytes=640, cells=4, preset='paper', "
         "order='kernel', fma=True, softmax_div='div', softmax_eps=0.0, lane_max=False, partition_tokens=0, "

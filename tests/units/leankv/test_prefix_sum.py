@@ -82,6 +82,6 @@ def test_rejected_sizes(elements: Any, error: type[Exception], message: str) -> 
         PrefixSum(elements)
 
 
-def test_repr() -> None:
+def test_prefix_sum_repr() -> None:
     assert repr(PrefixSum(13)) == "PrefixSum(elements=13)"
     assert np.array_equal(eval(repr(PrefixSum(3))).snapshot().inclusive, (0, 0, 0))

@@ -333,6 +333,6 @@ def test_impossible_gpus_are_rejected(arguments: dict[str, int]) -> None:
         Gpu(**arguments)
 
 
-def test_repr_evaluates_back() -> None:
+def test_mmaovp_repr_evaluates_back() -> None:
     assert eval(repr(Gpu(8, 2, 4))) == Gpu(8, 2, 4)
     assert repr(MmaOvp("ovpi8", "ovpi8")) == "MmaOvp(a_type='ovpi8', b_type='ovpi8', overflow='wrap')"

@@ -73,7 +73,7 @@ def test_mmaovp_clocked_rejects_two_widths() -> None:
         ClockedMmaOvp("ovpi4", "ovpi8")
 
 
-def test_repr_evaluates_back() -> None:
+def test_mmaovp_clocked_repr_evaluates_back() -> None:
     assert repr(ClockedMmaOvp()) == "ClockedMmaOvp(a_type='ovpi4', b_type='ovpi4', overflow='wrap')"
 
 

@@ -158,5 +158,5 @@ def test_multipliers_and_pair_decoders_are_those_of_operation(kind: str, n: int)
     assert (device.multipliers, device.pair_decoders) == (n, n) == (done.macs, done.decodes)
 
 
-def test_repr_evaluates_back() -> None:
+def test_olive_edp_repr_evaluates_back() -> None:
     assert repr(DotProductUnit("int8", "int8")) == "DotProductUnit(a='int8', b='int8', overflow='wrap')"

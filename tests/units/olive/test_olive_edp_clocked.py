@@ -84,5 +84,5 @@ def test_widths_must_agree() -> None:
         ClockedDotProductUnit("int4", "int8")
 
 
-def test_repr_evaluates_back() -> None:
+def test_olive_edp_clocked_repr_evaluates_back() -> None:
     assert repr(ClockedDotProductUnit("int8", "int8")) == "ClockedDotProductUnit(a='int8', b='int8', overflow='wrap')"

@@ -194,5 +194,5 @@ def test_steps_take_one_device() -> None:
         list(OliveMac().steps(0, 0, 1, np.ones((2, 3), int), 1, 1))
 
 
-def test_repr_evaluates_back() -> None:
+def test_olive_mac_repr_evaluates_back() -> None:
     assert repr(OliveMac(overflow="saturate")) == "OliveMac(exponent_bits=4, int_bits=4, overflow='saturate')"

@@ -123,5 +123,5 @@ def test_olive_pe8_rejects_invalid_inputs(
         run(**(ports | arguments))
 
 
-def test_repr_evaluates_back() -> None:
+def test_olive_pe8_repr_evaluates_back() -> None:
     assert repr(OlivePe8(overflow="saturate")) == "OlivePe8(split='twos_complement', overflow='saturate')"

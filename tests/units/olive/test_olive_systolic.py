@@ -235,7 +235,7 @@ def test_olive_systolic_rejects_invalid_inputs(
         run(**(good | arguments))
 
 
-def test_repr_evaluates_back() -> None:
+def test_olive_systolic_repr_evaluates_back() -> None:
     array = OliveSystolic(rows=4, cols=6, m=2, n=2, k=4, a="int8", b="int8")
 
     assert repr(eval(repr(array))) == repr(array) and "rows=4, cols=6" in repr(array)

@@ -196,6 +196,6 @@ def test_ovp_decoder_rejects_invalid_inputs(
         run(**arguments)
 
 
-def test_repr_evaluates_back() -> None:
+def test_ovp_decoder_repr_evaluates_back() -> None:
     assert repr(OvpDecoder("int8", (4, 3))) == "OvpDecoder(normal='int8', outlier=(4, 3))"
     assert repr(OvpDecoder(outlier=[2, 1])) == repr(OvpDecoder())  # type: ignore[arg-type]

@@ -177,6 +177,6 @@ def test_rejected_step_with_nan_leaves_state() -> None:
     assert encoder.snapshot() == before
 
 
-def test_repr_evaluates_back() -> None:
+def test_ovp_encoder_repr_evaluates_back() -> None:
     assert repr(OvpEncoder("OVP_INT8")) == "OvpEncoder(fmt='OVP_INT8')"
     assert "Ovp(" in repr(OvpEncoder(OVP_INT8))

@@ -183,7 +183,7 @@ class Store:
         self._fallen = tokens
 
     def past(self) -> Past:
-        """Now, for `rewind`."""
+        """Current position, to pass to `rewind`."""
         return Past(len(self), len(self._exponent.array), self._rest, self._fallen)
 
     def rewind(self, past: Past) -> None:

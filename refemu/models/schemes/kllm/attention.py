@@ -27,7 +27,7 @@ class Attention(NamedTuple):
 
     @property
     def outliers(self) -> int:
-        """Of q."""
+        """Number of outliers of q."""
         return self.q.outlier.size
 
 

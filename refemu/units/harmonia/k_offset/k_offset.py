@@ -142,6 +142,11 @@ class KOffsetGenerator(Sequential, Offsets):
             return "select"
         return "apply" if valid or before.read < before.written else "idle"
 
+    def invariant(self, state: DeclaredState) -> bool:
+        """The window is written before it ends, then read; all channels are chosen before a token is put out."""
+        reads: bool = state.read <= state.written <= self.window and state.chosen <= self.chosen
+        return reads and bool(state.frozen or (state.written < self.window and not state.read and not state.chosen))
+
     def go_on(self) -> DeclaredState:
         """Run an event without a token: select the next channel, or put out the next token of the window."""
         return self._open(self.none, 0, 0)

@@ -117,6 +117,10 @@ class VGrouper(Sequential):
         }
         return self._commit("prefill", (), {**shown, **changes})
 
+    def invariant(self, state: DeclaredState) -> bool:
+        """A group has at most 32 tokens."""
+        return state.count <= GROUP
+
     def opens(self, v: Lanes) -> str:
         return "commit" if self.state.count == GROUP - 1 else "convert"
 

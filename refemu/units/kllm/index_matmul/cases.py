@@ -88,7 +88,7 @@ def spread(words: list[int], size: int) -> np.ndarray:
 
 
 def with_products(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With the product codebook of both codebooks [kllm §III-B]."""
+    """Add the product codebook of both codebooks [kllm §III-B]."""
     if "a_codebook" not in inputs:
         return inputs
     a, b = (fp16.values(inputs[f"{side}_codebook"]).astype(np.float32) for side in "ab")

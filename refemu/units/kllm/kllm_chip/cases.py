@@ -183,7 +183,7 @@ def _alike(config: Config) -> dict[str, np.ndarray]:
 
 
 def _multiplied(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """With the product codebook of both codebooks."""
+    """Add the product codebook of both codebooks."""
     books = zip(inputs["a_codebook"], inputs["b_codebook"], strict=True)
     rows = [cartesian(_book(a), _book(b)).values for a, b in books]
     return inputs | {"products": np.stack(rows).astype(np.int64)}

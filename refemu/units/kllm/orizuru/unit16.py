@@ -33,7 +33,7 @@ class Unit16:
 
     def winner(self, tree: int, node: int = 1) -> int:
         """The input that the multiplexers of `node` pass on [kllm Eq. (4)]."""
-        while node < self.width:
+        while 0 < node < self.width:  # it is never 0
             node = 2 * node + self.bits[tree][node]
         return node - self.width
 

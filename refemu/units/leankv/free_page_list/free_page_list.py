@@ -73,6 +73,17 @@ class FreePageList(InPlace):
     def initial(self) -> Mapping[str, Any]:
         return {"taken": (-1,) * self.pages}
 
+    @constant
+    def reaches(self) -> Mapping[str, int]:
+        """No more than all pages are free."""
+        return {"ring": self.pages - 1, "free": self.pages}
+
+    def invariant(self, state: DeclaredState) -> bool:
+        """As many ids have come as have left and are free; no id is free twice."""
+        places = [(state.head + i) % self.pages for i in range(self.pages)]
+        twice = any(state.ring[places[i]] == state.ring[places[j]] for i in range(state.free) for j in range(i))
+        return state.tail == state.head + state.free and not twice
+
     def _reset(self) -> None:
         super()._reset()
         self._ring = list(range(self.pages))
@@ -106,7 +117,7 @@ class FreePageList(InPlace):
 
     def free_ids(self) -> list[int]:
         """Free pages in the order in which they will leave."""
-        return [self._ring[place % self.pages] for place in range(self.head, self.tail)]
+        return [self._ring[(self.head + i) % self.pages] for i in range(min(self.free, self.pages))]
 
     def allocate(self, count: int | np.integer) -> list[int]:
         """Take ids from the list.
@@ -134,8 +145,7 @@ class FreePageList(InPlace):
         if amount < 0:
             raise Refused(f"FreePageList: count must be at least 0, got {amount}")
         self.require_free(amount)
-        taken = self._ring[self.start : self.start + amount]
-        taken += self._ring[: amount - len(taken)]  # past the end of the ring
+        taken = [self._ring[(self.head + i) % self.pages] for i in range(amount)]
         for page in taken:
             self._owned[page] = 1
         self._note("allocate", op=ALLOCATE, count=amount, taken=list(taken))
@@ -177,13 +187,13 @@ class FreePageList(InPlace):
 
     def require_owned(self, pages: Sequence[int]) -> None:
         """Check that pages can come back."""
-        seen = set[int]()
+        owned = bytearray(self._owned)
         for page in pages:
             if not 0 <= page < self.pages:
                 raise Refused(f"FreePageList: page must be in [0, {self.pages}), got {page}")
-            if not self._owned[page] or page in seen:
+            if not owned[page]:
                 raise Refused(f"FreePageList: page {page} is already free")
-            seen.add(page)
+            owned[page] = 0
 
     def _open(self, *inputs: Any) -> DeclaredState:
         op, count, ids = inputs

@@ -82,15 +82,22 @@ def require(
 def _require_distinct(position: np.ndarray, used: np.ndarray) -> None:
     """Reject a position in two of the `used` slots of a row; the index is that of the later slot."""
     distinct = np.where(used, position, -1 - np.arange(position.shape[1]))
-    order = np.argsort(distinct, axis=1, kind="stable")
-    ranked, again = np.take_along_axis(distinct, order, axis=1), np.zeros_like(used)
-    np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
-    if again.any():
-        _, slot = index = first_index(again)
+    ranked = np.sort(distinct, axis=1)
+    if (ranked[:, 1:] == ranked[:, :-1]).any():
+        again = _again(distinct)
+        index = first_index(again)
         raise Refused(
             f"{NAME}: positions of stored tokens must differ, got {position[index]} twice"
-            f"{at(index if len(again) > 1 else (slot,))}"
+            f"{at(index if len(again) > 1 else index[1:])}"
         )
+
+
+def _again(values: np.ndarray) -> np.ndarray:
+    """Whether an earlier place of a row has the same value."""
+    order = np.argsort(values, axis=1, kind="stable")
+    ranked, again = np.take_along_axis(values, order, axis=1), np.zeros(values.shape, bool)
+    np.put_along_axis(again, order[:, 1:], ranked[:, 1:] == ranked[:, :-1], axis=1)
+    return again
 
 
 def _refuse(bad: np.ndarray, message: Any) -> None:

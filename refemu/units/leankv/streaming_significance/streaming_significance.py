@@ -106,7 +106,8 @@ class StreamingSignificance(Significance):
     def tile(self) -> Changes:
         """Update maxima and sums of exponentials of all queries with the logits of a tile of keys."""
         before, counted = self.state, dict.fromkeys(self.counters, 0)
-        top, norm = (np.array(lanes, np.uint32).view(np.float32) for lanes in (before.top, before.norm))
+        top = np.array(before.top, np.uint32).view(np.float32)
+        norm = np.array(before.norm, np.uint32).view(np.float32)
         first, summing = before.tiles_done % self.tiles * self.keys, before.tiles_done >= self.passes - self.tiles
         for row in range(first, self.tokens):  # a query sees the tokens up to its own
             for lane in range(row * self.heads, (row + 1) * self.heads):

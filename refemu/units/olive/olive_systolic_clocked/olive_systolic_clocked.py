@@ -193,7 +193,8 @@ class OliveSystolicClocked(Sequential):
                 acc[at], flags[at] = done.acc, flags[at] | done.overflow
                 macs, overflows = macs + 1, overflows + done.overflow
                 if wide:
-                    partial[PES * place : PES * place + PES] = done.partial
+                    for part, product in enumerate(done.partial):
+                        partial[PES * place + part] = product
         decodes = len([line for line in (*of_rows, *of_cols) if line.decodes])
         return {
             **registers("west_held", [line.holds for line in of_rows]),
@@ -221,13 +222,13 @@ class OliveSystolicClocked(Sequential):
     @decides("D-olive-39", "D-olive-48", "D-olive-62")
     def _border(self, side: int, words: Values, valid: Values, bias: int, held: Sequence[Operand]) -> list[Line]:
         """What the lines at the west (0) or north (1) do in an edge; 8-bit pairs use the first half of them."""
-        mode, lines = self.state.mode, list[Line]()
-        for at, decoders in enumerate(self.decoders[side]):
-            if at < self.grid(mode)[side] and valid[at] and not held[at].valid:
-                lines.append(self._decode(decoders[mode], words[at], bias))
-            else:
-                lines.append(Line(held[at], NOTHING, 0, 0))  # D-olive-48
-        return lines
+        mode = self.state.mode
+        return [
+            self._decode(decoders[mode], words[at], bias)
+            if at < self.grid(mode)[side] and valid[at] and not held[at].valid
+            else Line(held[at], NOTHING, 0, 0)  # D-olive-48
+            for at, decoders in enumerate(self.decoders[side])
+        ]
 
     @decides("D-olive-38")
     def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:

@@ -55,7 +55,7 @@ def test_zeros_have_scale_one() -> None:
 
 
 @needs_compiled
-def test_what_is_not_finite_is_left_to_readable_form() -> None:
+def test_non_finite_values_use_the_readable_form() -> None:
     fmt = KMeans(Codebook(1, np.array([0, 1])))
     x = np.ones((1, 4), np.float32)
     for bad in (np.nan, np.inf, -np.inf):

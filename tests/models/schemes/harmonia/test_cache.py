@@ -306,5 +306,5 @@ def test_unknown_residual_count_is_rejected() -> None:
         cache().storage_bits(count_residual="fp32")
 
 
-def test_repr() -> None:
+def test_cache_repr() -> None:
     assert repr(filled(3, 2)) == "HarmoniaCache(3 of at most 400 tokens)"

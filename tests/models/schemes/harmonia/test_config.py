@@ -105,5 +105,5 @@ def test_models_without_such_a_cache_are_rejected() -> None:
         models.run("tiny", TEXT, "harmonia-kv4:offline=false,offset_k=33")
 
 
-def test_repr() -> None:
+def test_config_repr() -> None:
     assert repr(KV8).startswith("HarmoniaConfig(act_mantissa=8, high=8, low=8, group=32")

@@ -114,7 +114,7 @@ def test_variants_give_other_logits() -> None:
 @pytest.mark.parametrize(
     "text", ["harmonia-kv8", SMALL, f"{SMALL},preset=exact,rounding=floor", f"{SMALL},weights=fp16"]
 )
-def test_backends_agree(text: str) -> None:
+def test_layers_backends_agree(text: str) -> None:
     """The readable definitions and their compiled forms, in one model."""
     assert run(text).tobytes() == run(text, "numpy").tobytes()
 
@@ -176,6 +176,6 @@ def test_what_overflowed_is_rejected_with_its_place() -> None:
         models.run(loud, IDS, "harmonia-kv8")
 
 
-def test_repr() -> None:
+def test_layers_repr() -> None:
     assert repr(prepared("harmonia-kv8")).startswith("Harmonia('small', HarmoniaConfig(act_mantissa=8")
     assert isinstance(prepared("harmonia-kv8"), Harmonia)

@@ -114,7 +114,7 @@ def test_results_beyond_fp16() -> None:
     assert np.array_equal(found[1], [65504, -65504, 65504, np.nan, 65504], equal_nan=True)
 
 
-def test_repr() -> None:
+def test_linear_repr() -> None:
     linear, _ = made()
 
     assert repr(linear) == "Linear(blk.0.q, blk.0.k)"

@@ -165,5 +165,5 @@ def test_short_texts_and_foreign_factors_are_rejected() -> None:
         obtain(SMALL, KV4, JIT, foreign, silent)
 
 
-def test_repr() -> None:
+def test_search_repr() -> None:
     assert repr(search()) == "Search(layer=0, target='heads')"

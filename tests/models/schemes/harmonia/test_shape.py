@@ -185,7 +185,7 @@ def test_batch_reads_weights_once() -> None:
     assert eight["bytes"]["keys"] == 8 * one["bytes"]["keys"]
 
 
-def test_decoding_of_one_request_is_bound_by_the_array() -> None:
+def test_decoding_one_request_is_bound_by_array() -> None:
     """[harmonia §I] calls it memory-bound; a row of INT4 weights uses 79 of 256 GB/s at most."""
     for tokens in (1024, 8192):
         found = total(tokens=tokens, phase="decode")

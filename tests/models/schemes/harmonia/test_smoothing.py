@@ -134,5 +134,5 @@ def test_invalid_files_are_rejected(tmp_path: Path) -> None:
             smoothing.load(where)
 
 
-def test_repr() -> None:
+def test_smoothing_repr() -> None:
     assert repr(some()) == "Smoothing('some', (2, 2, 6))"

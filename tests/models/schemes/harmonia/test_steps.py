@@ -113,5 +113,5 @@ def test_channels_without_an_offset_pass_as_they_are(backend: Any) -> None:
     assert shifted.tolist() == [[0x8000, 0x8000, 0x3800]]  # 1 - 0.5
 
 
-def test_repr() -> None:
+def test_steps_repr() -> None:
     assert repr(Units(NUMPY, KV4)) == "Units(Numpy())"

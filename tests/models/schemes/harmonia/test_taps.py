@@ -365,7 +365,7 @@ def test_later_calls_say_where_they_begin() -> None:
     assert set(starts) == {0, 100} and starts == sorted(starts)
 
 
-def test_repr() -> None:
+def test_taps_repr() -> None:
     assert repr(Taps(prepared().units, 2, Watch(), prepared().scoring(2))) == "Taps(layer=2)"
 
 

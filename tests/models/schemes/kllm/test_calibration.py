@@ -124,5 +124,5 @@ def test_a_failed_save_leaves_what_was_there(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_repr() -> None:
+def test_calibration_repr() -> None:
     assert repr(made()) == "Calibration('small', 32 codebooks)"

@@ -80,7 +80,7 @@ def test_logits_resemble_those_of_fp16(name: str) -> None:
     assert float(np.corrcoef(near.ravel(), far.ravel())[0, 1]) > 0.9
 
 
-def test_backends_agree() -> None:
+def test_layered_backends_agree() -> None:
     """The readable units and their compiled forms, with equal calibration, in one model."""
     models_of = (
         models.prepare(kllm_plain.layered(), "kllm-a4", backend=name, calibration=CALIBRATION)

@@ -96,7 +96,7 @@ def test_every_variant_gives_other_logits() -> None:
 
 
 @pytest.mark.parametrize("text", ["kllm-a4", "kllm-a4:preset=exact", "kllm-a3-s"])
-def test_backends_agree(text: str) -> None:
+def test_layers_backends_agree(text: str) -> None:
     """The readable units and their compiled forms, in one model."""
     assert run(text, IDS[:2]).tobytes() == run(text, IDS[:2], "numpy").tobytes()
 

@@ -79,5 +79,5 @@ def test_a_group_is_what_reads_one_activation() -> None:
     assert all(weight.tensor.shape[0] == 11 for weight in gated.group(0, ("gate", "up")).weights)
 
 
-def test_repr() -> None:
+def test_operands_repr() -> None:
     assert repr(operands("kllm-a4")).endswith("), 14 weights)")

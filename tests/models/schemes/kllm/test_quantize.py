@@ -62,5 +62,5 @@ def test_codebook_equals_the_oracle() -> None:
     assert quantize.codebook(found.samples(), 3).tolist() == list(formats.train(samples, None, bits=3).codebook)
 
 
-def test_repr() -> None:
+def test_quantize_repr() -> None:
     assert repr(Found(X, "10")) == "Found((7, 40), percent='10')"

@@ -47,7 +47,7 @@ def test_cycles_of_llama_7b_equal_the_oracle(overlap: str) -> None:
     assert max(each.end for each in report.lines[0]) == oracle.schedule(restated(), overlap)
 
 
-def test_total_of_llama_7b_adds_32_blocks_and_the_head() -> None:
+def test_llama_7b_total_adds_blocks_and_head() -> None:
     """D-kllm-73: The head by hand: 32,000 columns are 63 tiles of 512 MACs, an edge for each of 4,096 weights."""
     report, _ = block()
     total, blocks = report.total, restated()
@@ -69,7 +69,7 @@ def test_total_of_llama_7b_adds_32_blocks_and_the_head() -> None:
     assert total["bound"] == "MACs"
 
 
-def test_linear_layers_of_every_model_of_table_2_are_memory_bound() -> None:
+def test_linear_layers_of_table_2_are_memory_bound() -> None:
     """[kllm Table II, §V-A]: in a decode step the port takes longer than counters, and longer than MACs."""
     for name in ("llama-7b", "llama-13b", "llama-30b", "llama-2-7b", "llama-2-13b", "llama-2-70b", "mistral-7b"):
         rows = machine.of_shape(name, "kllm-a4", 1, "decode").as_json()["layers"]

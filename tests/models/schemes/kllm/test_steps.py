@@ -80,5 +80,5 @@ def test_an_overflowing_product_is_rejected_by_its_name() -> None:
         units.elementwise("blk.0.down_in", a, a)
 
 
-def test_repr() -> None:
+def test_steps_repr() -> None:
     assert repr(Units(find("numpy"), KllmArith())) == "Units(Numpy())"

@@ -216,5 +216,5 @@ def test_integers_have_no_units() -> None:
     assert schemes.taps(schemes.parse("kllm-a4:quantizer=rtn")) == ()
 
 
-def test_repr() -> None:
+def test_taps_repr() -> None:
     assert repr(taps.Taps(prepared().operands, 2, Watch())) == "Taps(layer=2)"

@@ -56,7 +56,7 @@ PAIRS = ("olive-4+kllm-a4", "kllm-a4+fp16", "fp16+kllm-a4")
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["tiny-qwen3", "tiny-gemma2", "tiny-bloom"])
 @pytest.mark.parametrize("mix", PAIRS)
-def test_backends_agree(mix: str, model: str) -> None:
+def test_families_backends_agree(mix: str, model: str) -> None:
     found = few_logits(prepared(text(mix, model), model=model))
 
     assert np.isfinite(np.frombuffer(found, np.float32)).all()

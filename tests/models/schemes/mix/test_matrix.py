@@ -45,7 +45,7 @@ def test_every_pair_runs(linear: str, attention: str) -> None:
 
 @pytest.mark.parametrize("attention", [_seconds(each, "kllm") for each in HELD])
 @pytest.mark.parametrize("linear", [_seconds(each, "kllm") for each in FAMILIES])
-def test_backends_agree(linear: str, attention: str) -> None:
+def test_matrix_backends_agree(linear: str, attention: str) -> None:
     text = f"{part(linear)}+{part(attention)}"
     logits_of = few_logits if "kllm-a4" in (linear, attention) else logits
 

@@ -69,7 +69,7 @@ def test_total_of_opt_adds_32_blocks(overlap: str) -> None:
 
 
 @pytest.mark.parametrize(("m", "n", "k", "rows", "columns"), [(5, 7, 6, 3, 2), (4, 4, 2, 4, 4), (9, 3, 8, 2, 4)])
-def test_overlapped_tiles_take_the_edges_of_a_stepped_grid(m: int, n: int, k: int, rows: int, columns: int) -> None:
+def test_overlapped_tiles_equal_a_stepped_grid(m: int, n: int, k: int, rows: int, columns: int) -> None:
     """D-olive-58: no sum meets another, and the first slices arrive in one edge of a wide port."""
     rng = np.random.default_rng(m)
     a, b = rng.integers(-7, 8, (m, k)), rng.integers(-7, 8, (n, k))
@@ -157,7 +157,7 @@ def test_layers_outside_have_no_cycles() -> None:
     assert machine.of_shape("gpt2-xl", "olive-4:skip=none", 32).total["cycles"] > report["total"]["cycles"]
 
 
-def test_a_mixture_of_experts_has_products_of_every_used_expert() -> None:
+def test_mixture_has_products_of_every_used_expert() -> None:
     report = machine.of_shape("mixtral-8x7b", "olive-4", 16, "decode", 2, "overlap=operations")
     names = [work.name for work in report.sections[0].works]
 
@@ -283,7 +283,7 @@ def test_planted_faults_in_records_differ_from_the_oracle(fault: str) -> None:
     assert ours([FAULTS[fault](work) for work in works]) != theirs
 
 
-def test_a_model_without_work_on_the_array_has_no_total() -> None:
+def test_model_without_array_work_has_no_total() -> None:
     """D-olive-41: weights alone are quantized, so nothing has cycles, and none is 0."""
     report = machine.of_shape("bert-base", "olive-4:act_bits=none", 16)
 

@@ -28,7 +28,7 @@ def test_sums_leave_fp16(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", UNIT.configs)
-def test_either_side_waits(name: str) -> None:
+def test_lanes_and_macs_wait_for_each_other(name: str) -> None:
     """D-kllm-43."""
     _, short = of(name, "short columns")
     assert short.stalls and (short.full & (short.phase > 0)).any()

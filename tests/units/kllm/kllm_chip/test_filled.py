@@ -115,7 +115,7 @@ def test_rows_of_a_slab_equal_stepped_lanes() -> None:
         assert fed(laid, sizes, 16, 2, rate).edges == stepped, (sizes, n, k, rows, outliers, rate)
 
 
-def test_without_a_port_edges_are_those_of_the_timeline() -> None:
+def test_edges_without_port_equal_the_timeline() -> None:
     draw = random.Random(3)
     for _ in range(100):
         sizes, n, k, rows = chip(draw), draw.randrange(1, 60), draw.randrange(1, 90), draw.randrange(1, 4)

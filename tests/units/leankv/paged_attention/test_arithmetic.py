@@ -122,5 +122,5 @@ def test_accumulators_need_a_power_of_two() -> None:
         Pages(HIGH, LOW, "repo")
 
 
-def test_repr() -> None:
+def test_arithmetic_repr() -> None:
     assert eval(repr(DIFFKV)) == DIFFKV

@@ -33,7 +33,7 @@ class TokenAttention(NamedTuple):
 
     @property
     def outliers(self) -> int:
-        """Of q."""
+        """Number of outliers of q."""
         return self.row.outliers
 
     @property
