@@ -49,7 +49,10 @@ def main() -> int:
         rows.append(found)
         if not arguments.json:
             says = f"{found['nodes']} nodes, {found['rows']} rows" if found["lifts"] else found["why"]
-            print(f"{'lifts' if found['lifts'] else 'does not':9}{found['seconds']:8.2f} s  {name}:{ready}: {says}", flush=True)
+            print(
+                f"{'lifts' if found['lifts'] else 'does not':9}{found['seconds']:8.2f} s  {name}:{ready}: {says}",
+                flush=True,
+            )
     if arguments.json:
         print(json.dumps(rows, indent=1))
     else:

@@ -599,6 +599,7 @@ for _name, _form in FP16.items():
         else _function(*args, **named)
     )
 
+
 def _rounded(run: Interpreter, n: Any, s: Any, mode: Any) -> Any:
     """As `shift_round`, of each element."""
     if not (is_array(n) or is_array(s)):

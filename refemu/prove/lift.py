@@ -297,7 +297,9 @@ def _event(device: CycleAccurate, phase: Any) -> Any:
         for name in dict.fromkeys(names[:-1])
         if name != names[-1]
     }
-    return merging.choice([*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])])
+    return merging.choice(
+        [*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])]
+    )
 
 
 def busy(run: Interpreter, device: Any) -> Term:

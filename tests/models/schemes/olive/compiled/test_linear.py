@@ -25,7 +25,7 @@ def both(part: Part, x: np.ndarray) -> tuple[Product, Product]:
     return packed, part(x)
 
 
-@pytest.mark.parametrize("spec", ["olive-4", "olive-4:preset=repo", "olive-4:types=int4"])
+@pytest.mark.parametrize("spec", ["olive-4", "olive-4:preset=repo", "olive-4:types=int"])
 def test_token_by_packed_pairs_equals_matrix(spec: str) -> None:
     chosen = [part for part in parts(spec) if part._token is not None]
     for part in chosen:
@@ -35,11 +35,11 @@ def test_token_by_packed_pairs_equals_matrix(spec: str) -> None:
 
         assert packed.outputs.tobytes() == plain.outputs.tobytes() and packed.overflowed == plain.overflowed == 0
         assert np.array_equal(packed.pairs, plain.pairs) and np.array_equal(packed.exact, plain.exact)
-    assert chosen or "int4" not in spec
+    assert chosen or "int" not in spec
 
 
 def test_several_tokens_and_invalid_values_use_the_matrix() -> None:
-    part = next(part for part in parts("olive-4:types=int4") if part._token is not None)
+    part = next(part for part in parts("olive-4:types=int") if part._token is not None)
     x = np.ones((1, part.weights[0].inputs), np.float32)
     x[0, 3] = np.inf
 
