@@ -365,7 +365,8 @@ def attention(
     threads: int | None = None,
 ) -> np.ndarray:
     """`dot.attention`, fused; threads share out the key heads."""
-    return attend(*require_attention(q, k, v, start, require_fp16), scale, start, rule, threads)
+    query, key, value = require_attention(q, k, v, start, require_fp16)
+    return attend(query, key, value, scale, start, rule, threads)
 
 
 def attend(

@@ -82,10 +82,11 @@ def pack(operands: Grouped) -> GroupPanels:
     peak, power = integers.peak(operands.b), operands.exponents[1]
     scales = np.ones(power.shape, np.float32) if operands.scale is None else operands.scale
     powers = np.ldexp(np.float32(1), power.astype(np.int32))[:, : power.shape[1] * bool(power.any())]
-    parts = [
-        _panels(array, operands.b.shape[1]) for array in (*_codes(operands.b, peak, operands.group), powers, scales)
-    ]
-    return GroupPanels(*parts, operands.scale is not None, operands.b.shape, operands.group, peak)
+    terms, outputs = operands.b.shape
+    arrays = *_codes(operands.b, peak, operands.group), powers, scales
+    nibbles, narrow, wide, powers, scales = (_panels(array, outputs) for array in arrays)
+    sizes = operands.scale is not None, (terms, outputs), operands.group, peak
+    return GroupPanels(nibbles, narrow, wide, powers, scales, *sizes)
 
 
 def _codes(b: np.ndarray, peak: int, group: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ change float32 work, so it is rejected as well.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -84,3 +85,17 @@ def check_kernel(round16: Callable[[np.ndarray], np.ndarray], name: str) -> None
     if bad.size:
         what = f"{inputs[bad[0]]!s} gave {got[bad[0]]!s}, not {want[bad[0]]!s}"
         raise ArithmeticError(f"refemu: {name} does not round to nearest ({what}): {_CAUSE}")
+
+
+def kernel_path() -> dict[str, Any]:
+    """The path that compiled kernels take on this machine, for bug reports; no bit of a result depends on it."""
+    from refemu.arith import jit, threads
+
+    return {
+        "compiled": not jit.jit_is_off(),
+        "rounding": jit.ROUND16,
+        "fused": jit.FUSES,
+        "vectors": next((name for name in ("avx512f", "avx2", "neon") if jit.has(name)), None),
+        "threads": threads.from_environment(),
+        "processors": threads.processors(),
+    }

@@ -219,7 +219,7 @@ def share_out(run: Callable[[int, int], object], units: int, threads: int | None
         if not other.cancel():
             other.result()
     if errors:
-        raise min(errors, key=lambda found: found[0])[1]
+        raise min(errors, key=lambda error: error[0])[1]
 
 
 def _part(run: Callable[[int, int], object], first: int, last: int) -> None:

@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Any, get_args
 
 from refemu import __version__
+from refemu.arith import selftest
 from refemu.cli.output import print_json
 
 #: distributions that compute, read or write data; null in the document if not installed
@@ -33,25 +34,10 @@ def document() -> dict[str, Any]:
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "platform": f"{sys.platform} {platform.machine()}",
-        "arithmetic": _arithmetic(),
+        "arithmetic": selftest.kernel_path(),
         "libraries": {name: _version(name) for name in LIBRARIES},
         "plugins": _plugins(),
         "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith("REFEMU_")},
-    }
-
-
-def _arithmetic() -> dict[str, Any]:
-    """The path that compiled kernels take here; no bit of a result depends on it."""
-    from refemu.arith import jit, threads
-
-    vectors = next((name for name in ("avx512f", "avx2", "neon") if jit.has(name)), None)
-    return {
-        "compiled": not jit.jit_is_off(),
-        "rounding": jit.ROUND16,
-        "fused": jit.FUSES,
-        "vectors": vectors,
-        "threads": threads.from_environment(),
-        "processors": threads.processors(),
     }
 
 

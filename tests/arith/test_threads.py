@@ -73,9 +73,9 @@ def test_share_out_does_not_wait_for_a_thread_that_is_busy(monkeypatch):
     """The pool's only thread has other work until the caller has done both parts."""
     pool, done = ThreadPoolExecutor(1), threading.Event()
     monkeypatch.setattr(threads, "_pool", lambda size, process: pool)
-    pool.submit(done.wait, 20)
+    busy = pool.submit(done.wait, 20)
     try:
-        assert parts(6, 2) == [(0, 3), (3, 6)] and not done.is_set()
+        assert parts(6, 2) == [(0, 3), (3, 6)] and not busy.done()
     finally:
         done.set()
         pool.shutdown()

@@ -33,10 +33,10 @@ def pair_products(pairs, values, rows, starts, places, fixes, rescale, sums, out
         row, total = rows[n], np.int32(0)
         for k in range(row.size):
             word = np.int16(row[k])
-            one = np.int16(np.int16(np.int16(word & NIBBLE) ^ SIGN) - SIGN)
-            two = np.int16(np.int16(np.int16(word >> FOUR) ^ SIGN) - SIGN)
-            total = np.int32(total + np.int32(np.int32(one) * np.int32(low[k])))
-            total = np.int32(total + np.int32(np.int32(two) * np.int32(high[k])))
+            even = np.int16(np.int16(np.int16(word & NIBBLE) ^ SIGN) - SIGN)
+            odd = np.int16(np.int16(np.int16(word >> FOUR) ^ SIGN) - SIGN)
+            total = np.int32(total + np.int32(np.int32(even) * np.int32(low[k])))
+            total = np.int32(total + np.int32(np.int32(odd) * np.int32(high[k])))
         for j in range(starts[n], starts[n + 1]):
             k = places[j]
             total = np.int32(total + np.int32(np.int32(fixes[row[k], 0]) * np.int32(low[k])))
@@ -70,6 +70,6 @@ def fixes(fmt: Ovp) -> np.ndarray:
 
 def outlier_places(words: np.ndarray, fmt: Ovp) -> tuple[np.ndarray, np.ndarray]:
     """Starts int64 (N + 1,) and places int32 of the pairs of `words` (N, P) that `fixes` changes, row by row."""
-    changed = fixes(fmt).any(axis=1)[words]
+    changed = np.asarray(fixes(fmt).any(axis=1))[words]
     starts = np.concatenate([[0], np.cumsum(np.count_nonzero(changed, axis=1))])
     return starts.astype(np.int64), np.nonzero(changed)[1].astype(np.int32)

@@ -144,7 +144,12 @@ class OliveLayers(Fp16Layers):
 def recipe(config: OliveConfig) -> Recipe:
     """Everything that the search of a weight depends on, except its width."""
     names = ("types", "outliers", "preset", "low", "high", "step")
-    sources = ("formats/*.py", "formats/olive/**/*.py", "models/schemes/olive/l*.py", "models/schemes/olive/steps.py")
+    sources = (
+        "formats/*.py",
+        "formats/olive/**/*.py",
+        "models/schemes/olive/**/l*.py",
+        "models/schemes/olive/steps.py",
+    )
     return Recipe("olive", sources, {name: getattr(config, name) for name in names}, width=2.5)
 
 

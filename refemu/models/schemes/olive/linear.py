@@ -21,7 +21,7 @@ from refemu.models.backend import Backend
 from refemu.models.integer_panels import IntegerPanels
 from refemu.models.prepared.prepared_cache import NOWHERE, PreparedCache
 from refemu.models.schemes.fp16.layers import columns
-from refemu.models.schemes.olive import linear_packed, steps
+from refemu.models.schemes.olive import steps
 
 LIMIT = 1 << 31  #: magnitudes below it fit the 32-bit accumulator
 TERMS = {4: 16, 8: 8}  #: products of one operation of the dot-product unit, by width [olive §4.1]
@@ -158,8 +158,8 @@ class Part:
         self.overflow = overflow
         self.backend: Backend = backend
         self.input: Input | None = None
-        self._packed: linear_packed.Packed | None = None
-        self._token: linear_packed.TokenProduct | None = None
+        self._packed: Any = None  # weights in the form of a kernel for one token, or None
+        self._token: Any = None  # the product of one token, or None
         self._matrix, self._row_sum = self._prepare(prepared_cache, "+".join(weight.name for weight in weights))
         self._scale = np.concatenate([weight.scale for weight in weights])
 
@@ -172,14 +172,16 @@ class Part:
             row_sum = max(weight.row_sum() for weight in self.weights)
             return self.backend.integer_weights(np.concatenate([weight.grid() for weight in self.weights])), row_sum
 
+        from refemu.models.schemes.olive.compiled import linear as olive_linear_compiled
+
         def make() -> dict[str, np.ndarray]:
             row_sum = max(weight.row_sum() for weight in self.weights)
             rows = np.concatenate([weight.halves() for weight in self.weights])
-            pairs = linear_packed.arrays(self._formats, [weight.words for weight in self.weights])
+            pairs = olive_linear_compiled.arrays(self._formats, [weight.words for weight in self.weights])
             return {**IntegerPanels(rows, panels, row_sum).arrays(), "row_sum": np.array(row_sum), **pairs}
 
         arrays = prepared_cache.item(f"{name}@{self.weights[0].format.width}.matrix", make)
-        self._packed = linear_packed.of_arrays(self._formats[0], arrays)
+        self._packed = olive_linear_compiled.of_arrays(self._formats[0], arrays)
         return IntegerPanels.of_arrays(arrays), int(arrays["row_sum"])
 
     @property
@@ -206,7 +208,9 @@ class Part:
         self._token = None
         bound = largest(frozen.format) * (self._row_sum + 8 * self.weights[0].inputs)  # reading an outlier as integers
         if self._packed is not None and bound < LIMIT:
-            token = linear_packed.TokenProduct(frozen.format, frozen.scale, self._packed, self.rescale)
+            from refemu.models.schemes.olive.compiled import linear as olive_linear_compiled
+
+            token = olive_linear_compiled.TokenProduct(frozen.format, frozen.scale, self._packed, self.rescale)
             self._token = token if token.suits else None
 
     def __call__(self, x: np.ndarray) -> Product:

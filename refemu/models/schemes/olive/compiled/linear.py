@@ -44,9 +44,9 @@ def arrays(formats: Sequence[Ovp], words: Sequence[np.ndarray]) -> dict[str, np.
     return dict(zip(NAMES, (joined, *outlier_places(joined, formats[0])), strict=True))
 
 
-def of_arrays(fmt: Ovp, found: Mapping[str, np.ndarray]) -> Packed | None:
+def of_arrays(fmt: Ovp, item: Mapping[str, np.ndarray]) -> Packed | None:
     """The weights with these `arrays`."""
-    return Packed(fmt, *(found[name] for name in NAMES)) if NAMES[0] in found else None
+    return Packed(fmt, *(item[name] for name in NAMES)) if NAMES[0] in item else None
 
 
 class TokenProduct:
