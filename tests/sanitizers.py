@@ -6,7 +6,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-#: memory that a short program leaves to its end is no fault
+#: memory that a short program leaves to its end is not a fault
 os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=0")
 ADDRESS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g")
 #: for a library that Python loads, which would have to preload the address sanitizer

@@ -26,15 +26,15 @@ def one_line(text: str) -> str:
 class Refused(ValueError):
     """A value that breaks a stated rule; its message is one line."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(one_line(message))
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class RefusedType(TypeError):
     """A dtype, rank or Python type that breaks a stated rule; its message is one line."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(one_line(message))
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 def first_index(bad: np.ndarray) -> tuple[int, ...]:

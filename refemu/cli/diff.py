@@ -28,11 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.write_missing and difference.diagnosis:
         _write_missing(arguments, difference)
-    made = origin.of(arguments.golden)
+    source = origin.of(arguments.golden)
     if arguments.json:
-        print_json("diff", {**diff_text.document(difference), "origin": dataclasses.asdict(made)})
+        print_json("diff", {**diff_text.document(difference), "origin": dataclasses.asdict(source)})
     else:
-        said = made.sentence(arguments.golden)
+        said = source.sentence(arguments.golden)
         print("\n".join([*diff_text.lines(difference, arguments.full), *([said] if said else [])]))
     return int(not difference.equal)
 

@@ -34,18 +34,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = entry.grade_set(arguments.stimulus, classes, **how)
     completed = {} if arguments.unit else coverage.completions(answers.of_set(golden.load(arguments.stimulus)))
-    made = None if arguments.unit else origin.of(arguments.stimulus)
+    source = None if arguments.unit else origin.of(arguments.stimulus)
     missed = any(counts.missed for counts in result.classes.values())
     if arguments.json:
-        more = {"origin": made and dataclasses.asdict(made), "seconds": round(perf_counter() - start, 3)}
+        more = {"origin": source and dataclasses.asdict(source), "seconds": round(perf_counter() - start, 3)}
         print_json("grade", {**grades.document(result), "completed": completed, **more})
     else:
         _print(result)
         _counted("rows that complete an operation", "kind", completed)
         if missing := coverage.uncompleted(completed):
             print(f"{result.unit}: {missing}")
-        if made and not made.known:
-            print(made.sentence(arguments.stimulus))
+        if source and not source.known:
+            print(source.sentence(arguments.stimulus))
     if arguments.write_missing and not arguments.json:
         name = result.set if not arguments.unit else _set_name(arguments.unit, arguments.config)
         print(

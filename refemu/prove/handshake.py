@@ -1,4 +1,4 @@
-"""Units without registers behind valid and ready: a row that a solver chooses gets its answer, under any back-pressure.
+"""Units without registers between valid and ready: a row chosen by a solver gets its answer, under any back-pressure.
 
 A monitor next to the design counts the rows that it has accepted and not answered, and remembers one of them. Cycles
 from reset are asked one by one. Then `_induction` asks whether a path of some cycles from any state ends in an error.
@@ -123,7 +123,7 @@ def _cycle(lift: Lift, run: Run, now: Monitor) -> Cycle:
 def _counted(
     timing: Timing, signals: Mapping[str, Term], now: Monitor, choose: Term
 ) -> tuple[Term, Term, Term, Monitor]:
-    """Whether a row enters, whether an answer leaves, whether the row is the watched one, and the monitor after that."""
+    """Whether a row enters, whether an answer leaves, whether it is the watched row, and the monitor after that."""
     on = {ours: signals[timing.handshake[ours]] if timing.handshake.get(ours) else terms.TRUE for ours in HANDSHAKE}
     enters = terms.and_(on["in_valid"], on["in_ready"])
     leaves = terms.and_(on["out_valid"], on["out_ready"])
@@ -195,7 +195,7 @@ def _reachable(design: Design, timing: Timing, now: Monitor) -> Term | str:
     free = {_name(each): each for name in deciding for each in terms.order([later[name]]) if each.op == "var"}
     chosen = [each for name, each in free.items() if name not in deciding]
     counters = COUNT * 2 + 2
-    if sum(each.width for each in (*registers, *chosen)) - counters > MOST_BITS:
+    if sum(int(each.width) for each in (*registers, *chosen)) - counters > MOST_BITS:
         names = ", ".join(each.name.removeprefix(design.prefix) for each in (*registers, *chosen))
         return f"more than {MOST_BITS} bits decide on valid and ready: {names}"[:200]
     start = dict(zip((_name(each) for each in present.values()), run.registers.values(), strict=True))
@@ -246,8 +246,8 @@ def _closure(
         rows = {each.name: np.repeat(state[:, place], len(inputs)) for place, each in enumerate(registers)}
         rows |= {each.name: np.tile(inputs[:, place], len(state)) for place, each in enumerate(chosen)}
         answer = terms.evaluate(later, rows, len(state) * len(inputs))
-        found = np.unique(np.stack([each.astype(np.uint64) for each in answer], axis=1), axis=0)
-        waiting = [each for each in map(tuple, found.tolist()) if each not in known]
+        reached = np.unique(np.stack([each.astype(np.uint64) for each in answer], axis=1), axis=0)
+        waiting = [each for each in map(tuple, reached.tolist()) if each not in known]
         known |= set(waiting)
         if len(known) > MOST_STATES or any(each[at] >= 1 << (COUNT - 1) for each in waiting):
             return None

@@ -41,11 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
         from refemu.prove import lift as lifts
 
         lifted = lifts.lift(unit, unit.config(config))
-        found = report.counterexample
-        why = (
-            f"inputs for which {report.design.top} {found.says and 'gives ' + found.says or 'differs in ' + found.port}"
-        )
-        written = counterexample.write(report.counterexample, lifted, config, why, Path(arguments.out))
+        example = report.counterexample
+        what = f"gives {example.says}" if example.says else f"differs in {example.port}"
+        why = f"inputs for which {report.design.top} {what}"
+        written = counterexample.write(example, lifted, config, why, Path(arguments.out))
     document = _document(report, written)
     if arguments.json:
         print_json("prove", document)

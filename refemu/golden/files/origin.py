@@ -85,16 +85,16 @@ def _folder() -> Path:
 @cache
 def _state() -> str:
     """Digest of path, size and date of every source file that decides bytes."""
-    package, found = Path(__file__).parents[2], []
+    package, files = Path(__file__).parents[2], []
     for layer in LAYERS:
         for folder, _, names in os.walk(package / layer):
             for name in names:
                 if name.endswith(".py"):
                     status = os.stat(os.path.join(folder, name))
-                    found.append((folder, name, status.st_size, status.st_mtime_ns))
-    if not found or time.time_ns() - max(changed for *_, changed in found) < MOMENT:
+                    files.append((folder, name, status.st_size, status.st_mtime_ns))
+    if not files or time.time_ns() - max(changed for *_, changed in files) < MOMENT:
         return UNSTABLE
-    return hashlib.sha256(f"{__version__} {sorted(found)}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return hashlib.sha256(f"{__version__} {sorted(files)}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _drop_old(folder: Path) -> None:

@@ -45,8 +45,8 @@ def replay(lift: Lift, design: Design, timing: Timing, part: Part, kind: str) ->
     inputs = {port.name: _array(port, [row[port.name] for row in rows], kind) for port in lift.device.ports.inputs}
     device = lift.unit.unit_class(**lift.config)
     try:
-        given = {name: array[0] if kind == "events" else array for name, array in inputs.items()}
-        states = list(device.steps(**given)) if rows else []
+        values = {name: array[0] if kind == "events" else array for name, array in inputs.items()}
+        states = list(device.steps(**values)) if rows else []
     except Refused as error:
         raise Disagrees(f"{lift.unit.name}: the counterexample is illegal for the readable unit: {error}") from error
     ended = [state for at, state in enumerate(states) if at + 1 == len(states) or states[at + 1].index != state.index]

@@ -33,7 +33,7 @@ def narrowed(term: Term, args: Sequence[Term]) -> Term | None:
     short = [inner(each) for each in (args[1:] if term.op == "ite" else args)]
     width = max(each.width for each in short)
     if term.op == "mul":
-        width = sum(each.width for each in short)
+        width = short[0].width + short[1].width
     elif term.op in ("add", "sub"):
         width += 1
     if width >= wide:

@@ -1,7 +1,7 @@
 """A number in parts, as bit vectors with static bounds, and its rounding to a format.
 
-Significands keep the bits that a number needs: a product of two fp16 numbers has 22, and no rounding. Only a result that
-may not fit binary64 is rounded.
+Significands keep the bits that a number needs: a product of two fp16 numbers has 22, unrounded. Only a result that may
+not fit binary64 is rounded.
 """
 
 from dataclasses import dataclass, replace
@@ -77,9 +77,9 @@ def constant(word: int) -> Number:
     power = max(field, 1) - 1075
     trailing = (value & -value).bit_length() - 1 if value else 0
     value, power = (value >> trailing, power + trailing) if value and field != 2047 else (0, 0)
-    bits = [terms.const(int(each), 1) for each in (field == 2047 and fraction != 0, field == 2047 and not fraction)]
+    nan, inf = (terms.const(int(each), 1) for each in (field == 2047 and fraction != 0, field == 2047 and not fraction))
     width = max(value.bit_length(), 1)
-    return Number(*bits, terms.const(sign, 1), exponent(power), terms.const(value, width), power, power)
+    return Number(nan, inf, terms.const(sign, 1), exponent(power), terms.const(value, width), power, power)
 
 
 def bounded(x: Number, top: int) -> Number:

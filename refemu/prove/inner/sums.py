@@ -6,7 +6,7 @@ from refemu.prove import terms
 from refemu.prove.terms import Term
 
 SUMS = ("add", "sub", "and")
-LEAST = 3  #: terms of a sum that is written anew
+LEAST = 3  #: terms of a sum that gets another order
 
 
 def ordered(roots: Sequence[Term]) -> list[Term]:
@@ -25,7 +25,7 @@ def _chosen(term: Term) -> Term:
     """The low bits of one of two words, which may be the same sum."""
     if term.op != "extract" or term.name or term.args[0].op != "ite":
         return term
-    test, *ways = term.args[0].args
+    _, *ways = term.args[0].args
     first, second = (_sum(_chosen(terms.extract(each, 0, term.width))) for each in ways)
     return first if first is second else term
 

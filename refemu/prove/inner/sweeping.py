@@ -1,7 +1,7 @@
 """Equal inner words of a unit and a design: found on rows, proved one by one, and then shared by both.
 
-A word that both compute is replaced by one term, so later questions no longer look into it: first they take shared words
-as free, which proves more than is asked, and only if that fails as what they are.
+A word that both compute becomes one term. Later questions first take such a word as free, which proves more than is
+asked, and look into it only if that fails.
 """
 
 import hashlib
@@ -16,8 +16,8 @@ from refemu.prove import selfcheck, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Part, Proof, ask, differs_in, together, word_of
 from refemu.prove.floats.lowering import has_numbers, lowered
-from refemu.prove.lift import Lift
 from refemu.prove.inner.sums import ordered
+from refemu.prove.lift import Lift
 from refemu.prove.terms import REAL, Term, rebuilt, substitute
 from refemu.units.config import Config
 
@@ -160,8 +160,8 @@ def _keys(values: Any, width: int) -> list[bytes]:
 
 
 def _candidates(by_values: Mapping[bytes, list[Term]], values: Any, width: int) -> list[Term]:
-    found = [each for key in _keys(values, width) for each in by_values.get(key, [])]
-    return list(dict.fromkeys(sorted(found, key=lambda each: (each.width != width, each.number))))[:TRIES]
+    equal = [each for key in _keys(values, width) for each in by_values.get(key, [])]
+    return list(dict.fromkeys(sorted(equal, key=lambda each: (each.width != width, each.number))))[:TRIES]
 
 
 def _equal(term: Term, candidates: Sequence[Term], shared: Shared, end: float) -> Term:

@@ -45,7 +45,7 @@ ONE = f"""{SHAKEN}
   assign {{exponent, base_int}} = held;
 endmodule
 """
-#: room for two answers, and ready does not depend on out_ready
+#: holds two answers, and ready does not depend on out_ready
 TWO = f"""{SHAKEN}
   reg [7:0] first, second;
   reg [1:0] count;
@@ -215,7 +215,7 @@ endmodule
 
 @pytest.fixture
 def adder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The unit behind its name."""
+    """units.choose finds the unit."""
     monkeypatch.setattr(units, "choose", lambda *_: (ADDER, "one"))
 
 

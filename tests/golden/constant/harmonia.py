@@ -42,7 +42,7 @@ CONSTANT = {
             f"columns, paper: st.current_columns[{column}] {column}": "a column works on groups of tiles that have it"
             for column in range(16)
         },
-        "columns, hold, long, overlap, parallel: st.next_rows, st.current_rows 0": "an array of one row has every group",
+        "columns, hold, long, overlap, parallel: st.next_rows, st.current_rows 0": "one row has every group",
         "long, parallel: out.col 0": "an array of one column",
         "long: out.flags, st.sum_flags 0-2": "an exact sum raises no flag",
     },
@@ -121,8 +121,8 @@ CONSTANT = {
         "k, decode, placed: st.phase 5": "of the clocks that a product takes where nothing overlaps",
         "v, drain: st.phase 7": "of the clocks that a product takes where nothing overlaps",
         "keys: st.phase 6-7": "of the clocks that a product takes where nothing overlaps and every row has passes",
-        "linear, k, decode, placed, v, paper, drain: st.b_held 4-7": "weights of four bits: codes without an upper nibble",
-        "linear, k, decode, placed, v, paper, drain: st.b_sign_held 0": "weights of four bits have their sign in the code",
+        "linear, k, decode, placed, v, paper, drain: st.b_held 4-7": "weights of four bits have no upper nibble",
+        "linear, k, decode, placed, v, paper, drain: st.b_sign_held 0": "weights of four bits have signed codes",
         "linear, k, decode, placed, v, paper, drain: st.b_exp_held 0-4": "weights have factors instead",
         "keys: st.w_scale_held 0-15": "keys have shared exponents instead",
         "keys: out.sign 0": "probabilities have no sign",

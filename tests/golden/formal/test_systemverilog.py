@@ -42,8 +42,11 @@ def test_reference_passes_golden_set(spec: str, simulator: str, tmp_path: Path) 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("spec", "was", "now"),
-    [("ovp_decoder:int4", "== 5'h8", "== 5'h9"), ("olive_mac:wrap", "32'h80000000", "32'h80000001")]
-    + [("fp16_mac:paper", "16'h7e00", "16'h7f00")],
+    [
+        ("ovp_decoder:int4", "== 5'h8", "== 5'h9"),
+        ("olive_mac:wrap", "32'h80000000", "32'h80000001"),
+        ("fp16_mac:paper", "16'h7e00", "16'h7f00"),
+    ],
 )
 def test_wrong_reference_fails_golden_set(spec: str, was: str, now: str, tmp_path: Path) -> None:
     if why := benches.absent("icarus"):

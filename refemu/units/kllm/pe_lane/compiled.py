@@ -64,7 +64,7 @@ def _run(lane: PeLane, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         for name, array in shown.items():
             array[device] = traced[name].reshape(array[device].shape)
     if largest >> lane.counter_bits:
-        raise _Beyond
+        raise _Beyond(f"pe_lane: a count of {largest} needs more than {lane.counter_bits} bits")
     counts: list[int] = totals.tolist()
     return counts
 
