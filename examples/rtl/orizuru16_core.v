@@ -55,7 +55,8 @@ module orizuru16_tree #(
         wire [15:0] word = words[16*(h-16) +: 16];
         assign key = word[15] ? -{1'b0, word[14:0]} : {1'b0, word[14:0]};
         assign there = valid[h-16];
-        assign at = h - 16;
+        localparam [31:0] PLACE = h;
+        assign at = PLACE[3:0];
       end else begin : inner
         wire better;
         if (REUSE != 0 && h >= 8) begin : shared

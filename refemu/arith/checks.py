@@ -24,10 +24,10 @@ def one_line(text: str) -> str:
 
 
 class Refused(ValueError):
-    """A value that breaks a stated rule; its message is one line."""
+    """A value that breaks a stated rule; its message, and each of more `lines` with details, is one line."""
 
     def __str__(self) -> str:
-        return one_line(super().__str__())
+        return "\n  ".join(one_line(str(each)) for each in self.args)
 
 
 class RefusedType(TypeError):

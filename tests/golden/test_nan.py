@@ -74,7 +74,7 @@ def test_floats_accept_any_nan_with_a_remark(
     answers, _ = other_nan(mac)
     np.savez(tmp_path / "floats.npz", **as_floats(answers))
     assert main(["diff", str(SET), str(tmp_path / "floats.npz")]) == 0
-    lacking, outcome = capsys.readouterr().out.splitlines()
+    lacking, outcome = capsys.readouterr().out.splitlines()[:2]
     assert lacking == "not compared (missing from answers): st.product"
     assert outcome == f"fp16_mac-paper: 3941 rows equal in out.y, out.overflow{REMARK}out.y"
     assert golden.diff(SET, tmp_path / "floats.npz").any_nan == ("out.y",)
@@ -94,7 +94,7 @@ def test_diff_command_accepts_any_nan_on_request(
     assert main(["diff", str(SET), str(path)]) == 1
     assert "525 of 3941 rows differ: out.y in 525\n" in capsys.readouterr().out
     assert main(["diff", str(SET), str(path), "--any-nan"]) == 0
-    assert capsys.readouterr().out.endswith(f"out.y, out.overflow{REMARK}out.y\n")
+    assert f"out.y, out.overflow{REMARK}out.y\n" in capsys.readouterr().out
     assert main(["diff", str(SET), str(path), "--any-nan", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["any_nan"] == ["out.y"]
     assert main(["diff", str(SET), str(path), "--any-nan", "--ports", "overflow"]) == 0

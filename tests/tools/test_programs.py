@@ -37,11 +37,13 @@ STARTED = {
 #: what runs the others: a stage of CI, or a test
 ELSEWHERE = {
     "benchmarks/model_costs.py": "tests/benchmarks/test_model_costs.py",
+    "examples/kernels/cuda_compressor.py": "tests/kernels/test_kernels.py",
     "examples/kernels/cuda_kernels.py": "tests/kernels/test_kernels.py",
     "examples/kernels/cuda_leankv.py": "tests/kernels/test_kernels.py",
     "examples/kernels/cuda_memory.py": "tests/kernels/test_kernels.py",
     "examples/kernels/cuda_pages.py": "tests/kernels/test_kernels.py",
     "examples/kernels/own.py": "tests/kernels/test_own.py",
+    "examples/kernels/triton_compressor.py": "tests/kernels/test_kernels.py",
     "examples/kernels/triton_kernels.py": "tests/kernels/test_kernels.py",
     "examples/kernels/triton_leankv.py": "tests/kernels/test_kernels.py",
     "examples/kernels/triton_memory.py": "tests/kernels/test_kernels.py",

@@ -1,7 +1,7 @@
 """Sets that this refemu made or regenerated on this machine: their digests, noted in the cache folder.
 
 A digest in a manifest shows that a set is undamaged and not where it comes from: anybody can seal a set. A set is known
-here if `generate` wrote it or `check` regenerated it with the present sources of refemu. Who can vouch for a set
+here if `generate` wrote it or `check` regenerated it with the present sources of refemu. Who can regenerate a set
 elsewhere follows from its manifest: the version of refemu, a distribution with the unit, weights of a model.
 """
 
@@ -31,17 +31,17 @@ OLD = 30 * 86_400  #: seconds after which the notes of other sources are deleted
 
 @dataclass(frozen=True)
 class Origin:
-    """Whether this refemu makes a set, and who can vouch for it."""
+    """Whether this refemu makes a set, and who can regenerate it."""
 
     known: bool  #: whether this refemu wrote or regenerated the set on this machine
     by: str  #: what regenerates the set: versions, weights
 
     def sentence(self, path: str | Path) -> str:
-        """Say who can vouch for the set in `path` and how; "" for a known set."""
+        """Say who regenerates the set in `path` and how; "" for a known set."""
         if self.known:
             return ""
         return (
-            f"origin: not known here, since the digest of a set shows damage only; {self.by} can vouch for it: "
+            f"origin: not checked here, and a digest detects damage, not forgery; {self.by} regenerates the set: "
             f"refemu check {path}"
         )
 

@@ -321,13 +321,12 @@ def require_cases(
         return
     offered = {unit.key for unit, _, _ in targets}
     lines = [
-        f"  {name}: {_why(unit, kinds, runs, taps) if name in offered else _no_configuration(unit)}"
+        f"{name}: {_why(unit, kinds, runs, taps) if name in offered else _no_configuration(unit)}"
         for name, unit in missing.items()
     ]
     count = len({unit.key for unit in units})
     raise Refused(
-        f"generate: units: each must have cases, got none for {len(missing)} of {count}; nothing was "
-        "written:\n" + "\n".join(lines)
+        f"generate: units: each must have cases, got none for {len(missing)} of {count}; nothing was written:", *lines
     )
 
 

@@ -69,7 +69,7 @@ def _run(package: Package, folder: Path, progress: Callable[[str, int, int], Non
     ]
     code, said = _wait(command, folder, package, progress)
     if code != 0:
-        raise Refused(_why(package, folder, code, said))
+        raise Refused(*_why(package, folder, code, said))
 
 
 def _only(package: Package) -> str:
@@ -134,24 +134,24 @@ def _arrived(folder: Path, package: Package) -> int:
     return largest
 
 
-def _why(package: Package, folder: Path, code: int, said: str) -> str:
-    """Description of a failure, with a next step."""
+def _why(package: Package, folder: Path, code: int, said: str) -> tuple[str, ...]:
+    """Description of a failure with a next step, and details."""
     hashes = _HASHES.search(said)
     if hashes:
         return (
             f"{package.name}=={package.version}: the {package.form} must have sha256 {hashes[1]}, got {hashes[2]} from "
-            f"the index; nothing was saved. Try another index, {_by_hand(package)}"
+            f"the index; nothing was saved. Try another index, {_by_hand(package)}",
         )
     if "No space left on device" in said:
         return (
             f"no space left in {folder.parent} for the {package.form} of {package.name} "
             f"({package.size // 1_000_000} MB); free some, or set REFEMU_HOME to another folder. "
-            "No incomplete file remains"
+            "No incomplete file remains",
         )
-    last = "\n  ".join(line for line in said.strip().splitlines()[-_LAST_LINES:])
     return (
         f"pip could not download {package.name}=={package.version} (exit code {code}); check the network and "
-        f"pip's index settings, {_by_hand(package)}. pip's last lines:\n  {last}"
+        f"pip's index settings, {_by_hand(package)}. pip's last lines:",
+        *said.strip().splitlines()[-_LAST_LINES:],
     )
 
 

@@ -41,7 +41,7 @@ def test_resealed_set_is_unknown_until_checked(made: Path, capsys: pytest.Captur
     reseal(made)
     assert main(["diff", str(made), str(made)]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("origin: not known here") and last.endswith(f"refemu check {made}")
+    assert last.startswith("origin: not checked here") and last.endswith(f"refemu check {made}")
     assert main(["check", str(made)]) == 1 and not origin.of(made).known
 
 
@@ -93,4 +93,4 @@ def test_grade_says_whether_the_set_is_known(made: Path, capsys: pytest.CaptureF
     assert "origin" not in capsys.readouterr().out
     reseal(made)
     main(["grade", str(made), "--class", "bits"])
-    assert capsys.readouterr().out.splitlines()[-1].startswith("origin: not known here")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("origin: not checked here")

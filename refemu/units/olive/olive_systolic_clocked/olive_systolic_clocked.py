@@ -239,14 +239,14 @@ class OliveSystolicClocked(Sequential):
 
         Both elements of a pair have the type that the input has when the pair enters.
         """
-        mode, lines = self.state.mode, list[Line]()
+        mode = self.state.mode
         kind = -1 if mode else flint
-        for at, decoders in enumerate(self.decoders[side]):
-            if at < self.grid(mode)[side] and valid[at] and not held[at].valid:
-                lines.append(self._decode(decoders[kind], words[at], bias))
-            else:
-                lines.append(Line(held[at], NOTHING, 0, 0))  # D-olive-48
-        return lines
+        return [
+            self._decode(decoders[kind], words[at], bias)
+            if at < self.grid(mode)[side] and valid[at] and not held[at].valid
+            else Line(held[at], NOTHING, 0, 0)  # D-olive-48
+            for at, decoders in enumerate(self.decoders[side])
+        ]
 
     @decides("D-olive-38")
     def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
