@@ -27,7 +27,8 @@ FUNCTIONS = (
     "sysconf",
 )
 WITHOUT = f"""
-import os, select, signal, sys
+import os, select, signal, sys, warnings
+warnings.filterwarnings("ignore", "only soft file lock")  # filelock on a system with neither kind of lock
 for name in {MODULES!r}:
     sys.modules[name] = None
 for name in {FUNCTIONS!r}:

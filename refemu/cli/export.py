@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,6 +101,7 @@ def _suite(arguments: argparse.Namespace) -> int:
     from refemu.golden.suite import suite
 
     out = Path(arguments.out)
+    scratch.sweep(out.parent, re.compile(r"\.suite[0-9a-f]{16}"))
     with scratch.folder(out.parent, ".suite") as folder, progress() as bar:
         if not arguments.set:
             golden.generate(folder, kinds=["paper", "edge", "random"], progress=bar)

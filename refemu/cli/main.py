@@ -59,12 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return PIPE_CLOSED
-    except MemoryError:  # a traceback would need more memory
-        with contextlib.suppress(MemoryError):
-            print("refemu: out of memory; is it limited by ulimit -v or a container?", file=sys.stderr)
-        return UNUSABLE
     except BaseException as error:  # also panics of libraries in Rust, and cancelled tasks
-        code = _failed(error)
+        code = _out_of_memory() if _lacks_memory(error) else _failed(error)
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -122,6 +118,17 @@ def _set_threads(threads: int | None) -> None:
     from refemu.arith import threads as of_process
 
     of_process.set_threads(of_process.from_environment() if threads is None else threads)
+
+
+def _lacks_memory(error: BaseException | None) -> bool:
+    """Whether memory lacked, also where a library hid it behind an error of its own."""
+    return error is not None and (isinstance(error, MemoryError) or _lacks_memory(error.__context__))
+
+
+def _out_of_memory() -> int:
+    with contextlib.suppress(MemoryError):  # a traceback would need more memory
+        print("refemu: out of memory; is it limited by ulimit -v or a container?", file=sys.stderr)
+    return UNUSABLE
 
 
 def _failed(error: BaseException) -> int:

@@ -94,7 +94,7 @@ PLAIN = {
         "default",
     ),
     *("definition", "detects", "differ", "differing", "direction", "easiest", "element", "falling", "field", "file"),
-    *("halves", "hardest", "how", "in", "it", "kv", "licence", "meaning", "model", "name", "note", "of"),
+    *("halves", "hardest", "how", "in", "it", "kv", "layer", "licence", "meaning", "model", "name", "note", "of"),
     *(
         "operation",
         "or",

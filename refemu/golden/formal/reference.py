@@ -85,14 +85,18 @@ def reference(unit: AnyUnit, config: str) -> Reference:
 
 def _integers(unit: AnyUnit, lifted: Lift, names: Names) -> Lift:
     """The lift with integers in the place of binary64 numbers, which its checks then see."""
-    line = real_line(names, [*lifted.roots, lifted.legal])
+    roots = [*lifted.roots, lifted.legal]
+    line = real_line(names, roots)
     if line is None:
         return lifted
     try:
         return lowered(lifted, names)
     except KeyError as error:
-        where = f"{short(line)}: " if line else ""
-        raise Refused(f"{unit.name}: {where}{error.args[0]} of binary64, which has no form in integers") from error
+        op = error.args[0]
+        of_op = [each.number for each in terms.order(roots) if each.op == op]
+        places = [*(names.real[number][1] for number in of_op if number in names.real), line]
+        where = f"{short(places[0])}: " if places[0] else ""
+        raise Refused(f"{unit.name}: {where}{op} of binary64, which has no form in integers") from error
 
 
 def _registers(lifted: Lift, care: Mapping[str, list[Term]]) -> tuple[Register, ...]:

@@ -1,5 +1,5 @@
 /* Preloaded: makes the n-th call that changes files, or the n-th large allocation, fail or raise a signal.
-   Calls count from `arm` on, in all processes forked after it. */
+   Calls count from `arm` on, in the process that calls it and all that it starts, not in the one that started it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum { LARGE = 1 << 12, STREAMS = 3 };
-struct plan { long armed, memory, at, action, count; };
+struct plan { long armed, memory, at, action, count, parent; };
 static struct plan *plan;
 
 __attribute__((constructor)) static void start(void) {
@@ -25,7 +25,7 @@ __attribute__((constructor)) static void start(void) {
 
 /* action: an errno, or minus a signal. at: number of the call, 0 for none. */
 void arm(long memory, long at, long action) {
-  *plan = (struct plan){0, memory, at, action, 0};
+  *plan = (struct plan){0, memory, at, action, 0, getppid()};
   plan->armed = 1;
 }
 
@@ -35,7 +35,7 @@ long disarm(void) {
 }
 
 static int fails(int memory) {
-  if (!plan || !plan->armed || plan->memory != memory) return 0;
+  if (!plan || !plan->armed || plan->memory != memory || getpid() == plan->parent) return 0;
   if (__sync_add_and_fetch(&plan->count, 1) != plan->at) return 0;
   if (plan->action < 0) {
     raise((int)-plan->action);

@@ -66,7 +66,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         "end",
         "waiting": "FP32 sums of blocks that FP2Half has yet to convert, by row and column of the block",
     }
-    pitch: Passes = "adjacent"  #: when a pass of the array begins, as in `Rates` (D-harmonia-58)
+    pitch: Passes = "adjacent"  #: when a pass of the array begins, as in `Rates` (D-harmonia-64)
     validate_event = Stepped.validate_event
     validated = Sequential.validated
     busy = Stepped.busy  # of `step`: a row is one clock
