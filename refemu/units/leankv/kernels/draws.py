@@ -28,25 +28,26 @@ def kept(seeds, limits, tokens, window, high, low):
 
 
 @kernel
-def grown(seeds, limits, slots, seen, window, tokens, used, sizes, growth):
-    """growth (S, H) uint8 <- class of the token that leaves the window: 0 pruned, 1 low, 2 high; returns needed pages.
+def ahead(seeds, limits, slots, seen, window, classes):
+    """classes (S, 2, H) uint64 <- of the tokens that leave the window in the next 64 steps, as `growth.foresee` has it.
 
-    slots, seen (S,): rows of seeds (R, H), and tokens before. tokens, used (R * H, 2): of the manager; sizes (2,):
-    tokens of a page.
+    slots, seen (S,): rows of seeds (R, H), and tokens before.
     """
-    needed, heads = np.int64(0), limits.shape[0]
+    words = np.empty(64, np.int64)
     for s in range(slots.size):
-        leaving, first = seen[s] - window, slots[s] * heads
-        for h in range(heads):
-            kind = np.int64(2)
-            if leaving >= 0:
-                word = _word(seeds[slots[s], h], leaving)
-                kind = np.int64(word >= limits[h, 0]) + np.int64(word >= limits[h, 1])
-            growth[s, h] = kind
-            section = np.int64(kind == 1)
-            full = np.int64(tokens[first + h, section] == used[first + h, section] * sizes[section])
-            needed += full * np.int64(kind > 0)
-    return needed
+        first = seen[s] - window
+        inside = U(0)  # tokens that the window does not push out yet, so the new one is high
+        if first < 0:
+            inside = ~U(0) >> U(64 - min(-first, np.int64(64)))
+        for h in range(limits.shape[0]):
+            stored, high = inside, inside
+            for t in range(64):
+                words[t] = _word(seeds[slots[s], h], first + t)
+            for t in range(64):
+                high |= U(words[t] >= limits[h, 1]) << U(t)
+            for t in range(64):
+                stored |= U(words[t] >= limits[h, 0]) << U(t)
+            classes[s, 0, h], classes[s, 1, h] = stored, high
 
 
 @helper

@@ -104,9 +104,10 @@ class ByShape(Server):
             self.requests[name].done += name not in back
 
     def _generate(self, names: Sequence[int]) -> None:
-        growth = [store.plan(names) for store in self.stores]  # all or none
-        for store, more in zip(self.stores, growth, strict=True):
-            store.step(names, more)
+        for store in self.stores:  # all or none
+            store.plan(names)
+        for store in self.stores:
+            store.step(names)
         for name in names:
             self.requests[name].done += 1
 

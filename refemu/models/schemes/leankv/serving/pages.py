@@ -12,6 +12,7 @@ from refemu.units.leankv.page_manager import Shape
 
 if TYPE_CHECKING:
     from refemu.units.leankv.page_manager.compiled import PageManager
+    from refemu.units.leankv.page_manager.compiled.growth import Steps
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Store:
         self.manager, self.layout, self.limits = manager, layout, limits
         self.held: np.ndarray = np.zeros((manager.shape.slots, 4), np.int64)  #: by slot: tokens and pages, high, low
         self._seed, self._worker = seed, worker
+        self._steps: Steps | None = None  # of the requests that grew last
         self._seeds: np.ndarray = np.zeros((manager.shape.slots, len(limits)), np.uint64)  # by slot
 
     @property
@@ -89,30 +91,36 @@ class Store:
         table = self.manager.requests.table
         return np.array([table[name].slot for name in names], np.int64)
 
-    def plan(self, names: Sequence[int]) -> np.ndarray:
-        """Growth of all heads in the next step, uint8 (S, layers * heads), as `PageManager.grow` takes it.
-
-        Raises OutOfPages if the step lacks pages; changes nothing.
-        """
+    def plan(self, names: Sequence[int]) -> None:
+        """Prepare the next step; raises OutOfPages if it lacks pages, and then changes nothing."""
         manager = self.manager
-        seen = np.array([manager.requests.table[name].seen for name in names], np.int64)
-        growth = np.empty((len(names), len(self.limits)), np.uint8)
-        from refemu.units.leankv.kernels import draws
-
-        sizes = np.array([self.shape.high_tokens, self.shape.low_tokens or 1])
-        operands = self._seeds, self.limits, self.slots(names), seen, np.int64(self.layout.window)
-        needed = draws.grown(*operands, *manager.sections, sizes, growth)
+        if self._steps is None or self._steps.names != names:
+            self._steps = manager.steps(names)
+        needed, due = manager.needed(self._steps)
+        if due.size:
+            self._draw(self._steps, due)
+            needed = manager.needed(self._steps)[0]
         if needed > manager.free:
             raise OutOfPages(f"serving: pages must be at most {manager.free}, the free ones, got {needed}")
-        return growth
 
-    def step(self, names: Sequence[int], growth: np.ndarray) -> None:
-        """Grow by one token."""
-        self.held[self.slots(names)] += self.manager.grow(names, growth)
+    def _draw(self, steps: "Steps", due: np.ndarray) -> None:
+        """Draw the classes of the tokens that leave the windows of requests in their next steps."""
+        from refemu.units.leankv.kernels import draws
+
+        seen = np.empty(len(self.held), np.int64)
+        seen[steps.slots] = [request.seen for request in steps.requests]
+        classes = np.empty((len(due), 2, len(self.limits)), np.uint64)
+        draws.ahead(self._seeds, self.limits, due, seen[due], np.int64(self.layout.window), classes)
+        self.manager.foresee(due, classes)
+
+    def step(self, names: Sequence[int]) -> None:
+        """Grow by one token, after `plan`."""
+        assert self._steps is not None and self._steps.names == names
+        self.manager.grow(self._steps, self.held)
 
     def finish(self, names: Sequence[int]) -> None:
         """Free all pages of requests."""
-        self.held[self.slots(names)] = 0
+        self._steps, self.held[self.slots(names)] = None, 0
         self.manager.finish(names)
 
     def usage(self, names: Sequence[int] | None) -> Usage:

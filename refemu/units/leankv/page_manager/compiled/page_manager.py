@@ -10,12 +10,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from refemu.arith.checks import refuse_as
+from refemu.arith.checks import Refused, refuse_as
 from refemu.units.declaration import DeclaredState
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import UNIT
-from refemu.units.leankv.page_manager.compiled import events
+from refemu.units.leankv.page_manager.compiled import events, growth
+from refemu.units.leankv.page_manager.compiled.growth import Steps
 from refemu.units.leankv.page_manager.compiled.walk import walk
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Moved, Shape
@@ -63,11 +64,6 @@ class PageManager(page_manager.PageManager):
         """As `page_manager.PageManager.used`, a copy."""
         return self._used[self.requests.entries(self.requests.require_known(sequences))]
 
-    @property
-    def sections(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and pages of all entries, high and low: (entries, 2) each, not copied."""
-        return self._tokens, self._used
-
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
         """As `page_manager.PageManager.prompt_allocate`."""
         clean = self.requests.require_prompts(prompts)
@@ -109,6 +105,7 @@ class PageManager(page_manager.PageManager):
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room()
         heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
+        self._forget(known)
         came, most, pruned = events.step_allocate(self._pool, self._sizes, *heads, counts, prefix, ids)
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
@@ -120,40 +117,103 @@ class PageManager(page_manager.PageManager):
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
 
-    def grow(self, sequences: Sequence[int], growth: np.ndarray) -> np.ndarray:
-        """As `step_allocate` with `lazy_pages`, without the ends of regions.
+    def steps(self, sequences: Sequence[int]) -> Steps:
+        """Check sequences that grow together, for `lacking`, `foresee` and `grow`.
 
         Parameters
         ----------
         sequences : sequence of int
             Sequences whose prompts are compressed, S of them.
-        growth : uint8 (S, layers * heads)
-            Section that gains a token: 0 none, 1 low, 2 high.
 
         Returns
         -------
-        ndarray of int64 (S, 4)
-            Tokens, high and low, and pages, high and low, that every sequence gains.
+        Steps
+            Them, valid until one of them ends.
+
+        Raises
+        ------
+        Refused
+            A sequence is unknown, named twice or not compressed.
         """
-        known, sums = self.requests.require_known(sequences, running=True), np.zeros((len(sequences), 4), np.int64)
-        slots = np.array([self.requests.table[name].slot for name in known], np.int64)
-        came, pruned = events.grow(self._pool, self._sizes, slots, growth, sums)
+        known = self.requests.require_known(sequences, running=True)
+        requests = [self.requests.table[name] for name in known]
+        slots = np.array([request.slot for request in requests], np.int64)
+        return Steps(known, requests, slots, network(2 * len(known) * self.shape.layers * self.shape.heads))
+
+    def needed(self, steps: Steps) -> tuple[int, np.ndarray]:
+        """Count the pages that a step takes.
+
+        Parameters
+        ----------
+        steps : Steps
+            Sequences.
+
+        Returns
+        -------
+        pages : int
+            Pages of the sequences whose next step is known.
+        due : ndarray of int64
+            Slots of the others, which need `foresee`.
+        """
+        due = np.empty(len(steps.slots), np.int64)
+        pages, count = growth.needed(steps.slots, self._ahead_of(), due)
+        return pages, due[:count]
+
+    def foresee(self, slots: np.ndarray, classes: np.ndarray) -> None:
+        """Set the classes of the tokens that sequences gain in their next 64 steps.
+
+        Parameters
+        ----------
+        slots : int64 (S,)
+            Slots of the sequences.
+        classes : uint64 (S, 2, layers * heads)
+            Bit t: whether the token of step t is stored, and whether at the high precision.
+
+        Raises
+        ------
+        Refused
+            A token is low without a low precision.
+        """
+        if not growth.foresee(self._pool, self._sizes, slots, classes, self._ahead_of()):
+            raise Refused("page_manager: a token is low without a low precision; give classes without such tokens")
+
+    def grow(self, steps: Steps, held: np.ndarray) -> None:
+        """As `step_allocate` with `lazy_pages`, by classes that `foresee` has set, without the ends of regions.
+
+        Parameters
+        ----------
+        steps : Steps
+            Sequences.
+        held : int64 (slots, 4)
+            Gains the tokens, high and low, and pages, high and low, of every sequence.
+
+        Raises
+        ------
+        OutOfPages
+            Too few pages are free.
+        TableOverflow
+            The runs of a head would meet.
+        """
+        came, stored = growth.grow(self._pool, steps.slots, self._ahead_of(), held)
+        heads = self.shape.layers * self.shape.heads
         if came < 0:
-            lanes = (len(known), self.shape.layers, self.shape.heads)
-            self._refuse("step_allocate", sequences, *((growth == kind).reshape(lanes).astype(int) for kind in (2, 1)))
+            lanes = (len(steps.names), self.shape.layers, self.shape.heads)
+            gains = growth.growth(steps, self._ahead_of())
+            self._refuse("step_allocate", steps.names, *(part.reshape(lanes) for part in gains))
         self._allocated_pages += came
-        self.totals["pruned"] += pruned
+        self.totals["pruned"] += len(steps.names) * heads - stored
         self.totals["step_pages"] = max(self.totals["step_pages"], int(came > 0))
-        self._count(2 * growth.size)
-        for name in known:
-            self.requests.table[name].seen += 1
-        return sums
+        self.totals["levels"] += steps.sums[0]
+        self.totals["adds"] += steps.sums[1]
+        for request in steps.requests:
+            request.seen += 1
 
     def finish(self, sequences: Sequence[int]) -> Moved:
         """As `page_manager.PageManager.finish`."""
         known = self.requests.require_known(sequences)
         entries = self.requests.entries(known).ravel()
         (counts, prefix), ids = np.empty((2, 2 * entries.size), np.int64), self._room()
+        self._forget(known)
         went = events.finish(self._pool, self._sizes, entries, counts, prefix, ids)
         moved = self._moved(counts, prefix, ids[:went])
         self._recycled_pages += went
@@ -163,7 +223,32 @@ class PageManager(page_manager.PageManager):
     @property
     def _pool(self) -> tuple[np.ndarray, ...]:
         """The registers that the kernels change."""
-        return self._cells, self._used, self._tokens, self._ring, self._ends
+        return self._cells, self._used, self._stored, self._ring, self._ends
+
+    @property
+    def _tokens(self) -> np.ndarray:
+        """Tokens of all entries."""
+        if self._ahead is not None:
+            growth.settle(self._pool, np.arange(self.shape.slots), self._ahead)
+        return self._stored
+
+    @_tokens.setter
+    def _tokens(self, tokens: np.ndarray) -> None:
+        self._stored: np.ndarray = tokens
+        self._ahead: tuple[np.ndarray, ...] | None = None
+
+    def _ahead_of(self) -> tuple[np.ndarray, ...]:
+        """`ahead` of the kernels of growth.py."""
+        if self._ahead is None:
+            self._ahead = growth.arrays(self.shape)
+        return self._ahead
+
+    def _forget(self, sequences: Sequence[int]) -> None:
+        """End the blocks of sequences."""
+        if self._ahead is not None:
+            slots = np.array([self.requests.table[name].slot for name in sequences], np.int64)
+            growth.settle(self._pool, slots, self._ahead)
+            self._ahead[-1][slots] = growth.BLOCK
 
     def _room(self) -> np.ndarray:
         """Array for the ids that a call moves."""

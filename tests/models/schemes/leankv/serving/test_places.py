@@ -145,13 +145,12 @@ class StartsLate(Manager):
 class DoublesPage(Manager):
     """A step gives the first free page to two heads."""
 
-    def grow(self, sequences: Any, growth: Any) -> Any:
+    def grow(self, steps: Any, held: Any) -> None:
         before = int(self._ends[0])
-        sums = super().grow(sequences, growth)
+        super().grow(steps, held)
         if self._ends[0] > before + 1:
             ids = self._ring[[before % self.shape.pages, (before + 1) % self.shape.pages]]
             self._cells[self._cells == ids[1]] = ids[0]
-        return sums
 
 
 FAULTS = (
