@@ -19,12 +19,12 @@ def kept(seeds, limits, tokens, window, high, low):
     for s in range(tokens.size):
         old = max(tokens[s] - window, np.int64(0))
         for h in range(limits.shape[0]):
-            more, less = tokens[s] - old, np.int64(0)
+            seed, least, most, more, stored = seeds[s, h], limits[h, 0], limits[h, 1], np.int64(0), np.int64(0)
             for t in range(old):
-                word = _word(seeds[s, h], t)
-                more += np.int64(word >= limits[h, 1])
-                less += np.int64(limits[h, 0] <= word < limits[h, 1])
-            high[s, h], low[s, h] = more, less
+                word = _word(seed, t)
+                stored += np.int64(word >= least)
+                more += np.int64(word >= most)
+            high[s, h], low[s, h] = tokens[s] - old + more, stored - more
 
 
 @kernel
@@ -33,21 +33,18 @@ def ahead(seeds, limits, slots, seen, window, classes):
 
     slots, seen (S,): rows of seeds (R, H), and tokens before.
     """
-    words = np.empty(64, np.int64)
     for s in range(slots.size):
         first = seen[s] - window
         inside = U(0)  # tokens that the window does not push out yet, so the new one is high
         if first < 0:
             inside = ~U(0) >> U(64 - min(-first, np.int64(64)))
         for h in range(limits.shape[0]):
-            stored, high = inside, inside
+            seed, least, most, stored, high = seeds[slots[s], h], limits[h, 0], limits[h, 1], U(0), U(0)
             for t in range(64):
-                words[t] = _word(seeds[slots[s], h], first + t)
-            for t in range(64):
-                high |= U(words[t] >= limits[h, 1]) << U(t)
-            for t in range(64):
-                stored |= U(words[t] >= limits[h, 0]) << U(t)
-            classes[s, 0, h], classes[s, 1, h] = stored, high
+                word = _word(seed, first + t)
+                stored |= U(np.int64(word >= least)) << U(t)
+                high |= U(np.int64(word >= most)) << U(t)
+            classes[s, 0, h], classes[s, 1, h] = stored | inside, high | inside
 
 
 @helper

@@ -1,13 +1,13 @@
 """Steps of compiled page_manager whose tokens are known in advance: as `step_allocate` with `lazy_pages`, in blocks.
 
-Paper: [leankv §5.3]. A block has the classes of the tokens that a sequence gains in its next 64 steps. What a step
-changes is then a list: a head takes a page once in about 32 tokens. Registers of a manager with blocks are exact in
-pages after every step; `tokens` follow when they are read.
+Paper: [leankv §5.3]. A block has the classes of the tokens that a sequence gains in its next 64 steps, and what each
+step changes: a head takes a page once in about 32 tokens. A step then moves the list of free pages and writes ids into
+cells; `tokens` and `used` follow when they are read.
 
 Everywhere: pool as in events.py; ahead = classes (R, 2, H) uint64, of which bit t says whether a token is stored, and
-at the high precision, in step t of a block; gains (R, 64, 2), stored and high tokens of all heads by step; firsts
-(R, 65) and moves (R, M): of each step, the sections that take a page, 2 * head + section; places (R, 2): steps of the
-block that were made, and steps that `tokens` contain; R slots, H heads of all layers.
+at the high precision, in step t of a block; gains (R, 64, 4): tokens and pages, high and low, of all heads by step;
+firsts (R, 65) and moves (R, M): numbers of the cells that get pages in each step; places (R, 3): steps of the block
+that were made, that `tokens` and `used` contain, and for which the cells suffice; R slots, H heads of all layers.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ import numpy as np
 
 from refemu.arith.jit import helper, kernel
 from refemu.units.leankv.page_manager.requests import Request, Shape
-from refemu.units.leankv.page_table.compiled import append
 
 BLOCK = 64  #: steps of a block
 U = np.uint64
@@ -42,10 +41,10 @@ def arrays(shape: Shape) -> tuple[np.ndarray, ...]:
     least = min(shape.high_tokens, shape.low_tokens or shape.high_tokens)
     return (
         np.zeros((slots, 2, heads), np.uint64),
-        np.zeros((slots, BLOCK, 2), np.int64),
+        np.zeros((slots, BLOCK, 4), np.int64),
         np.zeros((slots, BLOCK + 1), np.int64),
-        np.zeros((slots, heads * min(BLOCK // least + 2, BLOCK)), np.int32),
-        np.full((slots, 2), BLOCK),
+        np.zeros((slots, heads * min(BLOCK // least + 2, BLOCK)), np.int64),
+        np.full((slots, 3), BLOCK),
     )
 
 
@@ -76,39 +75,47 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     """Begin blocks of some slots; classes (S, 2, H). False, and nothing changed: low tokens without a low precision."""
     cells, used, tokens, ring, ends = pool
     known, gains, firsts, moves, places = ahead
-    when, what = np.empty(moves.shape[1], np.int64), np.empty(moves.shape[1], np.int32)
-    steps, heads = np.empty((2, BLOCK), np.int64), classes.shape[2]
+    when, what = np.empty((2, moves.shape[1]), np.int64)
+    stored_by, high_by, heads, length = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), classes.shape[2], cells.shape[1]
     if sizes[1] == 0:
         for s in range(slots.size):
             for h in range(heads):
                 if classes[s, 0, h] & ~classes[s, 1, h]:
                     return False
-    settle(pool, slots, ahead)
+    settle(pool, sizes, slots, ahead)
     for s in range(slots.size):
         slot, count = slots[s], 0
-        steps[:], firsts[slot] = 0, 0
+        gains[slot], firsts[slot], stored_by[:], high_by[:] = 0, 0, 0, 0
+        places[slot, 0], places[slot, 1], places[slot, 2] = 0, 0, BLOCK
         for h in range(heads):
             stored, high = classes[s, 0, h], classes[s, 0, h] & classes[s, 1, h]
             known[slot, 0, h], known[slot, 1, h] = stored, high
             for t in range(BLOCK):
-                steps[0, t] += np.int64((stored >> U(t)) & U(1))
-                steps[1, t] += np.int64((high >> U(t)) & U(1))
+                stored_by[t] += np.int64((stored >> U(t)) & U(1))
+                high_by[t] += np.int64((high >> U(t)) & U(1))
+            entry, begun = slot * heads + h, count
             for section in range(2):
                 bits = high if section == 0 else stored & ~high
-                entry, gained = slot * heads + h, _ones(bits)
-                place = used[entry, section] * sizes[section] - tokens[entry, section]
+                gained, place = _ones(bits), used[entry, section] * sizes[section] - tokens[entry, section]
+                cell, way = entry * length + used[entry, 0], 1
+                if section == 1:
+                    cell, way = (entry + 1) * length - 1 - used[entry, 1], -1
                 while place < gained:
-                    when[count], what[count] = _place(bits, place), 2 * h + section
-                    firsts[slot, when[count] + 1] += 1
-                    place, count = place + sizes[section], count + 1
+                    step = _place(bits, place)
+                    when[count], what[count] = step, cell
+                    firsts[slot, step + 1] += 1
+                    gains[slot, step, 2 + section] += 1
+                    place, cell, count = place + sizes[section], cell + way, count + 1
+            space = length - used[entry, 0] - used[entry, 1]
+            if count - begun > space:
+                places[slot, 2] = min(places[slot, 2], np.sort(when[begun:count])[space])
         for t in range(BLOCK):
-            gains[slot, t, 0], gains[slot, t, 1] = steps[0, t], steps[1, t]
+            gains[slot, t, 0], gains[slot, t, 1] = high_by[t], stored_by[t] - high_by[t]
             firsts[slot, t + 1] += firsts[slot, t]
-            steps[0, t] = firsts[slot, t]
+            high_by[t] = firsts[slot, t]
         for i in range(count):
-            moves[slot, steps[0, when[i]]] = what[i]
-            steps[0, when[i]] += 1
-        places[slot, 0], places[slot, 1] = 0, 0
+            moves[slot, high_by[when[i]]] = what[i]
+            high_by[when[i]] += 1
     return True
 
 
@@ -121,39 +128,31 @@ def grow(pool: Any, slots: Any, ahead: Any, held: Any) -> Any:
     """
     cells, used, tokens, ring, ends = pool
     classes, gains, firsts, moves, places = ahead
-    total, stored, heads, fits = np.int64(0), np.int64(0), classes.shape[2], True
+    total, stored, fits = np.int64(0), np.int64(0), True
     for s in range(slots.size):
         slot, at = slots[s], places[slots[s], 0]
-        if at == BLOCK:
-            return np.int64(-1), stored
-        for i in range(firsts[slot, at], firsts[slot, at + 1]):
-            entry = slot * heads + moves[slot, i] // 2
-            fits &= used[entry, 0] + used[entry, 1] < cells.shape[1]
-        total += firsts[slot, at + 1] - firsts[slot, at]
+        fits &= at < places[slot, 2]
+        if fits:
+            total += firsts[slot, at + 1] - firsts[slot, at]
     if not fits or total > ends[1] - ends[0]:
         return np.int64(-1), stored
-    front = ends[0] % ring.size
+    flat, front = cells.reshape(-1), ends[0] % ring.size
     for s in range(slots.size):
-        slot, at, low = slots[s], places[slots[s], 0], np.int64(0)
-        first, last = firsts[slot, at], firsts[slot, at + 1]
-        for i in range(first, last):
-            entry, section = slot * heads + moves[slot, i] // 2, np.int64(moves[slot, i] % 2)
-            append(cells[entry], used[entry], section, ring[front])
-            low += section
+        slot, at = slots[s], places[slots[s], 0]
+        for i in range(firsts[slot, at], firsts[slot, at + 1]):
+            flat[moves[slot, i]] = ring[front]
             front = front + 1 if front + 1 < ring.size else np.int64(0)
-        held[slot, 0] += gains[slot, at, 1]
-        held[slot, 1] += gains[slot, at, 0] - gains[slot, at, 1]
-        held[slot, 2] += last - first - low
-        held[slot, 3] += low
-        stored += gains[slot, at, 0]
+        for i in range(4):
+            held[slot, i] += gains[slot, at, i]
+        stored += gains[slot, at, 0] + gains[slot, at, 1]
         places[slot, 0] = at + 1
     ends[0] += total
     return total, stored
 
 
 @kernel
-def settle(pool: Any, slots: Any, ahead: Any) -> Any:
-    """Add to `tokens` what slots gained in steps of their blocks."""
+def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
+    """Add to `tokens` and `used` what slots gained in steps of their blocks."""
     cells, used, tokens, ring, ends = pool
     classes, gains, firsts, moves, places = ahead
     heads = classes.shape[2]
@@ -164,8 +163,12 @@ def settle(pool: Any, slots: Any, ahead: Any) -> Any:
             made = (ALL >> U(BLOCK - now)) & (ALL << U(before))
             for h in range(heads):
                 stored, high = classes[slot, 0, h] & made, classes[slot, 1, h] & made
-                tokens[slot * heads + h, 0] += _ones(high)
-                tokens[slot * heads + h, 1] += _ones(stored & ~high)
+                for section in range(2):
+                    gained, entry = _ones(high if section == 0 else stored & ~high), slot * heads + h
+                    tokens[entry, section] += gained
+                    more = tokens[entry, section] - used[entry, section] * sizes[section]
+                    if more > 0:
+                        used[entry, section] += -(-more // sizes[section])
             places[slot, 1] = now
 
 
@@ -185,14 +188,11 @@ def _in_bytes(bits):  # type: ignore[no-untyped-def]
 
 @helper
 def _place(bits, index):  # type: ignore[no-untyped-def]
-    """Where the 1 with this index is; there is one."""
-    sums, byte, rest = _in_bytes(bits) * ONES, np.int64(0), np.int64(index)
-    for i in range(7):  # a byte of `sums` has the ones up to it
-        byte += np.int64(np.int64((sums >> U(8 * i)) & U(255)) <= index)
-    if byte > 0:
-        rest -= np.int64((sums >> U(8 * byte - 8)) & U(255))
-    left = (bits >> U(8 * byte)) & U(255)
-    for _ in range(rest):
-        left &= left - U(1)
-    lowest = left & (~left + U(1))
-    return 8 * byte + _ones(lowest - U(1))
+    """Where the 1 with this index is, by halves; there is one."""
+    place, rest = np.int64(0), np.int64(index)
+    for half in (32, 16, 8, 4, 2, 1):
+        ones = _ones((bits >> U(place)) & (ALL >> U(64 - half)))
+        beyond = np.int64(rest >= ones)
+        rest -= beyond * ones
+        place += beyond * half
+    return place

@@ -30,7 +30,8 @@ class PageManager(page_manager.PageManager):
         shape = self.shape
         self._ring, self._ends = np.arange(shape.pages), np.array([0, shape.pages])
         self._cells = np.full((shape.entries, shape.length), -1, np.int32)
-        self._used, self._tokens = (np.zeros((shape.entries, 2), np.int64) for _ in range(2))
+        self._counts = [np.zeros((shape.entries, 2), np.int64) for _ in range(2)]  # used and tokens, if no block began
+        self._ahead: tuple[np.ndarray, ...] | None = None  # blocks of steps
         self._sizes = _sizes(shape)
         self._allocated_pages = self._recycled_pages = 0
 
@@ -38,7 +39,8 @@ class PageManager(page_manager.PageManager):
         """As `page_manager.PageManager.fork`."""
         other = copy.copy(self)
         other.requests, other.totals = self.requests.fork(), dict(self.totals)
-        for name in ("_ring", "_ends", "_cells", "_used", "_tokens"):
+        other._counts, other._ahead = [part.copy() for part in self._settled()], None
+        for name in ("_ring", "_ends", "_cells"):
             setattr(other, name, getattr(self, name).copy())
         return other
 
@@ -156,7 +158,7 @@ class PageManager(page_manager.PageManager):
             Slots of the others, which need `foresee`.
         """
         due = np.empty(len(steps.slots), np.int64)
-        pages, count = growth.needed(steps.slots, self._ahead_of(), due)
+        pages, count = growth.needed(steps.slots, self._blocks(), due)
         return pages, due[:count]
 
     def foresee(self, slots: np.ndarray, classes: np.ndarray) -> None:
@@ -174,7 +176,7 @@ class PageManager(page_manager.PageManager):
         Refused
             A token is low without a low precision.
         """
-        if not growth.foresee(self._pool, self._sizes, slots, classes, self._ahead_of()):
+        if not growth.foresee(self._pool, self._sizes, slots, classes, self._blocks()):
             raise Refused("page_manager: a token is low without a low precision; give classes without such tokens")
 
     def grow(self, steps: Steps, held: np.ndarray) -> None:
@@ -194,11 +196,11 @@ class PageManager(page_manager.PageManager):
         TableOverflow
             The runs of a head would meet.
         """
-        came, stored = growth.grow(self._pool, steps.slots, self._ahead_of(), held)
+        came, stored = growth.grow(self._pool, steps.slots, self._blocks(), held)
         heads = self.shape.layers * self.shape.heads
         if came < 0:
             lanes = (len(steps.names), self.shape.layers, self.shape.heads)
-            gains = growth.growth(steps, self._ahead_of())
+            gains = growth.growth(steps, self._blocks())
             self._refuse("step_allocate", steps.names, *(part.reshape(lanes) for part in gains))
         self._allocated_pages += came
         self.totals["pruned"] += len(steps.names) * heads - stored
@@ -223,21 +225,35 @@ class PageManager(page_manager.PageManager):
     @property
     def _pool(self) -> tuple[np.ndarray, ...]:
         """The registers that the kernels change."""
-        return self._cells, self._used, self._stored, self._ring, self._ends
+        return self._cells, *self._counts, self._ring, self._ends
+
+    @property
+    def _used(self) -> np.ndarray:
+        """Pages of all entries."""
+        return self._settled()[0]
+
+    @_used.setter
+    def _used(self, used: np.ndarray) -> None:
+        self._counts[0] = used
+        self._ahead = None
 
     @property
     def _tokens(self) -> np.ndarray:
         """Tokens of all entries."""
-        if self._ahead is not None:
-            growth.settle(self._pool, np.arange(self.shape.slots), self._ahead)
-        return self._stored
+        return self._settled()[1]
 
     @_tokens.setter
     def _tokens(self, tokens: np.ndarray) -> None:
-        self._stored: np.ndarray = tokens
-        self._ahead: tuple[np.ndarray, ...] | None = None
+        self._counts[1] = tokens
+        self._ahead = None
 
-    def _ahead_of(self) -> tuple[np.ndarray, ...]:
+    def _settled(self) -> list[np.ndarray]:
+        """`used` and `tokens`, exact."""
+        if self._ahead is not None:
+            growth.settle(self._pool, self._sizes, np.arange(self.shape.slots), self._ahead)
+        return self._counts
+
+    def _blocks(self) -> tuple[np.ndarray, ...]:
         """`ahead` of the kernels of growth.py."""
         if self._ahead is None:
             self._ahead = growth.arrays(self.shape)
@@ -247,7 +263,7 @@ class PageManager(page_manager.PageManager):
         """End the blocks of sequences."""
         if self._ahead is not None:
             slots = np.array([self.requests.table[name].slot for name in sequences], np.int64)
-            growth.settle(self._pool, slots, self._ahead)
+            growth.settle(self._pool, self._sizes, slots, self._ahead)
             self._ahead[-1][slots] = growth.BLOCK
 
     def _room(self) -> np.ndarray:
