@@ -26,16 +26,31 @@ class ByShape(Server):
     def __init__(self, stores: Sequence[Store], slots: int, preemption: Preemption) -> None:
         super().__init__(slots, preemption)
         self.stores: tuple[Store, ...] = tuple(stores)
-        self.requests: dict[int, State] = {}
+        self._requests: dict[int, State] = {}
+        self._grown: list[int] = []  # requests that the last steps generated for, together
+        self._uncounted = 0  # tokens of each of them that are not in `done` yet
+        self._left = 0  # steps until the first of them ends
         self.swapped: int = 0  #: bytes to or from the host in the last step, of the worker with the most
         self._rejected = 0
         self.fresh: int = 0  #: tokens that the last step generated
         self.computed: list[int] = []  #: lengths of the prompts that the last step computed
 
+    @property
+    def requests(self) -> dict[int, State]:
+        """Progress of all requests by name."""
+        for name in self._grown if self._uncounted else ():
+            self._requests[name].done += self._uncounted
+        self._uncounted = 0
+        return self._requests
+
+    @requests.setter
+    def requests(self, requests: dict[int, State]) -> None:
+        self._requests, self._grown, self._uncounted = requests, [], 0
+
     def submit(self, request: Arrival) -> int | None:
         """Add a request; returns its name, or None for one that can never be served."""
-        shape, name = self.stores[0].shape, len(self.requests)
-        self.requests[name] = State(request.prompt, request.generate)
+        shape, name = self.stores[0].shape, len(self._requests)
+        self._requests[name] = State(request.prompt, request.generate)
         length = request.prompt + request.generate - 1
         tokens = length if self.scheduler.preemption == "none" else request.prompt
         fits = all(store.pages_for(tokens) <= store.shape.pages for store in self.stores)
@@ -83,6 +98,9 @@ class ByShape(Server):
         state = self.requests[name]
         return state.prompt + state.done - self._from_host(state)
 
+    def _over(self) -> tuple[int, ...]:
+        return () if self._left > 0 and self._grown == self.scheduler.running else super()._over()
+
     def _ended(self, name: int) -> bool:
         return self.requests[name].done >= self.requests[name].generate
 
@@ -108,8 +126,10 @@ class ByShape(Server):
             store.plan(names)
         for store in self.stores:
             store.step(names)
-        for name in names:
-            self.requests[name].done += 1
+        if self._grown != names:
+            requests = self.requests
+            self._grown, self._left = list(names), min(requests[name].generate - requests[name].done for name in names)
+        self._uncounted, self._left = self._uncounted + 1, self._left - 1
 
     def _finish(self, names: Sequence[int]) -> None:
         for store in self.stores:

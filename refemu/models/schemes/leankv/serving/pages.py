@@ -53,7 +53,11 @@ class Store:
         self.manager, self.layout, self.limits = manager, layout, limits
         self.held: np.ndarray = np.zeros((manager.shape.slots, 4), np.int64)  #: by slot: tokens and pages, high, low
         self._seed, self._worker = seed, worker
-        self._steps: Steps | None = None  # of the requests that grew last
+        self._steps: Steps | None  # of the requests that grew last
+        self._usage: Usage | None  # of all requests
+        self._sums: np.ndarray  # of `held`
+        self._count: int  # requests with pages
+        self._change()
         self._seeds: np.ndarray = np.zeros((manager.shape.slots, len(limits)), np.uint64)  # by slot
 
     @property
@@ -79,6 +83,7 @@ class Store:
         self.manager.prompt_release(names, *kept.reshape(2, *lanes))
         pages = np.moveaxis(self.manager.used(names).reshape(len(names), -1, 2), 2, 0)
         self.held[slots] = np.concatenate([integers.total(part, axis=2) for part in (kept, pages)]).T
+        self._change()
 
     def seed(self, names: Sequence[int]) -> None:
         """Set the seeds of the heads of requests, in their slots."""
@@ -97,7 +102,7 @@ class Store:
         if self._steps is None or self._steps.names != names:
             self._steps = manager.steps(names)
         needed, due = manager.needed(self._steps)
-        if due.size:
+        if due is not None:
             self._draw(self._steps, due)
             needed = manager.needed(self._steps)[0]
         if needed > manager.free:
@@ -108,7 +113,7 @@ class Store:
         from refemu.units.leankv.kernels import draws
 
         seen = np.empty(len(self.held), np.int64)
-        seen[steps.slots] = [request.seen for request in steps.requests]
+        seen[steps.slots] = self.manager.seen(steps)
         classes = np.empty((len(due), 2, len(self.limits)), np.uint64)
         draws.ahead(self._seeds, self.limits, due, seen[due], np.int64(self.layout.window), classes)
         self.manager.foresee(due, classes)
@@ -116,15 +121,33 @@ class Store:
     def step(self, names: Sequence[int]) -> None:
         """Grow by one token, after `plan`."""
         assert self._steps is not None and self._steps.names == names
-        self.manager.grow(self._steps, self.held)
+        self._sums += self.manager.grow(self._steps, self.held)
+        self._usage = None
 
     def finish(self, names: Sequence[int]) -> None:
         """Free all pages of requests."""
-        self._steps, self.held[self.slots(names)] = None, 0
+        self.held[self.slots(names)] = 0
         self.manager.finish(names)
+        self._change()
+
+    def resume(self, held: np.ndarray) -> None:
+        """Set what the requests of the manager hold, by slot."""
+        self.held = held
+        self.seed(list(self.manager.requests.table))
+        self._change()
+
+    def _change(self) -> None:
+        """Other requests have pages than before."""
+        self._steps, self._usage = None, None
+        self._sums, self._count = integers.total(self.held, axis=0), len(self.manager.requests.table)
 
     def usage(self, names: Sequence[int] | None) -> Usage:
         """What requests hold; None: all."""
-        held = self.held if names is None else self.held[self.slots(names)]
-        high, low, high_pages, low_pages = integers.total(held, axis=0).tolist()
+        if names is None or len(names) == self._count:
+            self._usage = self._usage or self._used(self._sums)
+            return self._usage
+        return self._used(integers.total(self.held[self.slots(names)], axis=0))
+
+    def _used(self, sums: np.ndarray) -> Usage:
+        high, low, high_pages, low_pages = sums.tolist()
         return Usage((high, low), (high_pages, low_pages), self.layout.token, self.layout.page, len(self.limits))

@@ -124,22 +124,28 @@ def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untype
 @helper
 def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Take pages from the ring for regions of `counts`."""
-    base, last = ends[0] % ring.size, ends[0]
+    base, taken = ends[0] % ring.size, 0
+    place = base
     for i in range(counts.size):
         for _ in range(counts[i]):
-            ids[last - ends[0]] = ring[last % ring.size]
-            last += 1
-        prefix[i] = base + last - ends[0]
-    ends[0] = last
+            ids[taken] = ring[place]
+            taken, place = taken + 1, place + 1
+            if place == ring.size:
+                place -= ring.size
+        prefix[i] = base + taken
+    ends[0] += taken
 
 
 @helper
 def _give(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Return pages of regions of `counts` to the ring."""
-    base, last = ends[1] % ring.size, ends[1]
+    base, given = ends[1] % ring.size, 0
+    place = base
     for i in range(counts.size):
         for _ in range(counts[i]):
-            ring[last % ring.size] = ids[last - ends[1]]
-            last += 1
-        prefix[i] = base + last - ends[1]
-    ends[1] = last
+            ring[place] = ids[given]
+            given, place = given + 1, place + 1
+            if place == ring.size:
+                place -= ring.size
+        prefix[i] = base + given
+    ends[1] += given

@@ -56,14 +56,13 @@ def growth(steps: Steps, ahead: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 @kernel
-def needed(slots: Any, ahead: Any, due: Any) -> Any:
-    """Pages that the next step takes, and slots whose block has ended, which are first in `due`."""
+def needed(slots: Any, ahead: Any) -> Any:
+    """Pages that the next step takes, and the number of slots whose block has ended."""
     classes, gains, firsts, moves, places = ahead
     pages, ended = np.int64(0), 0
     for s in range(slots.size):
         slot, at = slots[s], places[slots[s], 0]
         if at == BLOCK:
-            due[ended] = slot
             ended += 1
         else:
             pages += firsts[slot, at + 1] - firsts[slot, at]
@@ -76,7 +75,10 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     cells, used, tokens, ring, ends = pool
     known, gains, firsts, moves, places = ahead
     when, what = np.empty((2, moves.shape[1]), np.int64)
-    stored_by, high_by, heads, length = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), classes.shape[2], cells.shape[1]
+    heads, length, digits = classes.shape[2], cells.shape[1], 1
+    while heads >> digits:
+        digits += 1
+    planes, cursors = np.empty((2, digits), np.uint64), np.empty(BLOCK, np.int64)
     if sizes[1] == 0:
         for s in range(slots.size):
             for h in range(heads):
@@ -85,14 +87,13 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     settle(pool, sizes, slots, ahead)
     for s in range(slots.size):
         slot, count = slots[s], 0
-        gains[slot], firsts[slot], stored_by[:], high_by[:] = 0, 0, 0, 0
+        gains[slot], firsts[slot], planes[:] = 0, 0, U(0)
         places[slot, 0], places[slot, 1], places[slot, 2] = 0, 0, BLOCK
         for h in range(heads):
             stored, high = classes[s, 0, h], classes[s, 0, h] & classes[s, 1, h]
             known[slot, 0, h], known[slot, 1, h] = stored, high
-            for t in range(BLOCK):
-                stored_by[t] += np.int64((stored >> U(t)) & U(1))
-                high_by[t] += np.int64((high >> U(t)) & U(1))
+            _count(stored, planes[0])
+            _count(high, planes[1])
             entry, begun = slot * heads + h, count
             for section in range(2):
                 bits = high if section == 0 else stored & ~high
@@ -110,32 +111,35 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
             if count - begun > space:
                 places[slot, 2] = min(places[slot, 2], np.sort(when[begun:count])[space])
         for t in range(BLOCK):
-            gains[slot, t, 0], gains[slot, t, 1] = high_by[t], stored_by[t] - high_by[t]
+            for plane in range(digits):
+                gains[slot, t, 0] += np.int64((planes[1, plane] >> U(t)) & U(1)) << plane
+                gains[slot, t, 1] += np.int64((planes[0, plane] >> U(t)) & U(1)) << plane
+            gains[slot, t, 1] -= gains[slot, t, 0]
             firsts[slot, t + 1] += firsts[slot, t]
-            high_by[t] = firsts[slot, t]
+            cursors[t] = firsts[slot, t]
         for i in range(count):
-            moves[slot, high_by[when[i]]] = what[i]
-            high_by[when[i]] += 1
+            moves[slot, cursors[when[i]]] = what[i]
+            cursors[when[i]] += 1
     return True
 
 
 @kernel
-def grow(pool: Any, slots: Any, ahead: Any, held: Any) -> Any:
-    """Make the next step of its blocks; held (R, 4) += tokens and pages, high and low, that slots gain.
+def grow(pool: Any, slots: Any, ahead: Any, held: Any, gained: Any) -> Any:
+    """Make the next step of its blocks; held (R, 4) += tokens and pages, high and low, that slots gain; gained: sums.
 
-    Returns the number of new pages, and of stored tokens; -1 pages, and nothing changed, if pages or cells are lacking
-    or a block has ended.
+    False, and nothing changed, if pages or cells are lacking or a block has ended.
     """
     cells, used, tokens, ring, ends = pool
     classes, gains, firsts, moves, places = ahead
-    total, stored, fits = np.int64(0), np.int64(0), True
+    total, fits = np.int64(0), True
     for s in range(slots.size):
         slot, at = slots[s], places[slots[s], 0]
         fits &= at < places[slot, 2]
         if fits:
             total += firsts[slot, at + 1] - firsts[slot, at]
     if not fits or total > ends[1] - ends[0]:
-        return np.int64(-1), stored
+        return False
+    gained[:] = 0
     flat, front = cells.reshape(-1), ends[0] % ring.size
     for s in range(slots.size):
         slot, at = slots[s], places[slots[s], 0]
@@ -144,10 +148,10 @@ def grow(pool: Any, slots: Any, ahead: Any, held: Any) -> Any:
             front = front + 1 if front + 1 < ring.size else np.int64(0)
         for i in range(4):
             held[slot, i] += gains[slot, at, i]
-        stored += gains[slot, at, 0] + gains[slot, at, 1]
+            gained[i] += gains[slot, at, i]
         places[slot, 0] = at + 1
     ends[0] += total
-    return total, stored
+    return True
 
 
 @kernel
@@ -170,6 +174,13 @@ def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
                     if more > 0:
                         used[entry, section] += -(-more // sizes[section])
             places[slot, 1] = now
+
+
+@helper
+def _count(bits, planes):  # type: ignore[no-untyped-def]
+    """Add 64 bits to 64 counters, whose binary digits are in `planes`."""
+    for plane in range(planes.size):
+        planes[plane], bits = planes[plane] ^ bits, planes[plane] & bits
 
 
 @helper

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from refemu.arith import integers
 from refemu.arith.checks import Refused, refuse_as
 from refemu.units.declaration import DeclaredState
 from refemu.units.derivation import Arrays, compiled_run
@@ -19,7 +20,7 @@ from refemu.units.leankv.page_manager.compiled import events, growth
 from refemu.units.leankv.page_manager.compiled.growth import Steps
 from refemu.units.leankv.page_manager.compiled.walk import walk
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
-from refemu.units.leankv.page_manager.requests import Moved, Shape
+from refemu.units.leankv.page_manager.requests import Moved, Requests, Shape
 from refemu.units.leankv.prefix_sum.compiled import network
 
 
@@ -32,6 +33,8 @@ class PageManager(page_manager.PageManager):
         self._cells = np.full((shape.entries, shape.length), -1, np.int32)
         self._counts = [np.zeros((shape.entries, 2), np.int64) for _ in range(2)]  # used and tokens, if no block began
         self._ahead: tuple[np.ndarray, ...] | None = None  # blocks of steps
+        self._growing: Steps | None = None  # what grew last
+        self._unseen = 0  # steps of it that its requests have not seen
         self._sizes = _sizes(shape)
         self._allocated_pages = self._recycled_pages = 0
 
@@ -71,7 +74,8 @@ class PageManager(page_manager.PageManager):
         clean = self.requests.require_prompts(prompts)
         entries = self.requests.of_slots(list(islice(self.requests.free_slots, len(clean)))).ravel()
         lengths = np.repeat(np.array(list(clean.values()), np.int64), self.shape.layers * self.shape.heads)
-        (counts, prefix), ids = np.empty((2, entries.size), np.int64), self._room()
+        most = -(-max(clean.values(), default=0) // self.shape.high_tokens) + self.shape.reserve
+        (counts, prefix), ids = np.empty((2, entries.size), np.int64), self._room(entries, most)
         came = events.prompt_allocate(self._pool, self._sizes, entries, lengths, counts, prefix, ids)
         if came < 0:
             self._refuse("prompt_allocate", prompts)
@@ -87,7 +91,7 @@ class PageManager(page_manager.PageManager):
         entries = self.requests.entries(known).ravel()
         prompts = np.array([self.requests.table[s].prompt for s in known], np.int64)
         lengths = np.repeat(prompts, self.shape.layers * self.shape.heads)
-        (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room()
+        (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room(entries, 2)
         kept, moves = (n_high.ravel(), n_low.ravel()), (counts, prefix, lacking, after, ids)
         old, new, pruned = events.prompt_release(self._pool, self._sizes, entries, lengths, *kept, *moves)
         if old < 0:
@@ -105,9 +109,9 @@ class PageManager(page_manager.PageManager):
         """As `page_manager.PageManager.step_allocate`."""
         known = self.requests.require_known(sequences, running=True)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
-        (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room()
-        heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
         self._forget(known)
+        heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
+        (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room(heads[0], 2)
         came, most, pruned = events.step_allocate(self._pool, self._sizes, *heads, counts, prefix, ids)
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
@@ -142,7 +146,7 @@ class PageManager(page_manager.PageManager):
         slots = np.array([request.slot for request in requests], np.int64)
         return Steps(known, requests, slots, network(2 * len(known) * self.shape.layers * self.shape.heads))
 
-    def needed(self, steps: Steps) -> tuple[int, np.ndarray]:
+    def needed(self, steps: Steps) -> tuple[int, np.ndarray | None]:
         """Count the pages that a step takes.
 
         Parameters
@@ -154,12 +158,16 @@ class PageManager(page_manager.PageManager):
         -------
         pages : int
             Pages of the sequences whose next step is known.
-        due : ndarray of int64
-            Slots of the others, which need `foresee`.
+        due : ndarray of int64, or None
+            Slots of the others, if there are any, which need `foresee`.
         """
-        due = np.empty(len(steps.slots), np.int64)
-        pages, count = growth.needed(steps.slots, self._blocks(), due)
-        return pages, due[:count]
+        pages, count = growth.needed(steps.slots, self._blocks())
+        return pages, steps.slots[self._blocks()[-1][steps.slots, 0] == growth.BLOCK] if count else None
+
+    def seen(self, steps: Steps) -> np.ndarray:
+        """Tokens so far of sequences that grow together: int64 (S,)."""
+        self._note_seen(None)
+        return np.array([request.seen for request in steps.requests], np.int64)
 
     def foresee(self, slots: np.ndarray, classes: np.ndarray) -> None:
         """Set the classes of the tokens that sequences gain in their next 64 steps.
@@ -179,7 +187,7 @@ class PageManager(page_manager.PageManager):
         if not growth.foresee(self._pool, self._sizes, slots, classes, self._blocks()):
             raise Refused("page_manager: a token is low without a low precision; give classes without such tokens")
 
-    def grow(self, steps: Steps, held: np.ndarray) -> None:
+    def grow(self, steps: Steps, held: np.ndarray) -> np.ndarray:
         """As `step_allocate` with `lazy_pages`, by classes that `foresee` has set, without the ends of regions.
 
         Parameters
@@ -189,6 +197,11 @@ class PageManager(page_manager.PageManager):
         held : int64 (slots, 4)
             Gains the tokens, high and low, and pages, high and low, of every sequence.
 
+        Returns
+        -------
+        ndarray of int64 (4,)
+            Their sums.
+
         Raises
         ------
         OutOfPages
@@ -196,26 +209,29 @@ class PageManager(page_manager.PageManager):
         TableOverflow
             The runs of a head would meet.
         """
-        came, stored = growth.grow(self._pool, steps.slots, self._blocks(), held)
-        heads = self.shape.layers * self.shape.heads
-        if came < 0:
+        gained = np.empty(4, np.int64)
+        if not growth.grow(self._pool, steps.slots, self._blocks(), held, gained):
             lanes = (len(steps.names), self.shape.layers, self.shape.heads)
             gains = growth.growth(steps, self._blocks())
             self._refuse("step_allocate", steps.names, *(part.reshape(lanes) for part in gains))
+        high, low, *pages = gained.tolist()
+        totals, came = self.totals, pages[0] + pages[1]
         self._allocated_pages += came
-        self.totals["pruned"] += len(steps.names) * heads - stored
-        self.totals["step_pages"] = max(self.totals["step_pages"], int(came > 0))
-        self.totals["levels"] += steps.sums[0]
-        self.totals["adds"] += steps.sums[1]
-        for request in steps.requests:
-            request.seen += 1
+        totals["pruned"] += len(steps.names) * self.shape.layers * self.shape.heads - high - low
+        totals["step_pages"] = max(totals["step_pages"], int(came > 0))
+        totals["levels"] += steps.sums[0]
+        totals["adds"] += steps.sums[1]
+        if self._growing is not steps:
+            self._growing = self._note_seen(steps)
+        self._unseen += 1
+        return gained
 
     def finish(self, sequences: Sequence[int]) -> Moved:
         """As `page_manager.PageManager.finish`."""
         known = self.requests.require_known(sequences)
         entries = self.requests.entries(known).ravel()
-        (counts, prefix), ids = np.empty((2, 2 * entries.size), np.int64), self._room()
         self._forget(known)
+        (counts, prefix), ids = np.empty((2, 2 * entries.size), np.int64), self._room(entries, 0)
         went = events.finish(self._pool, self._sizes, entries, counts, prefix, ids)
         moved = self._moved(counts, prefix, ids[:went])
         self._recycled_pages += went
@@ -259,6 +275,24 @@ class PageManager(page_manager.PageManager):
             self._ahead = growth.arrays(self.shape)
         return self._ahead
 
+    @property
+    def requests(self) -> Requests:
+        """Sequences and their slots."""
+        self._note_seen(None)
+        return self._requests
+
+    @requests.setter
+    def requests(self, requests: Requests) -> None:
+        self._requests, self._growing, self._unseen = requests, None, 0
+
+    def _note_seen(self, then: Steps | None) -> Steps | None:
+        """Count the steps that sequences have made together; returns `then`."""
+        if self._growing is not None and self._unseen:
+            for request in self._growing.requests:
+                request.seen += self._unseen
+            self._unseen = 0
+        return then
+
     def _forget(self, sequences: Sequence[int]) -> None:
         """End the blocks of sequences."""
         if self._ahead is not None:
@@ -266,9 +300,10 @@ class PageManager(page_manager.PageManager):
             growth.settle(self._pool, self._sizes, slots, self._ahead)
             self._ahead[-1][slots] = growth.BLOCK
 
-    def _room(self) -> np.ndarray:
-        """Array for the ids that a call moves."""
-        return np.empty(self.shape.pages, np.int64)
+    def _room(self, entries: np.ndarray, more: int) -> np.ndarray:
+        """Array for the ids that a call moves: those of the entries, and `more` for each."""
+        held = integers.total(self._counts[0][entries])
+        return np.empty(min(int(held) + more * entries.size, self.shape.pages), np.int64)
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum; counts its levels and additions."""
