@@ -30,6 +30,7 @@ class ByShape(Server):
         self._grown: list[int] = []  # requests that the last steps generated for, together
         self._uncounted = 0  # tokens of each of them that are not in `done` yet
         self._left = 0  # steps until the first of them ends
+        self._asked: tuple[int, list[int]] = -1, []  # a request that waits, and the pages that it needs
         self.swapped: int = 0  #: bytes to or from the host in the last step, of the worker with the most
         self._rejected = 0
         self.fresh: int = 0  #: tokens that the last step generated
@@ -105,14 +106,16 @@ class ByShape(Server):
         return self.requests[name].done >= self.requests[name].generate
 
     def _needed(self, name: int) -> list[int]:
-        return [store.pages_for(self._length(name)) for store in self.stores]
+        if name != self._asked[0]:
+            self._asked = name, [store.pages_for(self._length(name)) for store in self.stores]
+        return self._asked[1]
 
     def _most(self, name: int) -> list[int]:
         state = self.requests[name]
         return [store.pages_for(state.prompt + state.generate - 1) for store in self.stores]
 
     def _prompts(self, names: Sequence[int]) -> None:
-        lengths = {name: self._length(name) for name in names}
+        lengths, self._asked = {name: self._length(name) for name in names}, (-1, [])
         for store in self.stores:
             store.admit(lengths)
         back = [name for name in names if self._from_host(self.requests[name])]

@@ -74,53 +74,73 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     """Begin blocks of some slots; classes (S, 2, H). False, and nothing changed: low tokens without a low precision."""
     cells, used, tokens, ring, ends = pool
     known, gains, firsts, moves, places = ahead
-    when, what = np.empty((2, moves.shape[1]), np.int64)
     heads, length, digits = classes.shape[2], cells.shape[1], 1
-    while heads >> digits:
+    while heads > 1 << (digits - 1):
         digits += 1
-    planes, cursors = np.empty((2, digits), np.uint64), np.empty(BLOCK, np.int64)
     if sizes[1] == 0:
         for s in range(slots.size):
             for h in range(heads):
                 if classes[s, 0, h] & ~classes[s, 1, h]:
                     return False
     settle(pool, sizes, slots, ahead)
+    turn = -(-BLOCK // sizes[0])  # most high pages of a head in a block
+    tries = turn + (-(-BLOCK // sizes[1]) if sizes[1] > 0 else 0)
+    codes, planes = np.empty((tries, heads), np.int64), np.empty((2, digits, 1 << (digits - 1)), np.uint64)
+    taken = np.empty(tries, np.int64)
+    bits, index = np.empty(heads, np.uint64), np.empty(heads, np.int64)
+    when, what = np.empty((2, tries * heads), np.int64)
+    tally, cursors = np.empty(2 * BLOCK, np.int64), np.empty(BLOCK, np.int64)
     for s in range(slots.size):
-        slot, count = slots[s], 0
-        gains[slot], firsts[slot], planes[:] = 0, 0, U(0)
-        places[slot, 0], places[slot, 1], places[slot, 2] = 0, 0, BLOCK
+        slot, count, space = slots[s], 0, np.int64(BLOCK)
+        known[slot], tally[:], rows = classes[s], 0, 0
+        for section in range(2):
+            flip, first = U(0) - U(section), 0 if section == 0 else turn
+            for h in range(heads):
+                entry = slot * heads + h
+                bits[h] = classes[s, 0, h] & (classes[s, 1, h] ^ flip)
+                index[h] = used[entry, section] * sizes[section] - tokens[entry, section]
+            for i in range(first, turn if section == 0 else tries):
+                if _turns(bits, index, (i - first) * sizes[section], BLOCK * section, codes[i]) > 0:
+                    taken[rows], rows = i, rows + 1
+            _count(bits, planes[section])
         for h in range(heads):
-            stored, high = classes[s, 0, h], classes[s, 0, h] & classes[s, 1, h]
-            known[slot, 0, h], known[slot, 1, h] = stored, high
-            _count(stored, planes[0])
-            _count(high, planes[1])
             entry, begun = slot * heads + h, count
-            for section in range(2):
-                bits = high if section == 0 else stored & ~high
-                gained, place = _ones(bits), used[entry, section] * sizes[section] - tokens[entry, section]
-                cell, way = entry * length + used[entry, 0], 1
-                if section == 1:
-                    cell, way = (entry + 1) * length - 1 - used[entry, 1], -1
-                while place < gained:
-                    step = _place(bits, place)
-                    when[count], what[count] = step, cell
-                    firsts[slot, step + 1] += 1
-                    gains[slot, step, 2 + section] += 1
-                    place, cell, count = place + sizes[section], cell + way, count + 1
-            space = length - used[entry, 0] - used[entry, 1]
-            if count - begun > space:
-                places[slot, 2] = min(places[slot, 2], np.sort(when[begun:count])[space])
-        for t in range(BLOCK):
-            for plane in range(digits):
-                gains[slot, t, 0] += np.int64((planes[1, plane] >> U(t)) & U(1)) << plane
-                gains[slot, t, 1] += np.int64((planes[0, plane] >> U(t)) & U(1)) << plane
-            gains[slot, t, 1] -= gains[slot, t, 0]
-            firsts[slot, t + 1] += firsts[slot, t]
-            cursors[t] = firsts[slot, t]
+            high, low = entry * length + used[entry, 0], (entry + 1) * length - 1 - used[entry, 1]
+            for row in range(rows):
+                i = taken[row]
+                when[count], what[count] = codes[i, h], high + i if i < turn else low - (i - turn)
+                count += np.int64(codes[i, h] >= 0)
+            left = length - used[entry, 0] - used[entry, 1]
+            if count - begun > left:
+                space = min(space, np.sort(when[begun:count] % BLOCK)[left])
         for i in range(count):
-            moves[slot, cursors[when[i]]] = what[i]
-            cursors[when[i]] += 1
+            tally[when[i]] += 1
+        firsts[slot, 0] = 0
+        for t in range(BLOCK):
+            for section in range(2):
+                gained = np.int64(0)
+                for plane in range(digits):
+                    gained += np.int64((planes[section, plane, 0] >> U(t)) & U(1)) << plane
+                gains[slot, t, section], gains[slot, t, 2 + section] = gained, tally[BLOCK * section + t]
+            cursors[t] = firsts[slot, t]
+            firsts[slot, t + 1] = firsts[slot, t] + tally[t] + tally[BLOCK + t]
+        for i in range(count):
+            t = when[i] % BLOCK
+            moves[slot, cursors[t]] = what[i]
+            cursors[t] += 1
+        places[slot, 0], places[slot, 1], places[slot, 2] = 0, 0, space
     return True
+
+
+@kernel
+def _turns(bits, index, more, code, codes):  # type: ignore[no-untyped-def]
+    """codes (H,) <- code + where the 1 of `bits` (H,) with number `index` + more is, or -1; returns how many are."""
+    count = np.int64(0)
+    for h in range(bits.size):
+        place, there = _place(bits[h], index[h] + more), index[h] + more < _ones(bits[h])
+        codes[h] = code + place if there else -1
+        count += np.int64(there)
+    return count
 
 
 @kernel
@@ -176,11 +196,30 @@ def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
             places[slot, 1] = now
 
 
-@helper
+@kernel
 def _count(bits, planes):  # type: ignore[no-untyped-def]
-    """Add 64 bits to 64 counters, whose binary digits are in `planes`."""
-    for plane in range(planes.size):
-        planes[plane], bits = planes[plane] ^ bits, planes[plane] & bits
+    """planes (digits, 2 ** (digits - 1)) <- in column 0, binary digits of the sums of each bit of `bits` (H,).
+
+    Columns are added pairwise, with one digit more each time.
+    """
+    width = planes.shape[1]
+    carry = np.empty(width, np.uint64)
+    for h in range(width):
+        planes[0, h] = bits[h] if h < bits.size else U(0)
+    for digits in range(1, planes.shape[0]):
+        width //= 2
+        carry[:width] = U(0)
+        for digit in range(digits):
+            _add(planes[digit, :width], planes[digit, width : 2 * width], carry)
+        planes[digits, :width] = carry[:width]
+
+
+@kernel
+def _add(a, b, carry):  # type: ignore[no-untyped-def]
+    """a, carry <- sum and carry of three bits."""
+    for i in range(a.size):
+        both = a[i] ^ b[i]
+        a[i], carry[i] = both ^ carry[i], (a[i] & b[i]) | (both & carry[i])
 
 
 @helper
