@@ -14,13 +14,19 @@ STEP, FIRST, SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB
 
 
 @kernel
-def kept(seeds, limits, tokens, window, high, low):
-    """high, low (S, H) <- tokens that heads retain of prompts; seeds (S, H) uint64, limits (H, 2), tokens (S,)."""
+def kept(seeds, limits, tokens, window, before, high, low):
+    """high, low (S, H) <- tokens that heads retain of prompts; seeds (S, H) uint64, limits (H, 2), tokens (S,).
+
+    high, low have those of the first before (S,) tokens, at least as many as the window, or before is 0.
+    """
     for s in range(tokens.size):
-        old = max(tokens[s] - window, np.int64(0))
+        begun, old = max(before[s] - window, np.int64(0)), max(tokens[s] - window, np.int64(0))
         for h in range(limits.shape[0]):
             seed, least, most, more, stored = seeds[s, h], limits[h, 0], limits[h, 1], np.int64(0), np.int64(0)
-            for t in range(old):
+            if before[s] > 0:
+                more = high[s, h] - (before[s] - begun)
+                stored = low[s, h] + more
+            for t in range(begun, old):
                 word = _word(seed, t)
                 stored += np.int64(word >= least)
                 more += np.int64(word >= most)

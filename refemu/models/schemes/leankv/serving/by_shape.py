@@ -100,7 +100,10 @@ class ByShape(Server):
         return state.prompt + state.done - self._from_host(state)
 
     def _over(self) -> tuple[int, ...]:
-        return () if self._left > 0 and self._grown == self.scheduler.running else super()._over()
+        if self._left > 0 and self._grown == self.scheduler.running:
+            return ()
+        requests = self.requests
+        return tuple(n for n in self.scheduler.running if requests[n].done >= requests[n].generate)
 
     def _ended(self, name: int) -> bool:
         return self.requests[name].done >= self.requests[name].generate
@@ -141,7 +144,8 @@ class ByShape(Server):
     def _yield(self, name: int) -> None:
         if self.scheduler.preemption == "swap":
             self._swap([name])
-        self._finish([name])
+        for store in self.stores:
+            store.preempt(name)
 
     def _swap(self, names: Sequence[int]) -> None:
         """Count the pages of requests that go to the host or come back."""

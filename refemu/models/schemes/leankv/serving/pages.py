@@ -53,6 +53,7 @@ class Store:
         self.manager, self.layout, self.limits = manager, layout, limits
         self.held: np.ndarray = np.zeros((manager.shape.slots, 4), np.int64)  #: by slot: tokens and pages, high, low
         self._seed, self._worker = seed, worker
+        self._yielded: dict[int, tuple[int, np.ndarray]] = {}  # tokens of requests that yielded: seen; high and low
         self._steps: Steps | None  # of the requests that grew last
         self._usage: Usage | None  # of all requests
         self._sums: np.ndarray  # of `held`
@@ -76,9 +77,13 @@ class Store:
         self.manager.prompt_allocate(prompts)
         slots, kept = self.slots(names), np.empty((2, len(names), len(self.limits)), np.int64)
         self.seed(names)
+        before = np.zeros(len(names), np.int64)
+        for i, name in enumerate(names):
+            if name in self._yielded:
+                before[i], kept[:, i] = self._yielded.pop(name)
         from refemu.units.leankv.kernels import draws
 
-        draws.kept(self._seeds[slots], self.limits, lengths, np.int64(self.layout.window), *kept)
+        draws.kept(self._seeds[slots], self.limits, lengths, np.int64(self.layout.window), before, *kept)
         lanes = (len(names), self.shape.layers, self.shape.heads)
         self.manager.prompt_release(names, *kept.reshape(2, *lanes))
         pages = np.moveaxis(self.manager.used(names).reshape(len(names), -1, 2), 2, 0)
@@ -129,6 +134,12 @@ class Store:
         self.held[self.slots(names)] = 0
         self.manager.finish(names)
         self._change()
+
+    def preempt(self, name: int) -> None:
+        """Free all pages of a request that will start again, with at least as many tokens."""
+        seen, tokens = self.manager.requests.table[name].seen, self.manager.lengths([name])
+        self._yielded[name] = seen, tokens.reshape(-1, 2).T
+        self.finish([name])
 
     def resume(self, held: np.ndarray) -> None:
         """Set what the requests of the manager hold, by slot."""

@@ -84,7 +84,7 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
                     return False
     settle(pool, sizes, slots, ahead)
     turn = -(-BLOCK // sizes[0])  # most high pages of a head in a block
-    tries = turn + (-(-BLOCK // sizes[1]) if sizes[1] > 0 else 0)
+    tries = turn + -(-BLOCK // sizes[1]) * np.int64(sizes[1] > 0)
     codes, planes = np.empty((tries, heads), np.int64), np.empty((2, digits, 1 << (digits - 1)), np.uint64)
     taken = np.empty(tries, np.int64)
     bits, index = np.empty(heads, np.uint64), np.empty(heads, np.int64)
@@ -180,6 +180,7 @@ def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
     cells, used, tokens, ring, ends = pool
     classes, gains, firsts, moves, places = ahead
     heads = classes.shape[2]
+    turns = -(-BLOCK // sizes[0]), -(-BLOCK // max(sizes[1], np.int64(1)))
     for s in range(slots.size):
         slot = slots[s]
         now, before = places[slot, 0], places[slot, 1]
@@ -191,8 +192,8 @@ def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
                     gained, entry = _ones(high if section == 0 else stored & ~high), slot * heads + h
                     tokens[entry, section] += gained
                     more = tokens[entry, section] - used[entry, section] * sizes[section]
-                    if more > 0:
-                        used[entry, section] += -(-more // sizes[section])
+                    for k in range(turns[section]):  # no division: it takes longer than the rest
+                        used[entry, section] += np.int64(more > k * sizes[section])
             places[slot, 1] = now
 
 

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from refemu.arith import integers
 from refemu.arith.checks import Refused, refuse_as
 from refemu.units.declaration import DeclaredState
 from refemu.units.derivation import Arrays, compiled_run
@@ -42,7 +41,7 @@ class PageManager(page_manager.PageManager):
         """As `page_manager.PageManager.fork`."""
         other = copy.copy(self)
         other.requests, other.totals = self.requests.fork(), dict(self.totals)
-        other._counts, other._ahead = [part.copy() for part in self._settled()], None
+        other._counts, other._ahead = [self._used.copy(), self._tokens.copy()], None
         for name in ("_ring", "_ends", "_cells"):
             setattr(other, name, getattr(self, name).copy())
         return other
@@ -63,19 +62,24 @@ class PageManager(page_manager.PageManager):
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
         """As `page_manager.PageManager.lengths`, a copy."""
-        return self._tokens[self.requests.entries(self.requests.require_known(sequences))]
+        return self._counts_of(sequences)[1]
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
         """As `page_manager.PageManager.used`, a copy."""
-        return self._used[self.requests.entries(self.requests.require_known(sequences))]
+        return self._counts_of(sequences)[0]
+
+    def _counts_of(self, sequences: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of `used` and `tokens` of sequences."""
+        entries = self.requests.entries(self.requests.require_known(sequences))
+        used, tokens = self._settled(self._slots(sequences))
+        return used[entries], tokens[entries]
 
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
         """As `page_manager.PageManager.prompt_allocate`."""
         clean = self.requests.require_prompts(prompts)
         entries = self.requests.of_slots(list(islice(self.requests.free_slots, len(clean)))).ravel()
         lengths = np.repeat(np.array(list(clean.values()), np.int64), self.shape.layers * self.shape.heads)
-        most = -(-max(clean.values(), default=0) // self.shape.high_tokens) + self.shape.reserve
-        (counts, prefix), ids = np.empty((2, entries.size), np.int64), self._room(entries, most)
+        (counts, prefix), ids = np.empty((2, entries.size), np.int64), self._room(entries)
         came = events.prompt_allocate(self._pool, self._sizes, entries, lengths, counts, prefix, ids)
         if came < 0:
             self._refuse("prompt_allocate", prompts)
@@ -89,9 +93,10 @@ class PageManager(page_manager.PageManager):
         known = self.requests.require_known(sequences, running=False)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         entries = self.requests.entries(known).ravel()
-        prompts = np.array([self.requests.table[s].prompt for s in known], np.int64)
+        table = self.requests.table
+        prompts = np.array([table[name].prompt for name in known], np.int64)
         lengths = np.repeat(prompts, self.shape.layers * self.shape.heads)
-        (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room(entries, 2)
+        (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room(entries)
         kept, moves = (n_high.ravel(), n_low.ravel()), (counts, prefix, lacking, after, ids)
         old, new, pruned = events.prompt_release(self._pool, self._sizes, entries, lengths, *kept, *moves)
         if old < 0:
@@ -101,8 +106,8 @@ class PageManager(page_manager.PageManager):
         self._allocated_pages, self._recycled_pages = self._allocated_pages + new, self._recycled_pages + old
         self.totals["shortfall"] += new
         self.totals["pruned"] += pruned
-        for sequence in known:
-            self.requests.table[sequence].running = True
+        for name in known:
+            table[name].running = True
         return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
 
     def step_allocate(self, sequences: Sequence[int], high: Any, low: Any) -> Moved:
@@ -111,7 +116,7 @@ class PageManager(page_manager.PageManager):
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         self._forget(known)
         heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
-        (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room(heads[0], 2)
+        (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room(heads[0])
         came, most, pruned = events.step_allocate(self._pool, self._sizes, *heads, counts, prefix, ids)
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
@@ -141,8 +146,9 @@ class PageManager(page_manager.PageManager):
         Refused
             A sequence is unknown, named twice or not compressed.
         """
-        known = self.requests.require_known(sequences, running=True)
-        requests = [self.requests.table[name] for name in known]
+        every = self.requests
+        known = every.require_known(sequences, running=True)
+        requests = [every.table[name] for name in known]
         slots = np.array([request.slot for request in requests], np.int64)
         return Steps(known, requests, slots, network(2 * len(known) * self.shape.layers * self.shape.heads))
 
@@ -231,7 +237,7 @@ class PageManager(page_manager.PageManager):
         known = self.requests.require_known(sequences)
         entries = self.requests.entries(known).ravel()
         self._forget(known)
-        (counts, prefix), ids = np.empty((2, 2 * entries.size), np.int64), self._room(entries, 0)
+        (counts, prefix), ids = np.empty((2, 2 * entries.size), np.int64), self._room(entries)
         went = events.finish(self._pool, self._sizes, entries, counts, prefix, ids)
         moved = self._moved(counts, prefix, ids[:went])
         self._recycled_pages += went
@@ -246,7 +252,7 @@ class PageManager(page_manager.PageManager):
     @property
     def _used(self) -> np.ndarray:
         """Pages of all entries."""
-        return self._settled()[0]
+        return self._settled(np.arange(self.shape.slots))[0]
 
     @_used.setter
     def _used(self, used: np.ndarray) -> None:
@@ -256,18 +262,22 @@ class PageManager(page_manager.PageManager):
     @property
     def _tokens(self) -> np.ndarray:
         """Tokens of all entries."""
-        return self._settled()[1]
+        return self._settled(np.arange(self.shape.slots))[1]
 
     @_tokens.setter
     def _tokens(self, tokens: np.ndarray) -> None:
         self._counts[1] = tokens
         self._ahead = None
 
-    def _settled(self) -> list[np.ndarray]:
-        """`used` and `tokens`, exact."""
+    def _settled(self, slots: np.ndarray) -> list[np.ndarray]:
+        """`used` and `tokens`, exact for these slots."""
         if self._ahead is not None:
-            growth.settle(self._pool, self._sizes, np.arange(self.shape.slots), self._ahead)
+            growth.settle(self._pool, self._sizes, slots, self._ahead)
         return self._counts
+
+    def _slots(self, sequences: Sequence[int]) -> np.ndarray:
+        table = self.requests.table
+        return np.array([table[name].slot for name in sequences], np.int64)
 
     def _blocks(self) -> tuple[np.ndarray, ...]:
         """`ahead` of the kernels of growth.py."""
@@ -295,15 +305,14 @@ class PageManager(page_manager.PageManager):
 
     def _forget(self, sequences: Sequence[int]) -> None:
         """End the blocks of sequences."""
+        slots = self._slots(sequences)
+        self._settled(slots)
         if self._ahead is not None:
-            slots = np.array([self.requests.table[name].slot for name in sequences], np.int64)
-            growth.settle(self._pool, self._sizes, slots, self._ahead)
             self._ahead[-1][slots] = growth.BLOCK
 
-    def _room(self, entries: np.ndarray, more: int) -> np.ndarray:
-        """Array for the ids that a call moves: those of the entries, and `more` for each."""
-        held = integers.total(self._counts[0][entries])
-        return np.empty(min(int(held) + more * entries.size, self.shape.pages), np.int64)
+    def _room(self, entries: np.ndarray) -> np.ndarray:
+        """Array for the ids that a call moves: cells of the entries, twice, or all pages."""
+        return np.empty(min(2 * entries.size * self.shape.length, self.shape.pages), np.int64)
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum; counts its levels and additions."""
