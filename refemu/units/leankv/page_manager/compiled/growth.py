@@ -52,7 +52,7 @@ def growth(steps: Steps, ahead: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Tokens that heads gain in the next step: high and low, int64 (S, H) each."""
     at = ahead[-1][steps.slots, 0].astype(np.uint64)
     stored, high = (ahead[0][steps.slots, part] >> at[:, None] & U(1) for part in range(2))
-    return [part.astype(np.int64) for part in (high, stored - high)]
+    return [part.astype(np.int64) for part in (stored & high, stored & ~high)]
 
 
 @kernel
@@ -187,7 +187,8 @@ def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
         if now > before:
             made = (ALL >> U(BLOCK - now)) & (ALL << U(before))
             for h in range(heads):
-                stored, high = classes[slot, 0, h] & made, classes[slot, 1, h] & made
+                stored = classes[slot, 0, h] & made
+                high = stored & classes[slot, 1, h]
                 for section in range(2):
                     gained, entry = _ones(high if section == 0 else stored & ~high), slot * heads + h
                     tokens[entry, section] += gained
