@@ -10,9 +10,7 @@ from refemu.studies.output import serving
 
 def report(shape: str, scheme: str, mean: float, gpu: str = "l40", **more: Any) -> Any:
     setting = {"workers": 1, "quality": None, "high_share": None, "pruned_share": None} | more
-    return SimpleNamespace(
-        shape=shape, scheme=scheme, gpu=gpu, setting=setting, total={"batch": {"mean": mean}}
-    )
+    return SimpleNamespace(shape=shape, scheme=scheme, gpu=gpu, setting=setting, total={"batch": {"mean": mean}})
 
 
 def test_batches_are_next_to_those_of_the_paper() -> None:

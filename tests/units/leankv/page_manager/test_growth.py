@@ -12,7 +12,13 @@ from refemu.units.leankv.page_manager import TableOverflow
 from refemu.units.leankv.page_manager.compiled import PageManager
 
 SIZES: dict[str, Any] = {
-    **{"pages": 200, "layers": 1, "heads": 3, "high_tokens": 2, "low_tokens": 5, "max_len": 150, "slots": 3},
+    "pages": 200,
+    "layers": 1,
+    "heads": 3,
+    "high_tokens": 2,
+    "low_tokens": 5,
+    "max_len": 150,
+    "slots": 3,
     "lazy_pages": True,
 }
 PROMPTS = {7: 5, 4: 9}
@@ -64,7 +70,9 @@ def test_blocks_of_steps_equal_step_allocate() -> None:
             before = readable.free
             readable.step_allocate([4, 7], *deltas(blocks, step))
             gained = compiled.grow(steps, held)
-            assert due is None and pages == before - readable.free == gained[2:].sum() and compiled.free == readable.free
+            assert (
+                due is None and pages == before - readable.free == gained[2:].sum() and compiled.free == readable.free
+            )
             if step in (0, 5, 63):
                 assert registers(compiled) == registers(readable), step
                 assert registers(compiled.fork()) == registers(readable)

@@ -139,13 +139,13 @@ def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
 @helper
 def _give(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Return pages of regions of `counts` to the ring."""
-    base, given = ends[1] % ring.size, 0
+    base, came = ends[1] % ring.size, 0
     place = base
     for i in range(counts.size):
         for _ in range(counts[i]):
-            ring[place] = ids[given]
-            given, place = given + 1, place + 1
+            ring[place] = ids[came]
+            came, place = came + 1, place + 1
             if place == ring.size:
                 place -= ring.size
-        prefix[i] = base + given
-    ends[1] += given
+        prefix[i] = base + came
+    ends[1] += came

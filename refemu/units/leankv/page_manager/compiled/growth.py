@@ -58,7 +58,7 @@ def growth(steps: Steps, ahead: Sequence[np.ndarray]) -> list[np.ndarray]:
 @kernel
 def needed(slots: Any, ahead: Any) -> Any:
     """Pages that the next step takes, and the number of slots whose block has ended."""
-    classes, gains, firsts, moves, places = ahead
+    _, _, firsts, _, places = ahead
     pages, ended = np.int64(0), 0
     for s in range(slots.size):
         slot, at = slots[s], places[slots[s], 0]
@@ -72,7 +72,7 @@ def needed(slots: Any, ahead: Any) -> Any:
 @kernel
 def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     """Begin blocks of some slots; classes (S, 2, H). False, and nothing changed: low tokens without a low precision."""
-    cells, used, tokens, ring, ends = pool
+    cells, used, tokens, _, _ = pool
     known, gains, firsts, moves, places = ahead
     heads, length, digits = classes.shape[2], cells.shape[1], 1
     while heads > 1 << (digits - 1):
@@ -94,12 +94,12 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
         slot, count, space = slots[s], 0, np.int64(BLOCK)
         known[slot], tally[:], rows = classes[s], 0, 0
         for section in range(2):
-            flip, first = U(0) - U(section), 0 if section == 0 else turn
+            flip, first = U(0) - U(section), section * turn
             for h in range(heads):
                 entry = slot * heads + h
                 bits[h] = classes[s, 0, h] & (classes[s, 1, h] ^ flip)
                 index[h] = used[entry, section] * sizes[section] - tokens[entry, section]
-            for i in range(first, turn if section == 0 else tries):
+            for i in range(first, turn + section * (tries - turn)):
                 if _turns(bits, index, (i - first) * sizes[section], BLOCK * section, codes[i]) > 0:
                     taken[rows], rows = i, rows + 1
             _count(bits, planes[section])
@@ -107,12 +107,14 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
             entry, begun = slot * heads + h, count
             high, low = entry * length + used[entry, 0], (entry + 1) * length - 1 - used[entry, 1]
             for row in range(rows):
-                i = taken[row]
-                when[count], what[count] = codes[i, h], high + i if i < turn else low - (i - turn)
+                i, cell = taken[row], high + taken[row]
+                if i >= turn:
+                    cell = low - (i - turn)
+                when[count], what[count] = codes[i, h], cell
                 count += np.int64(codes[i, h] >= 0)
             left = length - used[entry, 0] - used[entry, 1]
             if count - begun > left:
-                space = min(space, np.sort(when[begun:count] % BLOCK)[left])
+                space = min(space, _step(when[begun:count], left))
         for i in range(count):
             tally[when[i]] += 1
         firsts[slot, 0] = 0
@@ -137,9 +139,9 @@ def _turns(bits, index, more, code, codes):  # type: ignore[no-untyped-def]
     """codes (H,) <- code + where the 1 of `bits` (H,) with number `index` + more is, or -1; returns how many are."""
     count = np.int64(0)
     for h in range(bits.size):
-        place, there = _place(bits[h], index[h] + more), index[h] + more < _ones(bits[h])
-        codes[h] = code + place if there else -1
-        count += np.int64(there)
+        place, there = _place(bits[h], index[h] + more), np.int64(index[h] + more < _ones(bits[h]))
+        codes[h] = (code + place + 1) * there - 1
+        count += there
     return count
 
 
@@ -149,8 +151,8 @@ def grow(pool: Any, slots: Any, ahead: Any, held: Any, gained: Any) -> Any:
 
     False, and nothing changed, if pages or cells are lacking or a block has ended.
     """
-    cells, used, tokens, ring, ends = pool
-    classes, gains, firsts, moves, places = ahead
+    cells, _, _, ring, ends = pool
+    _, gains, firsts, moves, places = ahead
     total, fits = np.int64(0), True
     for s in range(slots.size):
         slot, at = slots[s], places[slots[s], 0]
@@ -165,7 +167,9 @@ def grow(pool: Any, slots: Any, ahead: Any, held: Any, gained: Any) -> Any:
         slot, at = slots[s], places[slots[s], 0]
         for i in range(firsts[slot, at], firsts[slot, at + 1]):
             flat[moves[slot, i]] = ring[front]
-            front = front + 1 if front + 1 < ring.size else np.int64(0)
+            front += 1
+            if front == ring.size:
+                front -= ring.size
         for i in range(4):
             held[slot, i] += gains[slot, at, i]
             gained[i] += gains[slot, at, i]
@@ -177,25 +181,35 @@ def grow(pool: Any, slots: Any, ahead: Any, held: Any, gained: Any) -> Any:
 @kernel
 def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
     """Add to `tokens` and `used` what slots gained in steps of their blocks."""
-    cells, used, tokens, ring, ends = pool
-    classes, gains, firsts, moves, places = ahead
+    _, used, tokens, _, _ = pool
+    classes, _, _, _, places = ahead
     heads = classes.shape[2]
     turns = -(-BLOCK // sizes[0]), -(-BLOCK // max(sizes[1], np.int64(1)))
     for s in range(slots.size):
         slot = slots[s]
         now, before = places[slot, 0], places[slot, 1]
         if now > before:
-            made = (ALL >> U(BLOCK - now)) & (ALL << U(before))
+            steps = (ALL >> U(BLOCK - now)) & (ALL << U(before))
             for h in range(heads):
-                stored = classes[slot, 0, h] & made
-                high = stored & classes[slot, 1, h]
                 for section in range(2):
-                    gained, entry = _ones(high if section == 0 else stored & ~high), slot * heads + h
-                    tokens[entry, section] += gained
+                    bits, entry = classes[slot, 1, h] ^ (U(0) - U(section)), slot * heads + h
+                    tokens[entry, section] += _ones(steps & classes[slot, 0, h] & bits)
                     more = tokens[entry, section] - used[entry, section] * sizes[section]
                     for k in range(turns[section]):  # no division: it takes longer than the rest
                         used[entry, section] += np.int64(more > k * sizes[section])
             places[slot, 1] = now
+
+
+@helper
+def _step(codes, index):  # type: ignore[no-untyped-def]
+    """In which step a head takes the page with this index; codes modulo 64 are steps, in any order."""
+    for step in range(BLOCK):
+        before = 0
+        for code in codes:
+            before += np.int64(code % BLOCK <= step)
+        if before > index:
+            return step
+    return BLOCK
 
 
 @kernel
@@ -206,8 +220,8 @@ def _count(bits, planes):  # type: ignore[no-untyped-def]
     """
     width = planes.shape[1]
     carry = np.empty(width, np.uint64)
-    for h in range(width):
-        planes[0, h] = bits[h] if h < bits.size else U(0)
+    planes[0] = U(0)
+    planes[0, : bits.size] = bits
     for digits in range(1, planes.shape[0]):
         width //= 2
         carry[:width] = U(0)
