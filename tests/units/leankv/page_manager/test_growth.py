@@ -59,7 +59,7 @@ def test_blocks_of_steps_equal_step_allocate() -> None:
     """D-leankv-38: every register at some steps of two blocks, pages and tokens by slot, and a call in between."""
     readable, compiled = managers()
     held = np.zeros((3, 4), np.int64)
-    steps = compiled.steps([4, 7])
+    steps = compiled.growing([4, 7])
     for block in range(2):
         pages, due = compiled.needed(steps)
         assert due is not None and due.tolist() == steps.slots.tolist()
@@ -81,7 +81,7 @@ def test_blocks_of_steps_equal_step_allocate() -> None:
         manager.finish([4])
         manager.prompt_allocate({9: 3})
     assert registers(compiled) == registers(readable)
-    due = compiled.needed(compiled.steps([7]))[1]
+    due = compiled.needed(compiled.growing([7]))[1]
     assert due is not None and due.tolist() == [0]
     stored = readable.lengths([7]).reshape(-1, 2).sum(axis=0) - [9 + 3, 3]
     assert held[0, :2].tolist() == stored.tolist()
@@ -89,7 +89,7 @@ def test_blocks_of_steps_equal_step_allocate() -> None:
 
 def test_full_table_stops_at_the_step_that_overflows() -> None:
     readable, compiled = managers(max_len=20)
-    steps, blocks, held = compiled.steps([7, 4]), classes(3), np.zeros((3, 4), np.int64)
+    steps, blocks, held = compiled.growing([7, 4]), classes(3), np.zeros((3, 4), np.int64)
     compiled.foresee(steps.slots, blocks)
     for step in range(64):
         state = registers(readable)
@@ -111,5 +111,5 @@ def test_low_token_without_low_precision_is_rejected() -> None:
     before, blocks = registers(manager), np.zeros((1, 2, 3), np.uint64)
     blocks[0, 0, 1] = 1 << 63
     with pytest.raises(Refused, match="low without a low precision"):
-        manager.foresee(manager.steps([1]).slots, blocks)
+        manager.foresee(manager.growing([1]).slots, blocks)
     assert registers(manager) == before

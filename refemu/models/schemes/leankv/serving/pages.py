@@ -105,7 +105,7 @@ class Store:
         """Prepare the next step; raises OutOfPages if it lacks pages, and then changes nothing."""
         manager = self.manager
         if self._steps is None or self._steps.names != names:
-            self._steps = manager.steps(names)
+            self._steps = manager.growing(names)
         needed, due = manager.needed(self._steps)
         if due is not None:
             self._draw(self._steps, due)

@@ -91,7 +91,7 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     when, what = np.empty((2, tries * heads), np.int64)
     tally, cursors = np.empty(2 * BLOCK, np.int64), np.empty(BLOCK, np.int64)
     for s in range(slots.size):
-        slot, count, space = slots[s], 0, np.int64(BLOCK)
+        slot, count, space = slots[s], np.int64(0), np.int64(BLOCK)
         known[slot], tally[:], rows = classes[s], 0, 0
         for section in range(2):
             flip, first = U(0) - U(section), section * turn
@@ -204,7 +204,7 @@ def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
 def _step(codes, index):  # type: ignore[no-untyped-def]
     """In which step a head takes the page with this index; codes modulo 64 are steps, in any order."""
     for step in range(BLOCK):
-        before = 0
+        before = np.int64(0)
         for code in codes:
             before += np.int64(code % BLOCK <= step)
         if before > index:

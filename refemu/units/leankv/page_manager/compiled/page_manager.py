@@ -128,8 +128,8 @@ class PageManager(page_manager.PageManager):
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
 
-    def steps(self, sequences: Sequence[int]) -> Steps:
-        """Check sequences that grow together, for `lacking`, `foresee` and `grow`.
+    def growing(self, sequences: Sequence[int]) -> Steps:
+        """Check sequences that grow together, for `needed`, `seen` and `grow`.
 
         Parameters
         ----------
