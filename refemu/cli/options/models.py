@@ -158,7 +158,12 @@ def _simulate(commands: Commands) -> None:
     help = "Check where each page is after every call of the memory manager; takes long."
     command.add_argument("--check", action="store_const", const=True, help=help)
     add_threads(command)
-    add_word(command, "--plot", "FILE", "Draw batch, pages, fragmentation, stalls and throughput (.svg or .png).")
+    add_word(
+        command,
+        "--plot",
+        "FILE",
+        "Draw batch, pages, fragmentation, stalls and throughput, and the batch in the paper (.svg or .png).",
+    )
 
 
 COMMANDS = (_machine, _cost, _ppl, _generate_text, _simulate)

@@ -33,7 +33,7 @@ class Server:
         fit, or one token of every running request (D-leankv-52). A request that alone lacks pages is aborted.
         """
         plan, events, rows = self.scheduler, Events(), None
-        events.finished = tuple(name for name in plan.running if self._ended(name))
+        events.finished = self._over()
         if events.finished:
             self._finish(events.finished)
             plan.finish(events.finished)
@@ -80,6 +80,10 @@ class Server:
         self.scheduler.drop(name)
         self._aborted(name)
         events.aborted.append(name)
+
+    def _over(self) -> tuple[int, ...]:
+        """Running requests that have all their tokens."""
+        return tuple(name for name in self.scheduler.running if self._ended(name))
 
     @property
     def managers(self) -> Sequence[PageManager]:

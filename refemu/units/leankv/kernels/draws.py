@@ -14,39 +14,43 @@ STEP, FIRST, SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB
 
 
 @kernel
-def kept(seeds, limits, tokens, window, high, low):
-    """high, low (S, H) <- tokens that heads retain of prompts; seeds (S, H) uint64, limits (H, 2), tokens (S,)."""
+def kept(seeds, limits, tokens, window, before, high, low):
+    """high, low (S, H) <- tokens that heads retain of prompts; seeds (S, H) uint64, limits (H, 2), tokens (S,).
+
+    high, low have those of the first `before` (S,) tokens, unless it is 0.
+    """
     for s in range(tokens.size):
-        old = max(tokens[s] - window, np.int64(0))
+        begun, old = max(before[s] - window, np.int64(0)), max(tokens[s] - window, np.int64(0))
         for h in range(limits.shape[0]):
-            more, less = tokens[s] - old, np.int64(0)
-            for t in range(old):
-                word = _word(seeds[s, h], t)
-                more += np.int64(word >= limits[h, 1])
-                less += np.int64(limits[h, 0] <= word < limits[h, 1])
-            high[s, h], low[s, h] = more, less
+            seed, least, most, more, stored = seeds[s, h], limits[h, 0], limits[h, 1], np.int64(0), np.int64(0)
+            if before[s] > 0:
+                more = high[s, h] - (before[s] - begun)
+                stored = low[s, h] + more
+            for t in range(begun, old):
+                word = _word(seed, t)
+                stored += np.int64(word >= least)
+                more += np.int64(word >= most)
+            high[s, h], low[s, h] = tokens[s] - old + more, stored - more
 
 
 @kernel
-def grown(seeds, limits, slots, seen, window, tokens, used, sizes, growth):
-    """growth (S, H) uint8 <- class of the token that leaves the window: 0 pruned, 1 low, 2 high; returns needed pages.
+def ahead(seeds, limits, slots, seen, window, classes):
+    """classes (S, 2, H) uint64 <- of the tokens that leave the window in the next 64 steps, as `growth.foresee` has it.
 
-    slots, seen (S,): rows of seeds (R, H), and tokens before. tokens, used (R * H, 2): of the manager; sizes (2,):
-    tokens of a page.
+    slots, seen (S,): rows of seeds (R, H), and tokens before.
     """
-    needed, heads = np.int64(0), limits.shape[0]
     for s in range(slots.size):
-        leaving, first = seen[s] - window, slots[s] * heads
-        for h in range(heads):
-            kind = np.int64(2)
-            if leaving >= 0:
-                word = _word(seeds[slots[s], h], leaving)
-                kind = np.int64(word >= limits[h, 0]) + np.int64(word >= limits[h, 1])
-            growth[s, h] = kind
-            section = np.int64(kind == 1)
-            full = np.int64(tokens[first + h, section] == used[first + h, section] * sizes[section])
-            needed += full * np.int64(kind > 0)
-    return needed
+        first = seen[s] - window
+        inside = U(0)  # tokens that the window does not push out yet, so the new one is high
+        if first < 0:
+            inside = ~U(0) >> U(64 - min(-first, np.int64(64)))
+        for h in range(limits.shape[0]):
+            seed, least, most, stored, high = seeds[slots[s], h], limits[h, 0], limits[h, 1], U(0), U(0)
+            for t in range(64):
+                word = _word(seed, first + t)
+                stored |= U(np.int64(word >= least)) << U(t)
+                high |= U(np.int64(word >= most)) << U(t)
+            classes[s, 0, h], classes[s, 1, h] = stored | inside, high | inside
 
 
 @helper

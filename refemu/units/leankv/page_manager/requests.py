@@ -193,7 +193,7 @@ class Requests:
 
     def require_known(self, sequences: Sequence[int], running: bool | None = None) -> list[int]:
         """`sequences` with Python ints; raises for unknown ones, one named twice, one in the other phase."""
-        clean, before = [whole(sequence, f"{NAME}: sequence") for sequence in sequences], set[int]()
+        clean, before = [s if type(s) is int else whole(s, f"{NAME}: sequence") for s in sequences], set[int]()
         for sequence in clean:
             if sequence not in self.table:
                 raise Refused(f"{NAME}: sequence {sequence} is unknown")

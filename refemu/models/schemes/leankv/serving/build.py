@@ -63,7 +63,11 @@ def compressed(
     shape = _shape(
         config.num_pages or memory // high.size, sizes.blocks, heads, layout, kinds.low is not None, max_len, slots
     )
-    limits = shares.of_heads(sizes.blocks * sizes.kv_heads, *share, seed).reshape(sizes.blocks, sizes.kv_heads, 2)
+    high_share, pruned_share = share if kinds.low is not None else (0.0, share[1])
+    limits = shares.of_heads(sizes.blocks * sizes.kv_heads, high_share, pruned_share, seed)
+    if kinds.low is None:  # what is not pruned is high
+        limits[:, 1] = limits[:, 0]
+    limits = limits.reshape(sizes.blocks, sizes.kv_heads, 2)
     return [
         _store(shape, layout, limits[:, worker * heads : (worker + 1) * heads].reshape(-1, 2), seed, worker, kind)
         for worker in range(workers)

@@ -26,16 +26,32 @@ class ByShape(Server):
     def __init__(self, stores: Sequence[Store], slots: int, preemption: Preemption) -> None:
         super().__init__(slots, preemption)
         self.stores: tuple[Store, ...] = tuple(stores)
-        self.requests: dict[int, State] = {}
+        self._requests: dict[int, State] = {}
+        self._grown: list[int] = []  # requests that the last steps generated for, together
+        self._uncounted = 0  # tokens of each of them that are not in `done` yet
+        self._left = 0  # steps until the first of them ends
+        self._asked: tuple[int, list[int]] = -1, []  # a request that waits, and the pages that it needs
         self.swapped: int = 0  #: bytes to or from the host in the last step, of the worker with the most
         self._rejected = 0
         self.fresh: int = 0  #: tokens that the last step generated
         self.computed: list[int] = []  #: lengths of the prompts that the last step computed
 
+    @property
+    def requests(self) -> dict[int, State]:
+        """Progress of all requests by name."""
+        for name in self._grown if self._uncounted else ():
+            self._requests[name].done += self._uncounted
+        self._uncounted = 0
+        return self._requests
+
+    @requests.setter
+    def requests(self, requests: dict[int, State]) -> None:
+        self._requests, self._grown, self._uncounted = requests, [], 0
+
     def submit(self, request: Arrival) -> int | None:
         """Add a request; returns its name, or None for one that can never be served."""
-        shape, name = self.stores[0].shape, len(self.requests)
-        self.requests[name] = State(request.prompt, request.generate)
+        shape, name = self.stores[0].shape, len(self._requests)
+        self._requests[name] = State(request.prompt, request.generate)
         length = request.prompt + request.generate - 1
         tokens = length if self.scheduler.preemption == "none" else request.prompt
         fits = all(store.pages_for(tokens) <= store.shape.pages for store in self.stores)
@@ -83,18 +99,26 @@ class ByShape(Server):
         state = self.requests[name]
         return state.prompt + state.done - self._from_host(state)
 
+    def _over(self) -> tuple[int, ...]:
+        if self._left > 0 and self._grown == self.scheduler.running:
+            return ()
+        requests = self.requests
+        return tuple(n for n in self.scheduler.running if requests[n].done >= requests[n].generate)
+
     def _ended(self, name: int) -> bool:
         return self.requests[name].done >= self.requests[name].generate
 
     def _needed(self, name: int) -> list[int]:
-        return [store.pages_for(self._length(name)) for store in self.stores]
+        if name != self._asked[0]:
+            self._asked = name, [store.pages_for(self._length(name)) for store in self.stores]
+        return self._asked[1]
 
     def _most(self, name: int) -> list[int]:
         state = self.requests[name]
         return [store.pages_for(state.prompt + state.generate - 1) for store in self.stores]
 
     def _prompts(self, names: Sequence[int]) -> None:
-        lengths = {name: self._length(name) for name in names}
+        lengths, self._asked = {name: self._length(name) for name in names}, (-1, [])
         for store in self.stores:
             store.admit(lengths)
         back = [name for name in names if self._from_host(self.requests[name])]
@@ -104,11 +128,14 @@ class ByShape(Server):
             self.requests[name].done += name not in back
 
     def _generate(self, names: Sequence[int]) -> None:
-        growth = [store.plan(names) for store in self.stores]  # all or none
-        for store, more in zip(self.stores, growth, strict=True):
-            store.step(names, more)
-        for name in names:
-            self.requests[name].done += 1
+        for store in self.stores:  # all or none
+            store.plan(names)
+        for store in self.stores:
+            store.step(names)
+        if self._grown != names:
+            requests = self.requests
+            self._grown, self._left = list(names), min(requests[name].generate - requests[name].done for name in names)
+        self._uncounted, self._left = self._uncounted + 1, self._left - 1
 
     def _finish(self, names: Sequence[int]) -> None:
         for store in self.stores:
@@ -117,7 +144,8 @@ class ByShape(Server):
     def _yield(self, name: int) -> None:
         if self.scheduler.preemption == "swap":
             self._swap([name])
-        self._finish([name])
+        for store in self.stores:
+            store.preempt(name)
 
     def _swap(self, names: Sequence[int]) -> None:
         """Count the pages of requests that go to the host or come back."""

@@ -4,7 +4,7 @@ Rates are the vendor's peaks, so times are lower bounds. Sources: data sheets of
 and H100 SXM (2023): memory, bandwidth, dense fp16 tensor rate, PCIe in one direction.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from refemu.models.machine.shapes import Shape
 from refemu.units.declaration import decides
@@ -46,6 +46,7 @@ class Rates:
     sizes: Shape
     gpu: Gpu
     workers: int = 1
+    _known: dict[int, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)  # by tokens
 
     @property
     def weight_bytes(self) -> int:
@@ -55,6 +56,11 @@ class Rates:
 
     def _of_tokens(self, tokens: int) -> tuple[int, int]:
         """Weights of all blocks that some tokens read, and multiply-adds."""
+        if tokens not in self._known:
+            self._known[tokens] = self._counted(tokens)
+        return self._known[tokens]
+
+    def _counted(self, tokens: int) -> tuple[int, int]:
         read = products = 0
         for group in self.sizes.groups.values():
             for layer in group:

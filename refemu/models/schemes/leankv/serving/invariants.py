@@ -40,10 +40,10 @@ class CheckedStore(Store):
         _require("the list after a prompt", self.manager.free_ids(), free[at:] + rest)
         self._require_places()
 
-    def step(self, names: Sequence[int], growth: np.ndarray) -> None:
+    def step(self, names: Sequence[int]) -> None:
         """As `Store.step`; heads take pages from the front of the list."""
         free, before = self.manager.free_ids(), self._runs(names)
-        super().step(names, growth)
+        super().step(names)
         pairs = zip(before, self._runs(names), strict=True)
         new = [page for old, runs in pairs for was, run in zip(old, runs, strict=True) for page in run[len(was) :]]
         _require("a step takes the first free pages", new, free[: len(new)])

@@ -12,6 +12,7 @@ from refemu.units.leankv.page_manager import Shape
 
 if TYPE_CHECKING:
     from refemu.units.leankv.page_manager.compiled import PageManager
+    from refemu.units.leankv.page_manager.compiled.growth import Steps
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ class Store:
         self.manager, self.layout, self.limits = manager, layout, limits
         self.held: np.ndarray = np.zeros((manager.shape.slots, 4), np.int64)  #: by slot: tokens and pages, high, low
         self._seed, self._worker = seed, worker
+        self._yielded: dict[int, tuple[int, np.ndarray]] = {}  # tokens of requests that yielded: seen; high and low
+        self._steps: Steps | None  # of the requests that grew last
+        self._usage: Usage | None  # of all requests
+        self._sums: np.ndarray  # of `held`
+        self._count: int  # requests with pages
+        self._change()
         self._seeds: np.ndarray = np.zeros((manager.shape.slots, len(limits)), np.uint64)  # by slot
 
     @property
@@ -70,13 +77,18 @@ class Store:
         self.manager.prompt_allocate(prompts)
         slots, kept = self.slots(names), np.empty((2, len(names), len(self.limits)), np.int64)
         self.seed(names)
+        before = np.zeros(len(names), np.int64)
+        for i, name in enumerate(names):
+            if name in self._yielded:
+                before[i], kept[:, i] = self._yielded.pop(name)
         from refemu.units.leankv.kernels import draws
 
-        draws.kept(self._seeds[slots], self.limits, lengths, np.int64(self.layout.window), *kept)
+        draws.kept(self._seeds[slots], self.limits, lengths, np.int64(self.layout.window), before, *kept)
         lanes = (len(names), self.shape.layers, self.shape.heads)
         self.manager.prompt_release(names, *kept.reshape(2, *lanes))
         pages = np.moveaxis(self.manager.used(names).reshape(len(names), -1, 2), 2, 0)
         self.held[slots] = np.concatenate([integers.total(part, axis=2) for part in (kept, pages)]).T
+        self._change()
 
     def seed(self, names: Sequence[int]) -> None:
         """Set the seeds of the heads of requests, in their slots."""
@@ -89,34 +101,64 @@ class Store:
         table = self.manager.requests.table
         return np.array([table[name].slot for name in names], np.int64)
 
-    def plan(self, names: Sequence[int]) -> np.ndarray:
-        """Growth of all heads in the next step, uint8 (S, layers * heads), as `PageManager.grow` takes it.
-
-        Raises OutOfPages if the step lacks pages; changes nothing.
-        """
+    def plan(self, names: Sequence[int]) -> None:
+        """Prepare the next step; raises OutOfPages if it lacks pages, and then changes nothing."""
         manager = self.manager
-        seen = np.array([manager.requests.table[name].seen for name in names], np.int64)
-        growth = np.empty((len(names), len(self.limits)), np.uint8)
-        from refemu.units.leankv.kernels import draws
-
-        sizes = np.array([self.shape.high_tokens, self.shape.low_tokens or 1])
-        operands = self._seeds, self.limits, self.slots(names), seen, np.int64(self.layout.window)
-        needed = draws.grown(*operands, *manager.sections, sizes, growth)
+        if self._steps is None or self._steps.names != names:
+            self._steps = manager.growing(names)
+        needed, due = manager.needed(self._steps)
+        if due is not None:
+            self._draw(self._steps, due)
+            needed = manager.needed(self._steps)[0]
         if needed > manager.free:
             raise OutOfPages(f"serving: pages must be at most {manager.free}, the free ones, got {needed}")
-        return growth
 
-    def step(self, names: Sequence[int], growth: np.ndarray) -> None:
-        """Grow by one token."""
-        self.held[self.slots(names)] += self.manager.grow(names, growth)
+    def _draw(self, steps: "Steps", due: np.ndarray) -> None:
+        """Draw the classes of the tokens that leave the windows of requests in their next steps."""
+        from refemu.units.leankv.kernels import draws
+
+        seen = np.empty(len(self.held), np.int64)
+        seen[steps.slots] = self.manager.seen(steps)
+        classes = np.empty((len(due), 2, len(self.limits)), np.uint64)
+        draws.ahead(self._seeds, self.limits, due, seen[due], np.int64(self.layout.window), classes)
+        self.manager.foresee(due, classes)
+
+    def step(self, names: Sequence[int]) -> None:
+        """Grow by one token, after `plan`."""
+        assert self._steps is not None and self._steps.names == names
+        self._sums += self.manager.grow(self._steps, self.held)
+        self._usage = None
 
     def finish(self, names: Sequence[int]) -> None:
         """Free all pages of requests."""
         self.held[self.slots(names)] = 0
         self.manager.finish(names)
+        self._change()
+
+    def preempt(self, name: int) -> None:
+        """Free all pages of a request that will start again, with at least as many tokens."""
+        seen, tokens = self.manager.requests.table[name].seen, self.manager.lengths([name])
+        self._yielded[name] = seen, tokens.reshape(-1, 2).T
+        self.finish([name])
+
+    def resume(self, held: np.ndarray) -> None:
+        """Set what the requests of the manager hold, by slot."""
+        self.held = held
+        self.seed(list(self.manager.requests.table))
+        self._change()
+
+    def _change(self) -> None:
+        """Other requests have pages than before."""
+        self._steps, self._usage = None, None
+        self._sums, self._count = integers.total(self.held, axis=0), len(self.manager.requests.table)
 
     def usage(self, names: Sequence[int] | None) -> Usage:
         """What requests hold; None: all."""
-        held = self.held if names is None else self.held[self.slots(names)]
-        high, low, high_pages, low_pages = integers.total(held, axis=0).tolist()
+        if names is None or len(names) == self._count:
+            self._usage = self._usage or self._used(self._sums)
+            return self._usage
+        return self._used(integers.total(self.held[self.slots(names)], axis=0))
+
+    def _used(self, sums: np.ndarray) -> Usage:
+        high, low, high_pages, low_pages = sums.tolist()
         return Usage((high, low), (high_pages, low_pages), self.layout.token, self.layout.page, len(self.limits))

@@ -89,8 +89,7 @@ class Saved:
             for name in ARRAYS:
                 setattr(store.manager, name, arrays[f"{number}{name}"])
             _resume(store.manager, fields)
-            store.held = arrays[f"{number}held"]
-            store.seed(list(store.manager.requests.table))
+            store.resume(arrays[f"{number}held"])
         _clock(clock, arrays, rest)
         server._rejected = rest["rejected"]
         plan = server.scheduler

@@ -108,40 +108,6 @@ def step_allocate(pool, sizes, entries, high, low, counts, prefix, ids):  # type
 
 
 @kernel
-def grow(pool, sizes, slots, growth, sums):  # type: ignore[no-untyped-def]
-    """As `step_allocate` for growth (S, H) uint8: 0 no section, 1 low, 2 high; pages wait for a token.
-
-    sums (S, 4) += tokens and pages, high and low. Returns the number of new pages, and of pruned tokens; -1 pages for
-    an invalid call.
-    """
-    cells, used, tokens, ring, ends = pool
-    total, pruned, heads, fits = np.int64(0), np.int64(0), growth.shape[1], True
-    for s in range(slots.size):
-        stored, pages = tokens[slots[s] * heads :], used[slots[s] * heads :]
-        for h in range(heads):
-            section = np.int64(growth[s, h] == 1)
-            if stored[h, section] == pages[h, section] * sizes[section] and growth[s, h] > 0:
-                total += 1
-                fits &= pages[h, 0] + pages[h, 1] < cells.shape[1] and sizes[section] > 0
-    if not fits or total > ends[1] - ends[0]:
-        return np.int64(-1), pruned
-    for s in range(slots.size):
-        stored, pages = tokens[slots[s] * heads :], used[slots[s] * heads :]
-        more, low = np.int64(0), np.int64(0)
-        for h in range(heads):
-            section, gains = np.int64(growth[s, h] == 1), np.int64(growth[s, h] > 0)  # no branch: classes are random
-            if stored[h, section] == pages[h, section] * sizes[section] and gains > 0:
-                append(cells[slots[s] * heads + h], pages[h], section, ring[ends[0] % ring.size])
-                ends[0] += 1
-                sums[s, 2 + section] += 1
-            stored[h, section] += gains
-            more, low = more + gains, low + section
-        sums[s, 0], sums[s, 1] = sums[s, 0] + more - low, sums[s, 1] + low
-        pruned += heads - more
-    return total, pruned
-
-
-@kernel
 def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Recycle all pages of the entries. Returns their number."""
     cells, used, tokens, ring, ends = pool
@@ -158,22 +124,28 @@ def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untype
 @helper
 def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Take pages from the ring for regions of `counts`."""
-    base, last = ends[0] % ring.size, ends[0]
+    base, taken = ends[0] % ring.size, 0
+    place = base
     for i in range(counts.size):
         for _ in range(counts[i]):
-            ids[last - ends[0]] = ring[last % ring.size]
-            last += 1
-        prefix[i] = base + last - ends[0]
-    ends[0] = last
+            ids[taken] = ring[place]
+            taken, place = taken + 1, place + 1
+            if place == ring.size:
+                place -= ring.size
+        prefix[i] = base + taken
+    ends[0] += taken
 
 
 @helper
 def _give(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Return pages of regions of `counts` to the ring."""
-    base, last = ends[1] % ring.size, ends[1]
+    base, came = ends[1] % ring.size, 0
+    place = base
     for i in range(counts.size):
         for _ in range(counts[i]):
-            ring[last % ring.size] = ids[last - ends[1]]
-            last += 1
-        prefix[i] = base + last - ends[1]
-    ends[1] = last
+            ring[place] = ids[came]
+            came, place = came + 1, place + 1
+            if place == ring.size:
+                place -= ring.size
+        prefix[i] = base + came
+    ends[1] += came

@@ -10,15 +10,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from refemu.arith.checks import refuse_as
+from refemu.arith.checks import Refused, refuse_as
 from refemu.units.declaration import DeclaredState
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import UNIT
-from refemu.units.leankv.page_manager.compiled import events
+from refemu.units.leankv.page_manager.compiled import events, growth
+from refemu.units.leankv.page_manager.compiled.growth import Steps
 from refemu.units.leankv.page_manager.compiled.walk import walk
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
-from refemu.units.leankv.page_manager.requests import Moved, Shape
+from refemu.units.leankv.page_manager.requests import Moved, Requests, Shape
 from refemu.units.leankv.prefix_sum.compiled import network
 
 
@@ -29,7 +30,10 @@ class PageManager(page_manager.PageManager):
         shape = self.shape
         self._ring, self._ends = np.arange(shape.pages), np.array([0, shape.pages])
         self._cells = np.full((shape.entries, shape.length), -1, np.int32)
-        self._used, self._tokens = (np.zeros((shape.entries, 2), np.int64) for _ in range(2))
+        self._counts = [np.zeros((shape.entries, 2), np.int64) for _ in range(2)]  # used and tokens, if no block began
+        self._ahead: tuple[np.ndarray, ...] | None = None  # blocks of steps
+        self._growing: Steps | None = None  # what grew last
+        self._unseen = 0  # steps of it that its requests have not seen
         self._sizes = _sizes(shape)
         self._allocated_pages = self._recycled_pages = 0
 
@@ -37,7 +41,8 @@ class PageManager(page_manager.PageManager):
         """As `page_manager.PageManager.fork`."""
         other = copy.copy(self)
         other.requests, other.totals = self.requests.fork(), dict(self.totals)
-        for name in ("_ring", "_ends", "_cells", "_used", "_tokens"):
+        other._counts, other._ahead = [self._used.copy(), self._tokens.copy()], None
+        for name in ("_ring", "_ends", "_cells"):
             setattr(other, name, getattr(self, name).copy())
         return other
 
@@ -57,23 +62,24 @@ class PageManager(page_manager.PageManager):
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
         """As `page_manager.PageManager.lengths`, a copy."""
-        return self._tokens[self.requests.entries(self.requests.require_known(sequences))]
+        return self._counts_of(sequences)[1]
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
         """As `page_manager.PageManager.used`, a copy."""
-        return self._used[self.requests.entries(self.requests.require_known(sequences))]
+        return self._counts_of(sequences)[0]
 
-    @property
-    def sections(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens and pages of all entries, high and low: (entries, 2) each, not copied."""
-        return self._tokens, self._used
+    def _counts_of(self, sequences: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of `used` and `tokens` of sequences."""
+        entries = self.requests.entries(self.requests.require_known(sequences))
+        used, tokens = self._settled(self._slots(sequences))
+        return used[entries], tokens[entries]
 
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
         """As `page_manager.PageManager.prompt_allocate`."""
         clean = self.requests.require_prompts(prompts)
         entries = self.requests.of_slots(list(islice(self.requests.free_slots, len(clean)))).ravel()
         lengths = np.repeat(np.array(list(clean.values()), np.int64), self.shape.layers * self.shape.heads)
-        (counts, prefix), ids = np.empty((2, entries.size), np.int64), self._room()
+        (counts, prefix), ids = np.empty((2, entries.size), np.int64), self._room(entries)
         came = events.prompt_allocate(self._pool, self._sizes, entries, lengths, counts, prefix, ids)
         if came < 0:
             self._refuse("prompt_allocate", prompts)
@@ -87,9 +93,10 @@ class PageManager(page_manager.PageManager):
         known = self.requests.require_known(sequences, running=False)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
         entries = self.requests.entries(known).ravel()
-        prompts = np.array([self.requests.table[s].prompt for s in known], np.int64)
+        table = self.requests.table
+        prompts = np.array([table[name].prompt for name in known], np.int64)
         lengths = np.repeat(prompts, self.shape.layers * self.shape.heads)
-        (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room()
+        (counts, prefix, lacking, after), ids = np.empty((4, entries.size), np.int64), self._room(entries)
         kept, moves = (n_high.ravel(), n_low.ravel()), (counts, prefix, lacking, after, ids)
         old, new, pruned = events.prompt_release(self._pool, self._sizes, entries, lengths, *kept, *moves)
         if old < 0:
@@ -99,16 +106,17 @@ class PageManager(page_manager.PageManager):
         self._allocated_pages, self._recycled_pages = self._allocated_pages + new, self._recycled_pages + old
         self.totals["shortfall"] += new
         self.totals["pruned"] += pruned
-        for sequence in known:
-            self.requests.table[sequence].running = True
+        for name in known:
+            table[name].running = True
         return self._done(RELEASE, went, came, sequences=known, high=n_high, low=n_low), came
 
     def step_allocate(self, sequences: Sequence[int], high: Any, low: Any) -> Moved:
         """As `page_manager.PageManager.step_allocate`."""
         known = self.requests.require_known(sequences, running=True)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
-        (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room()
+        self._forget(known)
         heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
+        (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room(heads[0])
         came, most, pruned = events.step_allocate(self._pool, self._sizes, *heads, counts, prefix, ids)
         if came < 0:
             self._refuse("step_allocate", sequences, high, low)
@@ -120,40 +128,116 @@ class PageManager(page_manager.PageManager):
             self.requests.table[sequence].seen += 1
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
 
-    def grow(self, sequences: Sequence[int], growth: np.ndarray) -> np.ndarray:
-        """As `step_allocate` with `lazy_pages`, without the ends of regions.
+    def growing(self, sequences: Sequence[int]) -> Steps:
+        """Check sequences that grow together, for `needed`, `seen` and `grow`.
 
         Parameters
         ----------
         sequences : sequence of int
             Sequences whose prompts are compressed, S of them.
-        growth : uint8 (S, layers * heads)
-            Section that gains a token: 0 none, 1 low, 2 high.
 
         Returns
         -------
-        ndarray of int64 (S, 4)
-            Tokens, high and low, and pages, high and low, that every sequence gains.
+        Steps
+            Them, valid until one of them ends.
+
+        Raises
+        ------
+        Refused
+            A sequence is unknown, named twice or not compressed.
         """
-        known, sums = self.requests.require_known(sequences, running=True), np.zeros((len(sequences), 4), np.int64)
-        slots = np.array([self.requests.table[name].slot for name in known], np.int64)
-        came, pruned = events.grow(self._pool, self._sizes, slots, growth, sums)
-        if came < 0:
-            lanes = (len(known), self.shape.layers, self.shape.heads)
-            self._refuse("step_allocate", sequences, *((growth == kind).reshape(lanes).astype(int) for kind in (2, 1)))
+        every = self.requests
+        known = every.require_known(sequences, running=True)
+        requests = [every.table[name] for name in known]
+        slots = np.array([request.slot for request in requests], np.int64)
+        return Steps(known, requests, slots, network(2 * len(known) * self.shape.layers * self.shape.heads))
+
+    def needed(self, steps: Steps) -> tuple[int, np.ndarray | None]:
+        """Count the pages that a step takes.
+
+        Parameters
+        ----------
+        steps : Steps
+            Sequences.
+
+        Returns
+        -------
+        pages : int
+            Pages of the sequences whose next step is known.
+        due : ndarray of int64, or None
+            Slots of the others, if there are any, which need `foresee`.
+        """
+        pages, count = growth.needed(steps.slots, self._blocks())
+        return pages, steps.slots[self._blocks()[-1][steps.slots, 0] == growth.BLOCK] if count else None
+
+    def seen(self, steps: Steps) -> np.ndarray:
+        """Tokens so far of sequences that grow together: int64 (S,)."""
+        self._note_seen(None)
+        return np.array([request.seen for request in steps.requests], np.int64)
+
+    def foresee(self, slots: np.ndarray, classes: np.ndarray) -> None:
+        """Set the classes of the tokens that sequences gain in their next 64 steps.
+
+        Parameters
+        ----------
+        slots : int64 (S,)
+            Slots of the sequences.
+        classes : uint64 (S, 2, layers * heads)
+            Bit t: whether the token of step t is stored, and whether at the high precision.
+
+        Raises
+        ------
+        Refused
+            A token is low without a low precision.
+        """
+        if not growth.foresee(self._pool, self._sizes, slots, classes, self._blocks()):
+            raise Refused("page_manager: a token is low without a low precision; give classes without such tokens")
+
+    def grow(self, steps: Steps, held: np.ndarray) -> np.ndarray:
+        """As `step_allocate` with `lazy_pages`, by classes that `foresee` has set, without the ends of regions.
+
+        Parameters
+        ----------
+        steps : Steps
+            Sequences.
+        held : int64 (slots, 4)
+            Gains the tokens, high and low, and pages, high and low, of every sequence.
+
+        Returns
+        -------
+        ndarray of int64 (4,)
+            Their sums.
+
+        Raises
+        ------
+        OutOfPages
+            Too few pages are free.
+        TableOverflow
+            The runs of a head would meet.
+        """
+        gained = np.empty(4, np.int64)
+        if not growth.grow(self._pool, steps.slots, self._blocks(), held, gained):
+            lanes = (len(steps.names), self.shape.layers, self.shape.heads)
+            gains = growth.growth(steps, self._blocks())
+            self._refuse("step_allocate", steps.names, *(part.reshape(lanes) for part in gains))
+        high, low, *pages = gained.tolist()
+        totals, came = self.totals, pages[0] + pages[1]
         self._allocated_pages += came
-        self.totals["pruned"] += pruned
-        self.totals["step_pages"] = max(self.totals["step_pages"], int(came > 0))
-        self._count(2 * growth.size)
-        for name in known:
-            self.requests.table[name].seen += 1
-        return sums
+        totals["pruned"] += len(steps.names) * self.shape.layers * self.shape.heads - high - low
+        totals["step_pages"] = max(totals["step_pages"], int(came > 0))
+        totals["levels"] += steps.sums[0]
+        totals["adds"] += steps.sums[1]
+        if self._growing is not steps:
+            self._growing = self._note_seen(steps)
+        self._unseen += 1
+        return gained
 
     def finish(self, sequences: Sequence[int]) -> Moved:
         """As `page_manager.PageManager.finish`."""
         known = self.requests.require_known(sequences)
         entries = self.requests.entries(known).ravel()
-        (counts, prefix), ids = np.empty((2, 2 * entries.size), np.int64), self._room()
+        self._forget(known)
+        (counts, prefix), ids = np.empty((2, 2 * entries.size), np.int64), self._room(entries)
         went = events.finish(self._pool, self._sizes, entries, counts, prefix, ids)
         moved = self._moved(counts, prefix, ids[:went])
         self._recycled_pages += went
@@ -163,11 +247,72 @@ class PageManager(page_manager.PageManager):
     @property
     def _pool(self) -> tuple[np.ndarray, ...]:
         """The registers that the kernels change."""
-        return self._cells, self._used, self._tokens, self._ring, self._ends
+        return self._cells, *self._counts, self._ring, self._ends
 
-    def _room(self) -> np.ndarray:
-        """Array for the ids that a call moves."""
-        return np.empty(self.shape.pages, np.int64)
+    @property
+    def _used(self) -> np.ndarray:
+        """Pages of all entries."""
+        return self._settled(np.arange(self.shape.slots))[0]
+
+    @_used.setter
+    def _used(self, used: np.ndarray) -> None:
+        self._counts[0] = used
+        self._ahead = None
+
+    @property
+    def _tokens(self) -> np.ndarray:
+        """Tokens of all entries."""
+        return self._settled(np.arange(self.shape.slots))[1]
+
+    @_tokens.setter
+    def _tokens(self, tokens: np.ndarray) -> None:
+        self._counts[1] = tokens
+        self._ahead = None
+
+    def _settled(self, slots: np.ndarray) -> list[np.ndarray]:
+        """`used` and `tokens`, exact for these slots."""
+        if self._ahead is not None:
+            growth.settle(self._pool, self._sizes, slots, self._ahead)
+        return self._counts
+
+    def _slots(self, sequences: Sequence[int]) -> np.ndarray:
+        table = self.requests.table
+        return np.array([table[name].slot for name in sequences], np.int64)
+
+    def _blocks(self) -> tuple[np.ndarray, ...]:
+        """`ahead` of the kernels of growth.py."""
+        if self._ahead is None:
+            self._ahead = growth.arrays(self.shape)
+        return self._ahead
+
+    @property
+    def requests(self) -> Requests:
+        """Sequences and their slots."""
+        self._note_seen(None)
+        return self._requests
+
+    @requests.setter
+    def requests(self, requests: Requests) -> None:
+        self._requests, self._growing, self._unseen = requests, None, 0
+
+    def _note_seen(self, then: Steps | None) -> Steps | None:
+        """Count the steps that sequences have made together; returns `then`."""
+        if self._growing is not None and self._unseen:
+            for request in self._growing.requests:
+                request.seen += self._unseen
+            self._unseen = 0
+        return then
+
+    def _forget(self, sequences: Sequence[int]) -> None:
+        """End the blocks of sequences."""
+        slots = self._slots(sequences)
+        self._settled(slots)
+        if self._ahead is not None:
+            self._ahead[-1][slots] = growth.BLOCK
+
+    def _room(self, entries: np.ndarray) -> np.ndarray:
+        """Array for the ids that a call moves: cells of the entries, twice, or all pages."""
+        return np.empty(min(2 * entries.size * self.shape.length, self.shape.pages), np.int64)
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum; counts its levels and additions."""

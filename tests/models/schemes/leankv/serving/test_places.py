@@ -41,12 +41,12 @@ def run(trace: list[serving.Arrival], pages: int, state: Path | None = None, **m
 def drawn(seed: int) -> tuple[list[serving.Arrival], dict[str, Any]]:
     """Requests, and options of a run with few pages."""
     dice = random.Random(seed)
-    times = sorted(dice.uniform(0, 0.002) for _ in range(dice.randint(2, 6)))
-    trace = [serving.Arrival(time, dice.randint(1, 60), dice.randint(1, 60)) for time in times]
+    times = sorted(dice.uniform(0, 0.002) for _ in range(dice.randint(3, 6)))
+    trace = [serving.Arrival(time, dice.randint(1, 15), dice.randint(1, 90)) for time in times]
     return trace, {
-        "pages": dice.randint(90, 260),
+        "pages": dice.randint(60, 130),
         "preemption": dice.choice(["recompute", "swap"]),
-        "slots": dice.randint(1, 6),
+        "slots": dice.randint(2, 6),
         "seed": seed,
     }
 
@@ -145,13 +145,13 @@ class StartsLate(Manager):
 class DoublesPage(Manager):
     """A step gives the first free page to two heads."""
 
-    def grow(self, sequences: Any, growth: Any) -> Any:
+    def grow(self, steps: Any, held: Any) -> Any:
         before = int(self._ends[0])
-        sums = super().grow(sequences, growth)
+        gained = super().grow(steps, held)
         if self._ends[0] > before + 1:
             ids = self._ring[[before % self.shape.pages, (before + 1) % self.shape.pages]]
             self._cells[self._cells == ids[1]] = ids[0]
-        return sums
+        return gained
 
 
 FAULTS = (

@@ -92,6 +92,17 @@ def test_any_trace_equals_plain_simulation(lengths: Any, pages: int, preemption:
     assert report.requests["finished"] + report.requests["aborted"] == len(trace)
 
 
+def test_heads_of_one_precision_prune_their_share() -> None:
+    """D-leankv-69: without a low precision no token is low, in heads that prune more or less than the mean."""
+    trace = [serving.Arrival(0.0, 9, 300)]
+    scheme, setting = "leankv-k8v4:window=8,num_pages=4000", serving.Setting(shape=SHAPE, pruned_share=0.3)
+    report = serving.simulate(scheme, trace, setting)
+    whole = serving.simulate(scheme, trace, serving.Setting(shape=SHAPE))
+
+    assert report.pages["peak"]["low"] == report.pages["leaked"] == 0
+    assert 0.69 < report.total["bytes"]["cache"] / whole.total["bytes"]["cache"] < 0.74
+
+
 def test_without_preemption_nobody_yields() -> None:
     trace = [serving.Arrival(0.0, 4 + 9 * n, 170) for n in range(4)]
     report = simulated(trace, 1100, preemption="none")
