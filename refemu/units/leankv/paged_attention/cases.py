@@ -46,7 +46,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield from _edge(config, pages)
     if kind == "random":
         drawn = random_inputs("paged_attention", find("paged_attention").ports(config).inputs, (2,), seed)
-        some = first_of_each(drawn, 2, 1)
+        some = first_of_each(drawn, 2, 1 if config["cells"] < MANY else 2)
         yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, some))
 
 
