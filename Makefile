@@ -193,7 +193,7 @@ variants:
 	@$(BIN)/python -m tools.variants
 
 vectors:
-	@$(PYTHON) tools/bootstrap.py $(VENV) models
+	@$(PYTHON) tools/bootstrap.py $(VENV) test
 	@$(BIN)/refemu generate -o vectors --kinds paper,edge,random,model $(SCHEMES)
 	@$(BIN)/python -m tools.deflate vectors
 

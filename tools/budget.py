@@ -10,6 +10,7 @@ Options of pytest, which tests/conftest.py registers:
 
 import faulthandler
 import gc
+import itertools
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from hypothesis import strategies as st
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tests" / "marks.txt"
+HEAD = "# Tests that `make test` leaves out for their time: python -m tools.budget RECORD ... writes this list."
 BUDGET = 1.0  #: seconds of processor time, children included, of a test without a mark
 #: seconds from which a test is marked. Below BUDGET, so that all unmarked tests fit into five minutes
 LISTED = {"slow": 5.0, "long": 0.12}
@@ -206,15 +209,42 @@ def reason(report: pytest.TestReport) -> str:
 
 def mark_listed(items: list[pytest.Item]) -> None:
     """Mark the listed tests: a test, or every test of a function."""
-    marks = dict(line.split("  ", 1)[::-1] for line in LIST.read_text().splitlines() if not line.startswith("#"))
+    marks = read(LIST.read_text("utf-8"))
     for item in items:
         mark = marks.get(item.nodeid) or marks.get(item.nodeid.split("[")[0])
         if mark == "slow" or (mark and not any(item.get_closest_marker(other) for other in MARKS)):
             item.add_marker(mark)
 
 
-def listed(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Lines of the list: `mark  test`, or one for a function if most of its tests have the same mark."""
+def read(text: str) -> dict[str, str]:
+    """Marks by the name of a test or a function: `mark  file`, then names, then parameters of names that end in `[`."""
+    marks, mark, file, start = dict[str, str](), "", "", ""
+    for line in text.splitlines():
+        if line.startswith("    "):
+            marks[start + line[4:]] = mark
+        elif line.startswith("  "):
+            start = f"{file}::{line[2:]}"
+            marks |= {start: mark} if line[-1] != "[" else {}
+        elif not line.startswith("#"):
+            mark, file = line.split("  ")
+    return marks
+
+
+def written(marks: Mapping[str, str]) -> str:
+    """The list of these marks."""
+    lines = [HEAD]
+    tests = sorted((*test.split("::", 1), mark) for test, mark in marks.items())
+    for (file, mark), group in itertools.groupby(sorted(tests, key=itemgetter(0, 2)), itemgetter(0, 2)):
+        lines.append(f"{mark}  {file}")
+        for function, same in itertools.groupby((name for _, name, _ in group), lambda name: name.split("[")[0]):
+            names = list(same)
+            of_function = [f"  {function}[", *(f"    {name[len(function) + 1 :]}" for name in names)]
+            lines += of_function if len(names) > 1 else [f"  {names[0]}"]
+    return "\n".join(lines) + "\n"
+
+
+def listed(times: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Marks by test, or one for a function if most of its tests have the same mark."""
     functions: dict[str, dict[str, str]] = {}
     for name, test in times.items():
         mark = next((mark for mark, least in LISTED.items() if test["seconds"] >= least), "")
@@ -223,17 +253,16 @@ def listed(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if name in KEPT_FAST:
             mark = ""
         functions.setdefault(name.split("[")[0], {})[name] = mark
-    lines = []
+    marks = dict[str, str]()
     for function, tests in functions.items():
         counts = Counter(tests.values())
         for mark in LISTED:
             if mark == "long" and counts[mark] >= 0.6 * len(tests) and len(tests) > 1:
-                lines.append(f"{mark}  {function}")
-                lines += [f"slow  {name}" for name, other in tests.items() if other == "slow"]
+                marks |= {function: mark} | {name: other for name, other in tests.items() if other == "slow"}
                 break
         else:
-            lines += [f"{mark}  {name}" for name, mark in tests.items() if mark]
-    return sorted(lines, key=lambda line: line.split("  ", 1)[1])
+            marks |= {name: mark for name, mark in tests.items() if mark}
+    return marks
 
 
 def keep_skipped(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -251,8 +280,7 @@ def main(words: Sequence[str]) -> None:
     times: dict[str, dict[str, Any]] = {}
     for record in words:
         times.update(json.loads(Path(record).read_text()))
-    head = "# Tests that `make test` leaves out for their time: python -m tools.budget RECORD ... writes this list."
-    LIST.write_text("\n".join([head, *listed(times)]) + "\n")
+    LIST.write_text(written(listed(times)), "utf-8")
 
 
 if __name__ == "__main__":

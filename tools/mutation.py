@@ -30,7 +30,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -375,16 +375,19 @@ def _kind(result: Outcome) -> str:
 def read(record: Path) -> list[Outcome]:
     """The outcomes of a record."""
     rows = json.loads(record.read_text())
-    return [
-        Outcome(Mutant(**{**row.pop("mutant"), "tests": tuple(row.pop("tests", ()))}), **row)
-        for row in ({**row, "tests": row["mutant"].pop("tests", ())} for row in rows)
-    ]
+    mutants = [{**row["mutant"], "tests": tuple(row["mutant"].get("tests", ()))} for row in rows]
+    return [Outcome(**{**row, "mutant": Mutant(**mutant)}) for row, mutant in zip(rows, mutants, strict=True)]
 
 
 def write(record: Path, results: Sequence[Outcome]) -> None:
-    """A line per mutant, so that records can be compared as text."""
+    """A line per mutant, so that records can be compared as text; without fields that have their defaults."""
     record.parent.mkdir(parents=True, exist_ok=True)
-    record.write_text("[\n" + ",\n".join(json.dumps(asdict(result)) for result in results) + "\n]\n")
+    rows = [{**_stated(result), "mutant": _stated(result.mutant)} for result in results]
+    record.write_text("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]\n")
+
+
+def _stated(each: Mutant | Outcome) -> dict[str, Any]:
+    return {one.name: getattr(each, one.name) for one in fields(each) if getattr(each, one.name) != one.default}
 
 
 def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> str:

@@ -46,6 +46,7 @@ METADATA = {
 _BLOCK = re.compile(r"^```(python|sh|verilog|c)(?: (\S+))?\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 _OUTPUT = re.compile(r"\n```text\n.*?^```$\n", re.MULTILINE | re.DOTALL)
 _PRINTED = "\n```{code-block} text\n:class: printed\n\n"
+_ORDINATE = re.compile(r"(?P<words><!--.*?-->)|(?<![\d.])[1-9]\d*\.\d{3,}")
 _COLUMNS = 80  #: of outputs
 _LIMIT = 1800  #: seconds of a cell
 #: variables that a run keeps: others change what programs print, as CI does with hypothesis, and make with make
@@ -148,9 +149,16 @@ def plain(output: Any, folder: str) -> Any:
         output.text = settled(output.text, folder)
     elif "data" in output:
         output.data = {
-            kind: settled(text, folder) if kind.startswith("text/") else text for kind, text in output.data.items()
+            kind: settled(text, folder) if kind.startswith("text/") else light(text) if kind == SHOWN[0] else text
+            for kind, text in output.data.items()
         }
     return output
+
+
+def light(svg: str) -> str:
+    """A drawing with a line for each group and lengths in hundredths; words and factors below 1 do not change."""
+    svg = _ORDINATE.sub(lambda found: found["words"] or f"{float(found[0]):.2f}", svg)
+    return re.sub(r"\s*\n\s*(?!\s|<g id)", "", re.sub(r"(?<!>)\s*\n\s*", " ", svg))
 
 
 def settled(text: str, folder: str) -> str:

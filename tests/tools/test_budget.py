@@ -108,3 +108,27 @@ def test_reason_is_one_line() -> None:
     report = pytest.TestReport("a", ("a", 1, "a"), {}, "skipped", ("a.py", 3, "Skipped: no\n  browser"), "setup")
 
     assert budget.reason(report) == "no browser"
+
+
+def test_list_of_marks_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions most of whose tests take long, single parameters with any characters, and other files."""
+    seconds = {"test_a.py::test_one[x]": 0.2, "test_a.py::test_one[ :: - y[1]]": 0.3, "test_a.py::test_quick": 0.0}
+    seconds |= {f"test_a.py::Test::test_some[{number}]": 9.0 * (number < 2) for number in range(9)}
+    seconds |= {"test_a.py::test_two[a]": 0.2, "test_b.py::test_one": 0.2}
+    seconds |= {f"test_b.py::test_many[{name}]": 0.2 * (name in "a[") for name in "a[bcdefg"}
+    (tmp_path / "times.json").write_text(json.dumps({name: {"seconds": each} for name, each in seconds.items()}))
+    monkeypatch.setattr(budget, "LIST", tmp_path / "marks.txt")
+    budget.main([str(tmp_path / "times.json")])
+    text = budget.LIST.read_text()
+
+    assert budget.read(text) == {
+        "test_a.py::Test::test_some[0]": "slow",
+        "test_a.py::Test::test_some[1]": "slow",
+        "test_a.py::test_one": "long",
+        "test_a.py::test_two[a]": "long",
+        "test_b.py::test_many[[]": "long",
+        "test_b.py::test_many[a]": "long",
+        "test_b.py::test_one": "long",
+    }
+    assert budget.written(budget.read(text)) == text
+    assert "slow  test_a.py\n  Test::test_some[\n    0]\n    1]\nlong  test_b.py\n" in text

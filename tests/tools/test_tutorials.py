@@ -173,3 +173,11 @@ def test_a_run_prints_what_is_committed(name: str, request: pytest.FixtureReques
     if "hypothesis" in page(name) and written != here:
         pytest.skip(f"it ran; its outputs are those of hypothesis {written}, which shrinks otherwise than {here}")
     assert tutorials.changes(name, run) == ""
+
+
+def test_light_drawing_has_the_same_words_and_factors() -> None:
+    path = '<path d="M 1.23456 0.015625 \nL 10.0 -401.367573"\n   id="p"/>'
+    svg = f'<g id="a">\n  <!-- 1.23456  a -->\n  {path}\n <g id="b"/>\n</g>\n'
+    assert tutorials.light(svg) == (
+        '<g id="a"><!-- 1.23456  a --><path d="M 1.23 0.015625 L 10.0 -401.37" id="p"/>\n <g id="b"/></g>'
+    )

@@ -225,7 +225,6 @@ CONSTANT = {
         "long: out.p[0] 28-29": (
             "a share of attention, at most 1, has no sign; the first slots are never empty, the last ones always"
         ),
-        "long: out.p[51] 26": "exponents of shares: a bit that other lanes set and clear",
         "long: out.p[190-195] 0-29": (
             "a share of attention, at most 1, has no sign; the first slots are never empty, the last ones always"
         ),
@@ -256,7 +255,7 @@ CONSTANT = {
         "odd: out.score[38-41] 0-29": (
             "a share of attention, at most 1, has no sign; the first slot is never empty, the last ones always"
         ),
-        "long: out.out[0-6,8-10,13-30,33-45,48-50,52-55,57-63] 14": (
+        "long: out.out[0-6,8-10,13-30,33-36,38-45,48-50,52-55,57-63] 14": (
             "means of features, which are below 2 in these channels"
         ),
     },

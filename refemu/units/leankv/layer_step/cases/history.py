@@ -20,6 +20,8 @@ ALPHA = float(1 << 20)  #: alpha_quant under which any token moves
 #: values that are exact in 4 bits: for 10 equal tokens, LARGE / 10 + SMALL / 10 rounds to LARGE / 10, and
 #: LARGE / 10 + 2 * SMALL / 10 does not
 LARGE, SMALL = 15.0 * (1 << 11), 15.0 / (1 << 14)
+COARSE = 0x3C0  #: bits of the mantissas of queries
+EVENTS, MOVED = 6, 4  #: events of which two have new vectors, and features by which the others' are moved
 LONG = 8  #: tokens of a prompt at a limit: 1 / LONG is exact, so limits of diffkv are too
 
 
@@ -42,8 +44,12 @@ class History:
         window: int,
         tied: bool = False,
         rough: tuple[int, int] | None = None,
+        fresh: bool = False,
     ) -> None:
-        """rough: exponents of keys and values of any mantissa; else both are small multiples of a power of two."""
+        """rough: exponents of keys and values of any mantissa; else both are small multiples of a power of two.
+
+        fresh: no two tokens have the same vectors.
+        """
         self.requests: int = int(config.get("requests", 1))
         self.kv_heads: int = int(config["kv_heads"]) * self.requests  #: of all requests
         self.size: int = int(config["head_size"])
@@ -51,11 +57,13 @@ class History:
         self.window: int = window
         self.tied: bool = tied
         self.rough: tuple[int, int] | None = rough
+        self.fresh: bool = fresh
         self.equal = config["low"] is None and config.get("policy") == "diffkv"
         self.alphas: bool = config.get("policy") == "diffkv"
         self.alpha: int = LONG if self.alphas else 1  #: factor of a threshold to its limit: LONG tokens divide it
         self.stream: int = prng.stream("head_step/vectors", seed)
         self.drawn: int = 0
+        self.last: list[dict[str, np.ndarray]] = []  #: keys and values of tokens
         self.rows: list[dict[str, Any]] = []
 
     def words(self, count: int) -> np.ndarray:
@@ -64,24 +72,31 @@ class History:
         return (prng.words_of([self.stream], self.drawn - count, count)[0] >> np.uint64(48)).astype(np.int64)
 
     def vectors(self, count: int, scale: float) -> np.ndarray:
-        """fp16 words of `count` vectors, features in multiples of scale / 64 up to 2 * scale."""
-        values = (self.words(count * self.size) % 257 - 128) / 64 * scale
+        """fp16 words of `count` vectors, features in multiples of scale / 8, or / 64 if fresh, up to 2 * scale."""
+        half = 128 if self.fresh else 16
+        values = (self.words(count * self.size) % (2 * half + 1) - half) / (half // 2) * scale
         return fp16.bits(fp16.to_f16(values)).astype(np.int64)
 
-    def mantissas(self, count: int, exponent: int) -> np.ndarray:
+    def mantissas(self, count: int, exponent: int, kept: int = 0x3FF) -> np.ndarray:
         """fp16 words of `count` vectors, every sign and mantissa, magnitudes from 2**(exponent - 3) up.
 
         Those of every third event stay below 1.25 times a power of two, so that scales have other mantissas too.
+        kept: bits of a mantissa that are drawn; others are 0.
         """
-        words, kept = self.words(count * self.size), 0x83FF if len(self.rows) % 3 else 0x80FF
-        return np.asarray((words & kept) | ((exponent + 15 - (words >> 10) % 4) << 10))
+        words, kept = self.words(count * self.size), kept if len(self.rows) % 3 else 0xFF
+        return np.asarray((words & (0x8000 | kept)) | ((exponent + 15 - (words >> 10) % 4) << 10))
 
     def tokens(self) -> dict[str, np.ndarray]:
-        """Keys and values of a token of every head."""
-        if self.rough is None:
-            return {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
-        key, value = self.rough
-        return {"key": self.mantissas(self.kv_heads, key), "value": self.mantissas(self.kv_heads, value)}
+        """Keys and values of a token of every head: new ones, or (a small file) those of two tokens before, moved."""
+        if not self.fresh and len(self.rows) % EVENTS >= 2 and self.last[1:]:
+            vectors = {name: np.roll(array, MOVED) for name, array in self.last[-2].items()}
+        elif self.rough is None:
+            vectors = {"key": self.vectors(self.kv_heads, 1.0), "value": self.vectors(self.kv_heads, 0.5)}
+        else:
+            key, value = self.rough
+            vectors = {"key": self.mantissas(self.kv_heads, key), "value": self.mantissas(self.kv_heads, value)}
+        self.last.append(vectors)
+        return dict(vectors)
 
     def event(self, op: int, **ports: Any) -> None:
         """Append an event; ports that are not named are 0."""
@@ -126,7 +141,8 @@ class History:
         if self.rough and self.alphas and pair == KEEP_LOW:  # scores are far above 1 / n
             pair = (0.0, ALPHA)
         vectors, count = self.tokens(), self.kv_heads * self.queries
-        vectors["q"] = self.vectors(count, 0.5) if self.rough is None else self.mantissas(count, -self.rough[0])
+        bits = 0x3FF if self.fresh else COARSE
+        vectors["q"] = self.vectors(count, 0.5) if self.rough is None else self.mantissas(count, -self.rough[0], bits)
         words = np.array(pair, np.float32).view(np.uint32).astype(np.int64)
         self.event(STEP, thresholds=words, **vectors)
 

@@ -140,7 +140,7 @@ def _mixed(config: Config) -> dict[str, np.ndarray]:
 
 
 def _rough(config: Config) -> dict[str, np.ndarray]:
-    batch = Batch(config, 23, 2, rough=(1, 1))
+    batch = Batch(config, 23, 2, rough=(1, 1), fresh=True)
     batch.admit({name: Prompt(8 - name, tuple(range(1, 8 - name)), (0,)) for name in range(batch.requests)})
     for names in ([0, 1, 2], [1, 2], [2]):
         batch.step_of(names, NOTHING)

@@ -13,6 +13,7 @@ from refemu.arith import fp16
 from refemu.units import find
 from refemu.units.leankv.layer_step.cases.history import (
     ADMIT,
+    COARSE,
     EVERYTHING,
     FINISH,
     HIGH,
@@ -74,6 +75,7 @@ MEANS = (((4, 1, 4), (3, 2), (1, 3)), ((5, 3, 4), (6, 6), (1, 3)), ((4, 2, 4), (
 SMALL_HEAD = 16  #: features up to which a history of many steps is a small file
 TURNS = 10  #: requests after which every place of the list has had pages of every order
 MANY = 12  #: number of full prompts of one head
+ALONE = (2, 7, 8)  #: those of them, besides the last, that give the last slots large probabilities
 FULL = 6  #: number of full prompts of several heads
 MOVE = (0.5, 1.0)  #: thresholds of their last step: a head moves its oldest token of the window, or drops it
 
@@ -104,7 +106,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             if tokens >= _most(config):
                 continue
             why = f"all bits of records and outputs: keys of 2**{key}, values of 2**{value}, every mantissa"
-            rough = History(config, SEED + number, 2, rough=(key, value))
+            rough = History(config, SEED + number, 2, rough=(key, value), fresh=tokens > 3)
             rough.prompt(Prompt(tokens, high, low if two else ()))
             for pair in MOVES[: _most(config) - tokens] if tokens < 9 else (KEEP_LOW,) * 3:
                 rough.step(pair)
@@ -112,7 +114,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         most_high = _most(config) - 2
         for tokens in sorted({3, 4, *range(most_high - 2, most_high + 1)} if not batch else {most_high}):
             why = f"{tokens} high tokens and two more: higher slots, and pages of every number"
-            full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1))
+            full = History(config, SEED + 8 + tokens, 2, rough=(-1, 1), fresh=True)
             full.prompt(Prompt(tokens, tuple(range(tokens))))
             for pair in (NOTHING, NOTHING, KEEP_LOW)[: most_high + 2 - tokens]:
                 full.step(pair)
@@ -142,6 +144,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         stream, events = ("layer_step", 32) if several else ("head_step", 24)
         drawn = random_inputs(stream, find("layer_step").ports(config).inputs, (1, events), seed)
+        drawn["q"] &= drawn["q"].dtype.type(0xFC00 | COARSE)
         why = "any history that requests can have" if "members" in drawn else "any history that a request can have"
         yield Cases(kind, why, legal(config, drawn))
 
@@ -159,7 +162,7 @@ def _block(
     tied: bool = False,
 ) -> Cases:
     """One case: the prompt, then a step for every pair of thresholds."""
-    history = History(config, seed, window, tied)
+    history = History(config, seed, window, tied, fresh=kind == "paper")
     history.prompt(prompt)
     for pair in thresholds:
         history.step(pair)
@@ -170,7 +173,7 @@ def _block(
 
 def _apart(config: Config) -> dict[str, np.ndarray]:
     """A prompt of 5 tokens, the window 2: its oldest token is at position 3."""
-    history = History(config, 32, 2)
+    history = History(config, 32, 2, fresh=True)
     history.prompt(Prompt(5, (3, 1, 4)))
     for number, row in enumerate(history.rows[1:]):
         counts = (1, 3, 1)[number]  # queries summed in a score
@@ -183,7 +186,7 @@ def _apart(config: Config) -> dict[str, np.ndarray]:
 
 def _ties(config: Config) -> dict[str, np.ndarray]:
     """Tokens that each replace the previous one: features from end to end in equal steps."""
-    history = History(config, 8, 1)
+    history = History(config, 8, 1, fresh=True)
     history.event(ADMIT, prompt=1, keep_high=history.each(1))
     for number, (least, most) in enumerate(TIES):
         ramp = fp16.bits(fp16.to_f16(np.linspace(least, most, 16))).astype(np.int64)
@@ -202,7 +205,7 @@ def _requests(config: Config) -> dict[str, np.ndarray]:
 
     The list of free pages wraps in the third request, while a device that leaks unused pages still has some.
     """
-    history = History(config, 9, 2)
+    history = History(config, 9, 2, fresh=True)
     limits = MEANS if history.alphas else LIMITS if config["low"] is not None else ONE_LIMIT
     single = ((1,), (), NOTHING)
     requests = [*((LONG // 2, *single),) * 3, (LONG, *single), *((LONG, *limit) for limit in limits)]
@@ -298,7 +301,7 @@ def _one_by_one(
     """`count` devices with the prompt and a step each; first: added to SEED."""
     parts = []
     for number in range(count):
-        history = History(config, SEED + first + number, 2, rough=(1, 1))
+        history = History(config, SEED + first + number, 2, rough=(1, 1), fresh=number in ALONE or number == count - 1)
         history.prompt(prompt)
         history.step(last if number == count - 1 else NOTHING)
         parts.append(history.inputs())
