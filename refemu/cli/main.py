@@ -121,7 +121,7 @@ def _set_threads(threads: int | None) -> None:
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether memory lacked, also where a library hid it behind an error of its own."""
+    """Whether memory is exhausted, also if a library raised another error while handling that."""
     return error is not None and (isinstance(error, MemoryError) or _lacks_memory(error.__context__))
 
 
