@@ -28,7 +28,7 @@ def test_arrays_come_back_from_fewer_bytes(tmp_path: Path) -> None:
         assert all(np.array_equal(loaded[name], array) for name, array in ARRAYS.items())
 
 
-def test_a_damaged_file_is_rejected_and_stays(tmp_path: Path) -> None:
+def test_a_damaged_file_is_rejected_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / sets.VECTORS
     path.write_bytes(WHOLE[:-9])
     with pytest.raises(ValueError, match=r"not a readable \.npz"):

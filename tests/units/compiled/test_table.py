@@ -43,7 +43,7 @@ WRITTEN = {
     "olive_edp_clocked": (FASTER + "operations of the event unit, spread over edges", "self.decoders"),
     "olive_requant": (FASTER + "one loop, 2.5 times as fast as lists of two lanes", "getattr(lane, name)"),
     "olive_systolic": (FASTER + "sums over K, without cycles", "Dict has no compiled form: {}"),
-    "olive_systolic_clocked": (FASTER + "pairs decoded beforehand", "list[Line]"),
+    "olive_systolic_clocked": (FASTER + "pairs decoded beforehand", "decoder._open"),
     "orizuru": (FASTER + "two heaps of winners", "int | np.integer"),
     "orizuru_clocked": (FASTER + "two heaps of winners", "int | np.integer"),
     "orizuru_passes": (FASTER + "two heaps of winners", "self._counts"),

@@ -125,7 +125,7 @@ def test_options_of_the_kernel(options: dict[str, Any]) -> None:
 def test_blocks_of_threads_compute_other_sums(block: dict[str, Any]) -> None:
     """D-leankv-56: compiled form and unit agree, and a word of attention differs, none of the pages."""
     usual = {**HEAD, "pages": 40, "max_len": 80}
-    made = History(usual, 5, 2, rough=(1, 1))
+    made = History(usual, 5, 2, rough=(1, 1), fresh=True)
     made.prompt(Prompt(60, tuple(range(40, 60)), tuple(range(0, 40, 2))))
     for _ in range(4):
         made.step((0.0, 0.0))

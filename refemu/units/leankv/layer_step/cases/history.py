@@ -77,14 +77,14 @@ class History:
         values = (self.words(count * self.size) % (2 * half + 1) - half) / (half // 2) * scale
         return fp16.bits(fp16.to_f16(values)).astype(np.int64)
 
-    def mantissas(self, count: int, exponent: int, drawn: int = 0x3FF) -> np.ndarray:
+    def mantissas(self, count: int, exponent: int, mask: int = 0x3FF) -> np.ndarray:
         """fp16 words of `count` vectors, every sign and mantissa, magnitudes from 2**(exponent - 3) up.
 
         Those of every third event stay below 1.25 times a power of two, so that scales have other mantissas too.
-        drawn: bits of a mantissa that are drawn; others are 0.
+        mask: bits of a mantissa that are drawn; others are 0.
         """
-        words, drawn = self.words(count * self.size), drawn if len(self.rows) % 3 else 0xFF
-        return np.asarray((words & (0x8000 | drawn)) | ((exponent + 15 - (words >> 10) % 4) << 10))
+        words, mask = self.words(count * self.size), mask if len(self.rows) % 3 else 0xFF
+        return np.asarray((words & (0x8000 | mask)) | ((exponent + 15 - (words >> 10) % 4) << 10))
 
     def tokens(self) -> dict[str, np.ndarray]:
         """Keys and values of a token of every head: new ones, or (a small file) those of two tokens before, moved."""
