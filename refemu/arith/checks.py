@@ -24,7 +24,7 @@ def one_line(text: str) -> str:
 
 
 class Refused(ValueError):
-    """A value that breaks a stated rule; its message, and each of more `lines` with details, is one line."""
+    """A value that breaks a stated rule; its message is one line, and so is each further argument, a detail."""
 
     def __str__(self) -> str:
         return "\n  ".join(one_line(str(each)) for each in self.args)

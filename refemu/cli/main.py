@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return PIPE_CLOSED
     except BaseException as error:  # also panics of libraries in Rust, and cancelled tasks
-        code = _out_of_memory() if _lacks_memory(error) else _failed(error)
+        code = _failed(error)
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
@@ -125,12 +125,6 @@ def _lacks_memory(error: BaseException | None) -> bool:
     return error is not None and (isinstance(error, MemoryError) or _lacks_memory(error.__context__))
 
 
-def _out_of_memory() -> int:
-    with contextlib.suppress(MemoryError):  # a traceback would need more memory
-        print("refemu: out of memory; is it limited by ulimit -v or a container?", file=sys.stderr)
-    return UNUSABLE
-
-
 def _failed(error: BaseException) -> int:
     from refemu.arith.checks import Refused, RefusedType, one_line
 
@@ -140,6 +134,10 @@ def _failed(error: BaseException) -> int:
     if isinstance(error, OSError):
         said = f"{error.filename or 'input or output'}: {error.strerror or error}"
         print(f"refemu: {one_line(said)}", file=sys.stderr)
+        return UNUSABLE
+    if _lacks_memory(error):
+        with contextlib.suppress(MemoryError):  # a traceback would need more memory
+            print("refemu: out of memory; is it limited by ulimit -v or a container?", file=sys.stderr)
         return UNUSABLE
     import traceback
 

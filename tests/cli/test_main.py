@@ -22,6 +22,12 @@ def refuse(error: BaseException) -> Callable[..., int]:
     return run
 
 
+def after(first: BaseException, error: BaseException) -> BaseException:
+    """An error that was raised while the first one was handled."""
+    error.__context__ = first
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "code", "message"),
     [
@@ -30,6 +36,9 @@ def refuse(error: BaseException) -> Callable[..., int]:
         pytest.param(FileNotFoundError(2, "No such file or directory", "x"), 2, "x: No such file", id="missing file"),
         pytest.param(OSError(28, "No space left on device", "y"), 2, "y: No space left", id="full disk"),
         pytest.param(MemoryError(), 2, "refemu: out of memory; is it limited", id="memory"),
+        pytest.param(after(MemoryError(), ValueError("closed")), 2, "refemu: out of memory", id="memory of a library"),
+        pytest.param(after(MemoryError(), Refused("x.npz: needs more")), 2, "x.npz: needs more", id="memory of a file"),
+        pytest.param(Refused("two units", "a\nb", "c"), 2, "refemu: two units\n  a\\nb\n  c\n", id="lines of details"),
         pytest.param(KeyboardInterrupt(), 130, "interrupted", id="interrupt"),
         pytest.param(IndexError("bug"), 3, "error inside refemu", id="bug"),
         pytest.param(type("Panic", (BaseException,), {})("bug"), 3, "error inside refemu", id="no Exception"),
