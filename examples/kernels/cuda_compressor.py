@@ -32,15 +32,15 @@ def half_of(x):
         return sign | 0x7C00
     drop = 13
     if size >= 0x38800000:
-        kept = size - 0x38000000
+        digits = size - 0x38000000
     else:  # below the smallest normal fp16 value
         drop = min(126 - (size >> 23), 25)
-        kept = 0x800000 | (size & 0x7FFFFF)
-    rest, half = kept & ((1 << drop) - 1), 1 << (drop - 1)
-    kept >>= drop
-    if rest > half or (rest == half and kept & 1):
-        kept += 1
-    return sign | kept
+        digits = 0x800000 | (size & 0x7FFFFF)
+    rest, half = digits & ((1 << drop) - 1), 1 << (drop - 1)
+    digits >>= drop
+    if rest > half or (rest == half and digits & 1):
+        digits += 1
+    return sign | digits
 
 
 @cuda.jit(device=True)

@@ -108,11 +108,12 @@ def _move(package: Path, folder: Path) -> None:
     if not folder.exists():
         package.rename(folder)
         return
+    moved = list[Path]()
     try:
         for entry in sorted(package.iterdir()):
-            entry.rename(folder / entry.name)
+            moved.append(entry.rename(folder / entry.name))
     except BaseException:
-        for entry in folder.iterdir():
+        for entry in moved:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         raise
 

@@ -60,15 +60,15 @@ def _addends(root: Term, width: int) -> tuple[dict[int, tuple[Term, int]], int]:
             stack += [(first, factor), (second, factor if term.op == "add" else -factor)]
         elif term.op == "extract" and term.name == 0 and term.width >= width:
             stack.append((term.args[0], factor))
-        elif (kept := _masked(term, width)) is not None:
-            stack.append((kept, factor))
+        elif (masked := _masked(term, width)) is not None:
+            stack.append((masked, factor))
         elif term.op in ("sext", "zext") and term.args[0].width >= width:
             stack.append((term.args[0], factor))
         else:
             inner = term.args[0] if term.op == "sext" else term
             inner = terms.extract(inner, 0, width) if inner.width > width else inner
-            if (kept := _masked(inner, width)) is not None:
-                stack.append((kept, factor))
+            if (masked := _masked(inner, width)) is not None:
+                stack.append((masked, factor))
                 continue
             inner = terms.zext(inner, width) if inner.width < width and term.op not in ("sext", "zext") else inner
             before = answer.get(inner.number, (inner, 0))[1]

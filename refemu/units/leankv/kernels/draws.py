@@ -14,7 +14,7 @@ STEP, FIRST, SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB
 
 
 @kernel
-def kept(seeds, limits, tokens, window, before, high, low):
+def retained(seeds, limits, tokens, window, before, high, low):
     """high, low (S, H) <- tokens that heads retain of prompts; seeds (S, H) uint64, limits (H, 2), tokens (S,).
 
     high, low have those of the first `before` (S,) tokens, unless it is 0.

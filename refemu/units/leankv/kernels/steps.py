@@ -315,7 +315,7 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
     if size == 0:
         return False
     entries, lengths, ids = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(ring.size, np.int64)
-    counts, prefix, kept = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty((2, size), np.int64)
+    counts, prefix, retained = np.empty(2 * size, np.int64), np.empty(2 * size, np.int64), np.empty((2, size), np.int64)
     for i in range(chosen.size):
         r = chosen[i]
         if (op == ADMIT) != (numbers[r, SEEN] == 0):
@@ -325,13 +325,13 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
         for h in range(heads):
             at = i * heads + h
             entries[at], lengths[at] = r * heads + h, prompt[r]
-            kept[0, at], kept[1, at] = grow[r, h, 0], grow[r, h, 1]
+            retained[0, at], retained[1, at] = grow[r, h, 0], grow[r, h, 1]
     operands = pool, sizes, entries
     if op == ADMIT:
-        if not _admitted(operands, lengths, kept, counts[:size], prefix[:size], ids, scan, totals):
+        if not _admitted(operands, lengths, retained, counts[:size], prefix[:size], ids, scan, totals):
             return False
     elif op == STEP:
-        came, _, pruned = step_allocate(*operands, kept[0], kept[1], counts, prefix, ids)
+        came, _, pruned = step_allocate(*operands, retained[0], retained[1], counts, prefix, ids)
         if came < 0:
             return False
         at = 0
@@ -359,13 +359,15 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
 
 
 @kernel
-def _admitted(operands, lengths, kept, counts, prefix, ids, scan, totals):
-    """Admit prompts of `lengths` tokens that retain `kept` (2, entries); return False for an invalid one."""
+def _admitted(operands, lengths, retained, counts, prefix, ids, scan, totals):
+    """Admit prompts of `lengths` tokens that retain `retained` (2, entries); return False for an invalid one."""
     lacking, after = np.empty(lengths.size, np.int64), np.empty(lengths.size, np.int64)
     came = prompt_allocate(*operands, lengths, counts, prefix, ids)
     if came < 0:
         return False
-    went, more, pruned = prompt_release(*operands, lengths, kept[0], kept[1], counts, prefix, lacking, after, ids)
+    went, more, pruned = prompt_release(
+        *operands, lengths, retained[0], retained[1], counts, prefix, lacking, after, ids
+    )
     if went < 0:
         return False
     scans = 2 + np.int64(more > 0)

@@ -75,19 +75,19 @@ class Store:
         """Allocate pages for prompts, and free those that compressed tokens do not need."""
         names, lengths = list(prompts), np.array(list(prompts.values()), np.int64)
         self.manager.prompt_allocate(prompts)
-        slots, kept = self.slots(names), np.empty((2, len(names), len(self.limits)), np.int64)
+        slots, retained = self.slots(names), np.empty((2, len(names), len(self.limits)), np.int64)
         self.seed(names)
         before = np.zeros(len(names), np.int64)
         for i, name in enumerate(names):
             if name in self._yielded:
-                before[i], kept[:, i] = self._yielded.pop(name)
+                before[i], retained[:, i] = self._yielded.pop(name)
         from refemu.units.leankv.kernels import draws
 
-        draws.kept(self._seeds[slots], self.limits, lengths, np.int64(self.layout.window), before, *kept)
+        draws.retained(self._seeds[slots], self.limits, lengths, np.int64(self.layout.window), before, *retained)
         lanes = (len(names), self.shape.layers, self.shape.heads)
-        self.manager.prompt_release(names, *kept.reshape(2, *lanes))
+        self.manager.prompt_release(names, *retained.reshape(2, *lanes))
         pages = np.moveaxis(self.manager.used(names).reshape(len(names), -1, 2), 2, 0)
-        self.held[slots] = np.concatenate([integers.total(part, axis=2) for part in (kept, pages)]).T
+        self.held[slots] = np.concatenate([integers.total(part, axis=2) for part in (retained, pages)]).T
         self._change()
 
     def seed(self, names: Sequence[int]) -> None:
