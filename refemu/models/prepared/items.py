@@ -80,8 +80,11 @@ def describe(place: Path) -> dict[str, Any] | None:
             return None
     else:
         raise Refused(f"{place}: damaged: {DESCRIPTION} is missing or not what was written; {REPAIR}")
-    if description["version"] != VERSION:
-        raise Refused(f"{place}: prepared in version {description['version']!r}, {VERSION} is needed; {REPAIR}")
+    if description.get("version") != VERSION:
+        raise Refused(f"{place}: prepared in version {description.get('version')!r}, {VERSION} is needed; {REPAIR}")
+    files = description.get("arrays")
+    if not isinstance(files, dict) or not all(isinstance(file, dict) for file in files.values()):
+        raise Refused(f"{place}: damaged: {DESCRIPTION} does not describe arrays; {REPAIR}")
     return description
 
 
