@@ -47,17 +47,17 @@ def _run(  # type: ignore[no-untyped-def]
             e, s, v, w = (entry[device, event], section[device, event], value[device, event], other[device, event])
             looked_up, back, kind = np.int64(-1), np.int64(0), op[device, event]
             if kind == 0:
-                back = clear(table[e], runs[e], scrub, returned)
+                back = clear(table, runs, e, scrub, returned, 0)
                 held[e, 0], held[e, 1] = 0, 0
             elif kind == 1:
                 if runs[e, 0] + runs[e, 1] == length:
                     return False
-                append(table[e], runs[e], s, v)
+                append(table, runs, e, s, v)
                 counters[0] += 1
             elif kind == 2:
                 if runs[e, 1] > 0 or v + w > runs[e, 0]:
                     return False
-                back = split(table[e], runs[e], v, w, scrub, returned)
+                back = split(table, runs, e, v, w, scrub, returned, 0)
                 counters[0] += w
             elif kind == 3:
                 held[e, 0], held[e, 1] = v, w
@@ -80,42 +80,50 @@ def _run(  # type: ignore[no-untyped-def]
     return True
 
 
+# Kernels of one entry take whole tables and its number: a view of a row costs more than the row.
+
+
 @kernel
-def append(cells, used, section, page):  # type: ignore[no-untyped-def]
-    """`PageTable.append` of one page to one entry: cells (L,), used (2,)."""
-    j = used[section]
+def append(cells, used, entry, section, page):  # type: ignore[no-untyped-def]
+    """`PageTable.append` of one page to one entry: cells (E, L), used (E, 2)."""
+    j = used[entry, section]
     if section == 1:
-        j = cells.size - 1 - j
-    cells[j] = page
-    used[section] += 1
+        j = cells.shape[1] - 1 - j
+    cells[entry, j] = page
+    used[entry, section] += 1
 
 
 @kernel
-def split(cells, used, high, low, scrub, returned):  # type: ignore[no-untyped-def]
-    """`PageTable.split`; returns the number of pages in `returned`."""
-    held = used[0]
-    ids = cells[:held].copy()
+def split(cells, used, entry, high, low, scrub, returned, at):  # type: ignore[no-untyped-def]
+    """`PageTable.split`; returns the number of pages in `returned`, from `at` on."""
+    held, length = used[entry, 0], cells.shape[1]
+    back = held - high - low
+    for j in range(back):
+        returned[at + j] = cells[entry, high + low + j]
+    if high + 2 * low <= length:
+        for j in range(low):
+            cells[entry, length - 1 - j] = cells[entry, high + j]
+    else:  # the low pages go to where some of them are
+        ids = cells[entry, high : high + low].copy()
+        for j in range(low):
+            cells[entry, length - 1 - j] = ids[j]
     if scrub:
-        for j in range(high, held):
-            cells[j] = -1
-    for j in range(low):
-        cells[cells.size - 1 - j] = ids[high + j]
-    used[0], used[1] = high, low
-    for j in range(high + low, held):
-        returned[j - high - low] = ids[j]
-    return held - high - low
+        for j in range(high, min(held, length - low)):
+            cells[entry, j] = -1
+    used[entry, 0], used[entry, 1] = high, low
+    return back
 
 
 @kernel
-def clear(cells, used, scrub, returned):  # type: ignore[no-untyped-def]
-    """`PageTable.clear`; returns the number of pages in `returned`."""
-    high, low = used[0], used[1]
+def clear(cells, used, entry, scrub, returned, at):  # type: ignore[no-untyped-def]
+    """`PageTable.clear`; returns the number of pages in `returned`, from `at` on."""
+    high, low, length = used[entry, 0], used[entry, 1], cells.shape[1]
     for j in range(high):
-        returned[j] = cells[j]
+        returned[at + j] = cells[entry, j]
     for j in range(low):
-        returned[high + j] = cells[cells.size - 1 - j]
+        returned[at + high + j] = cells[entry, length - 1 - j]
     if scrub:
-        for j in range(cells.size):
-            cells[j] = -1
-    used[0], used[1] = 0, 0
+        for j in range(length):
+            cells[entry, j] = -1
+    used[entry, 0], used[entry, 1] = 0, 0
     return high + low

@@ -5,6 +5,7 @@ and H100 SXM (2023): memory, bandwidth, dense fp16 tensor rate, PCIe in one dire
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from refemu.models.machine.shapes import Shape
 from refemu.units.declaration import decides
@@ -27,8 +28,7 @@ GPUS: dict[str, Gpu] = {
 }  #: by the name that `--gpu` takes
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Bytes and operations of a step in one worker."""
 
     weights: float = 0  #: bytes of weights that are read

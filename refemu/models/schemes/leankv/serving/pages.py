@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ class Layout:
     window: int  #: newest tokens, which stay high
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(NamedTuple):
     """What requests hold in one worker: high, low."""
 
     tokens: tuple[int, int]
@@ -117,10 +116,8 @@ class Store:
         """Draw the classes of the tokens that leave the windows of requests in their next steps."""
         from refemu.units.leankv.kernels import draws
 
-        seen = np.empty(len(self.held), np.int64)
-        seen[steps.slots] = self.manager.seen(steps)
         classes = np.empty((len(due), 2, len(self.limits)), np.uint64)
-        draws.ahead(self._seeds, self.limits, due, seen[due], np.int64(self.layout.window), classes)
+        draws.ahead(self._seeds, self.limits, due, self.manager.seen(steps, due), np.int64(self.layout.window), classes)
         self.manager.foresee(due, classes)
 
     def step(self, names: Sequence[int]) -> None:

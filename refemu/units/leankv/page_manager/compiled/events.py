@@ -30,12 +30,13 @@ def prompt_allocate(pool, sizes, entries, lengths, counts, prefix, ids):  # type
     if not fits or total > ends[1] - ends[0]:
         return np.int64(-1)
     _take(ring, ends, counts, prefix, ids)
-    at = 0
+    at = np.int64(0)
     for i in range(entries.size):
-        tokens[entries[i], 0] = lengths[i]
-        for _ in range(counts[i]):
-            append(cells[entries[i]], used[entries[i]], 0, ids[at])
-            at += 1
+        entry, count = entries[i], counts[i]
+        begun = used[entry, 0]
+        for j in range(count):
+            cells[entry, begun + j] = ids[at + j]
+        used[entry, 0], tokens[entry, 0], at = begun + count, lengths[i], at + count
     return total
 
 
@@ -65,10 +66,10 @@ def prompt_release(  # type: ignore[no-untyped-def]
     for i in range(entries.size):
         entry = entries[i]
         for _ in range(lacking[i]):
-            append(cells[entry], used[entry], 0, ids[new])
+            append(cells, used, entry, 0, ids[new])
             new += 1
         stays = -(-high[i] // sizes[Z_HIGH])
-        old += split(cells[entry], used[entry], stays, used[entry, 0] - counts[i] - stays, sizes[Z_SCRUB], ids[old:])
+        old += split(cells, used, entry, stays, used[entry, 0] - counts[i] - stays, sizes[Z_SCRUB], ids, old)
         tokens[entry, 0], tokens[entry, 1] = high[i], low[i]
     _give(ring, ends, counts, prefix, ids)
     return went, came, pruned
@@ -100,7 +101,7 @@ def step_allocate(pool, sizes, entries, high, low, counts, prefix, ids):  # type
         entry = entries[i]
         for s in range(2):
             if counts[2 * i + s] > 0:
-                append(cells[entry], used[entry], s, ids[at])
+                append(cells, used, entry, s, ids[at])
                 at += 1
         tokens[entry, 0] += high[i]
         tokens[entry, 1] += low[i]
@@ -116,7 +117,7 @@ def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untype
         entry = entries[i]
         counts[2 * i], counts[2 * i + 1] = used[entry, 0], used[entry, 1]
         tokens[entry, 0], tokens[entry, 1] = 0, 0
-        total += clear(cells[entry], used[entry], sizes[Z_SCRUB], ids[total:])
+        total += clear(cells, used, entry, sizes[Z_SCRUB], ids, total)
     _give(ring, ends, counts, prefix, ids)
     return total
 
@@ -124,28 +125,24 @@ def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untype
 @helper
 def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Take pages from the ring for regions of `counts`."""
-    base, taken = ends[0] % ring.size, 0
-    place = base
+    base, total = ends[0] % ring.size, np.int64(0)
     for i in range(counts.size):
-        for _ in range(counts[i]):
-            ids[taken] = ring[place]
-            taken, place = taken + 1, place + 1
-            if place == ring.size:
-                place -= ring.size
-        prefix[i] = base + taken
-    ends[0] += taken
+        total += counts[i]
+        prefix[i] = base + total
+    first = min(total, ring.size - base)
+    ids[:first] = ring[base : base + first]
+    ids[first:total] = ring[: total - first]
+    ends[0] += total
 
 
 @helper
 def _give(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Return pages of regions of `counts` to the ring."""
-    base, came = ends[1] % ring.size, 0
-    place = base
+    base, total = ends[1] % ring.size, np.int64(0)
     for i in range(counts.size):
-        for _ in range(counts[i]):
-            ring[place] = ids[came]
-            came, place = came + 1, place + 1
-            if place == ring.size:
-                place -= ring.size
-        prefix[i] = base + came
-    ends[1] += came
+        total += counts[i]
+        prefix[i] = base + total
+    first = min(total, ring.size - base)
+    ring[base : base + first] = ids[:first]
+    ring[: total - first] = ids[first:total]
+    ends[1] += total

@@ -30,7 +30,7 @@ class Steps:
     """Sequences that grow together, step by step."""
 
     names: list[int]
-    requests: list[Request]
+    requests: dict[int, Request]  #: by slot
     slots: np.ndarray  #: int64 (S,)
     sums: tuple[int, int]  #: levels and additions of the prefix sum of a step
 
@@ -85,8 +85,8 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     settle(pool, sizes, slots, ahead)
     turn = -(-BLOCK // sizes[0])  # most high pages of a head in a block
     tries = turn + -(-BLOCK // sizes[1]) * np.int64(sizes[1] > 0)
-    codes, planes = np.empty((tries, heads), np.int64), np.empty((2, digits, 1 << (digits - 1)), np.uint64)
-    taken = np.empty(tries, np.int64)
+    codes, planes = np.empty((tries, heads), np.int16), np.empty((2, digits, 1 << (digits - 1)), np.uint64)
+    shift, highs = np.empty(tries, np.int64), 0  # from the first free cell of the run, and rows of high pages
     bits, index = np.empty(heads, np.uint64), np.empty(heads, np.int64)
     when, what = np.empty((2, tries * heads), np.int64)
     tally, cursors = np.empty(2 * BLOCK, np.int64), np.empty(BLOCK, np.int64)
@@ -99,19 +99,20 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
                 entry = slot * heads + h
                 bits[h] = classes[s, 0, h] & (classes[s, 1, h] ^ flip)
                 index[h] = used[entry, section] * sizes[section] - tokens[entry, section]
-            for i in range(first, turn + section * (tries - turn)):
-                if _turns(bits, index, (i - first) * sizes[section], BLOCK * section, codes[i]) > 0:
-                    taken[rows], rows = i, rows + 1
+            for i in range(turn + section * (tries - 2 * turn)):
+                if _turns(bits, index, i * sizes[section], BLOCK * section, codes[rows]) > 0:
+                    shift[rows], rows = i - 2 * i * section, rows + 1
             _count(bits, planes[section])
+            highs = rows - section * (rows - highs)
         for h in range(heads):
             entry, begun = slot * heads + h, count
             high, low = entry * length + used[entry, 0], (entry + 1) * length - 1 - used[entry, 1]
-            for row in range(rows):
-                i, cell = taken[row], high + taken[row]
-                if i >= turn:
-                    cell = low - (i - turn)
-                when[count], what[count] = codes[i, h], cell
-                count += np.int64(codes[i, h] >= 0)
+            for row in range(highs):
+                when[count], what[count] = codes[row, h], high + shift[row]
+                count += np.int64(codes[row, h] >= 0)
+            for row in range(highs, rows):
+                when[count], what[count] = codes[row, h], low + shift[row]
+                count += np.int64(codes[row, h] >= 0)
             left = length - used[entry, 0] - used[entry, 1]
             if count - begun > left:
                 space = min(space, _step(when[begun:count], left))
@@ -226,16 +227,11 @@ def _count(bits, planes):  # type: ignore[no-untyped-def]
         width //= 2
         carry[:width] = U(0)
         for digit in range(digits):
-            _add(planes[digit, :width], planes[digit, width : 2 * width], carry)
+            for i in range(width):
+                a, b, c = planes[digit, i], planes[digit, width + i], carry[i]
+                both = a ^ b
+                planes[digit, i], carry[i] = both ^ c, (a & b) | (both & c)
         planes[digits, :width] = carry[:width]
-
-
-@kernel
-def _add(a, b, carry):  # type: ignore[no-untyped-def]
-    """a, carry <- sum and carry of three bits."""
-    for i in range(a.size):
-        both = a[i] ^ b[i]
-        a[i], carry[i] = both ^ carry[i], (a[i] & b[i]) | (both & carry[i])
 
 
 @helper

@@ -28,7 +28,7 @@ class PageManager(page_manager.PageManager):
 
     def _empty(self) -> None:
         shape = self.shape
-        self._ring, self._ends = np.arange(shape.pages), np.array([0, shape.pages])
+        self._ring, self._ends = np.arange(shape.pages, dtype=np.int32), np.array([0, shape.pages])
         self._cells = np.full((shape.entries, shape.length), -1, np.int32)
         self._counts = [np.zeros((shape.entries, 2), np.int64) for _ in range(2)]  # used and tokens, if no block began
         self._ahead: tuple[np.ndarray, ...] | None = None  # blocks of steps
@@ -148,8 +148,8 @@ class PageManager(page_manager.PageManager):
         """
         every = self.requests
         known = every.require_known(sequences, running=True)
-        requests = [every.table[name] for name in known]
-        slots = np.array([request.slot for request in requests], np.int64)
+        requests = {request.slot: request for request in map(every.table.__getitem__, known)}
+        slots = np.array(list(requests), np.int64)
         return Steps(known, requests, slots, network(2 * len(known) * self.shape.layers * self.shape.heads))
 
     def needed(self, steps: Steps) -> tuple[int, np.ndarray | None]:
@@ -170,10 +170,12 @@ class PageManager(page_manager.PageManager):
         pages, count = growth.needed(steps.slots, self._blocks())
         return pages, steps.slots[self._blocks()[-1][steps.slots, 0] == growth.BLOCK] if count else None
 
-    def seen(self, steps: Steps) -> np.ndarray:
-        """Tokens so far of sequences that grow together: int64 (S,)."""
-        self._note_seen(None)
-        return np.array([request.seen for request in steps.requests], np.int64)
+    def seen(self, steps: Steps, slots: np.ndarray) -> np.ndarray:
+        """Tokens so far of some of the sequences that grow together, by slots (K,): int64 (K,)."""
+        if self._growing is not steps:
+            self._note_seen(None)
+        more = self._unseen
+        return np.array([steps.requests[slot].seen + more for slot in slots.tolist()], np.int64)
 
     def foresee(self, slots: np.ndarray, classes: np.ndarray) -> None:
         """Set the classes of the tokens that sequences gain in their next 64 steps.
@@ -298,7 +300,7 @@ class PageManager(page_manager.PageManager):
     def _note_seen(self, then: Steps | None) -> Steps | None:
         """Count the steps that sequences have made together; returns `then`."""
         if self._growing is not None and self._unseen:
-            for request in self._growing.requests:
+            for request in self._growing.requests.values():
                 request.seen += self._unseen
             self._unseen = 0
         return then
@@ -312,7 +314,7 @@ class PageManager(page_manager.PageManager):
 
     def _room(self, entries: np.ndarray) -> np.ndarray:
         """Array for the ids that a call moves: cells of the entries, twice, or all pages."""
-        return np.empty(min(2 * entries.size * self.shape.length, self.shape.pages), np.int64)
+        return np.empty(min(2 * entries.size * self.shape.length, self.shape.pages), np.int32)
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum; counts its levels and additions."""
@@ -348,7 +350,7 @@ class PageManager(page_manager.PageManager):
         }
 
     def _load(self, state: DeclaredState) -> None:
-        self._ring, self._ends = np.array(state.ring, np.int64), np.array([state.head, state.tail], np.int64)
+        self._ring, self._ends = np.array(state.ring, np.int32), np.array([state.head, state.tail], np.int64)
         self._cells = np.array(state.cells, np.int32).reshape(self._cells.shape)
         self._used, self._tokens = (np.array(x, np.int64).reshape(-1, 2) for x in (state.used, state.tokens))
         self._allocated_pages, self._recycled_pages = state.allocated, state.recycled
