@@ -11,7 +11,8 @@ from refemu.arith.checks import Refused
 from refemu.units.leankv import page_table
 from refemu.units.leankv.page_table import HIGH, LOW, PageTable, TableOverflow, locate
 
-IMPLEMENTATIONS = [pytest.param(page_table.run, id="unit"), pytest.param(page_table.UNIT.run_compiled, id="compiled")]
+RUNS = page_table.run, page_table.UNIT.run_compiled
+IMPLEMENTATIONS = [pytest.param(run, id=name) for run, name in zip(RUNS, ("unit", "compiled"), strict=True)]
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
 
 
@@ -69,6 +70,22 @@ def test_split_moves_low_pages_to_the_right(scrub: bool, held: int, data: st.Dat
     assert between == ([-1] * len(between) if scrub else [10 + j if j < held else -1 for j in range(high, 6 - low)])
     table.clear(0)
     assert (set(table.row(0)) == {-1}) == (scrub or held == 0)
+
+
+@pytest.mark.parametrize("scrub", [False, True])
+def test_every_split_is_compiled_alike(scrub: bool) -> None:
+    """Also those after which the low pages lie where some of them were."""
+    events = [
+        [(APPEND, 0, 0, 10 + j, 0) for j in range(6)][-held:]
+        + [(APPEND, 1, 0, 9, 0)] * (6 - held)
+        + [(SPLIT, 0, 0, high, low)]
+        for held in range(1, 7)
+        for high in range(held + 1)
+        for low in range(held - high + 1)
+    ]
+    unit, compiled = (run(*np.array(events).transpose(2, 0, 1), heads=2, cells=6, scrub=scrub) for run in RUNS)
+    for name in ("ids", "used", "cells"):
+        np.testing.assert_array_equal(getattr(unit, name), getattr(compiled, name))
 
 
 def test_ids_that_no_run_holds_cannot_be_read() -> None:
