@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.checks import refuse_as
-from refemu.arith.jit import kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.page_table import UNIT, PageTable
 
@@ -83,7 +83,7 @@ def _run(  # type: ignore[no-untyped-def]
 # Kernels of one entry take whole tables and its number: a view of a row costs more than the row.
 
 
-@kernel
+@inlined
 def append(cells, used, entry, section, page):  # type: ignore[no-untyped-def]
     """`PageTable.append` of one page to one entry: cells (E, L), used (E, 2)."""
     j = used[entry, section]
@@ -93,7 +93,7 @@ def append(cells, used, entry, section, page):  # type: ignore[no-untyped-def]
     used[entry, section] += 1
 
 
-@kernel
+@inlined
 def split(cells, used, entry, high, low, scrub, returned, at):  # type: ignore[no-untyped-def]
     """`PageTable.split`; returns the number of pages in `returned`, from `at` on."""
     held, length = used[entry, 0], cells.shape[1]
@@ -114,7 +114,7 @@ def split(cells, used, entry, high, low, scrub, returned, at):  # type: ignore[n
     return back
 
 
-@kernel
+@inlined
 def clear(cells, used, entry, scrub, returned, at):  # type: ignore[no-untyped-def]
     """`PageTable.clear`; returns the number of pages in `returned`, from `at` on."""
     high, low, length = used[entry, 0], used[entry, 1], cells.shape[1]
