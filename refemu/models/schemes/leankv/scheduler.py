@@ -70,8 +70,10 @@ class Scheduler:
         """
         names, left = list[int](), list(free)
         for name in self.waiting:
+            if name in self._yielded or len(self.running) + len(names) == self.slots:
+                break
             left = [pages - need for pages, need in zip(left, needed(name), strict=True)]
-            if name in self._yielded or len(self.running) + len(names) == self.slots or min(left) < 0:
+            if min(left) < 0:
                 break
             names.append(name)
         return names

@@ -13,6 +13,8 @@ from refemu.arith.jit import inlined, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.page_table import UNIT, PageTable
 
+U = np.uint64
+
 
 @compiled_run(UNIT)
 def run(table: PageTable, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
@@ -80,7 +82,8 @@ def _run(  # type: ignore[no-untyped-def]
     return True
 
 
-# Kernels of one entry take whole tables and its number: a view of a row costs more than the row.
+# Kernels of one entry take whole tables and its number: a view of a row costs more than the row. Indices are uint64: a
+# signed one can be negative, which costs as much as the copy.
 
 
 @inlined
@@ -94,36 +97,46 @@ def append(cells, used, entry, section, page):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def fill(cells, used, entry, count, ids, at):  # type: ignore[no-untyped-def]
+    """`append` of `count` high pages: ids from `at` on."""
+    row, begun, first = U(entry), U(used[entry, 0]), U(at)
+    for j in range(U(count)):
+        cells[row, begun + j] = ids[first + j]
+    used[entry, 0] += count
+
+
+@inlined
 def split(cells, used, entry, high, low, scrub, returned, at):  # type: ignore[no-untyped-def]
     """`PageTable.split`; returns the number of pages in `returned`, from `at` on."""
     held, length = used[entry, 0], cells.shape[1]
-    back = held - high - low
-    for j in range(back):
-        returned[at + j] = cells[entry, high + low + j]
+    row, first, begun, last = U(entry), U(high), U(at), U(length - 1)
+    for j in range(U(held - high - low)):
+        returned[begun + j] = cells[row, U(high + low) + j]
     if high + 2 * low <= length:
-        for j in range(low):
-            cells[entry, length - 1 - j] = cells[entry, high + j]
+        for j in range(U(low)):
+            cells[row, last - j] = cells[row, first + j]
     else:  # the low pages go to where some of them are
         ids = cells[entry, high : high + low].copy()
-        for j in range(low):
-            cells[entry, length - 1 - j] = ids[j]
+        for j in range(U(low)):
+            cells[row, last - j] = ids[j]
     if scrub:
-        for j in range(high, min(held, length - low)):
-            cells[entry, j] = -1
+        for j in range(first, U(min(held, length - low))):
+            cells[row, j] = -1
     used[entry, 0], used[entry, 1] = high, low
-    return back
+    return held - high - low
 
 
 @inlined
 def clear(cells, used, entry, scrub, returned, at):  # type: ignore[no-untyped-def]
     """`PageTable.clear`; returns the number of pages in `returned`, from `at` on."""
     high, low, length = used[entry, 0], used[entry, 1], cells.shape[1]
-    for j in range(high):
-        returned[at + j] = cells[entry, j]
-    for j in range(low):
-        returned[at + high + j] = cells[entry, length - 1 - j]
+    row, first, second, last = U(entry), U(at), U(at + high), U(length - 1)
+    for j in range(U(high)):
+        returned[first + j] = cells[row, j]
+    for j in range(U(low)):
+        returned[second + j] = cells[row, last - j]
     if scrub:
-        for j in range(length):
-            cells[entry, j] = -1
+        for j in range(U(length)):
+            cells[row, j] = -1
     used[entry, 0], used[entry, 1] = 0, 0
     return high + low

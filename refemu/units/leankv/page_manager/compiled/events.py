@@ -11,7 +11,7 @@ with high before low; ids (pages,).
 import numpy as np
 
 from refemu.arith.jit import helper, kernel
-from refemu.units.leankv.page_table.compiled import append, clear, split
+from refemu.units.leankv.page_table.compiled import append, clear, fill, split
 
 # Entries of `sizes`: tokens of a high and of a low page (0: none), extra pages for a prompt, whether pages wait for a
 # token, whether cells are scrubbed.
@@ -33,10 +33,8 @@ def prompt_allocate(pool, sizes, entries, lengths, counts, prefix, ids):  # type
     at = np.int64(0)
     for i in range(entries.size):
         entry, count = entries[i], counts[i]
-        begun = used[entry, 0]
-        for j in range(count):
-            cells[entry, begun + j] = ids[at + j]
-        used[entry, 0], tokens[entry, 0], at = begun + count, lengths[i], at + count
+        fill(cells, used, entry, count, ids, at)
+        tokens[entry, 0], at = lengths[i], at + count
     return total
 
 
@@ -65,9 +63,8 @@ def prompt_release(  # type: ignore[no-untyped-def]
     new, old = went, 0
     for i in range(entries.size):
         entry = entries[i]
-        for _ in range(lacking[i]):
-            append(cells, used, entry, 0, ids[new])
-            new += 1
+        fill(cells, used, entry, lacking[i], ids, new)
+        new += lacking[i]
         stays = -(-high[i] // sizes[Z_HIGH])
         old += split(cells, used, entry, stays, used[entry, 0] - counts[i] - stays, sizes[Z_SCRUB], ids, old)
         tokens[entry, 0], tokens[entry, 1] = high[i], low[i]

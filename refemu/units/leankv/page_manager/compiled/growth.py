@@ -94,7 +94,7 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
         slot, count, space = slots[s], np.int64(0), np.int64(BLOCK)
         known[slot], tally[:], rows = classes[s], 0, 0
         for section in range(2):
-            flip, first = U(0) - U(section), section * turn
+            flip = U(0) - U(section)
             for h in range(heads):
                 entry = slot * heads + h
                 bits[h] = classes[s, 0, h] & (classes[s, 1, h] ^ flip)
@@ -104,20 +104,20 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
                     shift[rows], rows = i - 2 * i * section, rows + 1
             _count(bits, planes[section])
             highs = rows - section * (rows - highs)
-        for h in range(heads):
+        for h in range(heads):  # unsigned indices, here and below: a signed one can be negative, which takes time
             entry, begun = slot * heads + h, count
             high, low = entry * length + used[entry, 0], (entry + 1) * length - 1 - used[entry, 1]
-            for row in range(highs):
-                when[count], what[count] = codes[row, h], high + shift[row]
+            for row in range(U(highs)):
+                when[U(count)], what[U(count)] = codes[row, h], high + shift[row]
                 count += np.int64(codes[row, h] >= 0)
-            for row in range(highs, rows):
-                when[count], what[count] = codes[row, h], low + shift[row]
+            for row in range(U(highs), U(rows)):
+                when[U(count)], what[U(count)] = codes[row, h], low + shift[row]
                 count += np.int64(codes[row, h] >= 0)
             left = length - used[entry, 0] - used[entry, 1]
             if count - begun > left:
                 space = min(space, _step(when[begun:count], left))
-        for i in range(count):
-            tally[when[i]] += 1
+        for i in range(U(count)):
+            tally[U(when[i])] += 1
         firsts[slot, 0] = 0
         for t in range(BLOCK):
             for section in range(2):
@@ -127,9 +127,9 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
                 gains[slot, t, section], gains[slot, t, 2 + section] = gained, tally[BLOCK * section + t]
             cursors[t] = firsts[slot, t]
             firsts[slot, t + 1] = firsts[slot, t] + tally[t] + tally[BLOCK + t]
-        for i in range(count):
-            t = when[i] % BLOCK
-            moves[slot, cursors[t]] = what[i]
+        for i in range(U(count)):
+            t = U(when[i] % BLOCK)
+            moves[slot, U(cursors[t])] = what[i]
             cursors[t] += 1
         places[slot, 0], places[slot, 1], places[slot, 2] = 0, 0, space
     return True
@@ -163,14 +163,14 @@ def grow(pool: Any, slots: Any, ahead: Any, held: Any, gained: Any) -> Any:
     if not fits or total > ends[1] - ends[0]:
         return False
     gained[:] = 0
-    flat, front = cells.reshape(-1), ends[0] % ring.size
+    flat, front = cells.reshape(-1), U(ends[0] % ring.size)
     for s in range(slots.size):
         slot, at = slots[s], places[slots[s], 0]
-        for i in range(firsts[slot, at], firsts[slot, at + 1]):
-            flat[moves[slot, i]] = ring[front]
-            front += 1
-            if front == ring.size:
-                front -= ring.size
+        for i in range(U(firsts[slot, at]), U(firsts[slot, at + 1])):
+            flat[U(moves[slot, i])] = ring[front]
+            front += U(1)
+            if front == U(ring.size):
+                front = U(0)
         for i in range(4):
             held[slot, i] += gains[slot, at, i]
             gained[i] += gains[slot, at, i]

@@ -62,17 +62,16 @@ class PageManager(page_manager.PageManager):
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
         """As `page_manager.PageManager.lengths`, a copy."""
-        return self._counts_of(sequences)[1]
+        return self._counts_of(sequences, 1)
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
         """As `page_manager.PageManager.used`, a copy."""
-        return self._counts_of(sequences)[0]
+        return self._counts_of(sequences, 0)
 
-    def _counts_of(self, sequences: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Copies of `used` and `tokens` of sequences."""
+    def _counts_of(self, sequences: Sequence[int], which: int) -> np.ndarray:
+        """A copy of `used` (0) or `tokens` (1) of sequences."""
         entries = self.requests.entries(self.requests.require_known(sequences))
-        used, tokens = self._settled(self._slots(sequences))
-        return used[entries], tokens[entries]
+        return self._settled(self._slots(sequences))[which][entries]
 
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
         """As `page_manager.PageManager.prompt_allocate`."""
