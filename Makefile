@@ -20,7 +20,7 @@ TORCH  := tests/testing/test_torch.py
 SCHEMES := --scheme olive-4 --scheme kllm-a4 --scheme harmonia-kv4 --scheme \
   leankv:k_vec=1,k_group=4,v_vec=2,v_group=2,align=4+4,page_bytes=112,window=4,t_low=0.02,t_high=0.1
 
-.PHONY: help golden test test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl formal plugins fuzz lock release vectors grades variants clean
+.PHONY: help golden test test-some test-long test-slow test-committed test-skipped programs nightly mutation mutation-reach conformance conformance-hf conformance-numbers test-pythons arm64 lint bench docs kernels rtl formal plugins fuzz lock release vectors grades variants clean
 help:
 	@echo "make golden   install refemu, fetch the model, generate golden vectors under $(OUT)/golden, check them"
 	@echo "make test     install refemu and run its tests, five minutes the first time"
@@ -62,6 +62,11 @@ test:
 	@echo "compiling every kernel (a minute the first time)"
 	@$(BIN)/python -m benchmarks.every_kernel --processes 2 > /dev/null
 	@$(TEST) -m "not slow and not long and not committed" --times=$(OUT)/times/test.json $(PYTEST)
+
+# tests of `make test` in the folders of PYTEST, with kernels compiled as they are needed
+test-some:
+	@$(PYTHON) tools/bootstrap.py $(VENV) test
+	@$(TEST) -m "not slow and not long and not committed" $(PYTEST)
 
 test-long:
 	@$(PYTHON) tools/bootstrap.py $(VENV) test
