@@ -21,6 +21,7 @@ DECODE: dict[str, Any] = {"shape": "llama-7b", "scheme": "kllm-a4", "tokens": 20
 RUNS = [
     ("decode", 2048, 1),
     ("decode", 2048, 16),
+    ("decode", 300, 40),
     ("decode", 16384, 1),
     ("decode", 16384, 16),
     ("prompt", 6, 1),
@@ -56,7 +57,7 @@ def test_block_of_llama_2_7b_equals_the_oracle(phase: Any, tokens: int, batch: i
 
 
 def totals(block: list[oracle.Operation], overlap: str, batch: int) -> list[Any]:
-    """Cycles, bytes and busy cycles of 32 blocks and the head, whose 512 MACs have a column of up to 16 rows each."""
+    """Cycles, bytes and busy cycles of 32 blocks and the head, whose lanes have 32 MACs: columns of up to 32 rows."""
     moved = [oracle.moved(each) for each in block]
     sums = {
         stream: 32 * sum(each.get(stream, 0) for each in moved) for stream in dict.fromkeys(n for m in moved for n in m)
@@ -65,10 +66,12 @@ def totals(block: list[oracle.Operation], overlap: str, batch: int) -> list[Any]
         name: 32 * sum(each.busy.get(name, 0) for each in block)
         for name in dict.fromkeys(n for e in block for n in e.busy)
     }
-    head = -(-32000 // (16 * (32 // batch))) * 4096
-    sums |= {"weights": sums["weights"] + 32000 * 4096 * 2, "outputs": sums.get("outputs", 0) + batch * 32000 * 2}
+    parts = [min(32, batch - first) for first in range(0, batch, 32)]
+    head = sum(-(-32000 // (16 * (32 // rows))) * 4096 for rows in parts)
+    weights, outputs = len(parts) * 32000 * 4096 * 2, batch * 32000 * 2
+    sums |= {"weights": sums["weights"] + weights, "outputs": sums.get("outputs", 0) + outputs}
     busy |= {"MACs": busy["MACs"] + head, "memory": math.ceil(sum(sums.values()) / oracle.PORT)}
-    first = head + 1 if overlap != "none" else head + math.ceil((32000 * 4096 + batch * 32000) * 2 / oracle.PORT)
+    first = head + 1 if overlap != "none" else head + math.ceil((weights + outputs) / oracle.PORT)
     return [32 * oracle.schedule(block, overlap) + first, sums, busy]
 
 
