@@ -121,11 +121,11 @@ def flow(product: Product) -> dict[str, int]:
     if product.a == BFP8 and product.b in B_TYPES:
         controllers["bits"] = FdgfController(*tiles, "bits", B_TYPES[product.b])
     reads = {
-        f"{unit} read by dataflow {way}": ceil(controller.ema(*sizes, way))
+        f"{unit} {order}": ceil(controller.ema(*sizes, way))
         for unit, controller in controllers.items()
-        for way in (COLUMN_MAJOR, ROW_MAJOR)
+        for order, way in (("column-major", COLUMN_MAJOR), ("row-major", ROW_MAJOR))
     }
-    return {"dataflow": product.way, "rows of a tile": tiles[0], "columns of a tile": tiles[1], **reads}
+    return {"dataflow": product.way, "tile rows": tiles[0], "tile columns": tiles[1], **reads}
 
 
 def converted(name: str, tokens: int, channels: int, after: tuple[str, ...] | None = None) -> Cost:

@@ -143,9 +143,9 @@ def test_dataflow_of_every_product_is_shown(options: str, rule: int) -> None:
         stored = [ceil(left * Fraction(293, 32) + right * bits[name]) for left, right in reads]
         assert operation.counts == {
             "dataflow": rule or units.choose(*sizes[name], *tiles),
-            **dict(zip(("rows of a tile", "columns of a tile"), tiles, strict=True)),
-            **{f"elements read by dataflow {way}": elements[way - 1] for way in (1, 2)},
-            **{f"bits read by dataflow {way}": stored[way - 1] for way in (1, 2)},
+            **dict(zip(("tile rows", "tile columns"), tiles, strict=True)),
+            **dict(zip(("elements column-major", "elements row-major"), elements, strict=True)),
+            **dict(zip(("bits column-major", "bits row-major"), stored, strict=True)),
         }
 
 
@@ -156,8 +156,8 @@ def test_fewer_bits_force_the_dataflow_of_the_core() -> None:
 
     assert report.differing == 0
     assert gate.parameters["force"] == gate.counts["dataflow"] == 2
-    assert gate.counts["elements read by dataflow 1"] < gate.counts["elements read by dataflow 2"]
-    assert gate.counts["bits read by dataflow 1"] > gate.counts["bits read by dataflow 2"]
+    assert gate.counts["elements column-major"] < gate.counts["elements row-major"]
+    assert gate.counts["bits column-major"] > gate.counts["bits row-major"]
 
 
 def test_both_ways_of_codes_are_equal() -> None:
