@@ -105,6 +105,7 @@ def test_clocks_equal_the_timeline(name: str, force: int, passes: Passes) -> Non
         assert (found.clock, found.busy, found.waits) == (line.clock, line.busy, line.waits)
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(
     kind=st.sampled_from(["q", "k", "v", "score", "context", "linear", "final"]),

@@ -253,7 +253,9 @@ def test_every_option_moves_a_number(option: str, field: str) -> None:
         ("lanes=0", "lanes must be"),
         ("lane=8", "did you mean 'lanes'"),
         ("overlap=all", "overlap must be"),
-        ("weight_kb=1", "buffer weight must hold 16384 bits, got 8192"),
+        ("weight_kb=1", "weight_kb must be at least 2 for a row of 4096 values and 4096 outputs, got 1"),
+        ("out_kb=22", "out_kb must be at least 23 for a row of 4096 values and 11008 outputs, got 22"),
+        ("index_kb=5", "index_kb must be at least 6 for a row of 11008 values and 4096 outputs, got 5"),
     ],
 )
 def test_invalid_and_idle_options_are_rejected(options: str, message: str) -> None:

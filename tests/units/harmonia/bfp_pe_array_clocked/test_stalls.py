@@ -156,6 +156,7 @@ class Layer:
         return driven(self.blocks, self.fields, self.core.groups, overlap, waiting, banks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LAYERS)
 def test_array_with_stalls_ends_when_cost_says(name: str) -> None:
     """D-harmonia-63: clock of every column, sums of the accelerator, waits and clocks of `refemu cost`."""

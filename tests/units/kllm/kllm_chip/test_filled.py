@@ -79,6 +79,7 @@ def test_edges_equal_stepped_lanes_with_filling_buffers() -> None:
         assert fed(laid, sizes, 16, 2, rate).edges == stepped, (sizes, n, k, rows, outliers, rate)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"merge": "serial"}, {"lane_mapping": "counter"}, {"carry": "sums"}])
 def test_waiting_lanes_compute_the_same_words(options: dict[str, Any]) -> None:
     """D-kllm-66: a lane without its slab waits; edges are those of `refemu cost`, words those of the oracle."""

@@ -165,6 +165,7 @@ def parts(sizes: np.ndarray, a_bits: int, entries: int, machine: KllmMachine) ->
     """Rows that pass the columns together. sizes: int64 (rows, 3): positions, columns and left out positions."""
     rows = len(sizes)
     length, width, _ = sizes.max(axis=0).tolist()
+    machine.require_row(length, width, a_bits)
     together = at_once(rows, length, width, a_bits, entries, machine.chip, machine.order)
     most = np.maximum.reduceat(sizes, np.arange(0, rows, together), axis=0)
     counts = np.full((len(most), 1), together)

@@ -121,6 +121,7 @@ def test_one_width_for_all_codes_is_noticed(score: bool, phase: Phase, monkeypat
     assert wrong_ones == (set() if held_low else {"scores" if score else "context"})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("options", "rule"), [("", 0), ("dataflow=column", 1), ("dataflow=row", 2)])
 def test_dataflow_of_every_product_is_shown(options: str, rule: int) -> None:
     """D-harmonia-31: FDGF's choice, its tiles, and what either dataflow reads, as the oracle counts them."""
