@@ -6,12 +6,11 @@ Paper: [kllm §IV-A, §V-A, Table I].
 from fractions import Fraction
 from typing import Literal
 
-from refemu.arith.checks import Refused, require_int
+from refemu.arith.checks import require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.machine.system import Overlap, Price, System
 from refemu.units.declaration import decides
 from refemu.units.kllm.kllm_chip import Carry, ChipSizes, Fill, Order
-from refemu.units.kllm.kllm_chip.sizes import OUT_BITS
 from refemu.units.kllm.orizuru import levels, stages
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 
@@ -80,17 +79,6 @@ class KllmMachine:
             self.merge,
             self.carry,
         )
-
-    def require_row(self, length: int, width: int, a_bits: int) -> None:
-        """Raise Refused for a buffer that cannot hold a slab of weights of 4 bits, or a row of a product."""
-        needed = {"weight_kb": 4 * self.concat, "index_kb": length * a_bits, "out_kb": width * OUT_BITS}
-        for name, bits in needed.items():
-            least, given = -(-bits // KB), getattr(self, name)
-            if least > given:
-                raise Refused(
-                    f"accelerator: {name} must be at least {least} for a row of {length} values and {width} outputs, "
-                    f"got {given}"
-                )
 
     @property
     def rate(self) -> Fraction:
