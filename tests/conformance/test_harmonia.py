@@ -164,7 +164,7 @@ def test_each_smoothing_helps(prompts: dict[str, Score]) -> None:
 
 
 def test_long_windows_have_the_order_of_the_page(smollm2: Any) -> None:
-    """[harmonia Table I] 2,048 tokens, linear layers in fp16: smoothing costs least over 8 bits, 4 bits for all most."""
+    """[harmonia Table I] 2,048 tokens, linear layers in fp16: smoothing costs least over 8 bits, naive 4 bits most."""
     found = {}
     for name in ("harmonia-kv8", BOTH, NONE, "harmonia-kv4-naive"):
         (perplexity,) = models.perplexity(smollm2, scheme=f"fp16+{name}", win=2048, windows=1).windows
