@@ -33,6 +33,7 @@ def test_macs_are_listed_by_mode_and_kind(capsys: pytest.CaptureFixture[str]) ->
     assert "by kind of work" in shown and "D-harmonia-51" in shown
     for mode in ("M8W4", "M8M8", "M8M4"):
         assert re.search(rf"{mode} [1-9]\d+", shown), mode
+    assert re.search(r"blk\.0\.gate +dataflow 1, tile rows 64, .* elements row-major 27136, ", shown)
 
 
 def test_decode_step_has_one_row(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,9 @@ from functools import cache
 from math import ceil
 from typing import NamedTuple
 
+import numba
+import numpy as np
+
 LANES, MACS, TURN, SLAB = 16, 32, 512, 4096
 PORT = Fraction(24 * 64 * 10**9, 500 * 10**6)  #: bytes a cycle: 3,072
 BUFFER = 2048  #: bytes of a Weight Buffer
@@ -66,39 +69,39 @@ def lane(
 @cache
 def stepped(batch: tuple[Part, ...], entries: int, heads: int = 1, port: Fraction | None = PORT) -> list[int]:
     """As `lane`, of parts of a batch in sequence, which read all columns again."""
-    todo: list[tuple[int, bool, int]] = []  # of every row in every slab: positions, whether merged, which must arrive
-    work: list[tuple[int, int]] = []  # of every tile: merges, edges of the MACs
+    tiles: list[tuple[int, int, int, int]] = []  # columns of lane 0, rows, positions, edges of the MACs
     for part in batch:
-        wide, slabs = max(1, MACS // part.rows), [min(SLAB, part.k - low) for low in range(0, part.k, SLAB)]
-        columns, rows = part.columns, part.rows
-        blocks = sorted(min(wide, columns - first) for first in range(0, columns, wide) for _ in range(heads))[::-1]
-        mine = [blocks[at] for at in range(0, len(blocks), LANES)]  # columns of lane 0 in every tile
-        todo += [
-            (length, last or rows > 1, 0 if row else length)
-            for n in mine
-            for _ in range(n)
-            for last, length in _column(slabs)
-            for row in range(rows)
-        ]
-        work += [(n * rows * (len(slabs) if rows > 1 else 1), entries + part.outliers + 2) for n in mine]
-    todo.reverse()  # the next one last
-    share = None if port is None else port / LANES
+        wide = max(1, MACS // part.rows)
+        full, rest = heads * (part.columns // wide), part.columns % wide  # blocks of columns, of which a lane gets one
+        blocks = full + heads * (rest > 0)
+        for at in range(0, blocks, LANES):
+            tiles.append((wide if at < full else rest, part.rows, part.k, entries + part.outliers + 2))
+    share = Fraction(0) if port is None else port / LANES
+    scale = 2 * share.denominator  # arrivals as integers: half a byte is an index
+    return [int(count) for count in _edges(np.array(tiles, np.int64), share.numerator * 2, scale)]
+
+
+@numba.njit(cache=True)
+def _edges(tiles: np.ndarray, arrives: int, scale: int) -> tuple[int, int, int]:
+    """Edge by edge. arrives: in units of 1 / scale of a byte; 0: weights are there."""
+    tile, column, slab, row = 0, 0, 0, 0  # what comes next: a slab of a column for a row
     level, edge, counting, held = 0, 0, 0, False
-    scale = 1 if share is None else 2 * share.denominator  # arrivals as integers: half a byte is an index
-    arrives, full = (0 if share is None else share.numerator * 2), BUFFER * scale
     bank, swapped, merging, reducing, done = 0, 0, False, 0, 0
     counted, reduced, ready = 0, 0, True
-    while done < len(work) or reducing:
+    while done < len(tiles) or reducing:
         edge += 1
         level += arrives
         # the MACs, and the swap of the banks at the edge at which they are free
         if reducing:
             reducing -= 1
             reduced += 1
-            done += not reducing
-        goal = work[swapped][0] if swapped < len(work) else 0
-        if swapped < len(work) and bank == goal and reducing == 0 and swapped == done:
-            reducing, bank, swapped, merges = work[swapped][1], 0, swapped + 1, merging
+            done += int(not reducing)
+        goal = 0  # histograms of a tile that the bank adds up
+        if swapped < len(tiles):
+            n, rows, k, _ = tiles[swapped]
+            goal = n * rows * (-(-k // SLAB) if rows > 1 else 1)
+        if swapped < len(tiles) and bank == goal and reducing == 0 and swapped == done:
+            reducing, bank, swapped, merges = tiles[swapped][3], 0, swapped + 1, merging
         else:
             merges = merging and bank != goal
         if merges:
@@ -108,21 +111,29 @@ def stepped(batch: tuple[Part, ...], entries: int, heads: int = 1, port: Fractio
             counted += 1
             if not counting and held:
                 merging = True
-        if ready and not counting and todo:
-            need = todo[-1][2] * BITS * scale // 8
-            if share is None or level >= need:
+        if ready and not counting and tile < len(tiles):
+            n, rows, k, _ = tiles[tile]
+            length, slabs = min(SLAB, k - slab * SLAB), -(-k // SLAB)
+            need = 0 if row else length * BITS * scale // 8  # the rows of a batch pass a slab that is there
+            if not arrives or level >= need:
                 level -= need
-                length, held, _ = todo.pop()
-                counting = max(1, ceil(length / TURN))
-        level = min(level, full)
+                held = slab == slabs - 1 or rows > 1
+                counting = max(1, -(-length // TURN))
+                row += 1
+                if row == rows:
+                    row, slab = 0, slab + 1
+                if slab == slabs:
+                    slab, column = 0, column + 1
+                if column == n:
+                    column, tile = 0, tile + 1
+        level = min(level, BUFFER * scale)
         # a slab may come into the last edge of counting only if no full bank may stop it (D-kllm-45)
-        stops = merging and swapped < len(work) and bank == work[swapped][0]
+        stops = False
+        if merging and swapped < len(tiles):
+            n, rows, k, _ = tiles[swapped]
+            stops = bank == n * rows * (-(-k // SLAB) if rows > 1 else 1)
         ready = counting == 0 or (counting == 1 and not stops)
-    return [edge, counted, reduced]
-
-
-def _column(slabs: list[int]) -> list[tuple[bool, int]]:
-    return [(number == len(slabs) - 1, length) for number, length in enumerate(slabs)]
+    return edge, counted, reduced
 
 
 WIDTH, FFN, HEADS, DIM = 4096, 11008, 32, 128  #: LLaMA-7B, and LLaMA-2-7B

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import tiles
 from refemu.units.harmonia.harmonia_core import (
@@ -101,6 +103,43 @@ def test_clocks_equal_the_timeline(name: str, force: int, passes: Passes) -> Non
             line.product(device, events)
         found = timed(made, Port(Fraction(8 * FAST.bytes_per_second, FAST.clock), FAST.lanes, passes), times)
         assert (found.clock, found.busy, found.waits) == (line.clock, line.busy, line.waits)
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=60)
+@given(
+    kind=st.sampled_from(["q", "k", "v", "score", "context", "linear", "final"]),
+    rows=st.integers(1, 90),
+    inner=st.integers(1, 200),
+    columns=st.integers(1, 100),
+    b_type=st.sampled_from(["int4", "bfp8", "bfp4", "mixed"]),
+    codes=st.sampled_from(["sets", "rows"]),
+    force=st.integers(0, 2),
+    lanes=st.integers(1, 9),
+    tiles=st.tuples(st.sampled_from([32, 64]), st.sampled_from([32, 64, 96])),
+    times=st.integers(1, 6),
+    passes=st.sampled_from(PASSES[1:]),
+)
+def test_random_products_equal_the_timeline(
+    kind: Any, rows: int, inner: int, columns: int, b_type: str, passes: Passes, times: int, lanes: int, **more: Any
+) -> None:
+    """D-harmonia-49: any sizes, tiles, dataflow and codes."""
+    if kind in ("q", "k", "context"):
+        more["head_dim"], columns = 32, 32 * -(-columns // 32)  # whole heads
+    if kind == "score":
+        columns = max(columns, rows)
+    tile_m, tile_k = more.pop("tiles")
+    mixed = kind in ("score", "context")
+    sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "tile_m": tile_m, "tile_k": tile_k}
+    sizes |= {"b_type": b_type if mixed else "int4", "window": 0}
+    device = core(sizes | ({"start": max(0, columns - rows)} if kind == "score" else {}), **more)
+    made, wide = product(device)
+    line, rate = Timeline(Rates(FAST.bytes_per_second, FAST.clock, lanes, passes)), Fraction(8 * FAST.bytes_per_second)
+    for _ in range(times):
+        line.product(device, harmonia_core_compiled.events(device, wide))
+    found = timed(made, Port(rate / FAST.clock, lanes, passes), times)
+
+    assert (found.clock, found.busy, found.waits) == (line.clock, line.busy, line.waits)
 
 
 def test_clocks_equal_the_timeline_at_memory_rate() -> None:

@@ -115,6 +115,7 @@ def test_planted_faults_of_costs_are_detected(fault: Any, monkeypatch: pytest.Mo
         ("tile_k=32", "bytes"),
         ("sram_kb=1024", "bytes"),
         ("dataflow=row", "bytes"),
+        ("dataflow=bits", "bytes"),
         ("lanes=1", "cycles"),
         ("clock=600", "seconds"),
         ("memory_gb=32", "busy"),
@@ -177,6 +178,21 @@ def test_buffers_bound_the_tiles() -> None:
         HarmoniaMachine(sram_kb=64).tiles(64, 16384, 64, a, b)
 
 
+def test_fewer_bits_choose_another_dataflow() -> None:
+    """D-harmonia-31: K of 200 tokens, A is 9.16 bits and B 4.125: fewer elements column-major, fewer bits row-major."""
+    moved: dict[str, Any] = {}
+    for dataflow in ("fewer", "bits", "column", "row"):
+        report = machine.of_shape(
+            SHAPE, "harmonia-kv4", 200, options="" if dataflow == "fewer" else f"dataflow={dataflow}"
+        )
+        moved[dataflow] = {each.name: each.bits for each in report.sections[0].works}["k"]
+    column, row = (16 * 200 * 3072, 1024 * 3072), (200 * 3072, 4 * 1024 * 3072)
+
+    for dataflow, (a, b) in {"fewer": column, "column": column, "bits": row, "row": row}.items():
+        assert (moved[dataflow]["activations"], moved[dataflow]["weights"]) == (9 * a, 4 * b)
+    assert sum(column) < sum(row) and sum(moved["fewer"].values()) > 1.5 * sum(moved["bits"].values())
+
+
 def test_batch_reads_weights_once() -> None:
     """Eight requests are eight rows of a tile."""
     one, eight = (total(tokens=64, phase="decode", batch=batch) for batch in (1, 8))
@@ -198,6 +214,7 @@ def test_decoding_one_request_is_bound_by_array() -> None:
     [
         ("tile_m=40", "accelerator: tile_m must be a multiple of 32, got 40"),
         ("sram_kb=0", "accelerator: sram_kb must be"),
+        ("dataflow=bits,design=anda", "accelerator: dataflow=bits counts bits of design=harmonia, got anda"),
         ("clok=3", "unknown accelerator: option 'clok'"),
     ],
 )

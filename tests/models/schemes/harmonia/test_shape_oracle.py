@@ -29,7 +29,12 @@ def rows(works: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(
     ("requests", "tokens", "decode"),
-    [(1, 128, False), (16, 40, False), (1, 300, True), (16, 300, True), (16, 31, True)],
+    [
+        *[(1, 128, False), (16, 40, False), (1, 300, True), (16, 300, True), (16, 31, True)],
+        *[(1, 2048, False), (1, 16384, True), (16, 16384, True)],
+        pytest.param(16, 2048, False, marks=pytest.mark.slow),
+        pytest.param(1, 16384, False, marks=pytest.mark.slow),  # whose values need smaller tiles (D-harmonia-61)
+    ],
 )
 def test_block_and_total_equal_the_oracle(requests: int, tokens: int, decode: bool) -> None:
     """Clocks with operands at hand and with the memory, busy clocks, bits by stream, MACs; then totals of 28 blocks."""
@@ -39,14 +44,18 @@ def test_block_and_total_equal_the_oracle(requests: int, tokens: int, decode: bo
     total = ours.total
     assert total is not None
     sizes = [{name: -(-count // 8) for name, count in each.bits.items() if count} for each in due]
-    for stream in {name for each in sizes for name in each}:
-        assert total["bytes"][stream] == BLOCKS * sum([each.get(stream, 0) for each in sizes])
+    moved = {name: BLOCKS * sum([each.get(name, 0) for each in sizes]) for name in {n for each in sizes for n in each}}
+    assert total["bytes"] == moved
     ports = [-(-sum(each.values()) * 300 // 256_000) for each in sizes]
     alone = [(each.cycles if each.fed is None else each.fed) for each in due]
     cycles = BLOCKS * sum([max(one, port) for one, port in zip(alone, ports, strict=True)])
     assert total["cycles"] == cycles
     assert total["seconds"] == pytest.approx(cycles / 300e6, rel=1e-12)
-    assert total["busy"]["array"] == BLOCKS * sum([each.busy.get("array", 0) for each in due])
+    busy = {
+        name: BLOCKS * sum([each.busy.get(name, 0) for each in due]) for name in {n for each in due for n in each.busy}
+    }
+    assert total["busy"] == busy | {"memory": -(-sum(moved.values()) * 300 // 256_000)}
+    assert total["energy_pj"]["memory"] == pytest.approx(3.9 * BLOCKS * sum([sum(each.bits.values()) for each in due]))
 
 
 def no_metadata(patch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Costs of models by their sizes on KLLM's chip: a block of LLaMA-7B restated by hand, and what options move."""
 
 import dataclasses
+import math
 from functools import cache
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from refemu.arith.checks import Refused
 from refemu.models import machine
+from refemu.models.machine import totals as totals_module
+from refemu.models.machine.schedule import placed
 from tests.oracles.kllm import system as oracle
 
 pytestmark = pytest.mark.long
@@ -18,8 +21,14 @@ DECODE: dict[str, Any] = {"shape": "llama-7b", "scheme": "kllm-a4", "tokens": 20
 RUNS = [
     ("decode", 2048, 1),
     ("decode", 2048, 16),
+    ("decode", 300, 40),
+    ("decode", 16384, 1),
+    ("decode", 16384, 16),
     ("prompt", 6, 1),
     ("prompt", 6, 16),
+    ("prompt", 2048, 1),
+    pytest.param("prompt", 2048, 16, marks=pytest.mark.slow),
+    pytest.param("prompt", 16384, 1, marks=pytest.mark.slow),
 ]
 
 
@@ -43,12 +52,27 @@ def test_block_of_llama_2_7b_equals_the_oracle(phase: Any, tokens: int, batch: i
         lanes = [[each.fed for each in some if each.holds == ("lanes",)] for some in (works, theirs)]
         assert lanes[0] == lanes[1]
         assert max(each.end for each in report.lines[0]) == oracle.schedule(theirs, overlap)
-        total, blocks = report.total, 32
-        assert total is not None
-        for stream in ("keys", "values"):
-            assert total["bytes"][stream] == blocks * sum(oracle.moved(each).get(stream, 0) for each in theirs)
-        for engine in ("search", "clustering", "counters", "functional"):
-            assert total["busy"][engine] == blocks * sum(each.busy.get(engine, 0) for each in theirs)
+        assert report.total is not None
+        assert [report.total[name] for name in ("cycles", "bytes", "busy")] == totals(theirs, overlap, batch)
+
+
+def totals(block: list[oracle.Operation], overlap: str, batch: int) -> list[Any]:
+    """Cycles, bytes and busy cycles of 32 blocks and the head, whose lanes have 32 MACs: columns of up to 32 rows."""
+    moved = [oracle.moved(each) for each in block]
+    sums = {
+        stream: 32 * sum(each.get(stream, 0) for each in moved) for stream in dict.fromkeys(n for m in moved for n in m)
+    }
+    busy = {
+        name: 32 * sum(each.busy.get(name, 0) for each in block)
+        for name in dict.fromkeys(n for e in block for n in e.busy)
+    }
+    parts = [min(32, batch - first) for first in range(0, batch, 32)]
+    head = sum(-(-32000 // (16 * (32 // rows))) * 4096 for rows in parts)
+    weights, outputs = len(parts) * 32000 * 4096 * 2, batch * 32000 * 2
+    sums |= {"weights": sums["weights"] + weights, "outputs": sums.get("outputs", 0) + outputs}
+    busy |= {"MACs": busy["MACs"] + head, "memory": math.ceil(sum(sums.values()) / oracle.PORT)}
+    first = head + 1 if overlap != "none" else head + math.ceil((weights + outputs) / oracle.PORT)
+    return [32 * oracle.schedule(block, overlap) + first, sums, busy]
 
 
 def block(options: str = "") -> tuple[machine.CostReport, list[Any]]:
@@ -229,7 +253,9 @@ def test_every_option_moves_a_number(option: str, field: str) -> None:
         ("lanes=0", "lanes must be"),
         ("lane=8", "did you mean 'lanes'"),
         ("overlap=all", "overlap must be"),
-        ("weight_kb=1", "buffer weight must hold 16384 bits, got 8192"),
+        ("weight_kb=1", "weight_kb must be at least 2 for a row of 4096 values and 4096 outputs, got 1"),
+        ("out_kb=22", "out_kb must be at least 23 for a row of 4096 values and 11008 outputs, got 22"),
+        ("index_kb=5", "index_kb must be at least 6 for a row of 11008 values and 4096 outputs, got 5"),
     ],
 )
 def test_invalid_and_idle_options_are_rejected(options: str, message: str) -> None:
@@ -241,24 +267,75 @@ FAULTS = {
     "a stream left out": lambda work: dataclasses.replace(
         work, bits={name: bits for name, bits in work.bits.items() if name != "metadata"}
     ),
+    "weights read once for all parts of a batch": lambda work: dataclasses.replace(
+        work, bits={name: bits // 3 if name == "weights" else bits for name, bits in work.bits.items()}
+    ),
     "keys at the wrong width": lambda work: dataclasses.replace(
         work, bits={name: bits * (2 if name == "keys" else 1) for name, bits in work.bits.items()}
     ),
     "a cycle more": lambda work: dataclasses.replace(work, cycles=work.cycles + 1) if work.name == "q" else work,
+    "a stall less": lambda work: dataclasses.replace(work, fed=work.fed - 1) if work.name == "down" else work,
     "an operation twice as busy": lambda work: dataclasses.replace(
         work, busy={name: cycles * (2 if name == "search" else 1) for name, cycles in work.busy.items()}
     ),
+    "an operation left out": lambda work: dataclasses.replace(work, name="") if work.name == "norm.ffn_in" else work,
+    "half the products": lambda work: dataclasses.replace(work, macs=work.macs // 2),
 }
+
+
+def rows(works: Any) -> list[Any]:
+    """What is compared of every operation with cycles; edges fed of those on the lanes."""
+    return [
+        (each.name, each.cycles, each.fed if each.holds == ("lanes",) else None, each.busy, each.bytes, each.macs)
+        for each in works
+        if each.name
+    ]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_in_records_differ_from_the_oracle(fault: str) -> None:
-    _, works_ = block()
-    broken = [FAULTS[fault](work) for work in works_]
+    """A prompt of 40 tokens is three parts of a batch."""
+    report = machine.of_shape("llama-2-7b", "kllm-a4", 40)
+    works = [work for work in report.sections[0].works if work.cycles is not None]
+    theirs = [
+        (
+            each.name,
+            each.alone,
+            each.fed if each.holds == ("lanes",) else None,
+            each.busy,
+            oracle.moved(each),
+            each.macs,
+        )
+        for each in restated("prompt", 40)
+    ]
 
-    theirs = [(each.name, each.alone, each.busy, oracle.moved(each)) for each in restated()]
-    assert [(each.name, each.cycles, each.busy, each.bytes) for each in works_] == theirs
-    assert [(each.name, each.cycles, each.busy, each.bytes) for each in broken] != theirs
+    assert rows(works) == theirs
+    assert rows([FAULTS[fault](work) for work in works]) != theirs
+
+
+@pytest.mark.parametrize("fault", ["port twice as fast", "nothing overlaps"])
+def test_planted_faults_in_totals_differ_from_the_oracle(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The records are right; what the total adds up is not."""
+    due = totals(restated("prompt", 40), "operations", 1)
+    find = totals_module.total
+
+    def wrong(sections: Any, lines: Any, system: Any, tokens: int) -> Any:
+        if fault == "port twice as fast":
+            return find(sections, lines, dataclasses.replace(system, rate=2 * system.rate), tokens)
+        return find(
+            sections,
+            [placed(each.works, dataclasses.replace(system, overlap="none")) for each in sections],
+            system,
+            tokens,
+        )
+
+    def found() -> list[Any]:
+        total = machine.of_shape("llama-2-7b", "kllm-a4", 40).total
+        return [total[name] for name in ("cycles", "bytes", "busy")]
+
+    assert found() == due
+    monkeypatch.setattr(totals_module, "total", wrong)
+    assert found() != due
 
 
 def test_shapes_take_the_papers_score_product() -> None:

@@ -41,7 +41,12 @@ def test_block_of_opt_equals_the_oracle(tokens: int) -> None:
 
 @pytest.mark.parametrize(
     ("phase", "tokens", "batch", "rows"),
-    [("prompt", 128, 1, 128), ("prompt", 128, 16, 2048), ("decode", 2048, 1, 1), ("decode", 2048, 16, 16)],
+    [
+        *[("prompt", 128, 1, 128), ("prompt", 128, 16, 2048), ("decode", 2048, 1, 1), ("decode", 2048, 16, 16)],
+        *[("decode", 16384, 1, 1), ("decode", 16384, 16, 16), ("prompt", 2048, 1, 2048)],
+        pytest.param("prompt", 2048, 16, 32768, marks=pytest.mark.slow),
+        pytest.param("prompt", 16384, 1, 16384, marks=pytest.mark.slow),
+    ],
 )
 def test_batches_of_opt_equal_the_oracle(phase: Any, tokens: int, batch: int, rows: int) -> None:
     """A new token of any request is a row of the array; a decode step has one of each."""
@@ -53,8 +58,10 @@ def test_batches_of_opt_equal_the_oracle(phase: Any, tokens: int, batch: int, ro
     assert ours(works) == theirs
     assert total["cycles"] == 32 * oracle.cycles(theirs, True)
     assert total["tokens_per_second"] == rows / total["seconds"]
-    for stream in ("weights", "metadata"):
-        assert total["bytes"][stream] == 32 * sum(each.bytes[stream] for each in theirs if stream in each.bytes)
+    moved = {name: 32 * sum(one.bytes.get(name, 0) for one in theirs) for each in theirs for name in each.bytes}
+    busy = {name: 32 * sum(one.busy.get(name, 0) for one in theirs) for each in theirs for name in each.busy}
+    assert total["bytes"] == moved
+    assert total["busy"] == busy | {"memory": -(-sum(moved.values()) // 128)}
 
 
 @pytest.mark.parametrize("overlap", ["none", "tiles"])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from refemu.units.kllm.index_matmul import require_problem
 from refemu.units.kllm.kllm_chip import (
     ChipSizes,
     LaneArray,
@@ -17,10 +18,15 @@ from refemu.units.kllm.kllm_chip import (
     edges,
     fed,
     laid_out,
+    operands,
     passes,
     tiled,
 )
+from refemu.units.kllm.kllm_chip.product import parts
 from tests.oracles.kllm import system as oracle
+from tests.units.kllm.chip_operands import expected
+from tests.units.kllm.chip_operands import sizes as small
+from tests.units.kllm.kmeans_operands import tensor
 
 PORT = Fraction(24 * 64 * 8 * 10**9, 500 * 10**6)  #: bits a cycle [kllm §V-A]
 TABLE_1 = ChipSizes()
@@ -71,6 +77,28 @@ def test_edges_equal_stepped_lanes_with_filling_buffers() -> None:
             stepped += 1
         laid = tiled([Rows(1, k, n, outliers, rows)], sizes)
         assert fed(laid, sizes, 16, 2, rate).edges == stepped, (sizes, n, k, rows, outliers, rate)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [{}, {"merge": "serial"}, {"lane_mapping": "counter"}, {"carry": "sums"}])
+def test_waiting_lanes_compute_the_same_words(options: dict[str, Any]) -> None:
+    """D-kllm-66: a lane without its slab waits; edges are those of `refemu cost`, words those of the oracle."""
+    sizes, a, b = small(**options), tensor((2, 40), 2, 1, 2), tensor((6, 40), 2, 2, 1)
+    words = operands(require_problem(a, b, "paper", None, None, None, None))
+    plan, due = passes(words, sizes), expected(sizes, a, b).y
+    laid = tiled([Rows(1, 40, 6, task.outliers) for task in plan if task.closes], sizes)
+    ends = []
+    for rate in (None, Fraction(97, 2), Fraction(9)):
+        array, edge = LaneArray(sizes, 2, 2, counter_bits=parts(words, sizes)[1], rate=rate), 0
+        array.begin(words, plan)
+        while array.busy:
+            array.edge()
+            edge += 1
+        assert array.y.tolist() == due
+        assert edge == fed(laid, sizes, words.table.size, 2, rate).edges
+        ends.append(edge)
+
+    assert ends[0] < ends[1] < ends[2]
 
 
 @pytest.mark.parametrize("outliers", [0, 42])

@@ -11,11 +11,13 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.machine.system import MEMORY, Price, System
 from refemu.units.declaration import decides
-from refemu.units.harmonia.harmonia_core import BFP8, FP16, Codes, Format, Port
+from refemu.units.harmonia.fdgf import BType, FdgfController
+from refemu.units.harmonia.harmonia_core import BFP4, BFP8, FP16, INT4, Codes, Format, Port
 
 MHZ, GB, KB = 10**6, 10**9, 8 << 10
 MACS = 8 * 16 * 32  #: products of all PEs in a clock, of 8 by 4 bits [harmonia §IV-A]
 LEAST = 32  #: rows or columns of the smallest tile
+B_TYPES: dict[Format, BType] = {INT4: "int4", BFP8: "bfp8", BFP4: "bfp4"}  #: of B for FDGF
 
 Design: TypeAlias = Literal["harmonia", "fp16", "fp-int", "figna", "anda"]
 
@@ -51,7 +53,8 @@ class HarmoniaMachine:
     tile_m: int = 64  #: most rows of a tile of A
     tile_k: int = 64  #: most columns of a tile of B
     sram_kb: int = 4096  #: buffers of both operands, two tiles each (D-harmonia-61)
-    dataflow: Literal["fewer", "column", "row"] = "fewer"  #: FDGF: with fewer accesses, or one of both (D-harmonia-31)
+    #: FDGF: the dataflow that reads fewer elements, or fewer stored bits, or one of both (D-harmonia-31)
+    dataflow: Literal["fewer", "bits", "column", "row"] = "fewer"
     lanes: int = 8  #: values that the vector unit takes in a clock (D-harmonia-50)
     clock: int = 300  #: MHz
     memory_gb: int = 256  #: GB/s of the memory
@@ -72,15 +75,19 @@ class HarmoniaMachine:
             require_int(value, LEAST, 1 << 13, "accelerator", name)
             if value % LEAST:
                 raise Refused(f"accelerator: {name} must be a multiple of {LEAST}, got {value}")
+        if self.dataflow == "bits" and self.design != "harmonia":
+            raise Refused(f"accelerator: dataflow=bits counts bits of design=harmonia, got {self.design}")
 
     @property
     def datapath(self) -> Datapath:
         """Formats of the design."""
         return DESIGNS[self.design]
 
-    @property
-    def force(self) -> int:
-        """Dataflow for FDGF."""
+    @decides("D-harmonia-31")
+    def force(self, rows: int, inner: int, columns: int, tiles: tuple[int, int], b: Format) -> int:
+        """Dataflow that FDGF must take for a product; 0: the one that reads fewer elements."""
+        if self.dataflow == "bits":
+            return FdgfController(*tiles, "bits", B_TYPES[b]).choose(rows, inner, columns)
         return {"fewer": 0, "column": 1, "row": 2}[self.dataflow]
 
     @decides("D-harmonia-61")

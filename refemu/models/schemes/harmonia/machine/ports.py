@@ -71,9 +71,9 @@ class Ports:
         machine = self.machine
         sizes = {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "codes": machine.codes}
         b = {"int4": INT4, "bfp4": BFP4}.get(options.get("b_type", "int4"), BFP8)
-        tile_m, tile_k = machine.tiles(rows, inner, columns, BFP8, b)
-        tiles = {"tile_m": tile_m, "tile_k": tile_k, "force": machine.force}
-        return Config(**{**usual, **sizes, **tiles, **options})
+        tiles = machine.tiles(rows, inner, columns, BFP8, b)
+        flow = {"tile_m": tiles[0], "tile_k": tiles[1], "force": machine.force(rows, inner, columns, tiles, b)}
+        return Config(**{**usual, **sizes, **flow, **options})
 
     def linear(self, names: Any) -> Any:
         """The scheme's linear layers that read one input."""
@@ -124,6 +124,7 @@ class Ports:
             {**cost.words, "B to the array": counters["words"], **{f"MACs {m}": n for m, n in cost.macs.items()}},
             kind,
             cost,
+            work.flow(product),
             unchecked=unchecked(CORE, config, "y", *(("sign", "mantissa", "exponent") if codes else ())),
         )
         return operation, answer

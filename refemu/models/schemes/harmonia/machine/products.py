@@ -22,7 +22,7 @@ def linear(config: Mapping[str, Any], machine: HarmoniaMachine) -> Product:
     """The product of a linear layer. config: of harmonia_core, or the part of it that differs from a plain one."""
     path, kind, window = machine.datapath, config["kind"], config.get("window", 0)
     sizes = config["rows"], config["inner"], config["columns"]
-    tile_m, tile_k = machine.tiles(*sizes, path.linear, INT4)
+    tile_m, tile_k = tiles = machine.tiles(*sizes, path.linear, INT4)
     shifted = kind == "k" and window > 0 and path.converts
     return Product(
         kind,
@@ -34,7 +34,7 @@ def linear(config: Mapping[str, Any], machine: HarmoniaMachine) -> Product:
         tile_m=tile_m,
         tile_k=tile_k,
         head_dim=config.get("head_dim", 32),
-        dataflow=machine.force,
+        dataflow=machine.force(*sizes, tiles, INT4),
         activation=config.get("activation", "none"),
         rotation=config.get("rotation", "none") if kind in ("q", "k") else "none",
         bias=config.get("bias_add", "none"),
@@ -75,7 +75,7 @@ def attention(heads: Heads, score: bool, machine: HarmoniaMachine) -> tuple[Prod
     narrow: Format | None = STORED[low] if path.converts and low < high else None
     inner, columns = (heads.size, heads.length) if score else (heads.length, heads.size)
     kind = "score" if score else "final" if heads.size % 32 else "context"
-    tile_m, tile_k = machine.tiles(rows, inner, columns, a, b)
+    tile_m, tile_k = tiles = machine.tiles(rows, inner, columns, a, b)
     product = Product(
         kind,  # type: ignore[arg-type]
         rows,
@@ -89,7 +89,7 @@ def attention(heads: Heads, score: bool, machine: HarmoniaMachine) -> tuple[Prod
         m=8 if path.converts else 0,
         tile_m=tile_m,
         tile_k=tile_k,
-        dataflow=machine.force,
+        dataflow=machine.force(rows, inner, columns, tiles, b),
         codes=machine.codes,
         falls=packed(heads.falls[0 if score else 1]) if narrow else b"",
         seen=packed(np.repeat(heads.seen, share)) if narrow else b"",

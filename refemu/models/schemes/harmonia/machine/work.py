@@ -7,16 +7,18 @@ those of the timeline). Machine, cost of a run and cost of a shape come from her
 import functools
 from dataclasses import replace
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 from refemu.models.machine.report import Cost
 from refemu.models.machine.work import Work
-from refemu.models.schemes.harmonia.machine.options import MACS, HarmoniaMachine
+from refemu.models.schemes.harmonia.machine.options import B_TYPES, MACS, HarmoniaMachine
 from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_pe_array import ROWS
-from refemu.units.harmonia.harmonia_core import Flow, Product, moved, packed, timed
+from refemu.units.harmonia.fdgf import COLUMN_MAJOR, ROW_MAJOR, FdgfController
+from refemu.units.harmonia.harmonia_core import BFP8, Flow, Product, moved, packed, timed
 from refemu.units.harmonia.sub_pe import LANES
 
 FP16 = "fp16"  #: mode of products outside the accelerator
@@ -107,6 +109,23 @@ def use(product: Product, machine: HarmoniaMachine, times: int = 1) -> dict[str,
         "blocks wait for the aligner": line.waits.aligner,
     }
     return {part: float(clocks / line.clock) for part, clocks in busy.items() if clocks}
+
+
+def flow(product: Product) -> dict[str, int]:
+    """FDGF's dataflow, 1 column-major or 2 row-major, its tiles, and what either reads of all tiles of A and B.
+
+    Bits only for formats that FDGF has: codes of both widths count as wide ones.
+    """
+    tiles, sizes = (product.tile_m, product.tile_k), (product.rows, product.inner, product.columns)
+    controllers = {"elements": FdgfController(*tiles)}
+    if product.a == BFP8 and product.b in B_TYPES:
+        controllers["bits"] = FdgfController(*tiles, "bits", B_TYPES[product.b])
+    reads = {
+        f"{unit} {order}": ceil(controller.ema(*sizes, way))
+        for unit, controller in controllers.items()
+        for order, way in (("column-major", COLUMN_MAJOR), ("row-major", ROW_MAJOR))
+    }
+    return {"dataflow": product.way, "tile rows": tiles[0], "tile columns": tiles[1], **reads}
 
 
 def converted(name: str, tokens: int, channels: int, after: tuple[str, ...] | None = None) -> Cost:

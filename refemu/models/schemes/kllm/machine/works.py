@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from refemu.arith.checks import Refused
 from refemu.arith.integers import total
 from refemu.models.machine import fill
 from refemu.models.machine.work import Work
-from refemu.models.schemes.kllm.machine.options import KllmMachine
+from refemu.models.schemes.kllm.machine.options import KB, KllmMachine
 from refemu.units.declaration import decides
 from refemu.units.kllm.kllm_chip import CLUSTERING, LaneTimes, Rows, at_once, fed, tiled
 from refemu.units.kllm.orizuru import levels
@@ -165,6 +166,7 @@ def parts(sizes: np.ndarray, a_bits: int, entries: int, machine: KllmMachine) ->
     """Rows that pass the columns together. sizes: int64 (rows, 3): positions, columns and left out positions."""
     rows = len(sizes)
     length, width, _ = sizes.max(axis=0).tolist()
+    require_buffers(length, width, a_bits, machine)
     together = at_once(rows, length, width, a_bits, entries, machine.chip, machine.order)
     most = np.maximum.reduceat(sizes, np.arange(0, rows, together), axis=0)
     counts = np.full((len(most), 1), together)
@@ -174,6 +176,16 @@ def parts(sizes: np.ndarray, a_bits: int, entries: int, machine: KllmMachine) ->
     starts = np.concatenate([[0], new])
     times_ = np.diff(np.concatenate([starts, [len(each)]]))
     return [Rows._make([*row, number]) for row, number in zip(each[starts].tolist(), times_.tolist(), strict=True)]
+
+
+def require_buffers(length: int, width: int, a_bits: int, machine: KllmMachine) -> None:
+    """Raise Refused for a buffer that cannot hold a slab of weights of 4 bits, or a row of a product."""
+    needed = {"weight_kb": 4 * machine.concat, "index_kb": length * a_bits, "out_kb": width * (FP16 + MASK)}
+    for name, bits in needed.items():
+        least, kilobytes = -(-bits // KB), getattr(machine, name)
+        if least > kilobytes:
+            row = f"a row of {length} values and {width} outputs"
+            raise Refused(f"accelerator: {name} must be at least {least} for {row}, got {kilobytes}")
 
 
 def sized(length: int | np.ndarray, width: int | np.ndarray, left_out: np.ndarray) -> np.ndarray:

@@ -1,6 +1,8 @@
 """Harmonia's accelerator: no element differs from the scheme, and a wrong unit is noticed where it works."""
 
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from refemu.models.schemes.harmonia.machine.memory import Memory
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.units.harmonia import harmonia_core
 from tests.models.machine import wrong
+from tests.oracles.harmonia import units
 
 PRODUCTS = ["q", "k", "v", "scores", "context", "o", "gate", "up", "down"]
 UNITS = {"bfp_converter", "bit_allocator", "harmonia_core", "k_offset", "v_grouper"}
@@ -116,6 +119,46 @@ def test_one_width_for_all_codes_is_noticed(score: bool, phase: Phase, monkeypat
     wrong_ones = {name for name, operation in named(report).items() if operation.differing}
     held_low = phase == "decode"  # the cache then has no more than the upper nibbles
     assert wrong_ones == (set() if held_low else {"scores" if score else "context"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("options", "rule"), [("", 0), ("dataflow=column", 1), ("dataflow=row", 2)])
+def test_dataflow_of_every_product_is_shown(options: str, rule: int) -> None:
+    """D-harmonia-31: FDGF's choice, its tiles, and what either dataflow reads, as the oracle counts them."""
+    report = machine.run("tiny", "harmonia-kv4", 0, 100, options=options)
+    sizes = dict.fromkeys("qo", (100, 64, 64)) | dict.fromkeys("kv", (100, 64, 32)) | {"down": (100, 96, 64)}
+    sizes |= dict.fromkeys(("gate", "up"), (100, 64, 96)) | {"scores": (200, 16, 100), "context": (200, 100, 16)}
+    bits = {name: Fraction(293, 32) if name in ("scores", "context") else Fraction(33, 8) for name in sizes}
+
+    assert report.differing == 0
+    for name, operation in named(report).items():
+        if name not in sizes:
+            assert "dataflow" not in operation.counts
+            continue
+        rows, inner, columns = sizes[name]
+        tiles = 64, min(64, 32 * -(-columns // 32))
+        a, b = (rows * inner, inner * columns)
+        reads = [(-(-columns // tiles[1]) * a, b), (a, -(-rows // tiles[0]) * b)]
+        elements = [int(units.ema(*sizes[name], *tiles, way)) for way in (1, 2)]
+        assert elements == [sum(each) for each in reads]
+        stored = [ceil(left * Fraction(293, 32) + right * bits[name]) for left, right in reads]
+        assert operation.counts == {
+            "dataflow": rule or units.choose(*sizes[name], *tiles),
+            **dict(zip(("tile rows", "tile columns"), tiles, strict=True)),
+            **dict(zip(("elements column-major", "elements row-major"), elements, strict=True)),
+            **dict(zip(("bits column-major", "bits row-major"), stored, strict=True)),
+        }
+
+
+def test_fewer_bits_force_the_dataflow_of_the_core() -> None:
+    """D-harmonia-31: 136 tokens by 96 outputs are fewer elements column-major, and fewer bits row-major."""
+    report = machine.run("tiny", "harmonia-kv4", 0, 136, options="dataflow=bits")
+    gate = named(report)["gate"]
+
+    assert report.differing == 0
+    assert gate.parameters["force"] == gate.counts["dataflow"] == 2
+    assert gate.counts["elements column-major"] < gate.counts["elements row-major"]
+    assert gate.counts["bits column-major"] > gate.counts["bits row-major"]
 
 
 def test_both_ways_of_codes_are_equal() -> None:
