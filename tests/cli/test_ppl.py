@@ -92,3 +92,16 @@ def test_calibration_ids_outside_vocabulary_are_rejected(bare: Path, capsys: pyt
 
     assert main([*words, "--calibration-ids", str(bare / "3.txt")]) == 2
     assert "token id must be in [0, 300), got 300 at index 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [WORDS, ["generate-text", "--model", "tiny", "--tokens", "1"]])
+def test_unused_calibration_text_is_noted(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.txt").write_text("Vanity was the beginning and the end of Sir Walter Elliot's character. " * 4)
+    note = "refemu: note: scheme {} does not calibrate: the calibration text changed nothing\n"
+    for scheme in ("fp16", "leankv-k8v4"):
+        assert main([*command, "--scheme", scheme, "--calibration-text", str(tmp_path / "c.txt")]) == 0
+        assert note.format(scheme) in capsys.readouterr().err
+        assert main([*command, "--scheme", scheme]) == 0
+        assert "does not calibrate" not in capsys.readouterr().err

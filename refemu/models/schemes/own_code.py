@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterator
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
@@ -66,6 +67,16 @@ def loads(module: ModuleType, source: bytes) -> None:
 def is_own(path: str) -> bool:
     """Whether a file is neither refemu's nor of an installed package or the standard library."""
     return not path.startswith(("<", PACKAGE, *LIBRARY)) and not any(part in path for part in INSTALLED)
+
+
+def raised_at(error: BaseException) -> str | None:
+    """File and line of the code outside refemu that raised an error; None if refemu's code raised it."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename.startswith(PACKAGE):
+            return None
+        if is_own(frame.filename):
+            return f"{frame.filename}:{frame.lineno}"
+    return None
 
 
 def _named(scheme: Scheme) -> Iterator[str]:
