@@ -18,6 +18,7 @@ from refemu import checked_json
 from refemu.home import cache_folder
 from refemu.models import schemes
 from refemu.models.schemes import offline_file, own_code
+from refemu.models.schemes.kind import kind_of
 
 PACKAGE = Path(__file__).parents[1]
 LAYERS = ("arith", "formats", "units", "models", "studies")  #: layers whose sources results depend on
@@ -103,7 +104,7 @@ def _own_code(scheme: str) -> dict[str, list[str]]:
     """
     config: Any = schemes.parse(scheme) if scheme else None
     configs = [] if config is None else [config, *(part.scheme for part in getattr(config, "parts", ()))]
-    digests = [own_code.sha256(each) for each in configs]
+    digests = [own_code.sha256(each, kind_of(each).prepare) for each in configs]
     return {"code": [secrets.token_hex() if each is None else each for each in digests]} if {*digests} - {""} else {}
 
 

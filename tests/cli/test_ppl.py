@@ -3,9 +3,11 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from refemu import models
 from refemu.cli import main
 from tests.models import toy_files
 
@@ -105,3 +107,52 @@ def test_unused_calibration_text_is_noted(
         assert note.format(scheme) in capsys.readouterr().err
         assert main([*command, "--scheme", scheme]) == 0
         assert "does not calibrate" not in capsys.readouterr().err
+
+
+def test_over_compares_window_by_window(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["ppl", "--model", "tiny", "--windows", "4", "--win", "16", "--scheme", "leankv-k8v4", "--over", "fp16"]
+    assert main([*words, "--json"]) == 0
+    change = json.loads(capsys.readouterr().out)["change"]
+    assert main(words) == 0
+    table = capsys.readouterr().out
+    cut: dict[str, Any] = {"win": 16, "windows": 4, "prefill": 8}
+    score, other = (models.perplexity("tiny", scheme=scheme, **cut) for scheme in ("leankv-k8v4", "fp16"))
+    expected = models.compare(score, other)
+
+    assert change == {
+        "over": "fp16",
+        "perplexity": other.perplexity,
+        "percent": expected.percent,
+        "error": expected.error,
+        "least": expected.least,
+        "most": expected.most,
+        "significant": expected.significant,
+    }
+    assert f"{expected.percent:+.2f}" in table and f"{other.perplexity:.4f}" in table and "fp16" in table
+
+
+def test_prompt_of_either_scheme_is_that_of_both(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ppl", "--model", "tiny", "--windows", "2", "--win", "8", "--over", "leankv-k8v4", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert document["prefill"] == 4 and document["change"]["over"] == "leankv-k8v4"
+
+
+def test_unknown_scheme_of_over_is_rejected_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--over", "fp61"]) == 2
+    assert "did you mean 'fp16'" in capsys.readouterr().err
+
+
+def test_one_window_has_no_error_of_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ppl", "--model", "tiny", "--windows", "1", "--win", "8", "--over", "fp16", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert document["change"] | {"perplexity": 0} == {
+        "over": "fp16",
+        "perplexity": 0,
+        "percent": 0,
+        "error": None,
+        "least": 0,
+        "most": 0,
+        "significant": None,
+    }

@@ -41,13 +41,13 @@ _LOADED: "WeakKeyDictionary[ModuleType, Source]" = WeakKeyDictionary()  #: what 
 _OPENED: dict[str, set[str]] = {}  #: sha256 of the files that code opened, by the path of the code
 
 
-def sha256(scheme: Scheme) -> str | None:
+def sha256(scheme: Scheme, prepare: object = None) -> str | None:
     """Digest of the code of a configuration, of the files that this code opened so far, and of files in parameters.
 
-    "" if there are none, such as for most configurations of refemu; None if the code cannot be known.
+    prepare: function that prepares a model under it. "" if there are none, such as for most configurations of refemu; None if the code cannot be known.
     """
     _watch()
-    sources = _sources(scheme)
+    sources = _sources(scheme, prepare)
     if sources is None:
         return None
     files = set(_named(scheme))
@@ -87,11 +87,8 @@ def _named(scheme: Scheme) -> Iterator[str]:
             yield f"{field.name}={_digest(value)}"
 
 
-def _sources(scheme: Scheme) -> list[Source] | None:
+def _sources(scheme: Scheme, prepare: object) -> list[Source] | None:
     """The files of code of a configuration, with those that they import; None if they cannot be known."""
-    from refemu.models.schemes.kind import kind_of  # here: it imports this module
-
-    prepare: Any = kind_of(scheme).prepare
     homes = {type(scheme).__module__, getattr(prepare, "__module__", "refemu")}
     packages = {home.partition(".")[0] for home in homes} - {"refemu"}
     todo = {kind.__module__ for kind in type(scheme).__mro__} | homes
