@@ -44,7 +44,8 @@ _OPENED: dict[str, set[str]] = {}  #: sha256 of the files that code opened, by t
 def sha256(scheme: Scheme, prepare: object = None) -> str | None:
     """Digest of the code of a configuration, of the files that this code opened so far, and of files in parameters.
 
-    prepare: function that prepares a model under it. "" if there are none, such as for most configurations of refemu; None if the code cannot be known.
+    prepare: function that prepares a model under it. The digest is "" if there are no files, such as for most
+    configurations of refemu, and None if the code cannot be known.
     """
     _watch()
     sources = _sources(scheme, prepare)

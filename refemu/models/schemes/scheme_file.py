@@ -23,6 +23,12 @@ PREFIX = "refemu_scheme_"  #: start of the names of imported modules
 _PATHS: dict[str, str] = {}  #: path that was given, by name of the module
 
 
+def is_named(word: str) -> bool:
+    """Whether a word has the form FILE.py:NAME."""
+    path, colon, name = word.partition(":")
+    return path.endswith(SUFFIX) and name.isidentifier()
+
+
 def load(path: str, name: str) -> Scheme:
     """The configuration `name` of a file; a class is called without arguments.
 
