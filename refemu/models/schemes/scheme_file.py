@@ -25,7 +25,7 @@ _PATHS: dict[str, str] = {}  #: path that was given, by name of the module
 
 def is_named(word: str) -> bool:
     """Whether a word has the form FILE.py:NAME."""
-    path, colon, name = word.partition(":")
+    path, _, name = word.partition(":")
     return path.endswith(SUFFIX) and name.isidentifier()
 
 
