@@ -91,7 +91,9 @@ def _of_its_own(config: Any, model: Model, backend: Backend, calibration: Calibr
         if place is None:
             raise
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise Refused(f"{type(config).__name__}.prepare: fails: {said} ({place})") from error
+        hint = "; no calibration text was given: set calibrates = True to get the shipped one"
+        more = hint if calibration is None else ""
+        raise Refused(f"{type(config).__name__}.prepare: fails: {said} ({place}){more}") from error
 
 
 def named_kind(config: Scheme, name: str) -> SchemeKind[Any]:

@@ -223,11 +223,23 @@ def test_scheme_that_does_not_calibrate_gets_none() -> None:
 
 
 def test_error_in_prepare_is_one_of_the_scheme() -> None:
-    message = r"Calibrating.prepare: fails: KeyError: 'blk.9' \(.*test_linear_scheme.py:[0-9]+\)"
+    message = r"Calibrating.prepare: fails: KeyError: 'blk.9' \(.*test_linear_scheme.py:[0-9]+\)$"
     with pytest.raises(Refused, match=message):
         models.prepare("tiny", Calibrating("own"))
     with pytest.raises(AttributeError):
         models.prepare("tiny", Calibrating("refemu"))
+
+
+def test_missing_calibration_text_is_hinted_at() -> None:
+    @dataclass(frozen=True)
+    class Undeclared(models.LinearScheme):
+        """Reads a text that it does not ask for."""
+
+        def prepare(self, model: Any, backend: Any, calibration: Any, progress: Any) -> Any:
+            return list(calibration)
+
+    with pytest.raises(Refused, match=r"is not iterable .*set calibrates = True to get the shipped one"):
+        models.prepare("tiny", Undeclared())
 
 
 @pytest.mark.parametrize(
