@@ -198,7 +198,14 @@ class Calibrating(models.LinearScheme):
         return super().prepare(model, backend, calibration, progress)
 
 
-@pytest.mark.parametrize("scheme", [Calibrating(), models.compose(Calibrating(), "leankv-k8v4")])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Calibrating(),
+        models.compose(Calibrating(), "leankv-k8v4"),
+        models.compose("fp16", "fp16", {Calibrating(): [1]}),  # the run in `prepare` is of all blocks
+    ],
+)
 def test_calibrating_scheme_gets_the_default_text(scheme: Any) -> None:
     model = models.load("tiny")
     models.prepare(model, scheme)
