@@ -7,6 +7,7 @@ Public is what `__all__` of refemu's packages and of every unit names. The line 
 of its docstring; of any other name the comment `#:` at its definition.
 """
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -18,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from refemu import arith, units
+from refemu.units import comments
 from tools.rules.house import House
 from tools.rules.public import FOR_AUTHORS, PACKAGES, comment
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / "docs" / "api"
+WITH_FIELDS = ("refemu.models", "refemu.studies", "refemu.testing")  #: packages whose signatures and fields are listed
 NOTE = "Written by tools/api.py from `__all__`; do not edit."
 
 
@@ -38,6 +41,16 @@ class Public:
     def documented(self) -> bool:
         """Whether the docstring of the value belongs to the name: true of classes, functions and modules."""
         return inspect.isclass(self.value) or inspect.isroutine(self.value) or inspect.ismodule(self.value)
+
+    @property
+    def call(self) -> str:
+        """The name, of a function with its parameters and defaults."""
+        if not (inspect.isfunction(self.value) and self.package in WITH_FIELDS):
+            return self.name
+        signature = inspect.signature(self.value)
+        bare = [each.replace(annotation=each.empty) for each in signature.parameters.values()]
+        text = f"{self.name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+        return re.sub("<function (\\w+) at 0x[0-9a-f]+>", r"\1", text)
 
     @property
     def summary(self) -> str:
@@ -101,8 +114,22 @@ def section(name: str) -> str:
 
 def table(package: str) -> str:
     """Format the public names of a package as a table."""
-    rows = [f"| `{each.name}` | {_cell(each.summary)} |\n" for each in public(package)]
-    return "".join(["| name | |\n|---|---|\n", *rows])
+    names = list(public(package))
+    rows = [f"| `{_cell(each.call)}` | {_cell(each.summary)} |\n" for each in names]
+    results = [_fields(each) for each in names if package in WITH_FIELDS and dataclasses.is_dataclass(each.value)]
+    return "".join(["| name | |\n|---|---|\n", *rows, *results])
+
+
+def _fields(each: Public) -> str:
+    """Format the fields and properties of a dataclass as a table."""
+    meanings = comments.of_class(each.value)
+    properties = {
+        name: paragraph(inspect.getdoc(value) or "")
+        for name, value in vars(each.value).items()
+        if isinstance(value, property) and not name.startswith("_")
+    }
+    rows = [f"| `{name}` | {_cell(text)} |\n" for name, text in {**meanings, **properties}.items()]
+    return "".join([f"\n### {each.name}\n\n| field | |\n|---|---|\n", *rows]) if rows else ""
 
 
 def _cell(text: str) -> str:

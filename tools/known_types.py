@@ -111,8 +111,8 @@ def revealing(source: str) -> str:
 
 
 def others(tree: ast.Module) -> set[str]:
-    """Names that a page imports from elsewhere, and its own functions."""
-    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    """Names that a page imports from elsewhere, its own functions, and `super`, which loses its type when wrapped."""
+    names = {"super"} | {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -48,6 +48,7 @@ def _of_model(arguments: argparse.Namespace) -> Any:
         raise Refused("cost: --batch and several --tokens need --shape; give one number of tokens with --model")
     model = models.load(arguments.model)
     ids, calibration = source.given_ids(model, arguments), source.calibration_ids(model, arguments)
+    source.note_unused(calibration, [arguments.scheme])
     with progress() as bar:
         return machine.cost(
             model,

@@ -78,9 +78,9 @@ def print_state(rows: list[dict[str, Any]]) -> None:
 
 
 def _scheme(topic: Any) -> dict[str, Any]:
-    from refemu.models.schemes import SCHEMES
+    from refemu.golden.pages import parameters as pages
 
-    scheme = SCHEMES[topic.of]
+    scheme = pages.scheme(topic.of)
     heads = {"name": topic.of, "paper": scheme.paper, "halves": list(scheme.halves)}
     return {**heads, "parameters": parameters("scheme", topic.of)}
 

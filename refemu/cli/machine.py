@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
             calibration=calibration,
             options=accelerator.options(arguments),
         )
+    source.note_unused(calibration, [arguments.scheme])
     if arguments.json:
         print_json("machine", report.as_json())
     else:

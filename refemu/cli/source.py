@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,15 @@ def calibration_ids(model: Any, arguments: argparse.Namespace) -> list[int] | No
     arguments.read_calibration = text.read(text_file)
     tokens: list[int] = model.tokenizer.encode(arguments.read_calibration)
     return tokens
+
+
+def note_unused(calibration: Any, names: list[str]) -> None:
+    """Note a calibration text that none of the schemes uses."""
+    from refemu.models import schemes
+    from refemu.models.scores.score import unused_calibration
+
+    if calibration is not None and names and all(schemes.ignores_calibration(schemes.parse(name)) for name in names):
+        print(f"refemu: note: {unused_calibration(', '.join(names))}", file=sys.stderr)
 
 
 def named(arguments: argparse.Namespace) -> str:

@@ -80,6 +80,7 @@ def _paper(model: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[A
     calibration: Any = calibration_tokens(model, source.calibration_ids(model, arguments))
     bench = steps.Bench(model, Jit(), ResultStore(arguments.name, notice=_notice), calibration)
     listed = experiments.steps(setting, parts, **options)
+    source.note_unused(calibration, sorted({step.scheme for step in listed if step.scheme}))
     outcome = _measured(listed, bench, arguments.name)
     for scheme in evaluation.unchanged(outcome.results):
         _notice(f"note: {scheme} has the loss of fp16 in all bits in every window: it changed nothing")

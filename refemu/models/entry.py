@@ -10,7 +10,7 @@ from refemu.models import plugin_models, schemes, text
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import EncoderConfig
 from refemu.models.model import Model
-from refemu.models.schemes import registry
+from refemu.models.schemes import model_share, registry
 from refemu.models.schemes.scheme import CalibrationTokens, Prepared, Progress, Scheme, require_layers, silent
 from refemu.models.weights import files
 
@@ -92,7 +92,7 @@ def prepare(
         that changed since it was loaded.
     """
     config, engine = schemes.find(scheme), backends.find(backend)
-    loaded = load(model) if isinstance(model, str) else model
+    loaded = model_share.whole(load(model) if isinstance(model, str) else model)
     if isinstance(loaded.config, EncoderConfig) and not config.encoders:
         raise Refused(f"{type(config).__name__} computes decoders, and {loaded.name} is an encoder")
     require_layers(config, loaded)

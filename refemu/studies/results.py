@@ -17,7 +17,8 @@ from typing import Any
 from refemu import checked_json
 from refemu.home import cache_folder
 from refemu.models import schemes
-from refemu.models.schemes import offline_file, scheme_file
+from refemu.models.schemes import offline_file, own_code
+from refemu.models.schemes.kind import kind_of
 
 PACKAGE = Path(__file__).parents[1]
 LAYERS = ("arith", "formats", "units", "models", "studies")  #: layers whose sources results depend on
@@ -97,11 +98,14 @@ def folders(scheme: str) -> frozenset[str]:
 
 
 def _own_code(scheme: str) -> dict[str, list[str]]:
-    """sha256 of the files of schemes that are not refemu's own; a random word for code without a file."""
+    """Digests of the code of schemes outside refemu and of the files that schemes read; a random word for unknown code.
+
+    Its result is saved, and never found again.
+    """
     config: Any = schemes.parse(scheme) if scheme else None
     configs = [] if config is None else [config, *(part.scheme for part in getattr(config, "parts", ()))]
-    others = [each for each in configs if not type(each).__module__.startswith("refemu.")]
-    return {"code": [scheme_file.code_sha256(each) or secrets.token_hex() for each in others]} if others else {}
+    digests = [own_code.sha256(each, kind_of(each).prepare) for each in configs]
+    return {"code": [secrets.token_hex() if each is None else each for each in digests]} if {*digests} - {""} else {}
 
 
 @cache

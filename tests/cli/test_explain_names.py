@@ -151,3 +151,36 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("sets")
     golden.generate(folder / "vec", units=["ovp_decoder:int4"], kinds=["paper"])
     return folder
+
+
+OWN = """
+from dataclasses import dataclass
+from refemu import models
+@dataclass(frozen=True)
+class Asym(models.LinearScheme):
+    bits: int = 3  #: bits of a weight
+    group: int = 64  #: inputs that share a scale
+WIDE = Asym(bits=8)
+"""
+
+
+@pytest.mark.parametrize("path", ["my_scheme.py", "folder/my_scheme.py"])
+def test_scheme_of_a_file_is_explained(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path(path).write_text(OWN)
+    assert main(["explain", f"{path}:Asym"]) == 0
+    page = capsys.readouterr().out
+    assert f"{path}:Asym  scheme of [your own]" in page and "inputs that share a scale" in page
+    assert main(["explain", f"{path}:WIDE.bits"]) == 0
+    assert (
+        capsys.readouterr().out == f"{path}:WIDE.bits  parameter: bits of a weight\n\nvalues   an integer\ndefault  8\n"
+    )
+    assert main(["explain", f"{path}:Asym", "--json"]) == 0
+    assert [each["name"] for each in json.loads(capsys.readouterr().out)["parameters"]] == ["bits", "group"]
+    assert main(["explain", f"{path}:Asim"]) == 2
+    assert "did you mean 'Asym'?" in capsys.readouterr().err
+    assert main(["explain", f"{path}:Asym.bit"]) == 2
+    assert f"did you mean '{path}:Asym.bits'?" in capsys.readouterr().err

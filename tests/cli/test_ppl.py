@@ -3,9 +3,11 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from refemu import models
 from refemu.cli import main
 from tests.models import toy_files
 
@@ -92,3 +94,65 @@ def test_calibration_ids_outside_vocabulary_are_rejected(bare: Path, capsys: pyt
 
     assert main([*words, "--calibration-ids", str(bare / "3.txt")]) == 2
     assert "token id must be in [0, 300), got 300 at index 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [WORDS, ["generate-text", "--model", "tiny", "--tokens", "1"]])
+def test_unused_calibration_text_is_noted(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.txt").write_text("Vanity was the beginning and the end of Sir Walter Elliot's character. " * 4)
+    note = "refemu: note: scheme {} does not calibrate: the calibration text changed nothing\n"
+    for scheme in ("fp16", "leankv-k8v4"):
+        assert main([*command, "--scheme", scheme, "--calibration-text", str(tmp_path / "c.txt")]) == 0
+        assert note.format(scheme) in capsys.readouterr().err
+        assert main([*command, "--scheme", scheme]) == 0
+        assert "does not calibrate" not in capsys.readouterr().err
+
+
+def test_over_compares_window_by_window(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["ppl", "--model", "tiny", "--windows", "4", "--win", "16", "--scheme", "leankv-k8v4", "--over", "fp16"]
+    assert main([*words, "--json"]) == 0
+    change = json.loads(capsys.readouterr().out)["change"]
+    assert main(words) == 0
+    table = capsys.readouterr().out
+    cut: dict[str, Any] = {"win": 16, "windows": 4, "prefill": 8}
+    score, other = (models.perplexity("tiny", scheme=scheme, **cut) for scheme in ("leankv-k8v4", "fp16"))
+    expected = models.compare(score, other)
+
+    assert change == {
+        "over": "fp16",
+        "perplexity": other.perplexity,
+        "percent": expected.percent,
+        "error": expected.error,
+        "least": expected.least,
+        "most": expected.most,
+        "significant": expected.significant,
+    }
+    assert f"{expected.percent:+.2f}" in table and f"{other.perplexity:.4f}" in table and "fp16" in table
+
+
+def test_prompt_of_either_scheme_is_that_of_both(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ppl", "--model", "tiny", "--windows", "2", "--win", "8", "--over", "leankv-k8v4", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert document["prefill"] == 4 and document["change"]["over"] == "leankv-k8v4"
+
+
+def test_unknown_scheme_of_over_is_rejected_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--over", "fp61"]) == 2
+    assert "did you mean 'fp16'" in capsys.readouterr().err
+
+
+def test_one_window_has_no_error_of_a_change(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ppl", "--model", "tiny", "--windows", "1", "--win", "8", "--over", "fp16", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert document["change"] | {"perplexity": 0} == {
+        "over": "fp16",
+        "perplexity": 0,
+        "percent": 0,
+        "error": None,
+        "least": 0,
+        "most": 0,
+        "significant": None,
+    }

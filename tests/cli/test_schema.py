@@ -65,6 +65,7 @@ cost      0  cost --tokens 4
 simulate  0  simulate --shape llama-3.2-1b --high-share 0.3 --rate 9 --requests 2 --generate 3
 ppl       0  ppl --model tiny --win 32 --windows 2
 ppl       0  ppl --model tiny --win 32 --windows 1
+ppl       0  ppl --model tiny --win 32 --windows 1 --over harmonia-kv8
 generate-text 0  generate-text --model tiny --tokens 4
 study     0  study olive --model tiny --tokens 0 --only weights
 models    1  models prepared

@@ -1,6 +1,8 @@
 """Studies as functions: the tables of the command, typed, and rejected arguments."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,49 @@ def test_edited_scheme_file_is_measured_again(tmp_path: Path, monkeypatch: pytes
         counts.append(studies.study("mix", "tiny", schemes=["own.py:Half"], **CUT).measured)
 
     assert counts == [2, 0, 2]
+
+
+OWN = """
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+sys.path.insert(0, str(Path(__file__).parent))
+{start}
+from refemu import models
+@dataclass(frozen=True)
+class Half(models.LinearScheme):
+    def weight(self, name, rows):
+        {body}
+        return rows * factor
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "body", "counts"),
+    [
+        pytest.param("from own_helper import factor", "", [0, 2, 0], id="imports"),
+        pytest.param("", "from own_helper import factor", [0, 2, 0], id="imports in a hook"),
+        pytest.param("factor = __import__('own_helper').factor", "", [0, 0, 0], id="imports without a statement"),
+        pytest.param("factor = float(Path('own_helper.py').read_text()[9:])", "", [0, 2, 0], id="reads"),
+    ],
+)
+def test_edited_helper_of_scheme_is_measured_again(start: str, body: str, counts: list[int], tmp_path: Path) -> None:
+    """In processes of their own, which is how an edit is seen."""
+    (tmp_path / "own.py").write_text(OWN.format(start=start, body=body))
+    line = "study mix --model tiny --windows 2 --win 6 --prefill 3 --schemes own.py:Half --json"
+    found, values = [], []
+    for factor in (0.5, 0.5, 0.75):
+        (tmp_path / "own_helper.py").write_text(f"factor = {factor}")
+        run = subprocess.run(
+            [sys.executable, "-m", "refemu", *line.split()], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr
+        document = json.loads(run.stdout)
+        found.append(document["cached"])
+        values.append(document["tables"][0]["rows"][0]["perplexity"])
+
+    assert found == counts
+    assert values[0] == values[1] != values[2]
 
 
 @pytest.mark.parametrize("name", CUTS)

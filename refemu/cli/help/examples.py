@@ -207,7 +207,10 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
         ),
     ),
     "refemu ppl": (
-        Example("refemu ppl --model tiny --win 32 --windows 2", "the built-in model in fp16"),
+        Example(
+            "refemu ppl --model tiny --scheme harmonia-kv8 --over fp16 --win 32",
+            "the built-in model under two schemes, and the change between them",
+        ),
         Example(
             "refemu ppl --model tiny --scheme leankv --text book.txt --win 64 --prefill 32",
             "your text under a scheme; the second half of each window is decoded",

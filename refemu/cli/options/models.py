@@ -81,6 +81,7 @@ def _ppl(commands: Commands) -> None:
     )
     add_model_and_text(command)
     command.add_argument("--scheme", default="fp16", metavar="SCHEME", help=f"{SCHEME} (default: fp16).")
+    add_word(command, "--over", "SCHEME", "Score this scheme too, and compare --scheme with it window by window.")
     add_calibration(command)
     add_count(command, "--win", "Split the text into windows of N tokens (default: 512).", 512)
     help = (

@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
             calibration=calibration,
             progress=report,
         )
+    source.note_unused(calibration, [arguments.scheme])
     if arguments.json:
         print_json("generate-text", _document(arguments, generated) | source.origins(arguments, ids, calibration))
         return 0

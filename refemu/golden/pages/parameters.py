@@ -16,7 +16,7 @@ from typing import Any, Literal, Union
 from refemu import formats, units
 from refemu.formats import config_text
 from refemu.golden.pages.named_caches import following
-from refemu.models.schemes import SCHEMES
+from refemu.models.schemes import SCHEMES, scheme_file, scheme_text
 from refemu.models.schemes.scheme import Scheme
 from refemu.units import comments
 from refemu.units.docstrings import section
@@ -57,10 +57,15 @@ class PortOf:
     port: Port
 
 
-@following(SCHEMES.__getitem__)
-def of_scheme(name: str, scheme: Scheme) -> dict[str, Parameter]:
+def scheme(name: str) -> Scheme:
+    """A registered scheme, or that of a file."""
+    return scheme_text.parse(name) if scheme_file.is_named(name) else SCHEMES[name]
+
+
+@following(scheme)
+def of_scheme(name: str, config: Scheme) -> dict[str, Parameter]:
     """Parameters of a registered scheme by name."""
-    return _of_object(name, scheme)
+    return _of_object(name, config)
 
 
 @following(formats.find)

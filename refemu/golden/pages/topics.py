@@ -12,7 +12,7 @@ from refemu import formats, plugins, units
 from refemu.arith.checks import Refused
 from refemu.golden.pages import decisions, glossary, parameters, state
 from refemu.models import schemes
-from refemu.models.schemes import SCHEMES
+from refemu.models.schemes import SCHEMES, scheme_file
 
 Kind = Literal["decision", "unit", "scheme", "format", "parameter", "port", "field", "term"]
 
@@ -49,7 +49,9 @@ def find(word: str) -> Topic:
     known = _named(word)
     if known is not None:
         return known
-    of, dot, member = word.partition(".")
+    of, dot, member = word.rpartition(".")
+    if not scheme_file.is_named(of):
+        of, dot, member = word.partition(".")
     owner = _named(of) if dot else None
     if owner is not None:
         members = _members(owner)
@@ -83,7 +85,7 @@ def _named(word: str) -> Topic | None:
         return Topic("decision", word)
     if word in units.names():
         return Topic("unit", word)
-    if word in list(SCHEMES):
+    if word in list(SCHEMES) or scheme_file.is_named(word):
         return Topic("scheme", word)
     name = word.upper().replace("-", "_")
     if name in formats.constants() or name in formats.blocks():

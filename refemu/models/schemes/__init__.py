@@ -4,6 +4,7 @@ from refemu.models.schemes.registry import (
     SCHEMES,
     describe,
     find,
+    ignores_calibration,
     name,
     parameters,
     parse,
@@ -13,4 +14,16 @@ from refemu.models.schemes.registry import (
     text,
 )
 
-__all__ = ["SCHEMES", "describe", "find", "name", "parameters", "parse", "plugged", "register", "taps", "text"]
+__all__ = [
+    "SCHEMES",
+    "describe",
+    "find",
+    "ignores_calibration",
+    "name",
+    "parameters",
+    "parse",
+    "plugged",
+    "register",
+    "taps",
+    "text",
+]

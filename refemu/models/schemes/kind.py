@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from refemu.arith.checks import RefusedType
+from refemu.arith.checks import Refused, RefusedType
+from refemu.models import text
 from refemu.models.backend import Backend
 from refemu.models.model import Model
+from refemu.models.schemes import own_code
 from refemu.models.schemes.scheme import CalibrationTokens, Half, Prepared, Progress, Scheme
 
 if TYPE_CHECKING:
@@ -77,8 +79,21 @@ def _frozen(config: object) -> bool:
 
 
 def _of_its_own(config: Any, model: Model, backend: Backend, calibration: Calibration, progress: Progress) -> Prepared:
-    """Call the `prepare` of a configuration, such as a LinearScheme."""
-    return config.prepare(model, backend, calibration, progress)  # type: ignore[no-any-return]
+    """Call the `prepare` of a configuration, such as a LinearScheme, with the shipped text if it calibrates."""
+    if calibration is None and getattr(config, "calibrates", False):
+        calibration = model.tokenizer.encode(text.calibration())
+    try:
+        return config.prepare(model, backend, calibration, progress)  # type: ignore[no-any-return]
+    except (Refused, RefusedType):
+        raise
+    except Exception as error:  # the user's code may raise anything
+        place = own_code.raised_at(error)
+        if place is None:
+            raise
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        hint = "; no calibration text was given: set calibrates = True to get the shipped one"
+        more = hint if calibration is None else ""
+        raise Refused(f"{type(config).__name__}.prepare: fails: {said} ({place}){more}") from error
 
 
 def named_kind(config: Scheme, name: str) -> SchemeKind[Any]:

@@ -30,6 +30,14 @@ class LinearScheme(Scheme):
     halves: ClassVar[tuple[Half, ...]] = ("linear",)
     every_decoder: ClassVar[bool] = True
     experts: ClassVar[bool] = True
+    calibrates: ClassVar[bool] = False  #: whether `prepare` needs a calibration text, by default the shipped one
+
+    @property
+    def calibrated_halves(self) -> tuple[Half, ...] | None:
+        """Halves that depend on a calibration text; None: not known."""
+        if self.calibrates:
+            return ("linear",)
+        return () if type(self).prepare is LinearScheme.prepare else None
 
     def weight(self, name: str, rows: np.ndarray) -> np.ndarray:
         """Quantize the weights of a linear layer; by default they stay as they are.
@@ -103,7 +111,7 @@ class LinearScheme(Scheme):
     def prepare(
         self, model: Model, backend: Backend, calibration: CalibrationTokens | None, progress: Progress
     ) -> Prepared:
-        """Prepare a model: call `weight` for each layer. Override it to calibrate first.
+        """Prepare a model: call `weight` for each layer. Override it to calibrate first, and set `calibrates = True`.
 
         Parameters
         ----------
@@ -112,7 +120,7 @@ class LinearScheme(Scheme):
         backend : Backend
             Backend that computes the steps.
         calibration : sequence of int, or of sequences, optional
-            Token ids to calibrate on; None: none were given.
+            Token ids to calibrate on: those that were given, else those of the shipped text if `calibrates`, else None.
         progress : callable
             Called as progress(what, done, total).
 

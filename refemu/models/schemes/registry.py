@@ -103,6 +103,12 @@ def prepare(
     return cast(Prepared, kind_of(config).prepare(config, model, backend, calibration, progress))
 
 
+def ignores_calibration(config: Scheme) -> bool:
+    """Whether a scheme is known to calibrate on nothing."""
+    halves = config.calibrated_halves
+    return halves is not None and not halves
+
+
 def taps(config: Scheme) -> tuple[str, ...]:
     """The units whose ports a run under `config` can show, in alphabetical order; empty if the scheme has no taps."""
     shown = kind_of(config).taps

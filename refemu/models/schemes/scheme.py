@@ -73,6 +73,11 @@ class Scheme:
         return False
 
     @property
+    def calibrated_halves(self) -> tuple[Half, ...] | None:
+        """Halves that depend on a calibration text; None: not known."""
+        return None
+
+    @property
     def arriving_tokens(self) -> int | None:
         """Calibration tokens of the run that freezes inputs as they arrive, the last run; None: no such run."""
         return None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from refemu.arith.checks import Refused, RefusedType, lookup
 from refemu.arith.reader_errors import contents
+from refemu.models.schemes import own_code
 from refemu.models.schemes.scheme import Scheme
 
 SUFFIX = ".py"
@@ -20,6 +21,12 @@ LONGEST = 1 << 20  #: largest file in bytes
 PREFIX = "refemu_scheme_"  #: start of the names of imported modules
 
 _PATHS: dict[str, str] = {}  #: path that was given, by name of the module
+
+
+def is_named(word: str) -> bool:
+    """Whether a word has the form FILE.py:NAME."""
+    path, _, name = word.partition(":")
+    return path.endswith(SUFFIX) and name.isidentifier()
 
 
 def load(path: str, name: str) -> Scheme:
@@ -60,16 +67,6 @@ def spec(scheme: Scheme) -> tuple[str, Scheme] | None:
     return f"{_PATHS[home]}:{name}", there[name]
 
 
-def code_sha256(scheme: Scheme) -> str | None:
-    """sha256 of the source file that defines a configuration outside refemu; None if there is none."""
-    module = sys.modules.get(type(scheme).__module__)
-    path = getattr(module, "__file__", None)
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else None
-    except OSError:
-        return None
-
-
 def _imported(path: str) -> types.ModuleType:
     """The module of a file, made once for each of its contents."""
     try:
@@ -81,6 +78,7 @@ def _imported(path: str) -> types.ModuleType:
         module = types.ModuleType(name)
         module.__file__ = path
         sys.modules[name] = module  # dataclasses and annotations look the module up
+        own_code.loads(module, source)
         try:
             _run(path, source, module)
         except BaseException:

@@ -1,5 +1,6 @@
 """The perplexity of a text under a scheme, with its standard error, and the paired comparison of two scores."""
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,7 +106,9 @@ def perplexity(
     tokens = tokens if windows is None else tokens[: windows * win]
     cut = windowed.windows(loaded.config.context, tokens, win, prompt)
     ready = prepared_under(loaded, scheme, backend, calibration, progress)
-    return _measured(loaded, ready, cut, tokens, win, prompt, progress or silent)
+    score = _measured(loaded, ready, cut, tokens, win, prompt, progress or silent)
+    unused = calibration is not None and schemes.ignores_calibration(config)
+    return dataclasses.replace(score, notes=(*score.notes, unused_calibration(score.scheme))) if unused else score
 
 
 def compare(score: TextScore, reference: TextScore) -> Change:
@@ -138,6 +141,11 @@ def compare(score: TextScore, reference: TextScore) -> Change:
                 f"compare: both scores must have the same {name}, got {ours} and {theirs}; measure both alike"
             )
     return change(reference.scheme, score.losses, reference.losses)
+
+
+def unused_calibration(scheme: str) -> str:
+    """The note for a calibration text under a scheme that does not calibrate."""
+    return f"scheme {scheme} does not calibrate: the calibration text changed nothing"
 
 
 def decoder(model: Model | str) -> Model:

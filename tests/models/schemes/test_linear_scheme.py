@@ -8,6 +8,7 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused, RefusedType
+from refemu.models import text
 from refemu.models.schemes.registry import PLUGGED
 
 IDS = list(b"the cat sat on the mat")
@@ -172,3 +173,101 @@ def test_nan_of_finite_values_is_rejected(hook: str, place: str) -> None:
     setattr(Bad, hook, nan)
     with pytest.raises(Refused, match=f"Bad.{hook}: must return finite values, got NaN or infinity for {place}$"):
         logits(Bad())
+
+
+class Seen:
+    """What the `prepare` of a scheme got."""
+
+    calibration: Any = None
+
+
+@dataclass(frozen=True)
+class Calibrating(models.LinearScheme):
+    """Sees the inputs of its layers on the calibration text."""
+
+    calibrates = True
+    wrong: str = ""
+
+    def prepare(self, model: Any, backend: Any, calibration: Any, progress: Any) -> Any:
+        Seen.calibration = calibration
+        if self.wrong == "own":
+            raise KeyError("blk.9")
+        if self.wrong == "refemu":
+            return super().prepare(None, backend, calibration, progress)  # type: ignore[arg-type]
+        models.run(model, calibration[:16], Hooks())
+        return super().prepare(model, backend, calibration, progress)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Calibrating(),
+        models.compose(Calibrating(), "leankv-k8v4"),
+        models.compose("fp16", "fp16", {Calibrating(): [1]}),  # the run in `prepare` is of all blocks
+    ],
+)
+def test_calibrating_scheme_gets_the_default_text(scheme: Any) -> None:
+    model = models.load("tiny")
+    models.prepare(model, scheme)
+    assert list(Seen.calibration) == list(model.tokenizer.encode(text.calibration()))
+    models.prepare(model, scheme, calibration=IDS)
+    assert Seen.calibration == IDS
+
+
+def test_scheme_that_does_not_calibrate_gets_none() -> None:
+    @dataclass(frozen=True)
+    class Silent(Calibrating):
+        """Does not calibrate."""
+
+        calibrates = False
+
+        def prepare(self, model: Any, backend: Any, calibration: Any, progress: Any) -> Any:
+            Seen.calibration = calibration
+            return models.LinearScheme.prepare(self, model, backend, calibration, progress)
+
+    models.prepare("tiny", Silent())
+    assert Seen.calibration is None
+
+
+def test_error_in_prepare_is_one_of_the_scheme() -> None:
+    message = r"Calibrating.prepare: fails: KeyError: 'blk.9' \(.*test_linear_scheme.py:[0-9]+\)$"
+    with pytest.raises(Refused, match=message):
+        models.prepare("tiny", Calibrating("own"))
+    with pytest.raises(AttributeError):
+        models.prepare("tiny", Calibrating("refemu"))
+
+
+def test_missing_calibration_text_is_hinted_at() -> None:
+    @dataclass(frozen=True)
+    class Undeclared(models.LinearScheme):
+        """Reads a text that it does not ask for."""
+
+        def prepare(self, model: Any, backend: Any, calibration: Any, progress: Any) -> Any:
+            return list(calibration)
+
+    with pytest.raises(Refused, match=r"is not iterable .*set calibrates = True to get the shipped one"):
+        models.prepare("tiny", Undeclared())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "used"),
+    [
+        ("fp16", False),
+        ("leankv-k8v4", False),
+        ("olive-8", True),
+        ("olive-4:act_bits=none", False),
+        ("olive-study:inputs=false", False),
+        ("olive-study", True),
+        ("kllm-a4", True),
+        ("kllm-a4:quantizer=rtn", False),
+        ("harmonia-kv4", True),
+        ("harmonia-kv4:offline=false", False),
+        ("harmonia-kv4+fp16", False),
+        ("fp16+harmonia-kv4", True),
+        ("olive-8+leankv-k8v4", True),
+        (Hooks(), False),
+        (Calibrating(), True),
+    ],
+)
+def test_unused_calibration_is_known(scheme: Any, used: bool) -> None:
+    assert models.schemes.ignores_calibration(models.schemes.find(scheme)) is not used

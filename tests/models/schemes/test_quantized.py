@@ -12,6 +12,7 @@ import pytest
 
 from refemu import models
 from refemu.arith.checks import Refused, RefusedType
+from refemu.cli import main
 from refemu.models import schemes
 from refemu.models.schemes.scheme import Half
 from refemu.models.schemes.scheme_text import PLUGGED
@@ -56,7 +57,7 @@ def test_both_functions_reach_the_products() -> None:
 def test_docs_scheme_prints_what_its_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wide weights give nearly the logits of fp16."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "your-scheme.md").read_text()
-    (block,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "text"))
+    (block, _), (shown, _) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "text"))
     assert len([line for line in block.splitlines() if line]) <= 30
     (tmp_path / "my_scheme.py").write_text(block)
     try:
@@ -66,6 +67,19 @@ def test_docs_scheme_prints_what_its_page_shows(tmp_path: Path, capsys: pytest.C
     assert capsys.readouterr().out == shown
     near, far, want = (models.run("tiny", IDS, scheme=s).logits for s in (rtn(bits=16), rtn(bits=3), "fp16"))
     assert 0 < np.abs(near - want).max() < 0.01 < np.abs(far - want).max()
+
+
+def test_docs_calibrating_scheme_prints_what_its_page_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "your-scheme.md").read_text()
+    (_, block), (_, shown) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "text"))
+    (tmp_path / "salient.py").write_text(block)
+    runpy.run_path(str(tmp_path / "salient.py"), run_name="__main__")
+    assert capsys.readouterr().out == shown
+    line = f"ppl --model tiny --win 8 --windows 2 --scheme {tmp_path}/salient.py:Salient"
+    assert main(line.split()) == 0
+    first = capsys.readouterr().out
+    assert main([*line.split(), "--calibration-text", str(tmp_path / "salient.py")]) == 0
+    assert capsys.readouterr().out.splitlines()[3] != first.splitlines()[3]
 
 
 def test_quantized_scheme_is_a_linear_part_only() -> None:

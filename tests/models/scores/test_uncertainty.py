@@ -24,6 +24,7 @@ def test_one_value_has_no_error() -> None:
     """A spread of 0 would claim a certainty that nothing shows."""
     assert spread([7.0]).error is None
     assert change("fp16", [1.0], [0.5]).error is None
+    assert change("fp16", [1.0], [0.5]).significant is None
 
 
 def test_changes_are_paired_by_window() -> None:
@@ -43,6 +44,14 @@ def test_a_change_by_hand() -> None:
     assert found.percent == pytest.approx(100 * (math.exp(0.25) - 1), rel=1e-12)
     assert found.error == pytest.approx(100 * math.exp(0.25) * math.sqrt(1 / 48), rel=1e-12)
     assert (found.least, found.most) == pytest.approx((0, 100 * (math.exp(0.5) - 1)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("step", "significant"), [(0.183, False), (0.185, True), (-0.185, True), (-0.183, False)])
+def test_significant_change_exceeds_students_t(step: float, significant: bool) -> None:
+    """Four differences: their error is 0.001 sqrt(4 * 0.01 / 3 / 4) = 0.0000577, times t = 3.182 is 0.0001837."""
+    losses = [(step + off) / 1000 for off in (-0.1, 0.1, -0.1, 0.1)]
+
+    assert change("fp16", losses, [0.0] * 4).significant is significant
 
 
 def test_empty_and_different_windows_are_rejected() -> None:

@@ -27,5 +27,10 @@ class Fp16Config(Scheme):
         plain_fields(self)
         require_options(self, "fp16")
 
+    @property
+    def calibrated_halves(self) -> tuple[Half, ...]:
+        """Halves that depend on a calibration text."""
+        return ()
+
 
 READY = {"fp16": Fp16Config()}  #: by name of the scheme

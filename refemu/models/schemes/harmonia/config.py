@@ -100,6 +100,11 @@ class HarmoniaConfig(Scheme):
             raise Refused(f"harmonia: scale_per=128 adds groups of at most 32 values, got group={self.group}")
 
     @property
+    def calibrated_halves(self) -> tuple[Half, ...]:
+        """Halves that depend on a calibration text."""
+        return ("attention",) if self.offline else ()
+
+    @property
     def partial(self) -> Precision:
         """Format that the sum of a group is rounded to."""
         return PRESETS[self.preset]

@@ -90,6 +90,11 @@ class KllmConfig(Scheme):
             raise Refused("kllm: act_bits must be at least 2 with quantizer=rtn, got 1")
 
     @property
+    def calibrated_halves(self) -> tuple[Half, ...]:
+        """Halves that depend on a calibration text."""
+        return ("linear", "attention") if self.quantizer == "kmeans" else ()
+
+    @property
     def scales_queries(self) -> bool:
         """Whether linear layers put 1 / sqrt(head_dim) into queries, and attention expects it."""
         return self.quantizer == "kmeans"

@@ -152,6 +152,11 @@ class LeanKvConfig(Scheme):
             raise Refused(f"leankv: keep_percent must be in [0, 100], got {self.keep_percent}")
 
     @property
+    def calibrated_halves(self) -> tuple[Half, ...]:
+        """Halves that depend on a calibration text."""
+        return ()
+
+    @property
     def two_phases(self) -> bool:
         """True: a prompt attends to full precision, a step to the pages."""
         return True

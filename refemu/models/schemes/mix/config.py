@@ -7,7 +7,7 @@ from refemu.arith.checks import Refused, require_int
 from refemu.models.schemes import scheme_text
 from refemu.models.schemes.mix import rules
 from refemu.models.schemes.mix.grammar import MOST, write_layers
-from refemu.models.schemes.scheme import Scheme
+from refemu.models.schemes.scheme import Half, Scheme
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,16 @@ class Mix(Scheme):
     def two_phases(self) -> bool:
         """Whether the attention computes a prompt unlike the tokens after it."""
         return self.attention.scheme.two_phases
+
+    @property
+    def calibrated_halves(self) -> tuple[Half, ...] | None:
+        """Halves of which a part depends on a calibration text; None: not known of a part."""
+        halves: list[tuple[Half, Part]] = [("linear", part) for part in self.linear]
+        halves.append(("attention", self.attention))
+        known = [(half, part.scheme.calibrated_halves) for half, part in halves]
+        if any(of_part is None for _, of_part in known):
+            return None
+        return tuple(dict.fromkeys(half for half, of_part in known if half in (of_part or ())))
 
     def layers_of(self, part: Part, blocks: int) -> tuple[int, ...]:
         """Blocks whose linear layers `part` computes in a model of `blocks` blocks; Refused: a block beyond them."""

@@ -89,6 +89,11 @@ class OliveConfig(Scheme):
         return self.n_eight_bit > 0 or any(name.startswith("blk.") for name in (*self.eight_bit, *self.skip))
 
     @property
+    def calibrated_halves(self) -> tuple[Half, ...]:
+        """Halves that depend on a calibration text."""
+        return ("linear",) if self.act_bits else ()
+
+    @property
     def arriving_tokens(self) -> int | None:
         """Calibration tokens of the run that freezes inputs as they arrive, the last run; None: no such run."""
         return self.calibration_tokens if self.act_bits and self.calibration == "sequential" else None
@@ -130,6 +135,11 @@ class OliveStudyConfig(Scheme):
                 raise Refused(
                     f"olive-study: {name} must be an integer of at least {least}, got {getattr(self, name)!r}"
                 )
+
+    @property
+    def calibrated_halves(self) -> tuple[Half, ...]:
+        """Halves that depend on a calibration text."""
+        return ("linear",) if self.inputs else ()
 
     @property
     def arriving_tokens(self) -> int | None:
