@@ -90,6 +90,8 @@ class Calls(Obligations):
             if self._native(function.__func__, (function.__self__, *args), named):
                 return function(*args, **named)
             return self.call(function.__func__, function.__self__, *args, **named)
+        if hasattr(function, "cache_info") and (rows := merging.combined(args)) and not named:
+            return merging.table([(condition, function(*each)) for condition, each in rows])
         wrapped = getattr(function, "__wrapped__", None)
         if not isinstance(function, FunctionType) and isinstance(wrapped, FunctionType):
             return (
