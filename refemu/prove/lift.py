@@ -129,11 +129,12 @@ def _split(
 
 
 def _preserved(lift: "Lift") -> Term:
-    """The invariant after an event."""
+    """The invariant after an event, which latches the inputs."""
+    latest = {**lift.before, **lift.inputs, **lift.terms}
     values = {
         before.number: after
         for name, lanes in lift.before.items()
-        for before, after in zip(lanes, lift.terms.get(name, lanes), strict=True)
+        for before, after in zip(lanes, latest[name], strict=True)
     }
     return substitute([lift.invariant], values)[0]
 
