@@ -35,6 +35,7 @@ class Calls(Obligations):
     is_array: ClassVar[Any]  #: function of a value, set by `arrays`
     as_array: ClassVar[Any]  #: an array whose elements may depend on inputs, from one of NumPy
     function_of: ClassVar[Any]  #: the form of a function of NumPy
+    inside: ClassVar[bool] = True  #: whether the State of a unit without registers gets terms, or only its outputs
 
     def __init__(self) -> None:
         self.guard: Term = terms.TRUE  #: condition under which the present call runs

@@ -228,7 +228,7 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
         device.state = merge(going, after, before)
         going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
     state = run.attribute(device, "state")
-    for port in ports.outputs + ports.state:
+    for port in ports.outputs + (ports.state if run.inside or isinstance(device, Sequential) else ()):
         if isinstance(device, Sequential):
             conditions += _counted(lifted, port, getattr(state, port.name))
         lifted.terms[port.name] = _lanes(_reached(device, port), getattr(state, port.name), run)

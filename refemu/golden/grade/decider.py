@@ -7,6 +7,7 @@ decides. Else events from reset are tried. An input of the solver counts only if
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from time import monotonic
 
 import numpy as np
@@ -17,7 +18,7 @@ from refemu.golden.files import fields
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.invariants import lasting
-from refemu.golden.grade.term_devices import Device, Lanes, at_reset, of_fault, registers_read, right
+from refemu.golden.grade.term_devices import Device, Lanes, at_reset, counted, of_fault, registers_read, right
 from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.prove import equivalence, selfcheck, solver, terms
 from refemu.prove.lift import Lift, lift, name_of
@@ -97,6 +98,7 @@ class _Search:
     ) -> None:
         self.lifted, self.right, self.device, self.fault, self.answers = lifted, right(lifted), device, fault, answers
         self.invariant = terms.and_(invariant, device.invariant)
+        self.counted = counted(lifted)
         self.end = monotonic() + seconds
         self.solver = ""
 
@@ -162,10 +164,14 @@ class _Search:
             return terms.or_(terms.any_of(wrong), terms.not_(b.legal))
         return terms.and_(terms.any_of(wrong), b.legal)
 
-    @staticmethod
-    def _unequal(a: Lanes, b: Lanes, names: Container[str]) -> list[Term]:
-        pairs = [pair for name in a if name in names for pair in zip(a[name], b[name], strict=True)]
-        return [terms.not_(terms.eq(left, right)) for left, right in pairs if left is not right]
+    def _unequal(self, a: Lanes, b: Lanes, names: Container[str]) -> list[Term]:
+        return [
+            terms.and_(terms.not_(terms.eq(left, right)), counts)
+            for name in a
+            if name in names
+            for left, right, counts in zip(a[name], b[name], self.counted.get(name, repeat(terms.TRUE)), strict=False)
+            if left is not right
+        ]
 
     def _states(self, after: Lanes) -> dict[int, Term]:
         """Registers in the place of the variables of those before."""
