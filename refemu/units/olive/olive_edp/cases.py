@@ -83,6 +83,8 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     if wide:
         why = "three products that cancel, of which the first alone exceeds a power of two, at each of these"
         yield Cases("edge", why, _cancelled(ports[0].count), "D-olive-34")
+        why = "an outlier of either operand by 1, at biases of which the others have the other bits"
+        yield _cases("edge", why, ports, [(0x8009, 1, 0), (1, 0x8009, 0)], (10, 5))
 
 
 def _cancelled(lanes: int) -> dict[str, np.ndarray]:
