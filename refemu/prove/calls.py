@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, ClassVar
 
@@ -84,6 +85,8 @@ class Calls(Obligations):
             return handler(self, *args, **named)
         if isinstance(function, Closure):
             return self._run(function.tree, function.frame.scope, function.frame.file, function, args, named)
+        if isinstance(function, partial):
+            return self.call(function.func, *function.args, *args, **{**function.keywords, **named})
         home = getattr(function, "__module__", None) or ""
         if home.startswith("refemu.prove.") or home.partition(".")[0] in sys.stdlib_module_names:
             return function(*args, **named)
@@ -102,8 +105,6 @@ class Calls(Obligations):
             return self._interpret(function, args, named)
         if dataclasses.is_dataclass(function) and isinstance(getattr(function, "__post_init__", None), FunctionType):
             return self._record(function, args, named)
-        if hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
-            return self.call(function.func, *function.args, *args, **{**function.keywords, **named})
         return function(*args, **named)
 
     def _handler(self, function: Any) -> Callable[..., Any] | None:

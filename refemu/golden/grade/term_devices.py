@@ -15,7 +15,7 @@ import numpy as np
 from refemu.arith.checks import Refused
 from refemu.arith.integers import limits
 from refemu.golden.faults import symbols, use, width
-from refemu.golden.faults.fault import Fault, exchanged
+from refemu.golden.faults.fault import Fault
 from refemu.golden.files import fields
 from refemu.golden.grade import model, reimport
 from refemu.golden.grade.answers import Answers
@@ -92,9 +92,6 @@ def of_fault(lifted: Lift, answers: Answers, fault: Fault) -> Device:
         return _variant(lifted, fault)
     if isinstance(fault.program, partial) and fault.program.func is model.wrong:
         return _mutant(lifted, *fault.program.args)
-    if fault.arithmetic:
-        with exchanged(fault.arithmetic):
-            return _lifted(lifted, _outputs(lifted.unit, lifted.config))
     hold = fault.registers.hold if fault.registers else None
     if isinstance(hold, partial) and hold.func is width.held:
         return _narrowed(lifted, *hold.args)

@@ -57,16 +57,6 @@ def test_equal_operands_are_equivalent() -> None:
     assert decision.equivalent and decision.reason.startswith("equal for all legal inputs by ")
 
 
-def test_arithmetic_that_an_option_fixes_is_equivalent() -> None:
-    """Where results saturate, a device that saturates is the unit; one that truncates is not."""
-    answers, decide = of("fp2half-saturate")
-    faults = {each.id: each for each in rounding.faults(answers)}
-    assert decide.decide(faults["fp16/saturate"], answers).equivalent
-    paper, decide = of("fp2half-paper")
-    fault = next(each for each in rounding.faults(paper) if each.id == "fp16/truncate")
-    assert fault.wrong(paper).any() and not decide.decide(fault, paper).equivalent
-
-
 def test_lanes_that_do_not_count_are_not_compared() -> None:
     """An illegal lane has any sign and mantissa, so a device may show 1 there; its flag counts."""
     answers, decide = of("bfp_aligner-paper")
@@ -79,7 +69,7 @@ def test_lanes_that_do_not_count_are_not_compared() -> None:
 def test_states_of_units_without_registers_are_not_compared() -> None:
     """A last level that adds nothing changes the register `level` alone."""
     answers, decide = of("prefix_sum-paper")
-    fault = next(each for each in model.faults(answers) if each.says.endswith("self.state.level <= depth(self.elements)"))
+    fault = next(each for each in model.faults(answers) if "self.state.level <= depth(self.elements)" in each.says)
     assert decide.decide(fault, answers).equivalent
 
 
