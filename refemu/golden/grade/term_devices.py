@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import checks, fp16, scalar32
 from refemu.arith.checks import Refused
 from refemu.arith.integers import limits
 from refemu.golden.faults import symbols, use, width
-from refemu.golden.faults.fault import Fault
+from refemu.golden.faults.fault import Fault, exchanged
 from refemu.golden.files import fields
 from refemu.golden.grade import model, reimport
 from refemu.golden.grade.answers import Answers
@@ -36,6 +37,11 @@ from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit
 
 Lanes = Mapping[str, Sequence[Term]]  #: by port
+#: functions that call nothing that a fault exchanges: words and values of numbers, float32, checks
+EXACT = (
+    *(scalar32.value16, scalar32.value32, scalar32.pattern32, scalar32.f32, fp16.values, fp16.bits, fp16.canonical),
+    *(fp16.to_f32, fp16.order_key, fp16.narrow, checks.at, checks.first_index),
+)
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,9 @@ def of_fault(lifted: Lift, answers: Answers, fault: Fault) -> Device:
         return _variant(lifted, fault)
     if isinstance(fault.program, partial) and fault.program.func is model.wrong:
         return _mutant(lifted, *fault.program.args)
+    if fault.arithmetic:
+        with exchanged(fault.arithmetic), _texts():
+            return _lifted(lifted, _outputs(lifted.unit, lifted.config))
     hold = fault.registers.hold if fault.registers else None
     if isinstance(hold, partial) and hold.func is width.held:
         return _narrowed(lifted, *hold.args)
@@ -223,6 +232,22 @@ def _mutant(lifted: Lift, path: Path, mutation: Mutation) -> Device:
     text = mutation.apply(path.read_text())
     with _source(path, text), reimport.mutated(lifted.unit, path, compile(text, str(path), "exec")) as unit:
         return _lifted(lifted, _outputs(unit, unit.config(parameters.text(lifted.unit, lifted.config))))
+
+
+@contextmanager
+def _texts() -> Iterator[None]:
+    """Run the texts of functions of refemu.arith, which may call an exchanged one, in the place of their forms."""
+    forms = {
+        each: HANDLERS[each]
+        for each in HANDLERS
+        if str(getattr(each, "__module__", "")).startswith("refemu.arith.") and each not in EXACT
+    }
+    for each in forms:
+        del HANDLERS[each]
+    try:
+        yield
+    finally:
+        HANDLERS.update(forms)
 
 
 class _Outside(Interpreter):
