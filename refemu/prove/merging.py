@@ -86,9 +86,13 @@ def combined(values: Sequence[Any]) -> list[tuple[Term, tuple[int, ...]]]:
     if math.prod(high - low + 1 for low, high in map(bounds, numbers)) > COMBINED:
         return []
     each = [
-        [(same(number, value), value) for value in range(low, high + 1)] for number in numbers for low, high in [bounds(number)]
+        [(same(number, value), value) for value in range(low, high + 1)]
+        for number in numbers
+        for low, high in [bounds(number)]
     ]
-    return [(terms.all_of(test for test, _ in row), tuple(value for _, value in row)) for row in itertools.product(*each)]
+    return [
+        (terms.all_of(test for test, _ in row), tuple(value for _, value in row)) for row in itertools.product(*each)
+    ]
 
 
 def table(rows: Sequence[tuple[Term, Any]]) -> Any:

@@ -26,7 +26,7 @@ from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Cases, Config
 
-SECONDS = 10.0  #: of the solver, for a fault
+SECONDS = 20.0  #: of the solver, for a fault
 STEPS = 8  #: events from reset, at most
 LIFTED = 60.0  #: seconds for the terms of the unit, and for facts about its registers
 CHECKED = 2_000  #: drawn rows of the self-check
@@ -107,7 +107,9 @@ class _Search:
         assumed = [self.lifted.legal, *self._stimuli("")]
         if self._is_untouched(assumed):
             return self._equal()
-        part = self._ask([*assumed, self._differs(self.right, self.device)])
+        part = self._ask([*assumed, self._differs(self.right, self.device)], 2)
+        if part.outcome == "undecided":
+            part = self._lane_by_lane(assumed)
         if part.outcome == "refuted" and self.device.runs:
             return self._shown([part.values], "")
         return self._equal() if part.outcome == "proved" else Decision(False, f"{part.solver} does not decide it")
@@ -149,8 +151,18 @@ class _Search:
             self._ask([*assumed, terms.not_(self.device.equal)]).outcome == "proved"
         )
 
-    def _ask(self, conditions: Sequence[Term]) -> equivalence.Part:
-        part = equivalence.ask("", conditions, max(0.1, self.end - monotonic()))
+    def _lane_by_lane(self, assumed: Sequence[Term]) -> equivalence.Part:
+        """One question for each lane and demand: the first that is not proved, or the last."""
+        part = equivalence.Part("", "undecided", 0.0, self.solver)
+        for each in self._differences(self.right, self.device):
+            part = self._ask([*assumed, each])
+            if part.outcome != "proved":
+                break
+        return part
+
+    def _ask(self, conditions: Sequence[Term], share: int = 1) -> equivalence.Part:
+        """Whether conditions never hold together. share: the part of the time that is left, 2 for a half."""
+        part = equivalence.ask("", conditions, max(0.1, (self.end - monotonic()) / share))
         self.solver = part.solver if part.seconds else self.solver or "simplification"
         return part
 
@@ -159,10 +171,13 @@ class _Search:
 
     def _differs(self, a: Device, b: Device) -> Term:
         """Whether an output differs, or what the terms of the device demand does not hold."""
+        return terms.any_of(self._differences(a, b))
+
+    def _differences(self, a: Device, b: Device) -> list[Term]:
         wrong = [*self._unequal(a.outputs, b.outputs, a.outputs), *(terms.not_(each) for each, _ in b.demands)]
         if b.rejects:
-            return terms.or_(terms.any_of(wrong), terms.not_(b.legal))
-        return terms.and_(terms.any_of(wrong), b.legal)
+            return [*wrong, terms.not_(b.legal)]
+        return [terms.and_(each, b.legal) for each in wrong]
 
     def _unequal(self, a: Lanes, b: Lanes, names: Container[str]) -> list[Term]:
         return [

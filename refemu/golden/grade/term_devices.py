@@ -75,11 +75,11 @@ def counted(lifted: Lift) -> Mapping[str, Sequence[Term]]:
     )
     run = Interpreter()
     with run.running():
-        found = run.call(care, lifted.config, inputs, SimpleNamespace(**outputs))
+        masks = run.call(care, lifted.config, inputs, SimpleNamespace(**outputs))
     names = {f"out.{port.name}": port.name for port in ports.outputs}
     return {
         names[key]: [truth(lane) for lane in array.values.ravel()]
-        for key, array in found.items()
+        for key, array in masks.items()
         if array.dtype == np.bool_
     }
 

@@ -57,6 +57,18 @@ def test_equal_operands_are_equivalent() -> None:
     assert decision.equivalent and decision.reason.startswith("equal for all legal inputs by ")
 
 
+@pytest.mark.long
+def test_rounding_that_an_option_fixes_is_equivalent() -> None:
+    """Where results saturate, a device that saturates is the unit; one that flushes is not, nor where none do."""
+    answers, decide = of("fp2half-saturate")
+    faults = {each.id: each for each in rounding.faults(answers)}
+    assert decide.decide(faults["fp16/saturate"], answers).equivalent
+    assert decide.decide(faults["fp16/flush"], answers).rows is not None
+    paper, decide = of("fp2half-paper")
+    fault = next(each for each in rounding.faults(paper) if each.id == "fp16/saturate")
+    assert decide.decide(fault, paper).rows is not None
+
+
 def test_lanes_that_do_not_count_are_not_compared() -> None:
     """An illegal lane has any sign and mantissa, so a device may show 1 there; its flag counts."""
     answers, decide = of("bfp_aligner-paper")

@@ -83,13 +83,15 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     if wide:
         why = "three products that cancel, of which the first alone exceeds a power of two, at each of these"
         yield Cases("edge", why, _cancelled(ports[0].count), "D-olive-34")
-        why = "an outlier of either operand by 1, at biases of which the others have the other bits"
+        why = "an outlier of either operand by 1, with bits of the biases that are 0 in the rows before"
         yield _cases("edge", why, ports, [(0x8009, 1, 0), (1, 0x8009, 0)], (10, 5))
 
 
 def _cancelled(lanes: int) -> dict[str, np.ndarray]:
-    """12 * 12 - 8 * 9 - 8 * 9 = 0, times each power of two from 2**24 to 2**60: a register of products that is too short
-    for the first changes the sum."""
+    """12 * 12 - 8 * 9 - 8 * 9 = 0, times each power of two from 2**24 to 2**60.
+
+    A register of products that is too short for the first changes the sum.
+    """
     powers = np.arange(24, 61)
     bias = np.minimum(powers // 2 - 1, 15)  # fields of at least 1: an outlier of 8 with field 0 is illegal
     fields = powers - 2 * bias
