@@ -99,7 +99,7 @@ def _cancelled(lanes: int) -> dict[str, np.ndarray]:
     for operand, (field, integers) in enumerate((((fields + 1) // 2, (12, -8, -8)), (fields // 2, (12, 9, 9)))):
         for lane, integer in enumerate(integers):
             pairs[operand, :, lane] = 0x8000 | (0x80 if integer < 0 else 0) | field << 3 | (abs(integer) & 7)
-    return _inputs(*pairs, bias, bias, 0)
+    return _inputs(pairs[0], pairs[1], bias, bias, 0)
 
 
 def sided(lanes: int, wide: bool) -> dict[str, np.ndarray]:
