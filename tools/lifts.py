@@ -37,7 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("units", nargs="*", metavar="UNIT")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--seconds", type=float, default=20, help="limit of each lift (default: 20)")
+    parser.add_argument("--seconds", type=float, default=120, help="limit of each lift (default: 120)")
     arguments = parser.parse_args()
     sys.setrecursionlimit(20_000)
     rows = []

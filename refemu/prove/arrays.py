@@ -18,7 +18,7 @@ from refemu.prove import merging, terms
 from refemu.prove.calls import Calls
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import is_symbolic, merge
-from refemu.prove.number_forms import power_of_two
+from refemu.prove.number_forms import power_of_two, with_sign
 from refemu.prove.values import (
     Bool,
     Int,
@@ -49,6 +49,7 @@ class Array:
     shape: Any = property(lambda self: self.values.shape)
     ndim: Any = property(lambda self: self.values.ndim)
     size: Any = property(lambda self: self.values.size)
+    itemsize: Any = property(lambda self: self.dtype.itemsize)
     flags: Any = property(lambda self: SimpleNamespace(writeable=True))
     T: Any = property(lambda self: Array(self.values.T, self.dtype))
 
@@ -470,6 +471,7 @@ def _moved(x: Any, source: int, target: int) -> Array:
 
 FUNCTIONS["absolute"] = FUNCTIONS["abs"]
 FUNCTIONS["moveaxis"] = _moved
+FUNCTIONS["copysign"] = lambda x, y: each(with_sign, np.result_type(kind_of(x), kind_of(y)), x, y)
 FUNCTIONS["atleast_1d"] = lambda x: Array(np.atleast_1d(as_array(x).values), as_array(x).dtype)
 FUNCTIONS["transpose"] = lambda x, axes=None: Array(np.transpose(as_array(x).values, axes), as_array(x).dtype)
 FUNCTIONS["repeat"] = lambda x, count, axis=None: Array(np.repeat(as_array(x).values, count, axis), as_array(x).dtype)

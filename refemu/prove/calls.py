@@ -8,6 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, ClassVar
 
@@ -35,6 +36,7 @@ class Calls(Obligations):
     is_array: ClassVar[Any]  #: function of a value, set by `arrays`
     as_array: ClassVar[Any]  #: an array whose elements may depend on inputs, from one of NumPy
     function_of: ClassVar[Any]  #: the form of a function of NumPy
+    inside: ClassVar[bool] = True  #: whether the State of a unit without registers gets terms, or only its outputs
 
     def __init__(self) -> None:
         self.guard: Term = terms.TRUE  #: condition under which the present call runs
@@ -83,6 +85,8 @@ class Calls(Obligations):
             return handler(self, *args, **named)
         if isinstance(function, Closure):
             return self._run(function.tree, function.frame.scope, function.frame.file, function, args, named)
+        if isinstance(function, partial):
+            return self.call(function.func, *function.args, *args, **{**function.keywords, **named})
         home = getattr(function, "__module__", None) or ""
         if home.startswith("refemu.prove.") or home.partition(".")[0] in sys.stdlib_module_names:
             return function(*args, **named)
@@ -90,6 +94,8 @@ class Calls(Obligations):
             if self._native(function.__func__, (function.__self__, *args), named):
                 return function(*args, **named)
             return self.call(function.__func__, function.__self__, *args, **named)
+        if hasattr(function, "cache_info") and (rows := merging.combined(args)) and not named:
+            return merging.table([(condition, function(*each)) for condition, each in rows])
         wrapped = getattr(function, "__wrapped__", None)
         if not isinstance(function, FunctionType) and isinstance(wrapped, FunctionType):
             return (
@@ -99,8 +105,6 @@ class Calls(Obligations):
             return self._interpret(function, args, named)
         if dataclasses.is_dataclass(function) and isinstance(getattr(function, "__post_init__", None), FunctionType):
             return self._record(function, args, named)
-        if hasattr(function, "func") and hasattr(function, "keywords"):  # functools.partial
-            return self.call(function.func, *function.args, *args, **{**function.keywords, **named})
         return function(*args, **named)
 
     def _handler(self, function: Any) -> Callable[..., Any] | None:

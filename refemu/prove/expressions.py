@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.prove import merging, terms
-from refemu.prove.frames import Closure, Filtered, SymbolicRange, Unseen
+from refemu.prove.frames import Closure, Dead, Filtered, SymbolicRange, Unseen
 from refemu.prove.merging import Choice, Members, choice, is_symbolic, merge, spread, ways_of
 from refemu.prove.narrowing import Narrowing
 from refemu.prove.sources import assigned
@@ -127,7 +127,10 @@ class Expressions(Narrowing):
         return getattr(owner, name)
 
     def of_Subscript(self, node: ast.Subscript) -> Any:
-        return spread([self.value(node.value), self.value(node.slice)], self.item)
+        container, index = self.value(node.value), self.value(node.slice)
+        if isinstance(container, Choice):
+            return self.each_way(container, lambda each: spread([each, index], self.item))
+        return spread([container, index], self.item)
 
     def item(self, container: Any, index: Any) -> Any:
         """An element, a part or an entry."""
@@ -135,6 +138,9 @@ class Expressions(Narrowing):
             return self._entry(container, index)
         if isinstance(index, Int) and not isinstance(container, dict):
             values = container.tolist() if isinstance(container, np.ndarray) else container
+            if not len(values) and self.now() is not terms.TRUE:
+                self.demand(terms.FALSE, "an element of an empty list")
+                raise Dead
             return merging.element(values, index)
         if self.is_array(index) and isinstance(container, np.ndarray):
             values = container.tolist()

@@ -129,11 +129,12 @@ def _split(
 
 
 def _preserved(lift: "Lift") -> Term:
-    """The invariant after an event."""
+    """The invariant after an event, which latches the inputs."""
+    latest = {**lift.before, **lift.inputs, **lift.terms}
     values = {
         before.number: after
         for name, lanes in lift.before.items()
-        for before, after in zip(lanes, lift.terms.get(name, lanes), strict=True)
+        for before, after in zip(lanes, latest[name], strict=True)
     }
     return substitute([lift.invariant], values)[0]
 
@@ -227,7 +228,7 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
         device.state = merge(going, after, before)
         going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
     state = run.attribute(device, "state")
-    for port in ports.outputs + ports.state:
+    for port in ports.outputs + (ports.state if run.inside or isinstance(device, Sequential) else ()):
         if isinstance(device, Sequential):
             conditions += _counted(lifted, port, getattr(state, port.name))
         lifted.terms[port.name] = _lanes(_reached(device, port), getattr(state, port.name), run)

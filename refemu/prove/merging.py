@@ -2,6 +2,8 @@
 
 import copy
 import dataclasses
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +32,7 @@ from refemu.prove.values import (
 )
 from refemu.units.declaration import DeclaredState
 
+COMBINED = 1024  #: combinations of values of the arguments of a function that becomes a table
 FEW = 64  #: most values of an integer that becomes a word or a key
 
 
@@ -73,6 +76,35 @@ def ways_of(value: Any) -> Sequence[tuple[Term, Any]]:
     if isinstance(number, Int) and number.high - number.low < FEW:
         return [(same(number, each), each) for each in range(number.low, number.high + 1)]
     return [(terms.TRUE, value)]
+
+
+def combined(values: Sequence[Any]) -> list[tuple[Term, tuple[int, ...]]]:
+    """Each combination of values of some integers, with its condition; none if they are too many, or one is certain."""
+    numbers = [integer(each) for each in values]
+    if any(each is None for each in numbers) or not any(isinstance(each, Int) for each in numbers):
+        return []
+    if math.prod(high - low + 1 for low, high in map(bounds, numbers)) > COMBINED:
+        return []
+    each = [
+        [(same(number, value), value) for value in range(low, high + 1)]
+        for number in numbers
+        for low, high in [bounds(number)]
+    ]
+    return [
+        (terms.all_of(test for test, _ in row), tuple(value for _, value in row)) for row in itertools.product(*each)
+    ]
+
+
+def table(rows: Sequence[tuple[Term, Any]]) -> Any:
+    """The result in a table: tuples of one length are one value, others are a choice."""
+    groups: dict[Any, Any] = {}
+    for condition, value in rows:
+        kind = type(value), len(value) if isinstance(value, tuple) else None
+        known = groups.get(kind)
+        groups[kind] = (
+            (terms.or_(known[0], condition), merge(condition, value, known[1])) if known else (condition, value)
+        )
+    return choice(list(groups.values()))
 
 
 def is_symbolic(value: Any) -> bool:

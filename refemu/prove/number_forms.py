@@ -117,12 +117,14 @@ def _bits(x: Any) -> terms.Term:
     return terms.fp("pattern64", real(x))
 
 
-@form_of(math.copysign)
-def _copysign(run: Interpreter, x: Any, y: Any) -> Any:
-    # the sign of a NaN has no term
+def with_sign(x: Any, y: Any) -> Any:
+    """`math.copysign`; the sign of a NaN has no term."""
     demand(terms.not_(terms.or_(terms.fp("isnan", real(x)), terms.fp("isnan", real(y)))), "a sign of NaN")
     sign, rest = terms.extract(_bits(y), 63, 1), terms.extract(_bits(x), 0, 63)
     return number_of(terms.fp("value64", terms.concat(sign, rest)))
+
+
+form_of(math.copysign)(lambda run, x, y: with_sign(x, y))
 
 
 def power_of_two(exponent: Any) -> terms.Term:

@@ -144,7 +144,7 @@ class Declared(Stepped[DeclaredState]):
         """Reject parameters that have valid types but do not match."""
 
     def invariant(self, state: Any) -> bool:
-        """Whether registers may have the values of a State: true at reset and after every event, for `refemu prove`."""
+        """Whether registers may have the values of a State: true at reset and after operations, for `refemu prove`."""
         return True
 
     def step(self, *values: Any, **named: Any) -> DeclaredState:

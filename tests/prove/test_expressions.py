@@ -1,5 +1,7 @@
 """Expressions: selections, identity and names that expressions assign have Python's results, or are not run."""
 
+import functools
+
 import pytest
 
 from tests.prove.text_runs import Text, require_equal, require_unsupported
@@ -41,6 +43,15 @@ def negative_index(x: int) -> int:
     return [1, 2, 3][-x] if x and x < 4 else 0
 
 
+@functools.cache
+def table(length: int, way: int) -> tuple[int, ...]:
+    return tuple(10 * each + way for each in range(length))
+
+
+def entry_of_a_cached_table(x: int) -> int:
+    return table(x // 2, x & 1)[x // 2 - 1]
+
+
 def key_that_may_be_missing(x: int) -> int:
     return {1: 3, 2: 5}[x]
 
@@ -56,6 +67,7 @@ def key_that_may_be_missing(x: int) -> int:
         order_of_tuples,
         operands_of_or,
         negative_index,
+        entry_of_a_cached_table,
         key_that_may_be_missing,
     ],
 )

@@ -20,6 +20,7 @@ LEAVES = (
     *("index_product:w4a4", "significance:paper", "olive_edp:int8_int8", "weighted_sum:example", "orizuru:n8"),
     *("score_quantizer:fold4", "free_page_list:small", "index_norm:layer", "olive_systolic_clocked:int4_flint4"),
     *("fp2half:saturate", "bfp_accumulator:paper", "clustering:paper_3", "olive_edp_clocked:int4_flint4"),
+    *("fdgf:small", "fdgf:paper", "bfp_pe:exact"),
 )
 
 
@@ -64,6 +65,22 @@ def test_false_invariant_is_detected(invariant: Any, reason: str, monkeypatch: p
     monkeypatch.setattr(FreePageList, "invariant", invariant)
     with pytest.raises((selfcheck.Disagrees, lift.NotLifted), match=reason):
         selfcheck.check(lift.lift(unit, unit.configs["small"]), 500)
+
+
+def test_invariant_of_a_latched_input_is_not_preserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next inputs are free, so nothing about them lasts."""
+    pytest.importorskip("bitwuzla", reason="no solver here: the extra `formal`")
+    unit = units.find("olive_mac")
+    monkeypatch.setattr(unit.unit_class, "invariant", lambda device, state: state.a_exp == 0)
+    assert equivalence.demands(lift.lift(unit, unit.configs["wrap"]), 20).outcome == "refuted"
+
+
+@pytest.mark.parametrize("name", ["fdgf:small", "bfp_pe:exact"])
+@pytest.mark.long
+def test_invariant_lasts_and_admits_all_demands(name: str) -> None:
+    pytest.importorskip("bitwuzla", reason="no solver here: the extra `formal`")
+    unit, config = units.choose(name)
+    assert equivalence.demands(lift.lift(unit, unit.configs[config]), 120).outcome == "proved"
 
 
 def test_register_beyond_its_reach_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

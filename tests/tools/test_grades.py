@@ -12,8 +12,18 @@ NONE = Counts(0, 0, 0, 0, 0, 0)
 
 
 #: sets that were counted since the texts of units and of the fault library changed
-COUNTED = ("bfp_pe_array_clocked-hold", "bfp_pe_array_clocked-paper", "harmonia_core_clocked-drain")
-COUNTED += ("harmonia_core_clocked-paper", "layer_step-batch")
+COUNTED = (
+    *(
+        "bfp_pe-exact",
+        "bfp_pe-paper",
+        "fdgf-paper",
+        "fdgf-small",
+        "olive_edp-int8_int8",
+        "olive_edp-int8_int8_saturate",
+    ),
+    *("olive_edp-int4_int4", "olive_edp-int4_flint4", "olive_edp-flint4_int4", "olive_edp-flint4_flint4"),
+    "olive_edp_clocked-int8_int8_saturate",
+)
 DUE = {*grades.names()} - {*COUNTED}
 #: faults that other legal rows detect and the set does not
 MISSED = {
@@ -21,6 +31,7 @@ MISSED = {
     **{("bfp_pe_array_clocked-paper", name): count for name, count in (("bits", 1), ("use", 2), ("width", 6))},
     ("bfp_pe_array_clocked-paper", "decisions"): 1,
     ("bfp_pe_array_clocked-hold", "width"): 1,
+    ("fdgf-small", "use"): 2,
 }
 
 

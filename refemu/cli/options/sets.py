@@ -131,10 +131,10 @@ def _add_prove(command: argparse.ArgumentParser, how: str) -> None:
     command.add_argument(
         "--prove",
         nargs="?",
-        const=10,
+        const=20,
         type=positive,
         metavar="SECONDS",
-        help=f"{how} each fault that no row tried detects by a solver, in SECONDS (default: 10). Needs refemu[formal].",
+        help=f"{how} each fault that no row tried detects by a solver, in SECONDS (default: 20). Needs refemu[formal].",
     )
 
 

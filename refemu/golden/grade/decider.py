@@ -7,6 +7,7 @@ decides. Else events from reset are tried. An input of the solver counts only if
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from time import monotonic
 
 import numpy as np
@@ -17,7 +18,7 @@ from refemu.golden.files import fields
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.invariants import lasting
-from refemu.golden.grade.term_devices import Device, Lanes, at_reset, of_fault, registers_read, right
+from refemu.golden.grade.term_devices import Device, Lanes, at_reset, counted, of_fault, registers_read, right
 from refemu.golden.grade.time_limit import StoppedAfter
 from refemu.prove import equivalence, selfcheck, solver, terms
 from refemu.prove.lift import Lift, lift, name_of
@@ -25,7 +26,7 @@ from refemu.prove.terms import Term, substitute
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Cases, Config
 
-SECONDS = 10.0  #: of the solver, for a fault
+SECONDS = 20.0  #: of the solver, for a fault
 STEPS = 8  #: events from reset, at most
 LIFTED = 60.0  #: seconds for the terms of the unit, and for facts about its registers
 CHECKED = 2_000  #: drawn rows of the self-check
@@ -97,6 +98,7 @@ class _Search:
     ) -> None:
         self.lifted, self.right, self.device, self.fault, self.answers = lifted, right(lifted), device, fault, answers
         self.invariant = terms.and_(invariant, device.invariant)
+        self.counted = counted(lifted)
         self.end = monotonic() + seconds
         self.solver = ""
 
@@ -105,7 +107,9 @@ class _Search:
         assumed = [self.lifted.legal, *self._stimuli("")]
         if self._is_untouched(assumed):
             return self._equal()
-        part = self._ask([*assumed, self._differs(self.right, self.device)])
+        part = self._ask([*assumed, self._differs(self.right, self.device)], 2)
+        if part.outcome == "undecided":
+            part = self._lane_by_lane(assumed)
         if part.outcome == "refuted" and self.device.runs:
             return self._shown([part.values], "")
         return self._equal() if part.outcome == "proved" else Decision(False, f"{part.solver} does not decide it")
@@ -147,8 +151,18 @@ class _Search:
             self._ask([*assumed, terms.not_(self.device.equal)]).outcome == "proved"
         )
 
-    def _ask(self, conditions: Sequence[Term]) -> equivalence.Part:
-        part = equivalence.ask("", conditions, max(0.1, self.end - monotonic()))
+    def _lane_by_lane(self, assumed: Sequence[Term]) -> equivalence.Part:
+        """One question for each lane and demand: the first that is not proved, or the last."""
+        part = equivalence.Part("", "undecided", 0.0, self.solver)
+        for each in self._differences(self.right, self.device):
+            part = self._ask([*assumed, each])
+            if part.outcome != "proved":
+                break
+        return part
+
+    def _ask(self, conditions: Sequence[Term], share: int = 1) -> equivalence.Part:
+        """Whether conditions never hold together. share: the part of the time that is left, 2 for a half."""
+        part = equivalence.ask("", conditions, max(0.1, (self.end - monotonic()) / share))
         self.solver = part.solver if part.seconds else self.solver or "simplification"
         return part
 
@@ -157,15 +171,22 @@ class _Search:
 
     def _differs(self, a: Device, b: Device) -> Term:
         """Whether an output differs, or what the terms of the device demand does not hold."""
+        return terms.any_of(self._differences(a, b))
+
+    def _differences(self, a: Device, b: Device) -> list[Term]:
         wrong = [*self._unequal(a.outputs, b.outputs, a.outputs), *(terms.not_(each) for each, _ in b.demands)]
         if b.rejects:
-            return terms.or_(terms.any_of(wrong), terms.not_(b.legal))
-        return terms.and_(terms.any_of(wrong), b.legal)
+            return [*wrong, terms.not_(b.legal)]
+        return [terms.and_(each, b.legal) for each in wrong]
 
-    @staticmethod
-    def _unequal(a: Lanes, b: Lanes, names: Container[str]) -> list[Term]:
-        pairs = [pair for name in a if name in names for pair in zip(a[name], b[name], strict=True)]
-        return [terms.not_(terms.eq(left, right)) for left, right in pairs if left is not right]
+    def _unequal(self, a: Lanes, b: Lanes, names: Container[str]) -> list[Term]:
+        return [
+            terms.and_(terms.not_(terms.eq(left, right)), counts)
+            for name in a
+            if name in names
+            for left, right, counts in zip(a[name], b[name], self.counted.get(name, repeat(terms.TRUE)), strict=False)
+            if left is not right
+        ]
 
     def _states(self, after: Lanes) -> dict[int, Term]:
         """Registers in the place of the variables of those before."""

@@ -105,7 +105,8 @@ class Grading:
         try:
             wrong = fault.wrong(others)
         except (Refused, RefusedType) as error:
-            return "undecided", None, f"{_all(which)} are invalid for the device: {error}"
+            outcome: Outcome = "raised" if others.inputs else "undecided"
+            return outcome, None, f"{_all(which)} are invalid for the device: {error}"
         shown_by = np.flatnonzero(wrong)
         if shown_by.size:
             self.missed.append(Missed(fault, others, wrong))

@@ -7,28 +7,41 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from refemu.arith import checks, fp16, scalar32
 from refemu.arith.checks import Refused
+from refemu.arith.integers import limits
 from refemu.golden.faults import symbols, use, width
-from refemu.golden.faults.fault import Fault
+from refemu.golden.faults.fault import Fault, exchanged
 from refemu.golden.files import fields
 from refemu.golden.grade import model, reimport
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.mutations import Mutation
 from refemu.prove import terms
+from refemu.prove.arrays import Array
 from refemu.prove.equivalence import lanes_of
 from refemu.prove.forms import HANDLERS
+from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, lift
 from refemu.prove.sequential import reset_words
 from refemu.prove.terms import Term, substitute
-from refemu.prove.values import truth
+from refemu.prove.values import made, truth, truth_of
 from refemu.units import parameters
 from refemu.units import variant as other
 from refemu.units.declaration import Declared
 from refemu.units.ports import Port
+from refemu.units.unit import AnyUnit
 
 Lanes = Mapping[str, Sequence[Term]]  #: by port
+#: functions that call nothing that a fault exchanges: words and values of numbers, float32, checks
+EXACT = (
+    *(scalar32.value16, scalar32.value32, scalar32.pattern32, scalar32.f32, fp16.values, fp16.bits, fp16.canonical),
+    *(fp16.to_f32, fp16.order_key, fp16.narrow, checks.at, checks.first_index),
+)
 
 
 @dataclass(frozen=True)
@@ -51,12 +64,43 @@ def right(lifted: Lift) -> Device:
     return Device(outputs, lifted.terms, lifted.legal)
 
 
+def counted(lifted: Lift) -> Mapping[str, Sequence[Term]]:
+    """Where each lane of an output counts, of a unit without registers that leaves some open."""
+    care, ports = lifted.unit.care, lifted.device.ports
+    if care is None or lifted.before:
+        return {}
+    inputs, outputs = (
+        {port.name: Array([_value(port, lane) for lane in lanes[port.name]], port.result_dtype) for port in group}
+        for group, lanes in ((ports.inputs, lifted.inputs), (ports.outputs + ports.state, lifted.terms))
+    )
+    run = Interpreter()
+    with run.running():
+        masks = run.call(care, lifted.config, inputs, SimpleNamespace(**outputs))
+    names = {f"out.{port.name}": port.name for port in ports.outputs}
+    return {
+        names[key]: [truth(lane) for lane in array.values.ravel()]
+        for key, array in masks.items()
+        if array.dtype == np.bool_
+    }
+
+
+def _value(port: Port, lane: Term) -> Any:
+    """The integer of a lane, a truth value where its port has such."""
+    if port.result_dtype == np.bool_:
+        return truth_of(lane)
+    low, high = limits(port.bits, port.signed)
+    return made(lane if port.signed else terms.zext(lane, port.bits + 1), low, high)
+
+
 def of_fault(lifted: Lift, answers: Answers, fault: Fault) -> Device:
     """The device of a fault. Refused: it has no terms, or other ports."""
     if fault.variants:
         return _variant(lifted, fault)
     if isinstance(fault.program, partial) and fault.program.func is model.wrong:
         return _mutant(lifted, *fault.program.args)
+    if fault.arithmetic:
+        with exchanged(fault.arithmetic), _texts():
+            return _lifted(lifted, _outputs(lifted.unit, lifted.config))
     hold = fault.registers.hold if fault.registers else None
     if isinstance(hold, partial) and hold.func is width.held:
         return _narrowed(lifted, *hold.args)
@@ -181,21 +225,50 @@ def _variant(lifted: Lift, fault: Fault) -> Device:
     if device is None or device.answer is not None:
         raise Refused("it is a function on outputs")
     unit: Any = device.readable
-    return _lifted(lifted, lift(unit, device.config))
+    return _lifted(lifted, _outputs(unit, device.config))
 
 
 def _mutant(lifted: Lift, path: Path, mutation: Mutation) -> Device:
     text = mutation.apply(path.read_text())
     with _source(path, text), reimport.mutated(lifted.unit, path, compile(text, str(path), "exec")) as unit:
-        return _lifted(lifted, lift(unit, unit.config(parameters.text(lifted.unit, lifted.config))))
+        return _lifted(lifted, _outputs(unit, unit.config(parameters.text(lifted.unit, lifted.config))))
+
+
+@contextmanager
+def _texts() -> Iterator[None]:
+    """Run the texts of functions of refemu.arith, which may call an exchanged one, in the place of their forms."""
+    forms = {
+        each: HANDLERS[each]
+        for each in HANDLERS
+        if str(getattr(each, "__module__", "")).startswith("refemu.arith.") and each not in EXACT
+    }
+    for each in forms:
+        del HANDLERS[each]
+    try:
+        yield
+    finally:
+        HANDLERS.update(forms)
+
+
+class _Outside(Interpreter):
+    """Runs a device of which only outputs, and registers, matter."""
+
+    inside = False
+
+
+def _outputs(unit: AnyUnit, config: Mapping[str, Any]) -> Lift:
+    return lift(unit, config, interpreter=_Outside)
 
 
 def _lifted(lifted: Lift, device: Lift) -> Device:
     """A device with a lift of its own, whose ports may have other widths: the values count."""
-    ours, theirs = (each.device.ports for each in (lifted, device))
-    if [(port.name, port.lanes) for port in ours.all] != [(port.name, port.lanes) for port in theirs.all]:
+    ours, theirs = (
+        [port for port in each.device.ports.all if port in each.device.ports.inputs or port.name in device.terms]
+        for each in (lifted, device)
+    )
+    if [(port.name, port.lanes) for port in ours] != [(port.name, port.lanes) for port in theirs]:
         raise Refused("it has other ports")
-    bits = {port.name: (port, new) for port, new in zip(ours.all, theirs.all, strict=True)}
+    bits = {port.name: (port, new) for port, new in zip(ours, theirs, strict=True)}
     values, taken = {}, []
     for here, there in ((lifted.inputs, device.inputs), (lifted.before, device.before)):
         for name in here.keys() & there.keys() & bits.keys():
@@ -212,7 +285,7 @@ def _lifted(lifted: Lift, device: Lift) -> Device:
         after[name] = [_resized(lane, new, port.bits) for lane in lanes]
         fits = (terms.eq(lane, _resized(cut, port, new.bits)) for lane, cut in zip(lanes, after[name], strict=True))
         demands.append((terms.all_of(fits), "a value of its port"))
-    outputs = {port.name: after[port.name] for port in ours.outputs}
+    outputs = {port.name: after[port.name] for port in lifted.device.ports.outputs}
     same = all(port.bits == new.bits for port, new in bits.values())
     return Device(outputs, after, terms.and_(legal, terms.all_of(taken)), demands=demands, runs=same)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.golden.faults import bits, order, reset, use, width, words
+from refemu.golden.faults import bits, order, reset, rounding, use, width, words
 from refemu.golden.faults.fault import Fault
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import decider, decisions, model
@@ -25,7 +25,8 @@ def of(name: str) -> tuple[Answers, Decider]:
 
 
 def every(answers: Answers) -> Iterator[Fault]:
-    for klass in (bits.faults, words.faults, use.faults, width.faults, decisions.faults, model.faults):
+    structure = (bits.faults, words.faults, use.faults, width.faults)
+    for klass in (*structure, rounding.faults, decisions.faults, model.faults):
         yield from klass(answers)
 
 
@@ -54,6 +55,34 @@ def test_equal_operands_are_equivalent() -> None:
     decision = decide.decide(fault, answers)
 
     assert decision.equivalent and decision.reason.startswith("equal for all legal inputs by ")
+
+
+@pytest.mark.long
+def test_rounding_that_an_option_fixes_is_equivalent() -> None:
+    """Where results saturate, a device that saturates is the unit; one that flushes is not, nor where none do."""
+    answers, decide = of("fp2half-saturate")
+    faults = {each.id: each for each in rounding.faults(answers)}
+    assert decide.decide(faults["fp16/saturate"], answers).equivalent
+    assert decide.decide(faults["fp16/flush"], answers).rows is not None
+    paper, decide = of("fp2half-paper")
+    fault = next(each for each in rounding.faults(paper) if each.id == "fp16/saturate")
+    assert decide.decide(fault, paper).rows is not None
+
+
+def test_lanes_that_do_not_count_are_not_compared() -> None:
+    """An illegal lane has any sign and mantissa, so a device may show 1 there; its flag counts."""
+    answers, decide = of("bfp_aligner-paper")
+    shown = [each for each in model.faults(answers) if "/105/constant/" in each.id and each.id.endswith("/1")]
+    assert len(shown) == 2 and all(decide.decide(each, answers).equivalent for each in shown)
+    flag = next(each for each in bits.faults(answers) if each.id.startswith("stuck_at_0/out.illegal"))
+    assert not decide.decide(flag, answers).equivalent
+
+
+def test_states_of_units_without_registers_are_not_compared() -> None:
+    """A last level that adds nothing changes the register `level` alone."""
+    answers, decide = of("prefix_sum-paper")
+    fault = next(each for each in model.faults(answers) if "self.state.level <= depth(self.elements)" in each.says)
+    assert decide.decide(fault, answers).equivalent
 
 
 def test_an_input_that_shows_a_fault_is_found() -> None:

@@ -71,6 +71,20 @@ def test_undetected_faults_of_all_inputs_are_equivalent(blender: Answers, monkey
     assert (remembers.outcome, remembers.reason) == ("undecided", "none of all 256 inputs detects it")
 
 
+def test_devices_that_reject_some_of_all_inputs_are_untested(blender: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
+    def partly(stimulus: Answers) -> Iterator[Fault]:
+        def program(rows: Answers) -> np.ndarray:
+            if rows is not stimulus:
+                raise Refused("takes no 255")
+            return np.zeros(rows.rows, np.bool_)
+
+        yield Fault("partly", "", program=program)
+
+    monkeypatch.setattr(grading, "LIBRARY", {**grading.LIBRARY, "order": partly})
+    (fault,) = Grading("blender", blender, Pool(fakes.BLENDER, "wrap", 0), ["order"]).grade.survivors
+    assert (fault.outcome, fault.reason) == ("raised", "all 256 inputs are invalid for the device: takes no 255")
+
+
 def test_quick_classes_are_the_default(meter: Answers) -> None:
     pool = Pool(fakes.METER, "w4", 0, 12)
 

@@ -105,6 +105,10 @@ class BfpPe(Sequential):
         """Whether events of the last loaded group remain."""
         return bool(self.state.todo)
 
+    def invariant(self, state: DeclaredState) -> bool:
+        """A group of M8M8 ends in the second of its slots."""
+        return state.mode != M8M8 or state.slot & 1 == 1
+
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject nonzero fields that the mode does not have."""
         require_fields(self.name, inputs[0], *inputs[5:])

@@ -127,18 +127,31 @@ class FdgfController(Sequential):
         """
         require_choice(dataflow, (COLUMN_MAJOR, ROW_MAJOR), self.name, "dataflow")
         require_sizes(self.name, rows, inner, columns)
+        return Fraction(self._accesses(rows, inner, columns, dataflow, literal)) / 32
+
+    def _accesses(self, rows: int, inner: int, columns: int, dataflow: int, literal: bool = False) -> Any:
+        """The accesses of `ema` in 32nds: an integer unless `literal`."""
         bits = self.ema_unit == "bits"
-        a = rows * inner * (A_BITS if bits else Fraction(1))
-        b = inner * columns * (B_BITS[self.b_type] if bits else Fraction(1))
-        times = Fraction(columns, self.k) if dataflow == COLUMN_MAJOR else Fraction(rows, self.m)
-        times = times if literal else Fraction(-(-times.numerator // times.denominator))
-        return times * a + b if dataflow == COLUMN_MAJOR else times * b + a
+        a = rows * inner * (int(32 * A_BITS) if bits else 32)
+        b = inner * columns * (int(32 * B_BITS[self.b_type]) if bits else 32)
+        many, once, length, size = (a, b, columns, self.k) if dataflow == COLUMN_MAJOR else (b, a, rows, self.m)
+        return (Fraction(length, size) if literal else -(-length // size)) * many + once
 
     @decides("D-harmonia-30", "D-harmonia-31")
     def choose(self, rows: int, inner: int, columns: int) -> int:
         """The dataflow with fewer accesses; dataflow 1 on a tie."""
-        first, second = (self.ema(rows, inner, columns, dataflow) for dataflow in (COLUMN_MAJOR, ROW_MAJOR))
+        first, second = (self._accesses(rows, inner, columns, dataflow) for dataflow in (COLUMN_MAJOR, ROW_MAJOR))
         return COLUMN_MAJOR if first <= second else ROW_MAJOR
+
+    def invariant(self, state: DeclaredState) -> bool:
+        """A product has a dataflow, and a tile that begins inside it; passes and groups advance in reads only."""
+        rows, inner, columns = state.sizes
+        high, wide = extent(rows, state.mt, self.m), extent(columns, state.kt, self.k)
+        left = -(-high // PASS_ROWS) * -(-wide // PASS_COLUMNS) - state.place
+        advances = left >= 0 and state.group < (-(-inner // LANES) if left else 1)
+        inside = state.mt * self.m < rows and state.kt * self.k < columns and inner > 0
+        reads = advances if state.code == READ else state.place == 0 and state.group == 0
+        return state.code == IDLE or (state.dataflow in (COLUMN_MAJOR, ROW_MAJOR) and inside and reads)
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject sizes of 0 at a start."""
@@ -169,8 +182,9 @@ class FdgfController(Sequential):
             return passing if more else stays if others else "done"
         if before.code in (COMPUTE, READ):
             return "store" if before.place == len(self._passes()) else "read"
-        follows = {"idle": "idle", "start": stays, stays: passing, passing: "compute", "done": "done"}
-        return follows[EVENTS[before.code]]
+        if before.code == START:
+            return stays
+        return passing if EVENTS[before.code] == stays else {IDLE: "idle", DONE: "done"}.get(before.code, "compute")
 
     def idle(self, *product: int) -> Changes:
         """Do nothing: no product has begun."""
@@ -238,7 +252,7 @@ class FdgfController(Sequential):
     def _extent(self, mt: int, kt: int) -> tuple[int, int]:
         """Rows and columns of a tile, fewer at the edge."""
         rows, _, columns = self.state.sizes
-        return min(self.m, rows - mt * self.m), min(self.k, columns - kt * self.k)
+        return extent(rows, mt, self.m), extent(columns, kt, self.k)
 
     @decides("D-harmonia-30")
     def _side(self, code: int, mt: int, kt: int) -> int:
@@ -282,6 +296,11 @@ class FdgfController(Sequential):
                 yield Tile(passes_by, way, mt, kt, inner * short)
                 yield Tile(COMPUTE, way, mt, kt, long * short)
                 yield Tile(STORE, way, mt, kt, long * short)
+
+
+def extent(length: int, tile: int, size: int) -> int:
+    """Rows or columns of a tile of `size`, fewer at the edge."""
+    return max(min(size, length - tile * size), 0)
 
 
 def _shown(code: int, count: int = 0) -> dict[str, Any]:

@@ -80,6 +80,26 @@ def _edge(config: Config, ports: tuple[Port, ...], biases: tuple[int, int]) -> I
     )
     why = "outliers in the first or second values of all pairs, by others, at several biases"
     yield Cases("edge", why, sided(ports[0].count, wide))
+    if wide:
+        why = "three products that cancel, of which the first alone exceeds a power of two, at each of these"
+        yield Cases("edge", why, _cancelled(ports[0].count), "D-olive-34")
+        why = "an outlier of either operand by 1, with bits of the biases that are 0 in the rows before"
+        yield _cases("edge", why, ports, [(0x8009, 1, 0), (1, 0x8009, 0)], (10, 5))
+
+
+def _cancelled(lanes: int) -> dict[str, np.ndarray]:
+    """12 * 12 - 8 * 9 - 8 * 9 = 0, times each power of two from 2**24 to 2**60.
+
+    A register of products that is too short for the first changes the sum.
+    """
+    powers = np.arange(24, 61)
+    bias = np.minimum(powers // 2 - 1, 15)  # fields of at least 1: an outlier of 8 with field 0 is illegal
+    fields = powers - 2 * bias
+    pairs = np.zeros((2, len(powers), lanes), np.int64)
+    for operand, (field, integers) in enumerate((((fields + 1) // 2, (12, -8, -8)), (fields // 2, (12, 9, 9)))):
+        for lane, integer in enumerate(integers):
+            pairs[operand, :, lane] = 0x8000 | (0x80 if integer < 0 else 0) | field << 3 | (abs(integer) & 7)
+    return _inputs(pairs[0], pairs[1], bias, bias, 0)
 
 
 def sided(lanes: int, wide: bool) -> dict[str, np.ndarray]:
