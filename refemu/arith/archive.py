@@ -5,7 +5,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -31,14 +31,15 @@ class Archive:
     unpickled.
     """
 
-    def __init__(self, data: bytes, thing: str, deflated: bool = True) -> None:
-        """thing: start of messages. deflated: whether members may be compressed; refemu writes them uncompressed.
+    def __init__(self, data: bytes | BinaryIO, thing: str, deflated: bool = True) -> None:
+        """data: contents, or an open file that is read member by member. thing: start of messages.
 
+        deflated: whether members may be compressed; refemu writes them uncompressed.
         Raises Refused unless it is a zip of <array>.npy, each name once.
         """
         self._thing, self._members = thing, dict[str, zipfile.ZipInfo]()
         with _readable(thing):
-            self._archive = zipfile.ZipFile(io.BytesIO(data))
+            self._archive = zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data)
         for member in self._archive.infolist():
             name = member.filename.removesuffix(".npy")
             if name == member.filename or not NAME.fullmatch(name):
@@ -82,7 +83,7 @@ class Archive:
             stored: np.ndarray = np.ndarray(shape, dtype, body, stream.tell(), order="F" if fortran else "C")
         except (TypeError, ValueError, OverflowError) as error:  # (0, 2**63) and the like
             raise Refused(f"{self._thing}: {name}: shape {shape} is invalid: {error}") from error
-        array = np.array(stored, dtype.newbyteorder("="), order="C")
+        array = np.require(stored, dtype.newbyteorder("="), ("C", "ALIGNED"))
         array.flags.writeable = False
         return array
 
