@@ -75,15 +75,18 @@ class Archive:
     def array(self, name: str) -> np.ndarray:
         """Array `name`, C order, native byte order, read-only. Refused: as for `header`, and a wrong checksum."""
         shape, fortran, dtype = self.header(name)
+        native = np.dtype(dtype.type)
         with _readable(self._thing):
             body = self._archive.read(self._members[name])
         stream = io.BytesIO(body)
         _header(stream, self._thing)
         try:
-            stored: np.ndarray = np.ndarray(shape, dtype, body, stream.tell(), order="F" if fortran else "C")
+            stored: np.ndarray = np.ndarray(
+                shape, native if dtype == native else dtype, body, stream.tell(), order="F" if fortran else "C"
+            )
         except (TypeError, ValueError, OverflowError) as error:  # (0, 2**63) and the like
             raise Refused(f"{self._thing}: {name}: shape {shape} is invalid: {error}") from error
-        array = np.require(stored, dtype.newbyteorder("="), ("C", "ALIGNED"))
+        array = np.require(stored, native, ("C", "ALIGNED"))  # no copy of an array of NumPy's on this machine
         array.flags.writeable = False
         return array
 

@@ -16,7 +16,6 @@ from refemu.arith.reader_errors import reading
 from refemu.golden.files import exchange, fields, hexfile, masks, npz, sets
 from refemu.golden.files.sets import Golden
 
-
 PIECE = 1 << 20  #: words that are compared at a time, about
 
 

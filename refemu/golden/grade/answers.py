@@ -14,7 +14,6 @@ from refemu.golden.make.rows import Block, evaluate
 from refemu.units.ports import Port
 from refemu.units.unit import AnyUnit, Cases, Config
 
-
 PIECE = 1 << 20  #: rows that are compared at a time, about
 
 
@@ -155,6 +154,23 @@ class Answers:
         raise IndexError(row)
 
 
+class _Stimulus(Mapping[str, np.ndarray]):
+    """Values at every input of the cases of a block, decoded at each access, since integers with a sign become int64."""
+
+    def __init__(self, unit: AnyUnit, config: Config, arrays: Mapping[str, np.ndarray]) -> None:
+        self._ports = {port.name: port for port in unit.ports(config).inputs}
+        self._arrays, self._row = arrays, slice(None) if unit.timing == "event" else 0
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return fields.decode(self._arrays[f"in.{name}"], self._ports[name])[:, self._row]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ports)
+
+    def __len__(self) -> int:
+        return len(self._ports)
+
+
 def of_set(golden: sets.Golden) -> Answers:
     """The rows of a set, with its own answers and masks. Refused: it lacks a port of its unit."""
     unit = units.find(golden.manifest["unit"])
@@ -176,7 +192,7 @@ def of_set(golden: sets.Golden) -> Answers:
         }
         care = {name.removesuffix(".care"): array for name, array in arrays.items() if name.endswith(".care")}
         kept = {name: array for name, array in arrays.items() if not name.endswith(".care")}
-        cases = Cases(entry["kind"], entry["why"], {})  # `values` decodes the stimulus
+        cases = Cases(entry["kind"], entry["why"], _Stimulus(unit, config, kept))
         blocks.append(Block(cases, kept, golden.arrays["flags"][rows].reshape(shape), care))
     return Answers(unit, config, blocks)
 
@@ -188,8 +204,7 @@ def of_cases(unit: AnyUnit, config: Config, cases: Iterable[Cases], *, spare: bo
 
 def values(unit: AnyUnit, config: Config, block: Block) -> dict[str, np.ndarray]:
     """Stimulus of a block for its unit: (cases, rows) and lanes, or (cases,) without events."""
-    decoded = {port.name: fields.decode(block.arrays[f"in.{port.name}"], port) for port in unit.ports(config).inputs}
-    return decoded if unit.timing == "event" else {name: array[:, 0] for name, array in decoded.items()}
+    return dict(_Stimulus(unit, config, block.arrays))
 
 
 def _flat(parts: Sequence[np.ndarray]) -> np.ndarray:
