@@ -155,7 +155,7 @@ class Answers:
 
 
 class _Stimulus(Mapping[str, np.ndarray]):
-    """Values at every input of the cases of a block, decoded at each access, since integers with a sign become int64."""
+    """Values at every input of the cases of a block, decoded at each access: signed integers become int64."""
 
     def __init__(self, unit: AnyUnit, config: Config, arrays: Mapping[str, np.ndarray]) -> None:
         self._ports = {port.name: port for port in unit.ports(config).inputs}
