@@ -149,13 +149,13 @@ def toggles(answers: Answers) -> dict[str, dict[str, int]]:
         for name, port, codes, care in _seen(piece):
             now, last, both = codes[rows], codes[piece.before[rows]], care[rows] & care[piece.before[rows]]
             bits[name] = port.bits * port.count
-            for column, found in (
+            for column, codes_seen in (
                 ("0", ~codes[here] & care[here]),
                 ("1", codes[here] & care[here]),
                 ("rising", ~last & now & both),
                 ("falling", last & ~now & both),
             ):
-                words = np.bitwise_or.reduce(found, axis=0)
+                words = np.bitwise_or.reduce(codes_seen, axis=0)
                 seen[name, column] = words | seen.get((name, column), words)
     columns = ("0", "1", "rising", "falling")
     return {
