@@ -1,7 +1,7 @@
 """SmolLM2 compared with transformers and llama.cpp on the same GGUF file, one thread: a prompt, and tokens after it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def rows() -> Sequence[AnyRow]:
     made: list[AnyRow] = []
     for name, modules, extra, peer in PEERS:
         found, absent = optional(IDS[0], extra, *modules)
-        made += absent
+        made += [replace(line, id=id, what=f"{NAME} beside {name}") for line in absent for id in IDS]
         if found:
             made += guarded(" ".join(IDS), name, partial(_compared, model, partial(peer, *found, file), ids))
     return made
