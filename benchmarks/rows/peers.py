@@ -42,7 +42,7 @@ def rows() -> Sequence[AnyRow]:
     made: list[AnyRow] = []
     for name, modules, extra, peer in PEERS:
         found, absent = optional(IDS[0], extra, *modules)
-        made += [replace(line, id=id, what=f"{NAME} beside {name}") for line in absent for id in IDS]
+        made += [replace(line, id=id, what=f"{NAME} compared with {name}") for line in absent for id in IDS]
         if found:
             made += guarded(" ".join(IDS), name, partial(_compared, model, partial(peer, *found, file), ids))
     return made

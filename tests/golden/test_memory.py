@@ -16,7 +16,7 @@ from refemu.golden.grade import answers, device
 from tests.golden.explain import made
 
 ROWS = 1 << 20
-EACH = (2_000_000_000 - 400_000_000) // 32_000_000  #: bytes a row, beside what a small set needs
+EACH = (2_000_000_000 - 400_000_000) // 32_000_000  #: bytes a row, in addition to what a small set needs
 CLASSES = ("bits", "lanes", "order", "words", "reset", "use", "decisions")
 #: Explains or grades the set and answer of 65,536 rows, then those of ROWS, with EACH bytes a row more at most.
 CHILD = f"""
