@@ -23,6 +23,8 @@ from refemu.formats import BFP8, OVP_INT4
 from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 from refemu.formats.olive.compiled import ovp as ovp_compiled
 from refemu.golden.make import build, generate
+from refemu.models.schemes.leankv import serving
+from refemu.models.schemes.leankv.serving.trace import Arrival
 
 SCHEMES = ("fp16", "olive-4", "harmonia-kv4", "kllm-a4")
 
@@ -70,6 +72,11 @@ def use_models() -> None:
         session = models.session(models.prepare(tiny, scheme))
         session.append(list(range(16)))
         session.append([1])
+
+
+def use_serving() -> None:
+    """Requests on the pages of a GPU, which are drawn and grow by kernels of their own."""
+    serving.simulate("leankv", [Arrival(0.0, 300, 80)] * 2)
 
 
 def use_arithmetic() -> None:
@@ -120,6 +127,7 @@ def main(words: Sequence[str]) -> None:
         use_units(share, arguments.processes)
     if share == arguments.processes - 1 and not arguments.smallest:
         use_models()
+        use_serving()
         use_arithmetic()
     kernels = sorted(map(name_of, jit._kernels))
     used = [name_of(kernel) for kernel in jit._kernels if kernel.signatures]

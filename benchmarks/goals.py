@@ -63,6 +63,8 @@ GOALS = {
     "KLLM-LANE": "readable lane of the paper's size: 100 edges/s",
     "KLLM-CHIP": "4096 x 4096 matrix-vector product on the lanes, edge by edge, compiled: 2 s",
     "KLLM-MACHINE": "refemu machine, block 0 of SmolLM2-135M under kllm-a4, 16 tokens: 60 s",
+    "SIMULATE": "refemu simulate, 100 requests on Llama-2-7B: 10 s",
+    "PEER-DECODE": "decode compared with llama.cpp on the same 4-bit file: half of its speed",
     "SERVE": "single transactions through refemu serve, fp16_mac, ovp_decoder, olive_mac: 20,000/s",
     "SERVE-UNITS": "the same for every other unit except attention and arrays: 1,000/s",
     "SERVE-ROWS": "rows in batches, ovp_decoder and fp16_mac: 1 M/s",

@@ -40,6 +40,7 @@ from benchmarks.rows import (
     model,
     olive_array,
     orizuru,
+    peers,
     prefill,
     rivals,
     serve,
@@ -75,6 +76,7 @@ MODULES = (
     model,
     sizes,
     prefill,
+    peers,
     vectors,
     tools,
     growth,
@@ -84,7 +86,7 @@ MODULES = (
 )
 THREADED = (threads, campaign, serve)  #: modules whose rows take several threads
 #: ids of commands, or of kernels that other rows compile
-WARM = (kllm, model, sizes, prefill, vectors, tools, growth, budgets, grades, explain, *THREADED)
+WARM = (kllm, model, sizes, prefill, peers, vectors, tools, growth, budgets, grades, explain, *THREADED)
 
 CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 Rows = Callable[[], Sequence[AnyRow]]

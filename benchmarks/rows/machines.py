@@ -1,4 +1,4 @@
-"""The machines on a block of a model: a prompt, or under schemes whose next step differs that step."""
+"""The machines on a block of a model: a prompt, or under schemes whose next step differs that step; a server."""
 
 import json
 import time
@@ -11,6 +11,7 @@ from benchmarks.pairs import AnyRow, absolute, size
 from benchmarks.rows import model
 
 SECONDS = 60.0  #: by the goals
+REQUESTS, SERVED_IN = 100, 10.0  #: of `refemu simulate`
 
 
 class Machine(NamedTuple):
@@ -51,4 +52,21 @@ def equal(report: str) -> bool:
     return bool(operations) and not any(operation["differing"] for operation in operations)
 
 
-ROWS: dict[str, Callable[[], Sequence[AnyRow]]] = {id: partial(machine, id) for id in MACHINES}
+def served() -> Sequence[AnyRow]:
+    """`refemu simulate` from its start; every request ends and every page is free again."""
+    requests = size(REQUESTS, 2)
+    what = f"refemu simulate: Llama-2-7B on one L40, {requests} requests, 1/s"
+    words = [*REFEMU, "simulate", "--shape", "llama-2-7b", "--gpu", "l40", "--rate", "1", "--requests", str(requests)]
+
+    def right(report: str) -> bool:
+        found = json.loads(report)
+        return found["requests"]["finished"] == requests and not found["pages"]["leaked"]
+
+    def command() -> str:
+        return output([*words, "--json"])
+
+    goal = f"goal: {SERVED_IN:g} s"
+    return [absolute("SIMULATE", what, goal, SERVED_IN, command, right, count=3, clock=time.perf_counter)]
+
+
+ROWS: dict[str, Callable[[], Sequence[AnyRow]]] = {id: partial(machine, id) for id in MACHINES} | {"SIMULATE": served}

@@ -5,7 +5,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -31,14 +31,15 @@ class Archive:
     unpickled.
     """
 
-    def __init__(self, data: bytes, thing: str, deflated: bool = True) -> None:
-        """thing: start of messages. deflated: whether members may be compressed; refemu writes them uncompressed.
+    def __init__(self, data: bytes | BinaryIO, thing: str, deflated: bool = True) -> None:
+        """data: contents, or an open file that is read member by member. thing: start of messages.
 
+        deflated: whether members may be compressed; refemu writes them uncompressed.
         Raises Refused unless it is a zip of <array>.npy, each name once.
         """
         self._thing, self._members = thing, dict[str, zipfile.ZipInfo]()
         with _readable(thing):
-            self._archive = zipfile.ZipFile(io.BytesIO(data))
+            self._archive = zipfile.ZipFile(io.BytesIO(data) if isinstance(data, bytes) else data)
         for member in self._archive.infolist():
             name = member.filename.removesuffix(".npy")
             if name == member.filename or not NAME.fullmatch(name):
@@ -74,15 +75,18 @@ class Archive:
     def array(self, name: str) -> np.ndarray:
         """Array `name`, C order, native byte order, read-only. Refused: as for `header`, and a wrong checksum."""
         shape, fortran, dtype = self.header(name)
+        native = np.dtype(dtype.type)
         with _readable(self._thing):
             body = self._archive.read(self._members[name])
         stream = io.BytesIO(body)
         _header(stream, self._thing)
         try:
-            stored: np.ndarray = np.ndarray(shape, dtype, body, stream.tell(), order="F" if fortran else "C")
+            stored: np.ndarray = np.ndarray(
+                shape, native if dtype == native else dtype, body, stream.tell(), order="F" if fortran else "C"
+            )
         except (TypeError, ValueError, OverflowError) as error:  # (0, 2**63) and the like
             raise Refused(f"{self._thing}: {name}: shape {shape} is invalid: {error}") from error
-        array = np.array(stored, dtype.newbyteorder("="), order="C")
+        array = np.require(stored, native, ("C", "ALIGNED"))  # no copy of an array of NumPy's on this machine
         array.flags.writeable = False
         return array
 

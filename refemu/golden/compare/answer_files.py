@@ -3,7 +3,7 @@
 Text is like `gold.mem`, or one of the forms of exchange.py.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from refemu.arith.checks import Refused, lookup
 from refemu.arith.reader_errors import reading
 from refemu.golden.files import exchange, fields, hexfile, masks, npz, sets
 from refemu.golden.files.sets import Golden
+
+PIECE = 1 << 20  #: words that are compared at a time, about
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,25 @@ class Answer:
             None if unknown is None else unknown[rows],
             name in self.any_nan,
         )
+
+    def compared(self, golden: Golden) -> list[str]:
+        """Names of the arrays that are compared, in the order of the set."""
+        return [entry["name"] for entry in golden.manifest["arrays"] if entry["name"] in self.arrays]
+
+    def pieces(self, golden: Golden, name: str) -> Iterator[tuple[slice, np.ndarray]]:
+        """`differing` of all rows of an array, a part of the rows at a time: (rows, lanes)."""
+        count = sets.port_of(golden.array(name)).count
+        step = max(1, PIECE // count)
+        for first in range(0, golden.rows, step):
+            rows = slice(first, min(first + step, golden.rows))
+            yield rows, self.differing(golden, name, rows=rows).reshape(-1, count)
+
+    def wrong_rows(self, golden: Golden, name: str) -> np.ndarray:
+        """Rows in which an array differs in a bit that counts, or is x: bool."""
+        wrong = np.zeros(golden.rows, np.bool_)
+        for rows, unlike in self.pieces(golden, name):
+            wrong[rows] = (unlike != 0).any(axis=1)
+        return wrong
 
 
 def read(
@@ -85,9 +106,11 @@ def _read(place: Path, golden: Golden, needed: Sequence[str]) -> Answer:
         return _other_set(sets.load(place), golden, needed)
     if not place.is_file():
         raise Refused(f"{place}: no such file")
-    data = place.read_bytes()
-    if data.startswith(b"PK") or place.suffix == ".npz":
-        return _from_archive(npz.Archive(data, str(place)), golden, needed, str(place))
+    with place.open("rb") as stream:
+        begin = stream.read(2)
+        if begin == b"PK" or place.suffix == ".npz":
+            return _from_archive(npz.Archive(stream, str(place)), golden, needed, str(place))
+        data = begin + stream.read()
     if data.startswith(b"\x93NUMPY"):
         raise Refused(f"{place}: is a single .npy; save the arrays by name with np.savez")
     form = exchange.recognised(data, place.suffix)

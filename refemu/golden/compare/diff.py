@@ -140,13 +140,12 @@ def compare(golden: Golden, answer: answer_files.Answer, explain_: bool = False)
     """Compare a set with an answer that was read; see `diff`."""
     entries = {entry["name"]: entry for entry in golden.manifest["arrays"] if entry["role"] in ("expected", "state")}
     compared = [name for name in entries if name in answer.arrays]
-    wrong = differing(golden, answer)
     if not any(_cared(golden, name) for name in compared):
         raise Refused(f"{golden.name}: nothing was compared, since no array of the answer has a bit that counts")
-    rows = {name: mask.reshape(golden.rows, -1).any(axis=1) for name, mask in wrong.items()}
-    any_row = np.any(list(rows.values()), axis=0)
+    rows = {name: answer.wrong_rows(golden, name) for name in answer.compared(golden)}
+    any_row = np.logical_or.reduce(list(rows.values()))
     flags = _flag_counts(golden, any_row)
-    first = _mismatch(golden, answer, entries, wrong, int(np.argmax(any_row))) if any_row.any() else None
+    first = _mismatch(golden, answer, entries, int(np.argmax(any_row))) if any_row.any() else None
     return Difference(
         golden.name,
         golden.manifest["unit"],
@@ -160,25 +159,23 @@ def compare(golden: Golden, answer: answer_files.Answer, explain_: bool = False)
         flags,
         first,
         where(golden, answer, any_row, flags),
-        _distances(golden, answer, wrong),
+        {name: _distance(golden, answer, name) for name, mask in rows.items() if mask.any()},
         answer.excluded,
         diagnosis(golden, answer, any_row) if explain_ and first else None,
     )
 
 
-def _distances(golden: Golden, answer: answer_files.Answer, wrong: Mapping[str, np.ndarray]) -> dict[str, Distance]:
-    """How far each array is off that differs."""
-    return {
-        name: distance.of_port(answer.arrays[name], golden.arrays[name], mask, sets.port_of(golden.array(name)))
-        for name, mask in wrong.items()
-        if mask.any()
-    }
+def _distance(golden: Golden, answer: answer_files.Answer, name: str) -> Distance:
+    """How far an array is off that differs."""
+    got, want, wrong = answer.arrays[name], golden.arrays[name], np.zeros(golden.arrays[name].shape, np.bool_)
+    for rows, unlike in answer.pieces(golden, name):
+        wrong[rows] = (unlike != 0).reshape(wrong[rows].shape)
+    return distance.of_port(got, want, wrong, sets.port_of(golden.array(name)))
 
 
 def differing(golden: Golden, answer: answer_files.Answer) -> dict[str, np.ndarray]:
     """Masks of the elements in which a bit that counts differs or is x: bool by array, in the order of the set."""
-    names = [entry["name"] for entry in golden.manifest["arrays"] if entry["name"] in answer.arrays]
-    return {name: answer.differing(golden, name) != 0 for name in names}
+    return {name: answer.differing(golden, name) != 0 for name in answer.compared(golden)}
 
 
 def _cared(golden: Golden, name: str) -> bool:
@@ -189,7 +186,7 @@ def _cared(golden: Golden, name: str) -> bool:
 def _flag_counts(golden: Golden, rows: np.ndarray) -> dict[str, int]:
     words = golden.arrays["flags"][rows]
     named = {
-        name: int(np.count_nonzero(words >> np.uint32(flag["bit"]) & np.uint32(1)))
+        name: int(np.count_nonzero(words & words.dtype.type(1 << flag["bit"])))
         for name, flag in golden.manifest["flags"].items()
     }
     return {name: count for name, count in {**named, "": int(np.count_nonzero(words == 0))}.items() if count}
@@ -199,11 +196,12 @@ def _mismatch(
     golden: Golden,
     answer: answer_files.Answer,
     entries: Mapping[str, Mapping[str, Any]],
-    wrong: Mapping[str, np.ndarray],
     row: int,
 ) -> Mismatch:
-    name = next(name for name, mask in wrong.items() if mask[row].any())
-    lane = int(np.argmax(wrong[name][row]))
+    here = slice(row, row + 1)
+    wrong = {name: answer.differing(golden, name, rows=here) != 0 for name in answer.compared(golden)}
+    name = next(name for name, mask in wrong.items() if mask.any())
+    lane = int(np.argmax(wrong[name]))
     port, entry = sets.port_of(entries[name]), golden.entry(row)
     unknown = answer.unknown.get(name)
     flags = int(golden.arrays["flags"][row])

@@ -1,5 +1,6 @@
 """Wrong answers measured: counts, distances in ulps, places."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from refemu.arith import tensors
 from refemu.golden.files import fields
 from refemu.units.ports import Port
 
+PIECE = 1 << 20  #: elements that are measured at a time
 FEW = 4  #: places on the last axis that are listed
 FLOATS = ("float16", "float32", "float64")  #: dtypes of NumPy with ulps
 
@@ -47,36 +49,49 @@ class Distance:
 def of_port(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, port: Port) -> Distance:
     """The distance of patterns at a port; `wrong` marks at least one element."""
     kind = {"f16": "float16", "f32": "float32"}.get(port.kind, "")
-    if not kind:
-        got, want = (
-            np.asarray(fields.decode(each, Port(port.name, port.bits, signed=port.signed))) for each in (got, want)
-        )
-    return of(got, want, wrong, kind)
+    plain = Port(port.name, port.bits, signed=port.signed)
+    return of(got, want, wrong, kind, (lambda codes: codes) if kind else lambda codes: fields.decode(codes, plain))
 
 
-def of(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, kind: str) -> Distance:
-    """The distance of patterns of a float dtype, or of integers if `kind` is none; `wrong` marks some element."""
-    places = np.argwhere(wrong)
-    mine, theirs = got[wrong], want[wrong]
-    strange = _is_nan(mine, kind) | _is_nan(theirs, kind)
-    steps = _steps(mine[~strange], theirs[~strange], kind)
-    median = largest = 0
-    at: tuple[int, ...] = ()
-    if steps.size:
-        half = (steps.size - 1) // 2
-        median, largest = int(np.sort(steps, kind="stable")[half]), int(steps.max())
-        at = tuple(places[~strange][int(np.argmax(steps))].tolist())
-    lanes = np.unique(places[:, -1]) if wrong.ndim > 1 else np.zeros(0, int)
-    few = 0 < len(lanes) <= FEW and len(lanes) < wrong.shape[-1] and len(places) > len(lanes)
+def of(
+    got: np.ndarray,
+    want: np.ndarray,
+    wrong: np.ndarray,
+    kind: str,
+    decoded: Callable[[np.ndarray], np.ndarray] = np.asarray,
+) -> Distance:
+    """The distance of patterns of a float dtype, or of integers if `kind` is none; `wrong` marks some element.
+
+    decoded: integers of patterns.
+    """
+    mine, theirs, marked = (np.ascontiguousarray(each).reshape(-1) for each in (got, want, wrong))
+    lanes = np.zeros(wrong.shape[-1] if wrong.ndim > 1 else 1, np.bool_)
+    count = nans = largest = place = 0
+    nearer, parts = bool(kind), []
+    for start in range(0, len(marked), PIECE):
+        here = np.flatnonzero(marked[start : start + PIECE]) + start
+        a, b = decoded(mine[here]), decoded(theirs[here])
+        strange = _is_nan(a, kind) | _is_nan(b, kind)
+        steps = _steps(a[~strange], b[~strange], kind)
+        if steps.size and (not count - nans or int(steps.max()) > largest):
+            largest, place = int(steps.max()), int(here[~strange][np.argmax(steps)])
+        count, nans = count + len(here), nans + int(np.count_nonzero(strange))
+        nearer = nearer and bool(np.all(_magnitude(a) < _magnitude(b)))
+        lanes[here % len(lanes)] = True
+        parts.append(steps.astype(f"u{mine.itemsize}"))  # of two words, so no wider
+    every = np.concatenate(parts)
+    every.sort(kind="stable")
+    chosen = np.flatnonzero(lanes)
+    few = len(chosen) <= FEW and len(chosen) < len(lanes) and count > len(chosen)
     return Distance(
-        len(places),
+        count,
         wrong.size,
-        median,
+        int(every[(len(every) - 1) // 2]) if len(every) else 0,
         largest,
-        at,
-        int(np.count_nonzero(strange)),
-        tuple(lanes.tolist()) if few else (),
-        bool(kind) and largest == 1 and not strange.any() and bool(np.all(_magnitude(mine) < _magnitude(theirs))),
+        tuple(int(index) for index in np.unravel_index(place, wrong.shape)) if len(every) else (),
+        nans,
+        tuple(chosen.tolist()) if few else (),
+        nearer and largest == 1 and not nans,
         "ulp" if kind else "",
     )
 

@@ -189,13 +189,12 @@ def _count(
         for each in counted:
             each.add(table, wrong[table.rows], each.scored)
         return len(table.rows)
-    whole = tables.whole(golden, answer)
-    rest = Table(golden, answer, whole.cases[~np.isin(whole.cases, table.cases)])
     for each, seconds in zip(counted, (SECONDS, *[OTHERS] * len(counted)), strict=False):
         start, fast = time.process_time(), each.is_fast(table)
         if not fast:
             each.add(table, wrong[table.rows], each.scored)
-        for piece in tables.pieces(whole, PIECE) if fast else tables.pieces(rest, SLOW):
+        values, done = (PIECE, table.cases[:0]) if fast else (SLOW, table.cases)
+        for piece in tables.pieces(golden, answer, values, done):
             each.add(piece, wrong[piece.rows])
             if time.process_time() - start > seconds:
                 break

@@ -26,16 +26,14 @@ def where(golden: Golden, answer: answer_files.Answer, rows: np.ndarray, flags: 
     ports, lanes, bits = {}, {}, {}
     for name in answer.arrays:
         port = sets.port_of(golden.array(name))
-        unlike = answer.differing(golden, name).reshape(golden.rows, -1)
-        unlike = unlike[(unlike != 0).any(axis=1)]
-        if len(unlike):
-            ports[port.name] = len(unlike)
-            lanes[port.name] = _counts(np.count_nonzero(unlike, axis=0))
-            bits[port.name] = {
-                bit: count
-                for bit in range(port.bits)
-                if (count := int(np.count_nonzero(unlike >> unlike.dtype.type(bit) & unlike.dtype.type(1))))
-            }
+        count, by_lane, by_bit = 0, np.zeros(port.count, np.int64), np.zeros(port.bits, np.int64)
+        for _, unlike in answer.pieces(golden, name):
+            unlike = unlike[(unlike != 0).any(axis=1)]
+            count += len(unlike)
+            by_lane += np.count_nonzero(unlike, axis=0)
+            by_bit += [np.count_nonzero(unlike & unlike.dtype.type(1 << bit)) for bit in range(port.bits)]
+        if count:
+            ports[port.name], lanes[port.name], bits[port.name] = count, _counts(by_lane), _counts(by_bit)
     kinds: dict[str, int] = {}
     for entry in golden.manifest["cases"]:
         count = int(np.count_nonzero(rows[entry["first"] : entry["first"] + entry["cases"] * entry["rows"]]))

@@ -62,7 +62,7 @@ def explained(
     answer = answer_files.Answer(answers, unknown, frozenset(f"out.{port}" for port in any_nan))
     wrong = np.zeros(golden.rows, np.bool_)
     for name in answers:
-        wrong |= (answer.differing(golden, name).reshape(golden.rows, -1) != 0).any(axis=1)
+        wrong |= answer.wrong_rows(golden, name)
     if not wrong.any():
         return None
     places = where(golden, answer, wrong, {})

@@ -16,6 +16,7 @@ from refemu.units.unit import AnyUnit, Config
 
 ROWS, CELLS, VALUES = 4096, 1 << 19, 1 << 21  #: of a sample, at most: rows, lanes of outputs, values of the stimulus
 SCREEN = 1 << 11  #: values of the stimulus on which a slow device is tried first
+PIECE = 1 << 20  #: cases of which numbers are found at a time
 PART = 8  #: share of the cases of a table that such a device is tried on at most: one of so many
 NEIGHBOURS = 3  #: consecutive rows of a unit without registers in a sample, to show late rows
 
@@ -143,7 +144,7 @@ class Table:
 
 def whole(golden: Golden, answer: answer_files.Answer) -> Table:
     """All rows of a set."""
-    return Table(golden, answer, _starts(golden))
+    return Table(golden, answer, _starts(golden, 0, _count(golden)))
 
 
 def sample(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray, limit: int | None = None) -> Table:
@@ -151,18 +152,24 @@ def sample(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray, limit
 
     wrong: bool per row of the set. limit: most cases.
     """
-    starts = _starts(golden)
-    runs = np.add.reduceat(wrong, starts) > 0
-    most = min(max(2, int(len(starts) * _share(golden))), limit or len(starts))
-    if most >= len(starts):
-        return Table(golden, answer, starts)
+    every = _count(golden)
+    most = min(max(2, int(every * _share(golden))), limit or every)
+    if most >= every:
+        return whole(golden, answer)
     together = 2 if golden.manifest["timing"] == "event" else NEIGHBOURS
-    bad, good = np.flatnonzero(runs), np.flatnonzero(~runs)
+    bad = np.concatenate(
+        [
+            wrong[entry["first"] : entry["first"] + entry["cases"] * entry["rows"]]
+            .reshape(-1, entry["rows"])
+            .any(axis=1)
+            for entry in golden.manifest["cases"]
+        ]
+    )
     room = max(1, most // together)
-    chosen = _spread(bad, max(room - len(good), room * 3 // 4))
-    chosen = np.concatenate([chosen, _spread(good, room - len(chosen))])
-    near = (chosen[:, None] + np.arange(1 - together, 1)).reshape(-1)
-    return Table(golden, answer, starts[np.unique(near[near >= 0])])
+    chosen = _spread(bad, max(room - (every - int(np.count_nonzero(bad))), room * 3 // 4))
+    chosen = np.concatenate([chosen, _spread(~bad, room - len(chosen))])
+    near = np.unique((chosen[:, None] + np.arange(1 - together, 1)).reshape(-1))
+    return Table(golden, answer, _first_rows(golden, near[near >= 0]))
 
 
 def screen(table: Table, wrong: np.ndarray) -> Table:
@@ -173,26 +180,47 @@ def screen(table: Table, wrong: np.ndarray) -> Table:
     room = max(3, min(len(starts) // PART, SCREEN // max(1, _values(table.golden) * _length(table))))
     if room >= len(starts):
         return table
-    chosen = _spread(np.flatnonzero(by_case), room * 3 // 4)
-    chosen = np.concatenate([chosen, _spread(np.flatnonzero(~by_case), room - len(chosen))])
+    chosen = _spread(by_case, room * 3 // 4)
+    chosen = np.concatenate([chosen, _spread(~by_case, room - len(chosen))])
     return Table(table.golden, table.answer, starts[np.sort(chosen, kind="stable")])
 
 
-def pieces(table: Table, values: int) -> Iterator[Table]:
-    """The cases of a table in parts of about `values` values of stimulus and answers."""
-    each = max(1, (_values(table.golden) + _answers(table.golden)) * _length(table))
+def pieces(golden: Golden, answer: answer_files.Answer, values: int, without: np.ndarray) -> Iterator[Table]:
+    """The cases of a set in parts of about `values` values of stimulus and answers.
+
+    without: first rows of cases to leave out, ascending.
+    """
+    every = _count(golden)
+    each = max(1, (_values(golden) + _answers(golden)) * -(-golden.rows // every))
     count = max(1, values // each)
-    for start in range(0, len(table.cases), count):
-        yield Table(table.golden, table.answer, table.cases[start : start + count])
+    for start in range(0, every, count):
+        cases = _starts(golden, start, min(start + count, every))
+        cases = cases[np.searchsorted(without, cases) == np.searchsorted(without, cases, side="right")]
+        if len(cases):
+            yield Table(golden, answer, cases)
 
 
-def _starts(golden: Golden) -> np.ndarray:
-    """First rows of all cases."""
-    parts = [
-        np.arange(entry["first"], entry["first"] + entry["cases"] * entry["rows"], entry["rows"])
-        for entry in golden.manifest["cases"]
-    ]
-    return np.concatenate(parts)
+def _count(golden: Golden) -> int:
+    """Number of cases."""
+    count = 0
+    for entry in golden.manifest["cases"]:
+        count += entry["cases"]
+    return count
+
+
+def _starts(golden: Golden, start: int, stop: int) -> np.ndarray:
+    """First rows of the cases from number `start` to before `stop`."""
+    return _first_rows(golden, np.arange(start, stop))
+
+
+def _first_rows(golden: Golden, numbers: np.ndarray) -> np.ndarray:
+    """First rows of the cases with these numbers."""
+    first, cases, rows = (
+        np.array([entry[name] for entry in golden.manifest["cases"]]) for name in ("first", "cases", "rows")
+    )
+    before = np.cumsum(cases) - cases
+    entry = np.searchsorted(before, numbers, side="right") - 1
+    return np.asarray(first[entry] + (numbers - before[entry]) * rows[entry])
 
 
 def _lengths(golden: Golden, cases: np.ndarray) -> np.ndarray:
@@ -211,11 +239,16 @@ def _group(table: Table, cases: np.ndarray, length: int) -> Group:
     return Group(rows, inputs)
 
 
-def _spread(cases: np.ndarray, count: int) -> np.ndarray:
-    """At most `most` of the cases, evenly spaced."""
-    if count <= 0:
-        return cases[:0]
-    return cases if len(cases) <= count else cases[np.linspace(0, len(cases) - 1, count).astype(np.int64)]
+def _spread(marked: np.ndarray, count: int) -> np.ndarray:
+    """Numbers of at most `count` of the marked cases, evenly spaced, ascending."""
+    every = int(np.count_nonzero(marked))
+    wanted = np.arange(every) if every <= count else np.linspace(0, every - 1, max(0, count)).astype(np.int64)
+    chosen, seen = [wanted[:0]], 0
+    for start in range(0, len(marked), PIECE):
+        here = np.flatnonzero(marked[start : start + PIECE]) + start
+        chosen.append(here[wanted[(wanted >= seen) & (wanted < seen + len(here))] - seen])
+        seen += len(here)
+    return np.concatenate(chosen)
 
 
 def _share(golden: Golden) -> float:

@@ -127,15 +127,10 @@ class Fault:
         """
         if self.program is not None:
             return self.program(answers)
-        if self.word is not None and self.lanes == tuple(range(*_ends(self.lanes))):
-            lanes = slice(*_ends(self.lanes)) if self.lanes else slice(None)
-            codes = answers.outputs[self.array][:, lanes]
-            return answers.differs(self.array, self._cut(codes, answers.ports[self.array]), lanes)
         if not self.runs:
-            right, wrong = answers.outputs, np.zeros(answers.rows, np.bool_)
-            for name, codes in self.applied(answers, right).items():
-                if codes is not right[name]:
-                    wrong |= answers.differs(name, codes)
+            wrong = np.zeros(answers.rows, np.bool_)
+            for rows, here, piece in answers.pieces():
+                wrong[rows] = self._differs(piece)[here]
             return wrong
         if self.registers is not None:
             return stepping.wrong(answers, self.registers)
@@ -143,6 +138,24 @@ class Fault:
             with exchanged(self.arithmetic):
                 return slices.until_wrong(answers, partial(_computed, answers))
         return device.wrong(answers, other.right(answers.unit, answers.config), self.stimulus, whole=False)
+
+    def detected(self, answers: Answers) -> bool:
+        """Whether the device differs in some row. Refused and RefusedType: as for `wrong`."""
+        if self.program is not None or self.runs:
+            return bool(self.wrong(answers).any())
+        return any(self._differs(piece)[here].any() for _, here, piece in answers.pieces())
+
+    def _differs(self, answers: Answers) -> np.ndarray:
+        """Rows in which the device differs, of a fault that does not run."""
+        if self.word is not None and self.lanes == tuple(range(*_ends(self.lanes))):
+            lanes = slice(*_ends(self.lanes)) if self.lanes else slice(None)
+            codes = answers.outputs[self.array][:, lanes]
+            return answers.differs(self.array, self._cut(codes, answers.ports[self.array]), lanes)
+        right, wrong = answers.outputs, np.zeros(answers.rows, np.bool_)
+        for name, codes in self.applied(answers, right).items():
+            if codes is not right[name]:
+                wrong |= answers.differs(name, codes)
+        return wrong
 
     def tried(self, answers: Answers) -> int:
         """Rows that `wrong` looks at, where none differs."""

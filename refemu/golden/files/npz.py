@@ -8,6 +8,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def _member(name: str, values: np.ndarray) -> tuple[bytes, memoryview]:
     return header.getvalue(), array.reshape(-1).view(np.uint8).data
 
 
-def read(data: bytes, thing: str) -> dict[str, np.ndarray]:
+def read(data: bytes | BinaryIO, thing: str) -> dict[str, np.ndarray]:
     """All arrays of an .npz, whatever their size; see `Archive`."""
     archive = Archive(data, thing)
     return {name: archive.array(name) for name in archive.names}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -150,11 +150,12 @@ def load(path: str | Path) -> Golden:
         manifest = manifests.parse((folder / MANIFEST).read_bytes(), f"{folder / MANIFEST}")
         if not (folder / VECTORS).is_file():
             raise Refused(f"{folder}: {VECTORS} is missing")
-        return Golden(manifest, arrays_of(manifest, (folder / VECTORS).read_bytes(), f"{folder / VECTORS}"))
+        with (folder / VECTORS).open("rb") as stream:
+            return Golden(manifest, arrays_of(manifest, stream, f"{folder / VECTORS}"))
 
 
-def arrays_of(manifest: Mapping[str, Any], data: bytes, thing: str) -> dict[str, np.ndarray]:
-    """The arrays in the bytes of an .npz, which must be exactly those of `manifest`, in its order."""
+def arrays_of(manifest: Mapping[str, Any], data: bytes | BinaryIO, thing: str) -> dict[str, np.ndarray]:
+    """The arrays in an .npz, its bytes or an open file, which must be exactly those of `manifest`, in its order."""
     archive = npz.Archive(data, thing)
     listed = {entry["name"]: entry for entry in manifest["arrays"]}
     for word, names in (

@@ -7,7 +7,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.integers import limits
 from refemu.golden.files import fields
-from refemu.golden.grade.answers import Answers, values
+from refemu.golden.grade.answers import PIECE, Answers, values
 from refemu.golden.make.rows import Block, evaluate
 from refemu.units import parameters
 from refemu.units.ports import OutsidePort
@@ -28,14 +28,11 @@ def wrong(answers: Answers, device: Device, change: Change | None = None, whole:
     that the device cannot take say nothing; Refused and RefusedType where it can take none.
     """
     different, refusal, taken, row = np.zeros(answers.rows, np.bool_), None, False, 0
-    for block in answers.blocks:
-        inputs = values(answers.unit, answers.config, block)
-        (cases, rows), seen = block.shape, inputs
-        if change:
-            seen = dict(change(inputs, np.arange(cases) - 1))
+    for block, seen in stimuli(answers, change):
+        rows = block.shape[1]
         for first, stop, got in _parts(answers, device, block, seen, 0 if whole else FIRST):
             if isinstance(got, Block | OutsidePort):
-                here = block.pick(np.arange(first, stop))
+                here = block.pick(slice(first, stop))
                 some = unlike(answers, here, got) if isinstance(got, Block) else outside(answers, here, got)
                 different[row + first * rows : row + stop * rows] = some
                 taken = True
@@ -43,10 +40,23 @@ def wrong(answers: Answers, device: Device, change: Change | None = None, whole:
                     return different
             else:
                 refusal = got
-        row += cases * rows
+        row += block.shape[0] * rows
     if refusal is not None and not taken:
         raise refusal
     return different
+
+
+def stimuli(answers: Answers, change: Change | None = None) -> Iterator[tuple[Block, Inputs]]:
+    """Pieces of the blocks, and what the device sees of their stimulus."""
+    for block in answers.blocks:
+        cases, rows = block.shape
+        step = max(1, PIECE // rows)
+        for start in range(0, cases, step):
+            lead = min(start, 1)  # the case before: a late input has its values
+            inputs = values(answers.unit, answers.config, block.pick(slice(start - lead, start + step)))
+            count = len(next(iter(inputs.values())))
+            seen = dict(change(inputs, np.arange(count) - 1)) if change else inputs
+            yield block.pick(slice(start, start + step)), {name: array[lead:] for name, array in seen.items()}
 
 
 def _parts(
@@ -117,7 +127,18 @@ def _unlike_values(answers: Answers, block: Block, got: Mapping[str, np.ndarray]
 
 
 def kept(answers: Answers) -> np.ndarray:
-    """Rows in which a device without resets between cases differs, in the order of the set: bool (rows,)."""
+    """Rows in which a device without resets between cases differs, in the order of the set: bool (rows,).
+
+    Only those of the first piece if it has some.
+    """
+    rows, here, piece = next(answers.pieces())
+    different = np.zeros(answers.rows, np.bool_)
+    different[rows] = _kept(piece)[here]
+    return different if piece is answers or different.any() else _kept(answers)
+
+
+def _kept(answers: Answers) -> np.ndarray:
+    """The same, of all rows."""
     blocks = [values(answers.unit, answers.config, block) for block in answers.blocks]
     joined = {
         name: np.concatenate([inputs[name].reshape(1, -1, *inputs[name].shape[2:]) for inputs in blocks], axis=1)

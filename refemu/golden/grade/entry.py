@@ -108,8 +108,8 @@ def grade_stimulus(
     """
     descriptor, name = units.choose(unit, config)
     chosen = descriptor.config(name)
-    with reading(str(path), "a readable .npz"):
-        arrays = npz.read(Path(path).read_bytes(), str(path))
+    with reading(str(path), "a readable .npz"), Path(path).open("rb") as stream:
+        arrays = npz.read(stream, str(path))
     cases = list(_cases(descriptor, chosen, arrays, str(path)))
     answers = answers_of.of_cases(descriptor, chosen, cases)
     return _graded(Path(path).name, answers, Pool(descriptor, name, 0, pool), classes, missing, every, prove)

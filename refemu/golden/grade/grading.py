@@ -18,6 +18,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.faults.fault import CLASSES, QUICK, Fault, FaultClass, Faults, known
 from refemu.golden.faults.library import STRUCTURE
+from refemu.golden.files import fields
 from refemu.golden.grade import decisions, model
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.decider import Decider
@@ -58,7 +59,7 @@ class Grading:
         self._library: dict[FaultClass, Faults] = dict(LIBRARY)
         if every:
             self._library["model"] = partial(model.faults, sample=sys.maxsize)
-        self._decisions: dict[str, np.ndarray] = {}  #: bool per row: detects some variant of the decision
+        self._decisions: dict[str, np.ndarray] = {}  #: a bit per row, in bytes: detects some variant of the decision
         self.missed: list[Missed] = []
         self._decider = Decider(pool.unit, stimulus.config, prove) if prove else None
         chosen = [known(each) for each in classes] if classes else QUICK
@@ -74,7 +75,7 @@ class Grading:
             {klass: counts for klass, (counts, _) in graded.items()},
             [survivor for _, survivors in graded.values() for survivor in survivors],
             toggles(stimulus),
-            {each: int(np.count_nonzero(rows)) for each, rows in sorted(self._decisions.items())},
+            {each: int(np.count_nonzero(np.unpackbits(rows))) for each, rows in sorted(self._decisions.items())},
             flags(stimulus),
         )
 
@@ -88,10 +89,10 @@ class Grading:
     def _tried(self, klass: FaultClass, fault: Fault) -> Survivor | None:
         """The record of an undetected fault, None if it is detected."""
         try:
-            detecting = fault.wrong(self.stimulus)
             if fault.decision:
-                self._decisions[fault.decision] = detecting | self._decisions.get(fault.decision, np.False_)
-            if detecting.any():
+                detecting = np.packbits(fault.wrong(self.stimulus))
+                self._decisions[fault.decision] = detecting | self._decisions.get(fault.decision, np.uint8(0))
+            if detecting.any() if fault.decision else fault.detected(self.stimulus):
                 return None
         except (Refused, RefusedType) as error:
             return Survivor(klass, fault.id, fault.says, "raised", None, str(error))
@@ -141,19 +142,26 @@ def toggles(answers: Answers) -> dict[str, dict[str, int]]:
 
     Registers that the rows lack, as in old sets, are omitted.
     """
-    table = {}
-    follows = answers.before >= 0
-    for name, port, codes, care in _seen(answers):
-        now, last = codes[follows], codes[answers.before[follows]]
-        both = care[follows] & care[answers.before[follows]]
-        table[name] = {
-            "bits": port.bits * port.count,
-            "0": _count(~codes & care),
-            "1": _count(codes & care),
-            "rising": _count(~last & now & both),
-            "falling": _count(last & ~now & both),
-        }
-    return table
+    bits: dict[str, int] = {}
+    seen: dict[tuple[str, str], np.ndarray] = {}
+    for _, here, piece in answers.pieces():
+        follows, rows = piece.before[here] >= 0, np.arange(piece.rows)[here]
+        rows = rows[follows]
+        for name, port, codes, care in _seen(piece):
+            now, last, both = codes[rows], codes[piece.before[rows]], care[rows] & care[piece.before[rows]]
+            bits[name] = port.bits * port.count
+            for column, codes_seen in (
+                ("0", ~codes[here] & care[here]),
+                ("1", codes[here] & care[here]),
+                ("rising", ~last & now & both),
+                ("falling", last & ~now & both),
+            ):
+                words = np.bitwise_or.reduce(codes_seen, axis=0)
+                seen[name, column] = words | seen.get((name, column), words)
+    columns = ("0", "1", "rising", "falling")
+    return {
+        name: {"bits": count} | {each: _count(seen[name, each]) for each in columns} for name, count in bits.items()
+    }
 
 
 def _seen(answers: Answers) -> Iterator[tuple[str, Port, np.ndarray, np.ndarray]]:
@@ -162,21 +170,21 @@ def _seen(answers: Answers) -> Iterator[tuple[str, Port, np.ndarray, np.ndarray]
         yield name, port, answers.outputs[name], answers.care[name]
     for name, port in answers.registers.items():
         codes = answers.held[name]
-        yield name, port, codes, np.full_like(codes, (1 << port.bits) - 1)
+        yield name, port, codes, np.broadcast_to(codes.dtype.type(fields.mask_of(port.bits)), codes.shape)
 
 
 def flags(answers: Answers) -> dict[str, int]:
     """Rows with each flag of the unit, and with each pair of flags, "a+b"."""
     words = np.concatenate([block.flags.reshape(-1) for block in answers.blocks])
-    rows = {name: (words >> flag.bit & 1) == 1 for name, flag in answers.unit.flags.items()}
+    rows = {name: words & words.dtype.type(1 << flag.bit) != 0 for name, flag in answers.unit.flags.items()}
     table = {name: int(np.count_nonzero(there)) for name, there in rows.items()}
     pairs = combinations(rows, 2)
     return table | {f"{a}+{b}": int(np.count_nonzero(rows[a] & rows[b])) for a, b in pairs}
 
 
 def _count(seen: np.ndarray) -> int:
-    """Bits of all lanes that are set in some row."""
+    """Bits of all lanes that are set."""
     count = 0
-    for word in np.bitwise_or.reduce(seen, axis=0) if len(seen) else ():
+    for word in seen:
         count += int(word).bit_count()
     return count

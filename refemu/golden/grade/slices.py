@@ -62,6 +62,6 @@ def tried(answers: Answers, most: int | None = None) -> int:
 def _values(block: Block) -> int:
     """Values of the stimulus of a case, from 1 to WIDE: sets have few wide cases, and each may matter."""
     count = 0
-    for array in block.cases.inputs.values():
-        count += array[0].size if len(array) else 0
+    for name, array in block.arrays.items():
+        count += array[0].size if name.startswith("in.") and len(array) else 0
     return min(max(count, 1), WIDE)

@@ -53,7 +53,7 @@ class Block:
         full = np.array(fields.mask_of(bits), self.arrays[name].dtype)
         return self.care.get(name, np.broadcast_to(full, self.arrays[name].shape))
 
-    def pick(self, order: np.ndarray) -> "Block":
+    def pick(self, order: np.ndarray | slice) -> "Block":
         """The same block with the cases of `order` only, in that order."""
         care = {name: mask[order] for name, mask in self.care.items()}
         return Block(self.cases, {name: array[order] for name, array in self.arrays.items()}, self.flags[order], care)

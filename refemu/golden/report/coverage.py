@@ -13,7 +13,7 @@ from refemu.golden.compare.waivers import FAST
 from refemu.golden.faults.fault import QUICK, FaultClass
 from refemu.golden.files.sets import Golden
 from refemu.golden.grade import answers as answers_of
-from refemu.golden.grade import entry, grading
+from refemu.golden.grade import device, entry, grading
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.grade import Grade
 from refemu.golden.report import places
@@ -77,8 +77,7 @@ def coverage(folder: Path, golden: Golden, classes: tuple[FaultClass, ...]) -> C
 def completions(answers: Answers) -> dict[str, int]:
     """Rows of each kind of case that complete an operation (`Unit.closing`); empty if each row is one."""
     unit, config, rows = answers.unit, answers.config, dict[str, int]()
-    for block in answers.blocks:
-        inputs = answers_of.values(unit, config, block)
+    for block, inputs in device.stimuli(answers):
         closing = unit.closing(config, inputs, unit.evaluate(config, inputs))
         if closing is None:
             return {}

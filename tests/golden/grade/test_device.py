@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from refemu.arith.checks import Refused
+from refemu.golden.faults import use
 from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import device
 from refemu.golden.grade.answers import Answers
@@ -34,6 +35,21 @@ def test_changed_parameter_differs_where_observable(blender: Answers) -> None:
         inputs = block.cases.inputs["first"], block.cases.inputs["second"]
         wraps, saturates = (fakes.blend(*inputs, overflow=overflow).both for overflow in ("wrap", "saturate"))
         wanted += (wraps != saturates).any(axis=-1).tolist()
+
+    assert wrong.tolist() == wanted and any(wanted)
+
+
+@pytest.mark.parametrize("piece", [1, 3, 1 << 20])
+def test_late_input_is_that_of_the_piece_before(blender: Answers, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "PIECE", piece)
+    late = next(fault for fault in use.faults(blender) if fault.id == "late/in.first")
+    wrong = device.wrong(blender, right(blender.unit, blender.config), late.stimulus)
+    wanted: list[bool] = []
+    for block in blender.blocks:
+        first, second = block.cases.inputs["first"], block.cases.inputs["second"]
+        seen = np.concatenate([np.zeros_like(first[:1]), first[:-1]])
+        rights, got = (fakes.blend(each, second, **blender.config).both for each in (first, seen))
+        wanted += (rights != got).any(axis=-1).tolist()
 
     assert wrong.tolist() == wanted and any(wanted)
 
