@@ -5,11 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from refemu import units
 from refemu.golden.compare import answer_files
 from refemu.golden.explain import diagnosis as diagnoses
+from refemu.golden.explain import reruns, unit_runs
 from refemu.golden.explain import table as tables
-from refemu.golden.explain import unit_runs
 from refemu.golden.explain.diagnosis import diagnosis
+from refemu.golden.faults import library
 from refemu.golden.files.sets import Golden
 from tests.golden.explain import made
 from tests.golden.explain.test_search import decided
@@ -139,3 +141,47 @@ def test_parts_of_a_composition_name_each_other() -> None:
     assert (first.together, second.together) == ((second.id,), (first.id,))
     assert first.rows_explained == second.rows_explained == int(made.wrong(rows, arrays).sum())
     assert first.plain()["with"] == (second.id,) and "together" not in first.plain()
+
+
+@pytest.mark.parametrize(
+    ("unit", "config", "says", "wrong", "right"),
+    [
+        ("page_reader", "page", "feature 0 is in the highest bits", "value", "key"),
+        ("fp16_mac", "paper", "rounding is 'fp16_fma'", "y", ""),
+    ],
+)
+def test_variant_in_some_ports_alone_is_named(unit: str, config: str, says: str, wrong: str, right: str) -> None:
+    """The rows of the other ports show that the device has the decision elsewhere."""
+    rows, arrays = decided(unit, config, says)
+    arrays = {**made.outputs(rows), f"out.{wrong}": arrays[f"out.{wrong}"]}
+    result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
+    (part,) = result.explanations
+
+    assert part.detail.endswith(says) and part.rows_explained == int(made.wrong(rows, arrays).sum())
+    assert (part.ports, part.agreeing) == (((wrong,), (right,)) if right else ((), ()))
+
+
+def test_variant_of_all_ports_is_limited_to_none() -> None:
+    rows, arrays = decided("page_reader", "page", "feature 0 is in the highest bits")
+    (part,) = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays)).explanations
+    assert (part.ports, part.agreeing, part.title) == ((), (), "order of packed codes")
+
+
+def test_random_words_in_one_port_get_no_explanation_of_it_alone() -> None:
+    rows = made.golden("page_reader", "page")
+    arrays, random = made.outputs(rows), np.random.default_rng(1)
+    flat = arrays["out.value"].reshape(-1)
+    places = random.integers(0, flat.size, flat.size // 50)
+    flat[places] ^= random.integers(0, 2, len(places)).astype(flat.dtype)
+    assert said(rows, arrays) == []
+
+
+@pytest.mark.parametrize("name", units.names())
+def test_faults_for_which_a_unit_runs_have_different_ids(name: str) -> None:
+    """A search finds the answers of a device by these ids."""
+    unit = units.find(name)
+    config = next(iter(unit.configs))
+    rows = made.golden(name, config, ("paper",))
+    table = made.table(rows, made.outputs(rows))
+    ids = [each.id for each in (*reruns.decisions(table), *library.seen(table), *library.computed(table))]
+    assert len(set(ids)) == len(ids)
