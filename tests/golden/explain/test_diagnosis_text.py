@@ -25,8 +25,8 @@ def test_explanation_of_some_ports_says_which_agree() -> None:
     lines = list(diagnosis_text.lines(Diagnosis(40, 100, 100, ((part,),)), Where(), 100, 9))
     assert lines == [
         "diagnosis: in v alone, D-x-1 explains every wrong row (40 hypotheses on 100 rows)",
-        "  1. in v alone (k and s agree with the unchanged decision): right if D-x-1, ties: ties go up: explains 9 of 9 "
-        "wrong rows; 11 rows show it",
+        "  1. in v alone (k and s agree with the unchanged decision): right if D-x-1, ties: ties go up: explains 9 of "
+        "9 wrong rows; 11 rows show it",
     ]
 
 
