@@ -137,7 +137,8 @@ class _Counted:
 def diagnosis(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray) -> Diagnosis:
     """Explain a device. wrong: bool per row of the set, True if the device differs; at least one.
 
-    If nothing explains all arrays, and some are right in every row, the others are explained alone.
+    If nothing explains all arrays, and some are right in every row, the others are explained alone: by what explains
+    every wrong row.
     """
     try:
         table = _table(golden, answer, wrong)
@@ -160,7 +161,8 @@ def _searched(search: Search, golden: Golden, wrong: np.ndarray, every: Table | 
     groups = _groups(table, [scored for scored in ranked if nothing - scored.total > GAIN])[:FINALISTS]
     counted = [_Counted(group[0]) for group in groups]
     verified = _count(counted, golden, table.answer, wrong, table)
-    kept = [(each, group) for each, group in zip(counted, groups, strict=True) if each.holds]
+    least = RIGHT if every is None else 1.0
+    kept = [(each, group) for each, group in zip(counted, groups, strict=True) if each.holds and each.share >= least]
     if kept:
         best = min(each.scored.total for each, _ in kept)
         kept = [(each, group) for each, group in kept if each.scored.total <= best + GAIN]

@@ -143,22 +143,37 @@ def test_parts_of_a_composition_name_each_other() -> None:
     assert first.plain()["with"] == (second.id,) and "together" not in first.plain()
 
 
-@pytest.mark.parametrize(
-    ("unit", "config", "says", "wrong", "right"),
-    [
-        ("page_reader", "page", "feature 0 is in the highest bits", "value", "key"),
-        ("fp16_mac", "paper", "rounding is 'fp16_fma'", "y", ""),
-    ],
-)
-def test_variant_in_some_ports_alone_is_named(unit: str, config: str, says: str, wrong: str, right: str) -> None:
-    """The rows of the other ports show that the device has the decision elsewhere."""
+ALONE = [
+    ("page_reader", "page", "feature 0 is in the highest bits", "value", ("key",)),
+    ("ovp_encoder", "int4", "two outliers are compared after rounding", "pair", ("kind",)),
+    ("ovp_encoder", "int4", "the bias is one more", "kind", ("pair", "saturated", "raised")),
+]
+
+
+def in_one_port(unit: str, config: str, says: str, port: str) -> tuple[made.Golden, made.Arrays]:
+    """Answers of a device with a variant in one port alone."""
     rows, arrays = decided(unit, config, says)
-    arrays = {**made.outputs(rows), f"out.{wrong}": arrays[f"out.{wrong}"]}
+    return rows, {**made.outputs(rows), f"out.{port}": arrays[f"out.{port}"]}
+
+
+@pytest.mark.parametrize(("unit", "config", "says", "port", "agreeing"), ALONE)
+def test_variant_in_one_port_alone_is_named(
+    unit: str, config: str, says: str, port: str, agreeing: tuple[str, ...]
+) -> None:
+    rows, arrays = in_one_port(unit, config, says, port)
     result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
-    (part,) = result.explanations
+    (part,) = result.stories[0]
 
     assert part.detail.endswith(says) and part.rows_explained == int(made.wrong(rows, arrays).sum())
-    assert (part.ports, part.agreeing) == (((wrong,), (right,)) if right else ((), ()))
+    assert (part.ports, part.agreeing) == ((port,), agreeing)
+    assert [guess.outputs for guess in result.rivals[0].guesses] == [(f"out.{port}",)]
+
+
+def test_variant_in_one_port_and_some_rows_is_not_named() -> None:
+    rows, arrays = in_one_port("ovp_encoder", "int4", "the bias is one more", "kind")
+    wrong = np.flatnonzero(made.wrong(rows, arrays))[::8]
+    arrays["out.kind"][wrong] = made.outputs(rows)["out.kind"][wrong]
+    assert said(rows, arrays) == []
 
 
 def test_variant_of_all_ports_is_limited_to_none() -> None:
