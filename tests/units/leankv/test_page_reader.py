@@ -101,7 +101,7 @@ def test_rejected_inputs() -> None:
         PageReader(output="fp64")
 
 
-#: keys of token 0 and 1, and the value of token 1, of codes 2, 3 and 5: scales 3 and 4, zeros 16 and 32; of values 2, 64
+#: keys of token 0 and 1, and the value of token 1, of codes 2, 3 and 5: scales 3, 4 and 2, zeros 16, 32 and 64
 FAULTS = {
     "F-leankv-1": (6, 12, 10),
     "F-leankv-2": ((2 - 16) * 3, (3 - 32) * 4, (5 - 64) * 2),
