@@ -230,9 +230,9 @@ def _legal(unit: AnyUnit, config: Config, drawn: dict[str, np.ndarray]) -> dict[
 def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Rows drawn one by one, so that shrinking drops all but the failing one."""
     columns = [_Column(port) for port in ports]
-    size = PATCH.size + sum(column.bytes for column in columns)
+    size = PATCH.size + sum(int(column.bytes) for column in columns)
     wide = [column for column in columns if column.bytes > FEW] if size > WIDE else []
-    length = min(size - sum(column.bytes for column in wide), LARGEST)
+    length = min(size - sum(int(column.bytes) for column in wide), LARGEST)
     if wide:
         row = st.binary(min_size=length + SEEDED.size, max_size=length + SEEDED.size).map(partial(_seeded, columns))
     else:

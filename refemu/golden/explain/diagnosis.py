@@ -146,7 +146,8 @@ def diagnosis(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray) ->
         differing = {name: array for name, array in answer.arrays.items() if answer.differing(golden, name).any()}
         if whole.stories or whole.possible or len(differing) == len(answer.arrays):
             return whole
-        less = replace(table, answer=replace(answer, arrays=differing))
+        unknown = {name: bits for name, bits in answer.unknown.items() if name in differing}
+        less = replace(table, answer=replace(answer, arrays=differing, unknown=unknown))
         some = _searched(Search(less, until=time.process_time() + ALONE), golden, wrong, table)
     except (Refused, RefusedType) as refusal:
         return Diagnosis(refusal=str(refusal))
