@@ -249,7 +249,9 @@ def _repeated(size: int, raw: bytes) -> bytes:
 def _seeded(columns: Sequence["_Column"], raw: bytes) -> bytes:
     """Bytes of a row whose wide ports are random in some lanes, 0 in others, with a few words that were drawn."""
     count, seed, few, *numbers = SEEDED.unpack_from(raw, PATCH.size)
-    at, parts, wide = PATCH.size + SEEDED.size, [], []
+    at = PATCH.size + SEEDED.size
+    parts: list[np.ndarray] = []
+    wide: list[np.ndarray] = []
     for column in columns:
         if column.bytes <= FEW:
             parts.append(np.frombuffer(raw, np.uint8, column.bytes, at))
