@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refemu"
 #: pages that commands read
 TEXTS = [
+    "diagnosis.md",
     "glossary.md",
     *(f"decisions-{paper}.md" for paper in ("arith", "harmonia", "kllm", "leankv", "mix", "olive")),
     *(f"variants-{paper}.md" for paper in ("harmonia", "kllm", "leankv", "olive")),

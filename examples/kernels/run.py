@@ -173,12 +173,14 @@ def timed(name: str, run: Run, folder: Path, device: str) -> str:
     return f"{shown}, the memory's limit is {1e6 * limit(folder):,.1f} us" if device == "cuda" else shown
 
 
-def compared(name: str, folder: Path, device: str, kernel: Callable[[Path], Run]) -> bool:
-    """Run a kernel, print equal or the diagnosis and its time; whether it is equal."""
+def compared(
+    name: str, folder: Path, device: str, kernel: Callable[[Path], Run], ports: Sequence[str] | None = None
+) -> bool:
+    """Run a kernel, print equal or the diagnosis and its time; whether it is equal. ports: outputs that count."""
     try:
         with tempfile.TemporaryDirectory() as work:
             run = kernel(Path(work))
-            difference = golden.diff(folder, run.answers, explain=True)
+            difference = golden.diff(folder, run.answers, explain=True, ports=ports)
     except (Absent, Refused, RuntimeError) as reason:
         text = _ended(reason) if isinstance(reason, RuntimeError) else str(reason)
         print(f"{name}: {'skipped' if isinstance(reason, Absent) else 'not compared'}: {text}")
@@ -187,8 +189,11 @@ def compared(name: str, folder: Path, device: str, kernel: Callable[[Path], Run]
     return difference.equal
 
 
-def on_device(out: Path, device: str, owned: Sequence[str]) -> int:
-    """The examples on a GPU, with `device` "cuda", and the user's kernels, UNIT:CONFIG=FILE; returns the exit code."""
+def on_device(out: Path, device: str, owned: Sequence[str], ports: Sequence[str] | None = None) -> int:
+    """The examples on a GPU, with `device` "cuda", and the user's kernels, UNIT:CONFIG=FILE; returns the exit code.
+
+    ports: outputs of the user's kernels that count, by default those that they return.
+    """
     if device == "cuda" and not host.gpu():
         print(
             "kernels: --device cuda: the NVIDIA driver (libcuda.so.1) finds no GPU; leave out --device to run in "
@@ -208,7 +213,8 @@ def on_device(out: Path, device: str, owned: Sequence[str]) -> int:
         unit, config = units.choose(chosen)
         (summary,) = golden.generate(out, units=[f"{unit.name}:{config}"], kinds=KINDS, bin=True)
         folder, path = out / summary.name, Path(file).resolve()
-        good &= compared(f"{path.name} {folder.name}", folder, device, partial(own, path, folder, device=device))
+        kernel = partial(own, path, folder, device=device)
+        good &= compared(f"{path.name} {folder.name}", folder, device, kernel, ports)
     return int(not good)
 
 
@@ -219,10 +225,12 @@ def main() -> int:
     options.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options.add_argument("--device", choices=("cpu", "cuda"), help="cuda: kernels in numba.cuda and Triton on a GPU")
     options.add_argument("--own", action="append", default=[], metavar="UNIT:CONFIG=FILE", help="your kernel: own.py")
+    options.add_argument("--ports", metavar="PORT,...", help="outputs of --own that count; default: those returned")
     arguments = options.parse_args()
     out = Path(arguments.out).resolve()
     if arguments.device == "cuda" or arguments.own:
-        return on_device(out, arguments.device or "cpu", arguments.own)
+        ports = arguments.ports.split(",") if arguments.ports else None
+        return on_device(out, arguments.device or "cpu", arguments.own, ports)
     sets(out)
     lines = [
         held(out, way, unit, config)

@@ -2,7 +2,8 @@
 
 An array is drawn as one string of bytes, well below a millisecond for 1,024 codes. The first bytes say which few
 positions get special codes, and which become equal to others, for ties. All shrink to zeros without either, so of a
-wrong lane that lane alone is left.
+wrong lane that lane alone is left. A row of thousands of lanes takes those of its wide ports from a seed, in a number
+of lanes that shrinks, and a few words that are drawn.
 
 Importing this module turns off hypothesis's deadline, if it is the default of 200 ms: a golden model may take longer.
 """
@@ -19,6 +20,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from refemu import units
+from refemu.arith import prng
 from refemu.arith.checks import require_int
 from refemu.formats import Element
 from refemu.units.ports import Port
@@ -37,6 +39,11 @@ LARGEST = 4200  #: bytes drawn for a row, since hypothesis has 8,192 for an exam
 PATCH = struct.Struct(f"<B{4 * PATCHES}H")  #: counts of both; a position and a code, or two positions, for each
 
 
+WIDE, FEW = 1 << 10, 1 << 8  #: bytes of rows, and of ports in them, beyond which lanes come from a seed
+EXTRA = 8  #: words of such a row that are drawn
+#: number of random lanes, seed, number of words that are drawn; place and word of each. Big-endian, as bytes shrink
+SEEDED = struct.Struct(f">HIB{'HI' * EXTRA}")
+ALL = 1 << 15  #: number of lanes from which on all are random
 DEADLINE = timedelta(milliseconds=200)  #: default of hypothesis
 
 
@@ -186,7 +193,8 @@ def inputs(
 
     Rows of a unit with registers are consecutive events from reset. Invalid values are replaced. hypothesis's default
     deadline of 200 ms is off, since a golden model may take longer; one that you choose stays. Failing inputs shrink to
-    one row, and to zeros in all lanes but those that the failure needs.
+    one row, and to zeros in all lanes but those that the failure needs; of ports with more than 256 bytes in rows of
+    more than 1,024, to few lanes.
 
     Parameters
     ----------
@@ -222,9 +230,13 @@ def _legal(unit: AnyUnit, config: Config, drawn: dict[str, np.ndarray]) -> dict[
 def _rows(ports: Sequence[Port], low: int, high: int) -> st.SearchStrategy[dict[str, np.ndarray]]:
     """Rows drawn one by one, so that shrinking drops all but the failing one."""
     columns = [_Column(port) for port in ports]
-    size = PATCH.size + sum(int(column.size * column.port.count) for column in columns)
-    length = min(size, LARGEST)
-    row = st.binary(min_size=length, max_size=length).map(partial(_repeated, size))
+    size = PATCH.size + sum(int(column.bytes) for column in columns)
+    wide = [column for column in columns if column.bytes > FEW] if size > WIDE else []
+    length = min(size - sum(int(column.bytes) for column in wide), LARGEST)
+    if wide:
+        row = st.binary(min_size=length + SEEDED.size, max_size=length + SEEDED.size).map(partial(_seeded, columns))
+    else:
+        row = st.binary(min_size=length, max_size=length).map(partial(_repeated, size))
     return st.lists(row, min_size=low, max_size=high).map(partial(_arrays, columns))
 
 
@@ -234,12 +246,36 @@ def _repeated(size: int, raw: bytes) -> bytes:
     return raw[: PATCH.size] + (values * (1 + size // max(1, len(values))))[: size - PATCH.size]
 
 
+def _seeded(columns: Sequence["_Column"], raw: bytes) -> bytes:
+    """Bytes of a row whose wide ports are random in some lanes, 0 in others, with a few words that were drawn."""
+    count, seed, few, *numbers = SEEDED.unpack_from(raw, PATCH.size)
+    at = PATCH.size + SEEDED.size
+    parts: list[np.ndarray] = []
+    wide: list[np.ndarray] = []
+    for column in columns:
+        if column.bytes <= FEW:
+            parts.append(np.frombuffer(raw, np.uint8, column.bytes, at))
+            at += column.bytes
+            continue
+        words = prng.words_of([prng.stream("inputs", seed)], len(wide) << 20, column.port.count).reshape(-1)
+        if count < ALL:
+            order = np.argsort(prng.words_of([prng.stream("lanes", seed)], 0, len(words))[0], kind="stable")
+            words[order[count % len(words) :]] = 0
+        wide.append(words.astype(f"<u{column.size}"))
+        parts.append(wide[-1].view(np.uint8))
+    for place, word in list(zip(numbers[::2], numbers[1::2], strict=True))[: few % (EXTRA + 1)]:
+        chosen = wide[place % len(wide)]
+        chosen[place // len(wide) % len(chosen)] = word & ((1 << 8 * chosen.itemsize) - 1)
+    return raw[: PATCH.size] + b"".join(part.tobytes() for part in parts)
+
+
 class _Column:
     """A port's lanes in the bytes of a row."""
 
     def __init__(self, port: Port) -> None:
         self.port = port
         self.size = port.dtype.itemsize
+        self.bytes = int(self.size * port.count)
         low, high = port.limits
         self.special = [
             *dict.fromkeys((low, high, 0, 1, high // 2, high // 2 + 1)),

@@ -79,6 +79,9 @@ def test_explanations_in_json(golden: Path, tmp_path: Path, capsys: pytest.Captu
         "lanes": [1],
         "equivalent": [],
         "with": [],
+        "title": "",
+        "ports": [],
+        "agreeing": [],
     }
 
 

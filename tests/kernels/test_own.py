@@ -51,6 +51,8 @@ def test_right_and_wrong_kernels_of_the_user(
     assert ran(monkeypatch, tmp_path, "--own", f"{OWN}={tmp_path / 'wrong.py'}") == 1
     printed = capsys.readouterr().out
     assert "rows differ: out.base_int" in printed and "diagnosis:" in printed
+    assert ran(monkeypatch, tmp_path, "--own", f"{OWN}={tmp_path / 'wrong.py'}", "--ports", "exponent") == 0
+    assert "not compared (excluded by --ports): out.base_int" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from refemu import formats, units
@@ -17,7 +17,7 @@ from refemu.units.unit import Config
 CONFIGS = [
     pytest.param(name, config, id=f"{name}-{config}") for name in units.names() for config in units.find(name).configs
 ]
-QUICK = settings(max_examples=4, deadline=None, database=None, suppress_health_check=[HealthCheck.large_base_example])
+QUICK = settings(max_examples=4, deadline=None, database=None)
 SEARCH = settings(deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
 
 
@@ -84,6 +84,20 @@ def test_failure_in_a_lane_shrinks_to_that_lane(lane: int) -> None:
     found = find(drawn, lambda s: bool((s["x"][:, lane] & 0x7FFF > 0x3C00).any()), settings=SEARCH)
     assert found["x"].shape == (1, 32)
     assert np.flatnonzero(found["x"]).tolist() == [lane]
+
+
+def test_failure_in_a_page_shrinks_to_few_words() -> None:
+    """A product of a value and its scale that is not 0 needs two of 3,392 words, and how many tokens there are."""
+    unit, tries = units.find("page_reader"), 0
+
+    def has_values(stimulus: dict[str, np.ndarray]) -> bool:
+        nonlocal tries
+        tries += 1
+        return bool((unit.evaluate(unit.configs["page"], stimulus).value & 0x7FFF).any())
+
+    found = find(inputs("page_reader", "page"), has_values, settings=SEARCH)
+    assert found["images"].shape == (1, 3392) and np.count_nonzero(found["images"]) < 600
+    assert tries < 500
 
 
 CODE = """

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from refemu.golden.explain.guess import Story
 from refemu.golden.explain.scoring import CHANGED, GAIN, RIGHT, score
 from refemu.golden.explain.search import FINALISTS, Scored, Search, fingerprint
 from refemu.golden.explain.table import Table
-from refemu.golden.faults.fault import Fault, Kind
+from refemu.golden.faults.fault import Fault, Kind, short
 from refemu.golden.files.sets import Golden
+from refemu.golden.pages import decisions
 
 MOST = 5  #: most explanations of a diagnosis
 PIECE = 1 << 22  #: values compared with the set at a time
@@ -27,6 +28,7 @@ CASES = 16  #: least cases of a sample, if there are as many
 SLOW = 1 << 9  #: the same for a device without a compiled form
 SECONDS = 8.0  #: for the best story on rows beyond the sample; the diagnosis says how many it reached
 OTHERS = 0.3  #: seconds for any other story
+ALONE = 10.0  #: processor seconds for devices without a compiled form, in a search of the differing arrays alone
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class Explanation:
     lanes: tuple[int, ...]  #: lanes concerned; () for all
     equivalent: tuple[str, ...]  #: ids that no row distinguishes from this one
     together: tuple[str, ...]  #: the other ids of the composition
+    title: str = ""  #: title of the decision
+    ports: tuple[str, ...] = ()  #: ports to which it is limited; () for all
+    agreeing: tuple[str, ...] = ()  #: other ports that it would change, and in which the device is right
 
     def plain(self) -> dict[str, Any]:
         """Item of `explanations` in the JSON of `refemu diff`.
@@ -130,28 +135,57 @@ class _Counted:
 
 
 def diagnosis(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray) -> Diagnosis:
-    """Explain a device. wrong: bool per row of the set, True if the device differs; at least one."""
+    """Explain a device. wrong: bool per row of the set, True if the device differs; at least one.
+
+    If nothing explains all arrays, and some are right in every row, the others are explained alone: by what explains
+    every wrong row.
+    """
     try:
         table = _table(golden, answer, wrong)
+        whole = _searched(Search(table), golden, wrong)
+        differing = {name: array for name, array in answer.arrays.items() if answer.differing(golden, name).any()}
+        if whole.stories or whole.possible or len(differing) == len(answer.arrays):
+            return whole
+        unknown = {name: bits for name, bits in answer.unknown.items() if name in differing}
+        less = replace(table, answer=replace(answer, arrays=differing, unknown=unknown))
+        some = _searched(Search(less, until=time.process_time() + ALONE), golden, wrong, table)
     except (Refused, RefusedType) as refusal:
         return Diagnosis(refusal=str(refusal))
-    search = Search(table)
-    every = search.run()
+    return replace(some if some.stories else whole, hypotheses=whole.hypotheses + some.hypotheses)
+
+
+def _searched(search: Search, golden: Golden, wrong: np.ndarray, every: Table | None = None) -> Diagnosis:
+    """The diagnosis of the arrays of a table. every: the same rows with all arrays, if the table lacks some."""
+    table = search.table
+    ranked = search.run()
     nothing = score(table, search.predicted(Story())).cost
-    ranked = [scored for scored in every if nothing - scored.total > GAIN]
-    groups = _groups(table, ranked)[:FINALISTS]
+    groups = _groups(table, [scored for scored in ranked if nothing - scored.total > GAIN])[:FINALISTS]
     counted = [_Counted(group[0]) for group in groups]
-    verified = _count(counted, golden, answer, wrong, table)
-    kept = [(each, group) for each, group in zip(counted, groups, strict=True) if each.holds]
+    verified = _count(counted, golden, table.answer, wrong, table)
+    least = RIGHT if every is None else 1.0
+    kept = [(each, group) for each, group in zip(counted, groups, strict=True) if each.holds and each.share >= least]
     if kept:
         best = min(each.scored.total for each, _ in kept)
         kept = [(each, group) for each, group in kept if each.scored.total <= best + GAIN]
         kept = sorted(kept, key=lambda pair: (-pair[0].share, pair[0].scored.total))
     kept = [(each, [*group, *search.alike(group[0])]) for each, group in kept[:MOST]]
-    stories = tuple(tuple(_explanations(each, group)) for each, group in kept)
+    stories = tuple(
+        tuple(_explanations(each, group, _agreeing(group[0].story, table, every), table)) for each, group in kept
+    )
     rivals = tuple(scored.story for scored in kept[0][1]) if kept else ()
-    possible = () if stories else _possible(every)
+    if every is not None:
+        rivals = tuple(story.limited(tuple(table.ports)) for story in rivals)
+    possible = () if stories else _possible(ranked)
     return Diagnosis(search.tried, len(table.rows), verified, stories, rivals, possible)
+
+
+def _agreeing(story: Story, table: Table, every: Table | None) -> tuple[str, ...]:
+    """Arrays that a story would change and that a table lacks, since the device is right in them."""
+    if every is None:
+        return ()
+    words = Search(every).predicted(story).words
+    lacking = [name for name in every.ports if name not in table.ports]
+    return tuple(name for name in lacking if every.changed(name, words[name]).any())
 
 
 def _table(golden: Golden, answer: answer_files.Answer, wrong: np.ndarray) -> Table:
@@ -201,9 +235,12 @@ def _count(
     return counted[0].rows
 
 
-def _explanations(counted: _Counted, group: Sequence[Scored]) -> Iterator[Explanation]:
-    """The parts of a story."""
+def _explanations(
+    counted: _Counted, group: Sequence[Scored], agreeing: tuple[str, ...], table: Table
+) -> Iterator[Explanation]:
+    """The parts of a story. agreeing: arrays that it would change, and in which the device is right."""
     guesses = counted.scored.story.guesses
+    ports = tuple(map(short, table.ports)) if agreeing else ()
     for place, guess in enumerate(guesses):
         same = [_matching(scored.story.guesses, place, guess) for scored in group[1:]]
         equivalent = dict.fromkeys(each.name for each in same if each is not None and each.name != guess.name)
@@ -218,7 +255,19 @@ def _explanations(counted: _Counted, group: Sequence[Scored]) -> Iterator[Explan
             guess.lanes,
             tuple(equivalent),
             tuple(each.name for each in guesses if each is not guess),
+            title(table.unit.key, guess.name),
+            ports if guess.runs else (),
+            tuple(map(short, agreeing)) if guess.runs else (),
         )
+
+
+def title(unit: str, id: str) -> str:
+    """Title of a decision of a unit, to be read after its id; "" if it has no entry."""
+    entry = decisions.of_unit(unit, id)
+    if entry is None:
+        return ""
+    first = entry.title.partition(" ")[0]
+    return entry.title[0].lower() + entry.title[1:] if first[1:].islower() or first == "A" else entry.title
 
 
 def _matching(guesses: Sequence[Fault], place: int, guess: Fault) -> Fault | None:

@@ -26,7 +26,9 @@ def lines(diagnosis: Diagnosis, where: Where, rows: int, wrong: int) -> Iterator
     share = "every wrong row" if best[0].rows_explained == wrong else f"{best[0].rows_explained} of {wrong} wrong rows"
     names = " and ".join(part.id for part in best)
     beyond = "" if diagnosis.verified == rows else f", verified on {diagnosis.verified} of {rows} rows"
-    yield f"diagnosis: {names} explains {share} ({searched}{beyond})"
+    ports = next((part.ports for part in best if part.ports), ())
+    alone = f"in {_listed(ports)} alone, " if ports else ""
+    yield f"diagnosis: {alone}{names} explains {share} ({searched}{beyond})"
     for number, story in enumerate(diagnosis.stories, 1):
         yield f"  {number}. {_story(story, wrong)}"
     if best[0].rows_explained < wrong:
@@ -36,14 +38,33 @@ def lines(diagnosis: Diagnosis, where: Where, rows: int, wrong: int) -> Iterator
 def _story(story: Sequence[Explanation], wrong: int) -> str:
     first = story[0]
     says = " and ".join(
-        part.detail.removeprefix("right if ") if place else part.detail for place, part in enumerate(story)
+        _titled(part).removeprefix("right if ") if place else _titled(part) for place, part in enumerate(story)
     )
     lanes = " and ".join(f"{part.id} in {_lanes(part.lanes)} only" for part in story if part.lanes)
     counts = f"explains {first.rows_explained} of {wrong} wrong rows; {first.rows_distinguishing} rows show it"
     refused = f"; {first.refused_rows} rows are invalid for it" if first.refused_rows else ""
     same = sorted({id for part in story for id in part.equivalent})
     apart = f"; no row distinguishes it from {', '.join(same)}" if same else ""
-    return f"{says}{f' ({lanes})' if lanes else ''}: {counts}{refused}{apart}"
+    return f"{_alone(story)}{says}{f' ({lanes})' if lanes else ''}: {counts}{refused}{apart}"
+
+
+def _titled(part: Explanation) -> str:
+    """What a part says, with the title of its decision."""
+    return part.detail.replace(f"{part.id}: ", f"{part.id}, {part.title}: ", 1) if part.title else part.detail
+
+
+def _alone(story: Sequence[Explanation]) -> str:
+    """Ports to which a story is limited, and those that show that it is."""
+    limited = next((part for part in story if part.ports), None)
+    if limited is None:
+        return ""
+    agree = f"{_listed(limited.agreeing)} agree{'s' * (len(limited.agreeing) == 1)}"
+    what = "decision" if limited.kind == "decision" and limited.id.startswith("D-") else "unit"
+    return f"in {_listed(limited.ports)} alone ({agree} with the unchanged {what}): "
+
+
+def _listed(ports: Sequence[str]) -> str:
+    return " and ".join(", ".join(ports).rsplit(", ", 1))
 
 
 def _lanes(lanes: Sequence[int]) -> str:

@@ -1,7 +1,7 @@
 """Stories: faults of which a device may be made, and what it then answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class Story:
     def replaced(self, guess: Fault, other: Fault) -> "Story":
         """The story with another fault in the place of one."""
         return Story(tuple(other if each is guess else each for each in self.guesses))
+
+    def limited(self, arrays: tuple[str, ...]) -> "Story":
+        """The story with every fault for which the unit runs limited to some outputs."""
+        return Story(tuple(replace(each, outputs=arrays) if each.runs else each for each in self.guesses))
 
 
 @dataclass(frozen=True, eq=False)

@@ -242,7 +242,10 @@ class Search:
             known &= taken
             limit = unit_runs.reach(self.table, guess)
             reached = reached if limit is None else self.table.rows < limit
-            words = restricted(new, words, guess.lanes, guess.only) if guess.only else new
+            new = restricted(new, words, guess.lanes, guess.only) if guess.only else new
+            words = (
+                {name: new[name] if name in guess.outputs else words[name] for name in words} if guess.outputs else new
+            )
         return Prediction(story, words, known, reached, excused)
 
     def _changed(self, guess: Fault, runs: list[Fault], words: Words) -> tuple[Words, np.ndarray]:
@@ -253,7 +256,7 @@ class Search:
         if device is None:
             return words, np.zeros(len(self.table.rows), np.bool_)
         runs.append(guess)
-        key = tuple(map(id, runs))
+        key = tuple(each.id for each in runs)
         if key not in self._run:
             self._run[key] = unit_runs.words(self.table, runs, device)
         new, taken = self._run[key]

@@ -86,6 +86,7 @@ class Fault:
     excuses: str = ""  #: output of which nothing is predicted in `lanes`
     lanes: tuple[int, ...] = ()  #: lanes that change; () for all
     only: int = 0  #: where a fault of all lanes is limited to `lanes`: lanes of the outputs concerned
+    outputs: tuple[str, ...] = ()  #: outputs to which a fault for which the unit runs is limited; () for all
 
     @property
     def kind(self) -> Kind:

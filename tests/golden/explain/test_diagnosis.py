@@ -5,11 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from refemu import units
 from refemu.golden.compare import answer_files
 from refemu.golden.explain import diagnosis as diagnoses
+from refemu.golden.explain import reruns, unit_runs
 from refemu.golden.explain import table as tables
-from refemu.golden.explain import unit_runs
 from refemu.golden.explain.diagnosis import diagnosis
+from refemu.golden.faults import library
 from refemu.golden.files.sets import Golden
 from tests.golden.explain import made
 from tests.golden.explain.test_search import decided
@@ -139,3 +141,63 @@ def test_parts_of_a_composition_name_each_other() -> None:
     assert (first.together, second.together) == ((second.id,), (first.id,))
     assert first.rows_explained == second.rows_explained == int(made.wrong(rows, arrays).sum())
     assert first.plain()["with"] == (second.id,) and "together" not in first.plain()
+
+
+ALONE = [
+    ("page_reader", "page", "feature 0 is in the highest bits", "value", ("key",)),
+    ("ovp_encoder", "int4", "two outliers are compared after rounding", "pair", ("kind",)),
+    ("ovp_encoder", "int4", "the bias is one more", "kind", ("pair", "saturated", "raised")),
+]
+
+
+def in_one_port(unit: str, config: str, says: str, port: str) -> tuple[made.Golden, made.Arrays]:
+    """Answers of a device with a variant in one port alone."""
+    rows, arrays = decided(unit, config, says)
+    return rows, {**made.outputs(rows), f"out.{port}": arrays[f"out.{port}"]}
+
+
+@pytest.mark.parametrize(("unit", "config", "says", "port", "agreeing"), ALONE)
+def test_variant_in_one_port_alone_is_named(
+    unit: str, config: str, says: str, port: str, agreeing: tuple[str, ...]
+) -> None:
+    rows, arrays = in_one_port(unit, config, says, port)
+    result = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays))
+    (part,) = result.stories[0]
+
+    assert part.detail.endswith(says) and part.rows_explained == int(made.wrong(rows, arrays).sum())
+    assert (part.ports, part.agreeing) == ((port,), agreeing)
+    assert [guess.outputs for guess in result.rivals[0].guesses] == [(f"out.{port}",)]
+
+
+def test_variant_in_one_port_that_leaves_rows_wrong_is_not_named() -> None:
+    """One wrong row of sixteen has a third answer; over all ports such a variant is named."""
+    rows, arrays = in_one_port("ovp_encoder", "int4", "a negative value is never an outlier", "pair")
+    wrong = np.flatnonzero(made.wrong(rows, arrays))[::16]
+    arrays["out.pair"][wrong] ^= np.arange(1, len(wrong) + 1).astype(np.uint8) * 37 % 255
+    assert said(rows, arrays) == []
+
+
+def test_variant_of_all_ports_is_limited_to_none() -> None:
+    rows, arrays = decided("page_reader", "page", "feature 0 is in the highest bits")
+    (part,) = diagnosis(rows, answer_files.Answer(arrays, {}), made.wrong(rows, arrays)).explanations
+    assert (part.ports, part.agreeing, part.title) == ((), (), "order of packed codes")
+
+
+def test_random_words_in_one_port_get_no_explanation_of_it_alone() -> None:
+    rows = made.golden("page_reader", "page")
+    arrays, random = made.outputs(rows), np.random.default_rng(1)
+    flat = arrays["out.value"].reshape(-1)
+    places = random.integers(0, flat.size, flat.size // 50)
+    flat[places] ^= random.integers(0, 2, len(places)).astype(flat.dtype)
+    assert said(rows, arrays) == []
+
+
+@pytest.mark.parametrize("name", units.names())
+def test_faults_for_which_a_unit_runs_have_different_ids(name: str) -> None:
+    """A search finds the answers of a device by these ids."""
+    unit = units.find(name)
+    config = next(iter(unit.configs))
+    rows = made.golden(name, config, ("paper",))
+    table = made.table(rows, made.outputs(rows))
+    ids = [each.id for each in (*reruns.decisions(table), *library.seen(table), *library.computed(table))]
+    assert len(set(ids)) == len(ids)

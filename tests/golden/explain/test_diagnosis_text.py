@@ -1,5 +1,7 @@
 """Diagnoses as text."""
 
+from dataclasses import replace
+
 from refemu.golden.compare import answer_files
 from refemu.golden.explain import diagnosis_text
 from refemu.golden.explain.diagnosis import Diagnosis, Explanation
@@ -15,6 +17,16 @@ def test_explanation_has_counts_and_rivals() -> None:
         "diagnosis: D-x-1 explains every wrong row (40 hypotheses on 100 rows)",
         "  1. right if D-x-1: ties go up (D-x-1 in lane 3 only): explains 9 of 9 wrong rows; 11 rows show it; "
         "2 rows are invalid for it; no row distinguishes it from constant",
+    ]
+
+
+def test_explanation_of_some_ports_says_which_agree() -> None:
+    part = replace(PART, lanes=(), equivalent=(), refused_rows=0, title="ties", ports=("v",), agreeing=("k", "s"))
+    lines = list(diagnosis_text.lines(Diagnosis(40, 100, 100, ((part,),)), Where(), 100, 9))
+    assert lines == [
+        "diagnosis: in v alone, D-x-1 explains every wrong row (40 hypotheses on 100 rows)",
+        "  1. in v alone (k and s agree with the unchanged decision): right if D-x-1, ties: ties go up: explains 9 of "
+        "9 wrong rows; 11 rows show it",
     ]
 
 

@@ -84,7 +84,7 @@ def test_page_runs_from_first_command_to_last(tmp_path: Path) -> None:
     assert re.search(r"missed +decisions +F-mxscale-2: the last lane is left out", first)
     assert "F-mxscale-2" in second and "missed  " not in second.split("flag")[-1]
     (outcome,) = (text for line, text in told.items() if line.startswith("refemu diff"))
-    assert "right if D-mxscale-2: rule is 'ceil'" in outcome
+    assert "right if D-mxscale-2, a largest value between two powers of two: rule is 'ceil'" in outcome
     (decision,) = (text for line, text in told.items() if line.startswith("refemu explain"))
     assert "A largest value between two powers of two" in decision and "MxScale.scale" in decision
     (tests,) = (text for line, text in told.items() if line.startswith("pytest"))

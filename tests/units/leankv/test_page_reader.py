@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from refemu import formats
 from refemu.arith.checks import Refused, RefusedType
 from refemu.testing import inputs
+from refemu.units import variant as other
 from refemu.units.leankv import page_reader
 from refemu.units.leankv.page_reader import UNIT, PageReader
 from tests.oracles.leankv import pages as oracle
@@ -98,3 +99,35 @@ def test_rejected_inputs() -> None:
         page_reader.run(images[:, 1:], [range(6)], [1], [0], **config)
     with pytest.raises(Refused, match="output must be one of 'fp32', 'fp16', got 'fp64'"):
         PageReader(output="fp64")
+
+
+#: keys of token 0 and 1, and the value of token 1, of codes 2, 3 and 5: scales 3, 4 and 2, zeros 16, 32 and 64
+FAULTS = {
+    "F-leankv-1": (6, 12, 10),
+    "F-leankv-2": ((2 - 16) * 3, (3 - 32) * 4, (5 - 64) * 2),
+    "F-leankv-3": (2 * 16 - 3, 3 * 32 - 4, 5 * 64 - 2),
+    "F-leankv-4": (2 * 3 - 32, 3 * 4 - 8, 5 * 2 - 8),
+    "F-leankv-5": (2 * 3 - 16, 3 * 4 - 16, 5 * 2 - 48),
+    "F-leankv-6": (2 * 3 - 48, 3 * 4 - 64, 5 * 2 - 32),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_of_zero_point_gives_keys_and_values_by_hand(fault: str) -> None:
+    page = formats.UnifiedPage(128, formats.K8V4)
+    image = page.empty()
+    metadata = {"key_meta": [(3, 16), (4, 32), (1, 8)], "val_meta": [(1, 48), (2, 64), (1, 8)]}
+    for slot, codes in enumerate((2 | 2 << 8, 3 | 3 << 8)):
+        image[page.slot_words[slot, page.parts["key"]]] = codes
+        image[page.slot_words[slot, page.parts["val"]]] = 0x5555
+    for part, rows in metadata.items():
+        for slot, pair in enumerate(rows):
+            image[page.slot_words[slot, page.parts[part]]] = np.array(pair, np.float16).view(np.uint16)
+    (variant,) = (each for each in UNIT.variants if each.decision == fault)
+    device = other.device(UNIT, UNIT.configs["page"], [variant])
+    assert device is not None
+    stimulus = {"images": image[None], "entry": [[0]], "n_high": [2], "n_low": [0]}
+    result = device.evaluate({name: np.array(values) for name, values in stimulus.items()})
+    key, value = (getattr(result, name)[0].view(np.float16) for name in ("key", "value"))
+
+    assert (key[0], key[128], value[128]) == FAULTS[fault] and not key[256:].any()
