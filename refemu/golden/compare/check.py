@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from refemu import __version__
+from refemu.arguments import checked
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, RefusedType, first_index, one_line
 from refemu.golden.files import manifest as manifests
@@ -73,6 +74,7 @@ class Report:
         return not self.findings and not self.refused
 
 
+@checked
 def check(path: str | Path, progress: Progress | None = None) -> Report:
     """Regenerate every set at or below a folder and compare all files; any changed bit is a finding.
 

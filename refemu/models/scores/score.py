@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes, text
 from refemu.models.backend import Backend
@@ -45,6 +46,7 @@ class TextScore:
         return tuple(float(np.exp(loss)) for loss in self.losses)
 
 
+@checked
 def perplexity(
     model: Model | str,
     text: str | Path | None = None,
@@ -108,6 +110,7 @@ def perplexity(
     return _measured(loaded, ready, cut, tokens, win, prompt, progress or silent)
 
 
+@checked
 def compare(score: TextScore, reference: TextScore) -> Change:
     """Compare two scores window by window: what makes a window hard for both cancels.
 

@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused, RefusedType, lookup, require_int
 from refemu.models.machine import shapes
 from refemu.models.machine.shapes import Shape
@@ -28,6 +29,7 @@ from refemu.models.schemes.scheme import Scheme
 USED = {"high", "low", "window", "page_bytes", "k_vec", "k_group", "v_vec", "v_group", "align", "num_pages"}
 
 
+@checked
 def simulate(
     scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting | None = None, state: str | Path | None = None
 ) -> Report:
