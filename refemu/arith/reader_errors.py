@@ -54,7 +54,7 @@ def contents(path: Path, longest: int, thing: str) -> bytes:
 
 
 def _said(error: BaseException) -> str:
-    """The message of an error, after the name of its class where the message alone is no sentence."""
+    """The message of an error, after the name of its class where the message alone says too little."""
     text = str(error)
     name = "" if text and isinstance(error, ValueError) else f"{type(error).__name__}: "
     return name + (text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
