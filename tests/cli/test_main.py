@@ -84,7 +84,10 @@ def test_bad_usage_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[
             ["explain", "no_such/thing"],
             "no distribution no-such with a unit is installed; `refemu list units` lists all",
         ),
-        (["models", "fetch", "foo"], "unknown model 'foo'. Known: all-minilm-l6-v2, film-reviews, smollm2-135m\n"),
+        (
+            ["models", "fetch", "foo"],
+            "unknown model or text 'foo'. Known: all-minilm-l6-v2, film-reviews, smollm2-135m\n",
+        ),
         (["ppl", "--model", "tiny", "--scheme", "olive-5"], "did you mean 'olive-4' or 'olive-8'?"),
         (["export", "rtl", "nosuch", "-o", "x"], "unknown unit 'nosuch'. `refemu list units` lists all "),
         (["diff", "nosuch", "x"], "refemu: nosuch: no such folder"),
