@@ -61,12 +61,12 @@ class Golden:
         Parameters
         ----------
         row : int
-            Row.
+            Number of the row, from 0.
 
         Returns
         -------
         mapping
-            Item.
+            Entry of the row's cases: id, kind, reason, rows.
 
         Raises
         ------

@@ -36,7 +36,7 @@ class Minimal:
 def generate_minimal(
     out: str | Path, units: Sequence[str | AnyUnit], kinds: Sequence[Kind] | None = None, seed: int = 0
 ) -> list[Minimal]:
-    """Write the smallest subset found of a unit's cases that detects every fault that all of them detect.
+    """Write the smallest subset found of a unit's cases that detects every fault that the full set detects.
 
     Parameters
     ----------

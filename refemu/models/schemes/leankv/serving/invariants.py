@@ -107,7 +107,10 @@ class CheckedStore(Store):
 
     def require_names(self, running: Sequence[int]) -> None:
         """Raise `Broken` if a request that does not run has pages, or one that runs has none."""
-        _require("requests with pages", np.sort([*self.manager.requests.table]), np.sort([*running]))
+        _require(
+            "requests with pages",
+            *(np.array(sorted(each), np.int64) for each in (self.manager.requests.table, running)),
+        )
 
     def _listed(self) -> np.ndarray:
         """The list of free pages before a call."""

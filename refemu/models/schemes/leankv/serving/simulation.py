@@ -1,6 +1,5 @@
 """The simulation: arrivals, steps of a server, and the time of each step [leankv §5.3, §6.1, §7.4]."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -30,7 +29,7 @@ from refemu.models.schemes.scheme import Progress, Scheme
 USED = {"high", "low", "window", "page_bytes", "k_vec", "k_group", "v_vec", "v_group", "align", "num_pages"}
 
 
-PAUSE = 0.5  #: seconds between reports of progress
+STEPS = 16  #: steps by shape between two reports of progress, each of which takes as long as some steps
 
 
 @checked
@@ -55,7 +54,7 @@ def simulate(
         File for the state of the simulation, which is saved each minute: an interrupted simulation resumes from it. It
         is deleted at the end.
     progress : callable, optional
-        Called as progress(what, done, total) with the generated tokens, at most twice a second.
+        Called as progress(what, done, total) with the generated tokens.
 
     Returns
     -------
@@ -87,7 +86,7 @@ def simulate(
     else:
         server, rates = running.build(config, setting, trace)
     clock = Clock(server, rates)
-    shown = _shown(progress, trace)
+    shown = _shown(progress, trace, STEPS if setting.model is None else 1)
     if state is None:
         clock.run(trace, shown)
     else:
@@ -95,14 +94,14 @@ def simulate(
     return totals.report(scheme_text.text(config), setting, clock)
 
 
-def _shown(progress: Progress | None, trace: Sequence[Arrival]) -> Callable[[Clock], None]:
-    """Report the generated tokens after a step, if PAUSE seconds have passed."""
-    total, last = sum(request.generate for request in trace), 0.0
+def _shown(progress: Progress | None, trace: Sequence[Arrival], every: int) -> Callable[[Clock], None]:
+    """Report the generated tokens after `every` steps."""
+    total = 0
+    for request in trace:
+        total += request.generate
 
     def shown(clock: Clock) -> None:
-        nonlocal last
-        if progress is not None and (now := time.monotonic()) - last >= PAUSE:
-            last = now
+        if progress is not None and len(clock.series.rows) % every == 0:
             progress("tokens", clock.counts["tokens"], total)
 
     return shown

@@ -260,7 +260,7 @@ def test_schemes_with_another_cache_are_rejected(model: str | None) -> None:
 
 
 def test_progress_counts_generated_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "PAUSE", 0)
+    monkeypatch.setattr(simulation, "STEPS", 1)
     seen = list[tuple[str, int, int]]()
     trace = serving.drawn(requests=3, rate=50.0, prompt=30, generate=12)
     report = serving.simulate(
