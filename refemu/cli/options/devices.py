@@ -164,7 +164,7 @@ def _prove(commands: Commands) -> None:
         "repeated.",
     )
     add_word(command, "--solver", "NAME", "Solver: bitwuzla or z3 (default: the first that is installed).")
-    help = "If the design is refuted, write the inputs as a golden set, and waveforms of the design and of the unit, to DIR."
+    help = "If the design is refuted, write its inputs as a golden set, and waveforms of it and of the unit, to DIR."
     command.add_argument("--out", type=path, metavar="DIR", help=help)
 
 

@@ -38,8 +38,8 @@ def _cost(commands: Commands) -> None:
     _on_machine(command, " or a mix, LINEAR+ATTENTION")
     help = "Use the dimensions of a known model, such as llama-2-7b, instead of --model; no weights are needed."
     add_word(command, "--shape", "SHAPE", help)
-    help = "Tokens in the prompt, or before the decode step (default: 16, or 2048 with --shape). With --shape, a list gives "
-    help += "a report for each length."
+    help = "Tokens in the prompt, or before the decode step (default: 16, or 2048 with --shape). With --shape, a list "
+    help += "gives a report for each length."
     command.add_argument("--tokens", type=_counts, metavar="N,...", help=help)
     add_count(command, "--batch", "Requests at once, with --shape (default: 1).")
 

@@ -244,7 +244,7 @@ def _grade(commands: Commands) -> None:
     command.add_argument(
         "--strict",
         action="store_true",
-        help="Exit with 1 also if a fault is undecided; a missed one always gives 1, and class model a coverage below 97 %%.",
+        help="Exit with 1 also if a fault is undecided; a missed one always gives 1 (class model: below 97 %%).",
     )
 
 

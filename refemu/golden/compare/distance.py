@@ -55,7 +55,7 @@ def of_port(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, port: Port) ->
 
 
 def of(got: np.ndarray, want: np.ndarray, wrong: np.ndarray, kind: str) -> Distance:
-    """The distance where `wrong` is true, at least once: in ulps of the float dtype `kind`; "": of integers, in units."""
+    """The distance where `wrong` is true, at least once: in ulps of float dtype `kind`; "": of integers, in units."""
     places = np.argwhere(wrong)
     mine, theirs = got[wrong], want[wrong]
     strange = _is_nan(mine, kind) | _is_nan(theirs, kind)
