@@ -108,3 +108,13 @@ def test_the_way_to_a_decision_is_as_written() -> None:
 
     assert "### D-olive-18" in (ROOT / "docs" / "decisions-olive.md").read_text()
     assert function and re.search(rf'@decides\("D-olive-18"\)\n    def {function[1]}\(', source)
+
+
+def test_installation_page_lists_every_extra_that_refemu_asks_for() -> None:
+    asked = set[str]()
+    for path in (ROOT / "refemu").rglob("*.py"):
+        for extras in re.findall(r"refemu\[([a-z,-]+)\]", path.read_text()):
+            asked.update(extras.split(","))
+
+    listed = set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE))
+    assert {"formal"} <= asked <= listed

@@ -97,7 +97,10 @@ def _readable(thing: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise Refused(f"{thing}: not a readable .npz: {str(error) or type(error).__name__}") from error
+        why = str(error) or type(error).__name__
+        raise Refused(
+            f"{thing}: not a readable .npz (truncated, damaged or another file): {why}; write it again"
+        ) from error
 
 
 def _require_length(header: Header, left: int, thing: str) -> None:

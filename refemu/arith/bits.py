@@ -223,6 +223,8 @@ def _bytes(data: bytes | np.ndarray) -> np.ndarray:
         if data.dtype != np.uint8:
             raise RefusedType(f"unpack: bytes are needed, got dtype {data.dtype}")
         return np.ravel(data)
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise RefusedType(f"unpack: data must be bytes or an array of uint8, got {type(data).__name__}")
     return np.frombuffer(data, np.uint8)
 
 

@@ -148,7 +148,7 @@ def lookup(kind: str, name: str, table: Mapping[str, T], listing: str = "") -> T
         return table[name]
     if not isinstance(name, str):
         raise RefusedType(f"{kind}: must be a name, got {name!r}")
-    what, of, owner = kind.rpartition(" of ")
+    what, of, owner = kind.partition(" of ")
     wrong = f"{what} {name!r} of {owner}" if of and not kind.endswith(":") else f"{kind} {name!r}"
     near = nearest(name, table)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."

@@ -54,8 +54,10 @@ def contents(path: Path, longest: int, thing: str) -> bytes:
 
 
 def _said(error: BaseException) -> str:
+    """The message of an error, after the name of its class where the message alone says too little."""
     text = str(error)
-    return f"{type(error).__name__}: {text if len(text) <= _SHOWN else text[:_SHOWN] + '...'}"
+    name = "" if text and isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return name + (text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 def integer(word: str, base: int = 0) -> int:

@@ -88,4 +88,4 @@ def _choices(hint: Any) -> tuple[Any, ...]:
     if hint in (bool, NoneType):
         return _BOOL if hint is bool else (None,)
     members = [_choices(member) for member in get_args(hint)] if get_origin(hint) in (Union, UnionType) else []
-    return tuple(value for values in members for value in values) if all(members) else ()
+    return tuple(dict.fromkeys(value for values in members for value in values)) if all(members) else ()

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from refemu.models import text
 
     if arguments.complete is None:
-        _leave_out(arguments, "prove", why="a solver needs --complete")
+        _leave_out(arguments, "prove", why="--prove works with --complete only")
     with progress() as bar:
         summaries = golden.generate(
             arguments.out,

@@ -93,10 +93,10 @@ def _counted(title: str, what: str, rows: Any) -> None:
 
 
 def _together(pairs: Any) -> None:
-    """Print which pairs of flags occur in one row, if there are two flags."""
+    """Print which pairs of flags occur together in a row, if there are two flags."""
     never = [name for name, rows in pairs.items() if not rows]
     if pairs:
-        print(f"{len(pairs) - len(never)} of {len(pairs)} pairs of flags occur in one row")
+        print(f"{len(pairs) - len(never)} of {len(pairs)} pairs of flags occur together in a row")
     if never:
         print(f"never together: {', '.join(never[:SHOWN])}{', ...' * (len(never) > SHOWN)}")
     if pairs:

@@ -82,7 +82,7 @@ def _name(arguments: argparse.Namespace) -> str:
     if not arguments.name:
         raise Refused(f"models {arguments.action}: NAME is missing; `refemu models list` lists the models")
     if arguments.name not in catalog.MODELS:
-        lookup("model", arguments.name, {each.name: each for each in catalog.MODELS.values() if each.package})
+        lookup("model or text", arguments.name, {each.name: each for each in catalog.MODELS.values() if each.package})
     return str(arguments.name)
 
 

@@ -25,7 +25,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not hasattr(fmt, "codes") and not hasattr(fmt, "legal_pairs"):
         return _block(arguments, fmt)
     if arguments.code is not None:
-        return _one(arguments, fmt, _code(arguments.code, arguments.format.upper(), _width(fmt)))
+        return _one(
+            arguments, fmt, _code(arguments.code, arguments.format.upper(), _width(fmt), hasattr(fmt, "legal_pairs"))
+        )
     codes = _codes(fmt)
     shown = codes if arguments.json else codes[:LONGEST]
     table = [_row(fmt, int(code)) for code in shown]
@@ -110,11 +112,12 @@ def _width(fmt: Any) -> int:
     return int(fmt.width) * (2 if hasattr(fmt, "legal_pairs") else 1)
 
 
-def _code(word: str, name: str, bits: int) -> int:
+def _code(word: str, name: str, bits: int, pair: bool) -> int:
     try:
         code = integer(word)
     except ValueError:
         raise Refused(f"{name}: a code is an integer like 0b0101, 0x5 or 5, got {word[:60]!r}") from None
     if not 0 <= code < 1 << bits:
-        raise Refused(f"{name}: a code of {bits} bits is needed, 0x0 to 0x{(1 << bits) - 1:x}, got {word[:60]}")
+        what = f"a pair of two {bits // 2}-bit codes" if pair else f"a code of {bits} bits"
+        raise Refused(f"{name}: {what} is needed, 0x0 to 0x{(1 << bits) - 1:x}, got {word[:60]}")
     return code

@@ -3,9 +3,11 @@
 Paper: [harmonia §II-B, Fig. 3], [harmonia §III-A, Fig. 6a]. A group never leaves its row; the last one may be short.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.checks import Refused, RefusedType, require_int
 
 
 def require_axis(axis: int, shape: tuple[int, ...], thing: str) -> int:
@@ -17,6 +19,17 @@ def require_axis(axis: int, shape: tuple[int, ...], thing: str) -> int:
     if shape[axis] == 0:
         raise Refused(f"{thing}: axis {axis} must hold at least one element, got shape {shape}")
     return int(axis) % len(shape)
+
+
+def require_shape(shape: Sequence[int], thing: str) -> tuple[int, ...]:
+    """`shape` as a tuple; raises unless it has at least one extent, all integers of at least 0."""
+    if not isinstance(shape, Sequence) or isinstance(shape, str | bytes):
+        raise RefusedType(f"{thing}: shape must be a tuple of integers, got {shape!r}")
+    if not shape:
+        raise Refused(f"{thing}: shape must have at least one axis, got ()")
+    return tuple(
+        require_int(each, 0, 1 << 62, f"{thing}: shape", f"extent of axis {i}") for i, each in enumerate(shape)
+    )
 
 
 def count(length: int, group: int) -> int:
@@ -35,7 +48,7 @@ def split(x: np.ndarray, group: int, axis: int) -> np.ndarray:
 
 
 def join(groups: np.ndarray, length: int, axis: int) -> np.ndarray:
-    """The inverse of `split`: `length` elements along `axis`, what filled up the last group dropped."""
+    """The inverse of `split`: `length` elements along `axis`, without the padding of the last group."""
     flat = groups.reshape(*groups.shape[:-2], groups.shape[-2] * groups.shape[-1])
     return np.moveaxis(flat[..., :length], -1, axis)
 

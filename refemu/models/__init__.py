@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes
 from refemu.models.backend import Backend
@@ -84,6 +85,7 @@ class Run:
         return f"Run({tokens} tokens, logits of {vocabulary}, next token {self.next_token})"
 
 
+@checked
 def compose(
     linear: str | Scheme, attention: str | Scheme, layers: Mapping[str | Scheme, Sequence[int]] | None = None
 ) -> Scheme:
@@ -121,6 +123,7 @@ def compose(
     return registry.compose([(schemes.find(scheme), blocks) for scheme, blocks in parts])
 
 
+@checked
 def session(prepared: Prepared, taps: Tap | None = None) -> Session:
     """Open an empty sequence.
 
@@ -189,6 +192,7 @@ def quantized(
     return Quantized(model, config, backend, progress, weight, activation)
 
 
+@checked
 def run(
     model: Model | str,
     token_ids: Sequence[int] | np.ndarray,
@@ -240,6 +244,7 @@ def run(
     return Run(logits, {**current.counters, **meter.counters}, prepared.config)
 
 
+@checked
 def encode(
     model: Model | str,
     token_ids: Sequence[int] | np.ndarray,
@@ -281,6 +286,7 @@ def encode(
     return encoder_runtime.encode(prepared, [token_ids], taps)
 
 
+@checked
 def embedding(
     model: Model | str,
     token_ids: Sequence[int] | np.ndarray,

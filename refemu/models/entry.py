@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused
 from refemu.models import backend as backends
 from refemu.models import plugin_models, schemes, text
@@ -17,6 +18,7 @@ from refemu.models.weights import files
 FEWEST = 2  #: calibration tokens: one has no neighbour, and scales would describe a single word
 
 
+@checked
 def load(name: str | Path) -> Model:
     """Load a model of the catalogue, or one from a weight file (.gguf, .safetensors) or its folder.
 
@@ -57,6 +59,7 @@ def load(name: str | Path) -> Model:
     return model_files.load(name)
 
 
+@checked
 def prepare(
     model: Model | str,
     scheme: str | Scheme = "fp16",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith.attention import experts
 from refemu.arith.checks import Refused, require_range
 from refemu.models.backend import on_threads
@@ -233,13 +234,14 @@ def require_tokens(ids: Sequence[int] | np.ndarray, prepared: Any, before: int =
     name, model = prepared.name, prepared.model
     tokens = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
     if tokens.ndim != 1 or tokens.size == 0:
-        raise Refused(f"{name}: token ids must be a list of at least one, got shape {tokens.shape}")
+        raise Refused(f"{name}: token ids must be a flat list with at least one id, got shape {tokens.shape}")
     require_range(tokens, 0, model.vocab, name, "token id")
     if before + tokens.size > model.context:
         raise Refused(f"{name}: the context holds {model.context} tokens, got {before + tokens.size}")
     return tokens.astype(np.int64)
 
 
+@checked
 def greedy(prepared: Prepared, ids: Sequence[int] | np.ndarray, count: int) -> list[int]:
     """Decode tokens greedily: the highest logit, or the lowest id of equal ones.
 

@@ -48,7 +48,7 @@ DEADLINE = timedelta(milliseconds=200)  #: default of hypothesis
 
 
 def without_deadline() -> None:
-    """Set the deadline of tests to None, unless the user chose one: any other than the default stays."""
+    """Set the deadline of tests to None, unless the user set one that is not hypothesis's default."""
     if settings.default is not None and settings.default.deadline == DEADLINE:
         settings.register_profile("refemu-without-deadline", parent=settings.default, deadline=None)
         settings.load_profile("refemu-without-deadline")

@@ -220,12 +220,12 @@ def register(unit: AnyUnit) -> AnyUnit:
 
 
 def unregister(name: str) -> None:
-    """Remove a unit that was registered by call.
+    """Remove a unit that was registered with `register`, not by a plug-in.
 
     Parameters
     ----------
     name : str
-        Name of a unit; no effect if none of this name was registered by call.
+        Name of a unit; no effect if none of this name was registered so.
     """
     _PLUGGED.forget(name)
 

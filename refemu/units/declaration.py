@@ -43,7 +43,7 @@ class DeclaredState:
 
 
 def constant(method: Callable[[Any], T]) -> T:
-    """Decorate a method of `self` alone, such as `ports`: its value is a constant of the configuration.
+    """Decorate a method that takes only `self`, such as `ports`: it is called once per device.
 
     Parameters
     ----------

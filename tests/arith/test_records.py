@@ -90,3 +90,15 @@ def test_another_value_is_rejected_with_choices(wrong: dict[str, Any], message: 
         Options(**wrong)
 
     assert str(refusal.value) == message
+
+
+def test_rejected_option_is_answered_with_each_choice_once() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Twice:
+        rule: Literal["wrap"] | Literal["refuse", "wrap"] = "wrap"
+
+        def __post_init__(self) -> None:
+            require_options(self, "thing")
+
+    with pytest.raises(Refused, match="thing: rule must be one of 'wrap', 'refuse', got 'clip'"):
+        Twice("clip")  # type: ignore[arg-type]

@@ -26,4 +26,4 @@ def test_default_folder_has_name_of_distribution(
 
 def test_invalid_unit_names_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new-unit", "orizuru"]) == 2
-    assert "differ from those of refemu's units, got 'orizuru'" in capsys.readouterr().err
+    assert "differ from refemu and the names of its units, got 'orizuru'" in capsys.readouterr().err

@@ -18,7 +18,7 @@ def test_every_format_has_a_table(name: str, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["OVP_INT4", "0x885"], "refemu: OVP_INT4: a code of 8 bits is needed, 0x0 to 0xff, got 0x885\n"),
+        (["OVP_INT4", "0x885"], "refemu: OVP_INT4: a pair of two 4-bit codes is needed, 0x0 to 0xff, got 0x885\n"),
         (["INT4", "16"], "refemu: INT4: a code of 4 bits is needed, 0x0 to 0xf, got 16\n"),
     ],
 )

@@ -238,7 +238,7 @@ def test_missing_reviews_name_fetch_command(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param(["study", "harmony"], "invalid choice: 'harmony'", id="study"),
+        pytest.param(["study", "harmony"], "unknown name 'harmony'; did you mean 'harmonia'? Known: ", id="study"),
         pytest.param(["study", "olive", "--model", "tinny"], "did you mean 'tiny'", id="model"),
         pytest.param([*OLIVE, "--tokens", "1"], "must have at least 2 tokens, got 1", id="one token"),
         pytest.param([*OLIVE, "--tokens", "-1"], "must be at least 0, got -1", id="tokens"),

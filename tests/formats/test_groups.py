@@ -1,12 +1,16 @@
 """Groups along an axis: cut, filled up, put together again."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refemu.arith.checks import Refused
-from refemu.formats import groups
+from refemu.arith.checks import Refused, RefusedType
+from refemu.formats import BFP8, OVP_INT4, groups
+from refemu.formats.leankv.affine import Affine
 
 
 @given(length=st.integers(1, 40), group=st.integers(1, 40), axis=st.integers(-3, 2))
@@ -36,3 +40,23 @@ def test_negative_axis_counts_back_empty_axis_rejected() -> None:
         groups.require_axis(-3, (2, 3), "thing")
     with pytest.raises(Refused, match="thing: axis 0 must hold at least one element"):
         groups.require_axis(0, (0, 3), "thing")
+
+
+UNPACK: dict[str, Callable[[Any, Any], object]] = {
+    "ovp": OVP_INT4.unpack,
+    "bfp": BFP8.unpack,
+    "affine": lambda data, shape: Affine(4, 2).unpack(data, shape, [0], [0]),
+}
+
+
+@pytest.mark.parametrize("unpack", UNPACK.values(), ids=UNPACK)
+@pytest.mark.parametrize("shape", [5, None, "ab", (), (-5,), ("a",), (2.0,), (2, None)])
+def test_unpack_names_a_wrong_shape(unpack: Callable[[Any, Any], object], shape: Any) -> None:
+    with pytest.raises((Refused, RefusedType), match=r"unpack: shape"):
+        unpack(b"abc", shape)
+
+
+@pytest.mark.parametrize("data", [5, None, "ab", [1]])
+def test_unpack_names_what_is_not_bytes(data: Any) -> None:
+    with pytest.raises(RefusedType, match="unpack: data must be bytes or an array of uint8, got"):
+        OVP_INT4.unpack(data, (2,))

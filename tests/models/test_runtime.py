@@ -81,8 +81,10 @@ def test_call_that_raises_leaves_session_as_it_was() -> None:
 
 
 BAD = [
-    pytest.param([], Refused, r"tiny: token ids must be a list of at least one, got shape \(0,\)", id="empty"),
-    pytest.param([[1, 2]], Refused, r"a list of at least one, got shape \(1, 2\)", id="two axes"),
+    pytest.param(
+        [], Refused, r"tiny: token ids must be a flat list with at least one id, got shape \(0,\)", id="empty"
+    ),
+    pytest.param([[1, 2]], Refused, r"a flat list with at least one id, got shape \(1, 2\)", id="two axes"),
     pytest.param([1, 256], Refused, r"tiny: token id 256 at index \(1,\) is outside \[0, 256\)", id="too large"),
     pytest.param([-1], Refused, r"token id -1 at index \(0,\)", id="negative"),
     pytest.param([1.0], RefusedType, "tiny: integers are needed, got dtype float64", id="float"),

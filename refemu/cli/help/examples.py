@@ -77,9 +77,7 @@ EXAMPLES: dict[str, tuple[Example, ...]] = {
     ),
     "refemu grade": (
         Example(f"refemu grade {_SET} --class bits,lanes,order", "three classes of simple faults"),
-        Example(
-            f"refemu grade {_SET} --strict", "all classes; exit code 1 if a fault is missed or undecided", long=True
-        ),
+        Example(f"refemu grade {_SET} --strict", "all classes; exit code 1 also if a fault is undecided", long=True),
         Example(
             "refemu grade stimulus.npz --unit ovp_decoder --class bits --write-missing new",
             "grade your own stimulus, and write rows that detect what it misses",

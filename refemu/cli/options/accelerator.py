@@ -121,4 +121,4 @@ def _energy(energy: Mapping[str, float | None], system: Any) -> str:
     known = {part: value for part, value in energy.items() if value is not None}
     shown = ", ".join(f"{part}{TIED}{value / 1e6:,.4g}{TIED}uJ" for part, value in known.items())
     missing = ", ".join(part for part, value in energy.items() if value is None)
-    return "; ".join(part for part in (shown, f"no price: {missing} ({system.no_price})" if missing else "") if part)
+    return "; ".join(part for part in (shown, f"no energy: {missing} ({system.no_price})" if missing else "") if part)

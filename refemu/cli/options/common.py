@@ -52,8 +52,13 @@ class Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            near = difflib.get_close_matches(str(value), [str(choice) for choice in action.choices or ()], n=1)
-            error.message += f"; did you mean {near[0]!r}?" if near else ""
+            known = [str(choice) for choice in action.choices or ()]
+            near = difflib.get_close_matches(str(value), known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            if not action.option_strings:
+                what = f"unknown {str(action.metavar or action.dest).lower()} {str(value)!r}"
+                raise argparse.ArgumentError(None, f"{what}{hint or '.'} Known: {', '.join(known)}") from None
+            error.message += hint
             raise
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -65,8 +70,7 @@ class Parser(argparse.ArgumentParser):
         return parsed, left
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        """Print usage and a message as of every other error; exit code 2."""
-        self.print_usage(sys.stderr)
+        """Print a message as of every other error, and where usage is; exit code 2."""
         self.exit(2, f"{': '.join(self.prog.split(' ', 1))}: {message}\nTry: {self.prog} --help\n")
 
 

@@ -143,11 +143,17 @@ def _prove(commands: Commands) -> None:
     add_word(command, "--top", "MODULE", "Module to prove (default: the unit's name, or that of the port map).")
     command.add_argument("--map", type=path, metavar="FILE", help="Port map of your core (docs/port-map.md).")
     add_count(
-        command, "--depth", "Events, or cycles of a handshake, after a reset where induction fails (default: 8).", 8
+        command,
+        "--depth",
+        "If induction fails, check this many events (or handshake cycles) after reset (default: 8).",
+        8,
     )
     add_count(command, "--timeout", "Seconds for the solver (default: 60).", 60)
     add_count(
-        command, "--latency", "Rising edges from the inputs of a row to its outputs (default: as a bench).", low=0
+        command,
+        "--latency",
+        "Rising edges from the inputs of a row to its outputs (default: as `refemu export rtl`).",
+        low=0,
     )
     command.add_argument("--valid", action="store_true", help="The design has valid and ready on both sides.")
     command.add_argument(
@@ -158,7 +164,7 @@ def _prove(commands: Commands) -> None:
         "repeated.",
     )
     add_word(command, "--solver", "NAME", "Solver: bitwuzla or z3 (default: the first that is installed).")
-    help = "If it is refuted, write the inputs as a golden set, and waveforms of both sides, to folders in DIR."
+    help = "If the design is refuted, write its inputs as a golden set, and waveforms of it and of the unit, to DIR."
     command.add_argument("--out", type=path, metavar="DIR", help=help)
 
 

@@ -36,10 +36,11 @@ def _cost(commands: Commands) -> None:
         commands, "cost", "Count the work of a whole run on a paper's accelerator, by layer and kind."
     )
     _on_machine(command, " or a mix, LINEAR+ATTENTION")
-    help = "Sizes of a model of the papers, without weights, instead of --model: llama-2-7b, ..."
+    help = "Use the dimensions of a known model, such as llama-2-7b, instead of --model; no weights are needed."
     add_word(command, "--shape", "SHAPE", help)
-    help = "Tokens in the prompt, or before the decode step (default: 16; with --shape 2048)."
-    command.add_argument("--tokens", type=_counts, metavar="N,...", help=f"{help} Several with --shape.")
+    help = "Tokens in the prompt, or before the decode step (default: 16, or 2048 with --shape). With --shape, a list "
+    help += "gives a report for each length."
+    command.add_argument("--tokens", type=_counts, metavar="N,...", help=help)
     add_count(command, "--batch", "Requests at once, with --shape (default: 1).")
 
 
@@ -63,8 +64,8 @@ def _on_machine(command: Parser, more: str = "") -> None:
         help="What overlaps: nothing, the loads of tiles, or whole operations (default: as in the paper).",
     )
     command.add_argument("--trace", type=path, metavar="FILE", help="Save the schedule as trace events for Perfetto.")
-    help = "as a Gantt chart, an .svg or .png."
-    command.add_argument("--plot", type=path, metavar="FILE", help=f"Plot the schedule of a block to FILE, {help}")
+    help = "Plot the schedule of a block as a Gantt chart to FILE (.svg or .png)."
+    command.add_argument("--plot", type=path, metavar="FILE", help=help)
     help = "Plot every operation of a block on the roofline to FILE, an .svg or .png."
     command.add_argument("--roofline", type=path, metavar="FILE", help=help)
     add_threads(command)
@@ -122,12 +123,19 @@ def _generate_text(commands: Commands) -> None:
 
 def _simulate(commands: Commands) -> None:
     command = new_command(
-        commands, "simulate", "Serve requests on pages of a GPU: batch size, pages, preemptions, tokens a second."
+        commands,
+        "simulate",
+        "Simulate LLM serving with a paged KV cache: batch size, pages, preemptions, tokens per second.",
     )
     command.set_defaults(module="serving.simulate")
     help = "A LeanKV scheme, or fp16 for the paged cache without compression (default: leankv)."
     add_word(command, "--scheme", "SCHEME", help, "leankv")
-    add_word(command, "--model", "MODEL", f"{MODEL}, to run instead of a shape: its attention decides.")
+    add_word(
+        command,
+        "--model",
+        "MODEL",
+        f"{MODEL}, to run instead of a shape; its attention decides which tokens are significant.",
+    )
     add_word(command, "--shape", "SHAPE", "Sizes of a model, such as llama-2-7b, the default, or llama-3-70b.")
     add_word(command, "--gpu", "GPU", "Rates and memory: l40 (the default), a100 or h100.")
     help = 'Requests: a file with {"arrival": seconds, "prompt": tokens, "generate": tokens} a line.'
@@ -138,25 +146,26 @@ def _simulate(commands: Commands) -> None:
     add_count(command, "--generate", "Tokens that each drawn request generates (default: 4096).")
     add_count(command, "--seed", "Seed of drawn requests and of the significance of tokens (default: 0).", low=0)
     add_count(command, "--workers", "Number of GPUs, among which heads and matrices are divided (default: 1).")
-    add_count(command, "--slots", "Most requests that run at once (default: 256).")
+    add_count(command, "--slots", "Maximum number of running requests (default: 256).")
     add_real(command, "--memory-share", "X", "Share of the memory for weights and pages (default: 0.9).")
-    add_count(command, "--context", "Most tokens of a request; longer ones are rejected (default: the longest).")
+    add_count(command, "--context", "Maximum tokens of a request; longer ones are rejected (default: the longest).")
     command.add_argument(
         "--preemption",
         choices=("recompute", "swap", "none"),
-        help="If pages run out, the newest request is computed again later, or swapped to the host; none: requests "
-        "start only if their pages suffice until they end (default: recompute).",
+        help="If pages run out, the newest request is computed again later, or swapped to the host; none: admit a "
+        "request only if enough pages are free for its full length (default: recompute).",
     )
     command.add_argument(
         "--quality",
         choices=("lossless", "five-percent"),
-        help="Shares of precisions that give the size of the paper's Table 1 for the shape (default: lossless).",
+        help="Use the shares of high, low and pruned tokens that reproduce the cache size in the paper's Table 1 "
+        "(default: lossless).",
     )
     add_real(command, "--high-share", "X", "Share of tokens at the high precision, instead of --quality.")
     add_real(command, "--pruned-share", "X", "Share of pruned tokens (default: 0).")
     help = "Save the state in this file each minute; after an interruption, the same command resumes from it."
     add_word(command, "--state", "FILE", help)
-    help = "Check where each page is after every call of the memory manager; takes long."
+    help = "Check the pages after every call of the memory manager; a step then takes several times as long."
     command.add_argument("--check", action="store_const", const=True, help=help)
     add_threads(command)
     add_word(

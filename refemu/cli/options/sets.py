@@ -100,10 +100,10 @@ def _generate(commands: Commands) -> None:
         nargs="?",
         const="",
         metavar="CLASS,...",
-        help="Add cases to each set that detect every fault that it misses (see `refemu grade`), of these classes "
-        "(default: all except model).",
+        help="Add cases that detect every fault of these classes that the set misses (see `refemu grade`; default: all "
+        "except model).",
     )
-    _add_prove(command, "With --complete: decide")
+    _add_prove(command, "With --complete: use")
     add_count(
         command,
         "--cases",
@@ -113,8 +113,8 @@ def _generate(commands: Commands) -> None:
         command,
         "--layer",
         "LAYER,...",
-        "Generate a campaign of the inputs of units in these blocks of the model, such as 0-3,7 or all. Needs "
-        "--tokens.",
+        "Generate a campaign from the values that reach the units in these blocks of the model, such as 0-3,7 or all. "
+        "Needs --tokens.",
     )
     add_count(command, "--win", "With --layer: tokens in each shard of the campaign (default: 64).")
     add_count(command, "--workers", "Number of processes for a campaign (default: 1).")
@@ -134,7 +134,8 @@ def _add_prove(command: argparse.ArgumentParser, how: str) -> None:
         const=20,
         type=positive,
         metavar="SECONDS",
-        help=f"{how} each fault that no row tried detects by a solver, in SECONDS (default: 20). Needs refemu[formal].",
+        help=f"{how} a solver, for at most SECONDS each, to decide the faults that none of the rows tried detects "
+        "(default: 20). Needs refemu[formal].",
     )
 
 
@@ -239,8 +240,12 @@ def _grade(commands: Commands) -> None:
         metavar="DIR",
         help="Write a set to DIR with cases that detect every missed fault.",
     )
-    _add_prove(command, "Decide")
-    command.add_argument("--strict", action="store_true", help="Exit with 1 if a fault is missed or undecided.")
+    _add_prove(command, "Use")
+    command.add_argument(
+        "--strict",
+        action="store_true",
+        help="Exit with 1 also if a fault is undecided; a missed one always gives 1 (class model: below 97 %%).",
+    )
 
 
 def _report(commands: Commands) -> None:

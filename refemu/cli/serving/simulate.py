@@ -6,6 +6,7 @@ from typing import Any
 
 from refemu.arith.checks import Refused
 from refemu.cli.output import print_json, print_table
+from refemu.cli.progress import progress
 
 DRAWN = ("requests", "seed", "prompt", "generate")  #: options of drawn requests, in addition to --rate
 
@@ -21,7 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     serving = registry.serving()
     setting = serving.Setting(**_given(arguments, serving.Setting))
     trace = _trace(arguments, serving)
-    report = serving.simulate(arguments.scheme, trace, setting, arguments.state)
+    with progress() as shown:
+        report = serving.simulate(arguments.scheme, trace, setting, arguments.state, shown)
     if arguments.plot:
         from refemu.scratch import write_file
         from refemu.studies.output import plot
@@ -58,18 +60,18 @@ def _trace(arguments: argparse.Namespace, serving: Any) -> Any:
 def _show(report: Any) -> None:
     total, requests, pages = report.total, report.requests, report.pages
     rows = [
-        ("batch, mean and most", f"{_shown(total['batch']['mean'])}, {total['batch']['max']}"),
+        ("batch size, mean and maximum", f"{_shown(total['batch']['mean'])}, {total['batch']['max']}"),
         ("tokens a second", _shown(total["tokens_per_second"])),
         ("seconds", _shown(total["seconds"])),
         ("steps: prompt, generation", f"{total['steps']['prompt']}, {total['steps']['generation']}"),
         ("seconds to the first token, mean", _shown(total["first_token_seconds"])),
         ("stalled steps, seconds", f"{total['stalls']['steps']}, {_shown(total['stalls']['seconds'])}"),
         ("seconds bound by memory, compute, link", ", ".join(_shown(x) for x in total["bound_seconds"].values())),
-        *((f"requests {name}", count) for name, count in requests.items()),
-        ("pages, bytes of each", f"{pages['number']}, {pages['bytes']}"),
-        ("most pages held: high, low", f"{pages['peak']['high']}, {pages['peak']['low']}"),
+        *((f"requests {name}".removesuffix(" number"), count) for name, count in requests.items()),
+        ("pages, bytes per page", f"{pages['number']}, {pages['bytes']}"),
+        ("peak pages: high, low", f"{pages['peak']['high']}, {pages['peak']['low']}"),
         ("pages leaked", pages["leaked"]),
-        ("fragmentation, mean and most", f"{_shown(pages['fragmentation'])}, {_shown(pages['fragmentation_max'])}"),
+        ("fragmentation, mean and maximum", f"{_shown(pages['fragmentation'])}, {_shown(pages['fragmentation_max'])}"),
         ("not modelled", ", ".join(total["not_modelled"])),
     ]
     title = f"{report.shape} under {report.scheme} on {report.setting['workers']} {report.gpu}"

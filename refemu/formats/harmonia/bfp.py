@@ -568,7 +568,7 @@ class Bfp:
         Refused
             A wrong length, padding that is not 0, or an exponent out of range.
         """
-        axis = groups.require_axis(axis, shape, "Bfp.unpack")
+        axis = groups.require_axis(axis, groups.require_shape(shape, "Bfp.unpack"), "Bfp.unpack")
         codes = bfp_layout.unpack(data, shape, axis, self.group, self.mantissa_bits, layout)
         return self.tensor(*codes, axis)
 

@@ -47,7 +47,7 @@ class Rows:
         return replace(self, values=np.empty((0, 0), np.int8), power=np.empty((0, 0), np.int8), scale=None)
 
     def factors(self) -> np.ndarray:
-        """The weight factors, where there must be some."""
+        """The weight factors of a side that has them."""
         assert self.scale is not None
         return self.scale
 

@@ -20,9 +20,9 @@ TABLE_BITS = 8  #: widest concatenated index: the register of a Concat unit [kll
 
 @parameters(eq=False, repr=False)
 class Codebook:
-    """Table of 2**bits entries in index order, finite, a zero always +0.
+    """Table of 2**bits entries in index order, finite; zero is stored as +0.
 
-    Floats must be values that the entries hold exactly. Shape (2**bits,), or (..., 2**bits) for one table per vector. A
+    Floats must be exact in the type of the entries. Shape (2**bits,), or (..., 2**bits) for one table per vector. A
     codebook can encode (it is a "cluster") if it has one row of fp16 entries, ascending with repeats allowed, and at
     most 4 bits; every other one is a "table".
 

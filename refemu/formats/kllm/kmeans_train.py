@@ -139,7 +139,7 @@ def _bin(words: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 def require_samples(values: ArrayLike) -> np.ndarray:
-    """fp16-valued float32 of any shape, finite."""
+    """The values as float32, of any shape; rejects values that are not finite or not exact in fp16."""
     samples = fp16.require_fp16_values(values, "train", "values")
     bad = ~np.isfinite(samples)
     if bad.any():

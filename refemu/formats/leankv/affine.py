@@ -17,6 +17,7 @@ from refemu.arith import bits, fp16, rounding, selftest
 from refemu.arith.checks import Refused, RefusedType, as_array, first_index, lookup, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.field import Field
+from refemu.formats.groups import require_shape
 from refemu.formats.html import Shown
 
 WIDTHS = (1, 2, 4, 8, 16)  #: bits of a code; 16 = the fp16 word itself
@@ -449,6 +450,7 @@ class Affine:
         Refused
             A wrong number of bytes, or features that do not split into groups.
         """
+        shape = require_shape(shape, "Affine.unpack")
         self.require_features(shape[-1])
         code = bits.unpack(data, self.bits, prod(shape)).reshape(shape)
         return AffineTensor(self, code, np.array(scale), np.array(zero))

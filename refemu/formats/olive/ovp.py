@@ -6,6 +6,7 @@ division by the scale), D-olive-46 (far outliers), D-olive-47 (NaN and infinity)
 """
 
 from collections.abc import Mapping
+from math import prod
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,6 +16,7 @@ from refemu.arith import bits
 from refemu.arith.checks import Refused, RefusedType, as_array, at, first_index, require_choice, require_range
 from refemu.arith.records import parameters, plain_fields
 from refemu.formats.field import Field
+from refemu.formats.groups import require_shape
 from refemu.formats.html import Shown
 from refemu.formats.integer import INT4, INT8, IntFormat
 from refemu.formats.nearest import TIES, Ties, exact, magnitude, require_finite, require_real
@@ -461,6 +463,7 @@ class Ovp:
         Refused
             A word is out of range, or a scale or axis bad.
         """
+        shape = require_shape(shape, "Ovp.tensor")
         paired = self.paired(shape, axis)
         codes = from_pairs(self.split(words), padded(shape, paired), paired)
         scale = None if scale is None else require_scale(scale, shape, axis)
@@ -490,7 +493,8 @@ class Ovp:
         Refused
             A wrong number of bytes.
         """
-        count = np.broadcast_to(0, padded(shape, self.paired(shape, axis))).size
+        shape = require_shape(shape, "Ovp.unpack")
+        count = prod(padded(shape, self.paired(shape, axis)))
         codes = bits.unpack(data, self.width, count).reshape(count // 2, 2)
         return self.tensor(self.join(codes[:, self.low_first]), shape, scale, axis)
 

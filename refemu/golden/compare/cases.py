@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused
 from refemu.golden.files import case_ids, sets
 from refemu.golden.files.sets import Golden
@@ -29,6 +30,7 @@ class CaseChanges:
         return not (self.added or self.removed or self.renamed or self.changed)
 
 
+@checked
 def diff_cases(old: str | Path, new: str | Path) -> CaseChanges:
     """Compare two versions of a set case by case.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from refemu import __version__
+from refemu.arguments import checked
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, RefusedType, first_index, one_line
 from refemu.golden.files import manifest as manifests
@@ -73,12 +74,14 @@ class Report:
         return not self.findings and not self.refused
 
 
+@checked
 def check(path: str | Path, progress: Progress | None = None) -> Report:
     """Regenerate every set at or below a folder and compare all files; any changed bit is a finding.
 
-    Sets with cases of a model whose weights are absent are checked by their hashes, and their answers from the
-    stimulus on file. The other sets are checked even if one cannot be: its manifest is not refemu's or follows an
-    unknown schema, its unit is unknown, or the unit's compiled form differs from its readable form.
+    If a set has cases of a model whose weights are absent, its files are checked by hash, and its answers are computed
+    from the stored stimulus. A set that cannot be checked does not stop the check of the others: its manifest is not
+    refemu's or follows an unknown schema, its unit is unknown, or the unit's compiled form differs from its readable
+    form.
 
     Parameters
     ----------
@@ -161,7 +164,7 @@ def check_files(
     progress: Progress | None = None,
     regenerate: Callable[..., dict[str, bytes]] | None = None,
 ) -> Checked:
-    """Check the files of one set. regenerate: replaces `regenerate.files`."""
+    """Check the files of one set. regenerate: function to call instead of `regenerate.files`."""
     if sets.MANIFEST not in files:
         return _unread(folder, files, "is missing, so nothing describes the vectors")
     try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused
 from refemu.golden.compare import answer_files, distance, waivers
 from refemu.golden.compare.decode import Value, value
@@ -79,6 +80,7 @@ class Difference:
         return f"all {self.rows_differ} are {' and '.join(all_)}" if all_ and self.rows_differ > 0 else ""
 
 
+@checked
 def diff(
     golden_path: str | Path,
     dut_path: str | Path | Mapping[str, Any],

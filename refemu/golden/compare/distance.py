@@ -60,7 +60,7 @@ def of(
     kind: str,
     decoded: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> Distance:
-    """The distance of patterns of a float dtype, or of integers if `kind` is none; `wrong` marks some element.
+    """The distance where `wrong` is true, at least once: in ulps of float dtype `kind`; "": of integers, in units.
 
     decoded: integers of patterns.
     """

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from refemu import units
+from refemu.arguments import checked
 from refemu.arith.checks import Refused, RefusedType
 from refemu.golden.explain.reruns import parameters
 from refemu.golden.files import sets
@@ -27,6 +28,7 @@ class Choice:
     rows: int | None  #: rows of the set that detect it; None without a set or such a device
 
 
+@checked
 def variants(unit: str | AnyUnit, config: str | None = None, path: str | Path | None = None) -> tuple[Choice, ...]:
     """List the variants of a unit's decisions that `diff --explain` tries.
 

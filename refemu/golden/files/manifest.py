@@ -100,7 +100,9 @@ def parse(data: bytes, thing: str) -> dict[str, Any]:
     except Damaged as error:
         if is_ours(data):
             raise
-        raise Refused(f"{error}; this is not a manifest of refemu") from error
+        raise Refused(
+            f"{error}; the file is damaged, or not a manifest of refemu; `refemu generate` writes sets"
+        ) from error
 
 
 def is_ours(data: bytes) -> bool:

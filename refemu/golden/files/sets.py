@@ -7,6 +7,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused
 from refemu.arith.reader_errors import reading
 from refemu.golden.files import case_ids, case_list, fields, hexfile, include, masks, npz
@@ -60,12 +61,12 @@ class Golden:
         Parameters
         ----------
         row : int
-            Row.
+            Number of the row, from 0.
 
         Returns
         -------
         mapping
-            Item.
+            Entry of the row's cases: id, kind, reason, rows.
 
         Raises
         ------
@@ -122,6 +123,7 @@ class Golden:
         return f"<Golden {self.name}: {self.rows} rows of {', '.join(self.arrays)}>"
 
 
+@checked
 def load(path: str | Path) -> Golden:
     """Load a set and check its manifest and hashes. Nothing is unpickled.
 
@@ -255,6 +257,7 @@ def inputs(golden: Golden, unit: AnyUnit, first: int, cases: int, rows: int) -> 
     return arrays
 
 
+@checked
 def case_inputs(golden: Golden, case: int, unit: AnyUnit) -> tuple[str, dict[str, np.ndarray]]:
     """Configuration and inputs of one case, as `Unit.trace` takes them.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from refemu import units
+from refemu.arguments import checked
 from refemu.arith.checks import Refused
 from refemu.arith.reader_errors import reading
 from refemu.golden.files import fields, npz, sets
@@ -22,6 +23,7 @@ from refemu.units.unit import AnyUnit, Cases, Config
 FIRST = "first"  #: array of a stimulus for an event unit: 1 where a case starts; without it all rows are one case
 
 
+@checked
 def grade_set(
     path: str | Path,
     classes: Sequence[str] | None = None,
@@ -64,6 +66,7 @@ def grade_set(
     return _graded(golden.name, answers_of.of_set(golden), spare, classes, missing, every, prove)
 
 
+@checked
 def grade_stimulus(
     path: str | Path,
     unit: str | AnyUnit,

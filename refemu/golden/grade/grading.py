@@ -111,7 +111,8 @@ class Grading:
         shown_by = np.flatnonzero(wrong)
         if shown_by.size:
             self.missed.append(Missed(fault, others, wrong))
-            reason = f"{shown_by.size} of {which} detect it"
+            least = "at least " * fault.runs  # it stops at the first part of the rows that shows it
+            reason = f"{least}{shown_by.size} of {which} detect{'s' * (shown_by.size == 1)} it"
             if others.inputs and fault.remembers:
                 reason = f"a sequence of {which} detects it"
             return "missed", others.stimulus(int(shown_by[0])), reason

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from refemu import units as find_units
+from refemu.arguments import checked
 from refemu.arith.checks import Refused, RefusedType, require_choice
 from refemu.golden.faults.fault import QUICK, Fault
 from refemu.golden.files import sets, store
@@ -31,10 +32,11 @@ class Minimal:
     rows: int  #: rows of the set
 
 
+@checked
 def generate_minimal(
     out: str | Path, units: Sequence[str | AnyUnit], kinds: Sequence[Kind] | None = None, seed: int = 0
 ) -> list[Minimal]:
-    """Write the smallest subset found of a unit's cases that detects every fault that all of them detect.
+    """Write the smallest subset found of a unit's cases that detects every fault that the full set detects.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from refemu import units as unit_names
+from refemu.arguments import checked
 from refemu.arith import selftest
 from refemu.arith.checks import Refused, require_choice
 from refemu.golden.faults.fault import QUICK, known
@@ -43,6 +44,7 @@ class Summary:
     elsewhere: Sequence[str] = ()
 
 
+@checked
 def generate(
     out: str | Path,
     *,

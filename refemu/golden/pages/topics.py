@@ -57,7 +57,8 @@ def find(word: str) -> Topic:
         members = _members(owner)
         if member in members:
             return Topic(members[member], owner.of, member)
-        raise _unknown(word, member, {each: f"{owner.of}.{each}" for each in members} or {member: owner.of})
+        error = _unknown(word, member, {each: f"{owner.of}.{each}" for each in members} or {member: owner.of})
+        raise error if not members else Refused(f"{error}; {owner.of} has {', '.join(members)}")
     raise _unknown(word, word, {each: each for each in words()})
 
 

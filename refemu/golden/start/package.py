@@ -41,8 +41,10 @@ def files(name: str) -> dict[str, bytes]:
         )
     if keyword.iskeyword(name) or name in keywords.SYSTEMVERILOG or name in keywords.C:
         raise Refused(f"new-unit: a name must not be a keyword of Python, SystemVerilog or C, got {name!r}")
-    if name in units.names():
-        raise Refused(f"new-unit: a name must differ from those of refemu's units, got {name!r}; choose another name")
+    if name in units.names() or name == "refemu":
+        raise Refused(
+            f"new-unit: a name must differ from refemu and the names of its units, got {name!r}; choose another name"
+        )
     words = _words(name)
     _require_own_names(name, words["@CLASS@"])
     return {_filled(path, words): _text(text, words) for path, text in FILES.items()}

@@ -178,4 +178,4 @@ MODELS = {
 
 def find(name: str) -> Entry:
     """The model or text `name`; an unknown name raises Refused with the nearest match and the known names."""
-    return lookup("model", name, MODELS)
+    return lookup("model or text", name, MODELS)

@@ -86,7 +86,7 @@ def closed(runs: Sequence[Run], rate: Fraction, places: int = 2) -> Fed:
 
 
 class Filling:
-    """`closed` for sequences of tiles that repeat as a whole."""
+    """Like `closed`, for a sequence of different tiles that repeats as a whole."""
 
     def __init__(self, rate: Fraction, places: int = 2) -> None:
         """Raises Refused for a buffer that holds no tile, and for a port that moves nothing."""

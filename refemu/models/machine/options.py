@@ -25,7 +25,8 @@ def options(config: Scheme, text: str | Any = "") -> Any:
         return text
     hints, values = get_type_hints(kind), {}
     for name, value in config_text.assignments(text, "accelerator").items() if text else ():
-        lookup("accelerator: option", name, dict.fromkeys(field.name for field in dataclasses.fields(kind)))
+        known = dict.fromkeys(field.name for field in dataclasses.fields(kind))
+        lookup(f"option of the accelerator of {schemes.name(config)}", name, known)
         values[name] = config_text.read(value, hints[name], f"accelerator: {name}")
     return kind(**values)
 

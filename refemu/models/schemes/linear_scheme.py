@@ -19,11 +19,11 @@ from refemu.models.schemes.scheme import CalibrationTokens, Half, Prepared, Prog
 
 
 class LinearScheme(Scheme):
-    """Base class of your own scheme: override the hooks that it changes, under `@dataclass(frozen=True)`.
+    """Base class of your own scheme: decorate the subclass with `@dataclass(frozen=True)`, override the hooks.
 
     The fields of the dataclass are its parameters. A hook returns an array of the shape that it gets, in any float
-    dtype; refemu rounds it to float32, keys and values to fp16. Use an instance by call, or name the file on the
-    command line: `--scheme path/to/file.py:NAME`.
+    dtype; refemu rounds it to float32, keys and values to fp16. In Python pass an instance as `scheme`; on the
+    command line name the file: `--scheme path/to/file.py:NAME`.
     """
 
     paper: ClassVar[str] = "your own"

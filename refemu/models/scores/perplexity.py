@@ -67,7 +67,7 @@ def require_decoding(config: Scheme, prefill: int) -> None:
 def windows(context: int, ids: Sequence[int] | np.ndarray, win: int, prefill: int) -> list[np.ndarray]:
     """The windows that `perplexity` scores; context: of the model. Raises Refused if there are none."""
     if not 2 <= win <= context:
-        raise Refused(f"perplexity: win must be in [2, {context}], got {win}")
+        raise Refused(f"perplexity: win must be in [2, {context}], the context of the model, got {win}")
     if not 0 <= prefill < win:
         raise Refused(
             f"perplexity: prefill must be in [0, {win}), got {prefill}; give a smaller prefill or a larger win"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused, RefusedType
 from refemu.models import schemes, text
 from refemu.models.backend import Backend
@@ -46,6 +47,7 @@ class TextScore:
         return tuple(float(np.exp(loss)) for loss in self.losses)
 
 
+@checked
 def perplexity(
     model: Model | str,
     text: str | Path | None = None,
@@ -111,6 +113,7 @@ def perplexity(
     return dataclasses.replace(score, notes=(*score.notes, unused_calibration(score.scheme))) if unused else score
 
 
+@checked
 def compare(score: TextScore, reference: TextScore) -> Change:
     """Compare two scores window by window: what makes a window hard for both cancels.
 

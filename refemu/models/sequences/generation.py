@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from refemu.arguments import checked
 from refemu.arith import fp32, integers, prng
 from refemu.arith.checks import Refused, require_int
 from refemu.models import schemes
@@ -46,6 +47,7 @@ class Generated:
         return len(self.ids) / self.seconds
 
 
+@checked
 def generate_text(
     model: Model | str,
     prompt: str | Path | None = None,

@@ -26,7 +26,7 @@ def test_total_is_printed_with_prices_and_bound(capsys: pytest.CaptureFixture[st
     assert isinstance(total, dict)
     assert f"{total['cycles']:,}" in shown and "bound by           MACs" in shown
     assert "24 x 64 GB/s, kllm §V-A" in shown and "kllm Table I: 5.73 W at 500 MHz" in shown
-    assert "32 x 0-31" in shown and "no price: memory" in shown
+    assert "32 x 0-31" in shown and "no energy: memory" in shown
 
 
 @pytest.mark.long

@@ -97,6 +97,7 @@ def test_values_without_json_form_are_rejected() -> None:
 FOREIGN = [
     pytest.param(b"", "not the JSON of a manifest", id="empty"),
     pytest.param(b"\x80\x04pickle", "not the JSON", id="pickle"),
+    pytest.param(b'{\n "arrays": [\n  {\n   "name": "x', "not the JSON of a manifest: Unterminated", id="first part"),
     pytest.param(b"[1, 2]", "a manifest is an object, got list", id="list"),
     pytest.param(
         b'{"name": "an extension", "version": 2}', "schema must be 'refemu.vectors/1', got None", id="foreign"
@@ -107,7 +108,9 @@ FOREIGN = [
 
 @pytest.mark.parametrize(("data", "message"), FOREIGN)
 def test_file_that_is_not_a_manifest_is_rejected(data: bytes, message: str) -> None:
-    with pytest.raises(Refused, match=f"m: {message}.*; this is not a manifest of refemu") as caught:
+    with pytest.raises(
+        Refused, match=f"m: {message}.*; the file is damaged, or not a manifest of refemu; `ref"
+    ) as caught:
         manifests.parse(data, "m")
 
     assert not isinstance(caught.value, manifests.Damaged)

@@ -9,11 +9,13 @@ import pytest
 
 from refemu import units
 from refemu.arith.checks import Refused
-from refemu.golden.faults.fault import QUICK, Fault
-from refemu.golden.grade import grading
+from refemu.golden.faults.fault import QUICK, Fault, Inputs
+from refemu.golden.grade import device, grading
 from refemu.golden.grade.answers import Answers, of_cases
 from refemu.golden.grade.grading import Grading
 from refemu.golden.grade.pool import Pool
+from refemu.units import variant
+from refemu.units.ports import Port
 from tests.golden import fakes
 
 
@@ -47,12 +49,39 @@ def test_every_result_occurs(meter: Answers, monkeypatch: pytest.MonkeyPatch) ->
     assert dataclasses.astuple(counts) == (6, 2, 1, 0, 2, 1)
     missed_fault, undecided, raised, elsewhere = result.grade.survivors
     assert missed_fault.outcome == "missed" and missed_fault.row == pool.answers.stimulus(pool.rows - 1)
-    assert missed_fault.reason == f"1 of {pool.rows} other rows detect it" and len(result.missed) == 1
+    assert missed_fault.reason == f"at least 1 of {pool.rows} other rows detects it" and len(result.missed) == 1
     steps = f"none of {pool.rows} other rows, at most 3 steps from reset, detects it"
     assert undecided.outcome == "undecided" and undecided.reason == steps
     assert raised.outcome == "raised" and raised.reason == "takes nothing"
     assert elsewhere.outcome == "undecided" and elsewhere.reason.startswith(f"all {pool.rows} other rows are invalid")
     assert not result.grade.passes
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_reason_of_a_missed_fault_counts_no_row_too_many(
+    runs: bool, blender: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that runs stops at the first part of the rows that shows the fault: its number is a lower bound."""
+
+    def all_but_of_the_set(stimulus: Answers) -> Iterator[Fault]:
+        def zero(inputs: Inputs, before: np.ndarray) -> Inputs:
+            return {name: values * (len(values) < 256) for name, values in inputs.items()}
+
+        def inverted(codes: np.ndarray, port: Port) -> np.ndarray:
+            return codes if len(codes) < 256 else ~codes
+
+        here = {"stimulus": zero} if runs else {"array": next(iter(stimulus.ports)), "word": inverted}
+        yield Fault("planted", "planted", **here)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(grading, "LIBRARY", {**grading.LIBRARY, "order": all_but_of_the_set})
+    pool = Pool(fakes.BLENDER, "wrap", 0)
+    result = Grading("blender", blender, pool, ["order"])
+    (survivor,), (missed,) = result.grade.survivors, result.missed
+    right = device.wrong(pool.answers, variant.right(fakes.BLENDER, pool.answers.config), missed.fault.stimulus)
+
+    counted = int(np.count_nonzero(missed.rows))
+    assert survivor.reason == f"{'at least ' * runs}{counted} of all 256 inputs detect it"
+    assert counted < np.count_nonzero(right) if runs else counted == 256
 
 
 def test_undetected_faults_of_all_inputs_are_equivalent(blender: Answers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,19 @@ def test_listed_values_are_accepted_by_the_scheme(name: str) -> None:
                 assert config_text.write(getattr(scheme, key)) == value
 
 
+@pytest.mark.parametrize("name", units.names())
+def test_listed_values_are_accepted_by_the_unit(name: str) -> None:
+    """Each gives a configuration, or an error about the combination, never one about the value alone."""
+    unit = units.find(name)
+    for key, each in parameters.of_unit(name).items():
+        for value in each.choices:
+            for config in unit.configs:
+                try:
+                    unit.config(f"{config},{key}={value}")
+                except ValueError as error:
+                    assert f"{key} must be one of" not in str(error), (key, value)
+
+
 def test_format_parameters_have_meanings() -> None:
     tables = {name: parameters.of_format(name) for name in (*formats.constants(), *formats.blocks())}
     wrong = [(name, key) for name in tables for key, each in tables[name].items() if not (each.meaning and each.values)]

@@ -58,5 +58,7 @@ def test_a_name_in_units_suggests_them() -> None:
 
 
 def test_word_unlike_any_gets_no_suggestion() -> None:
+    with pytest.raises(Refused, match=r"no entry 'ovp_decoder.nosuch'; .*; ovp_decoder has .*pair, .*bias"):
+        topics.find("ovp_decoder.nosuch")
     with pytest.raises(Refused, match=r"no entry 'zzzzzz'; `refemu list`"):
         topics.find("zzzzzz")

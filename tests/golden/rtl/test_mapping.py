@@ -74,7 +74,7 @@ def test_file_with_mistakes_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="no such file"):
         mapping.read(file, "fp16_mac", PORTS)
     file.write_text("{")
-    with pytest.raises(Refused, match="not a port map in JSON"):
+    with pytest.raises(Refused, match="json: not a port map in JSON: Expecting property name"):
         mapping.read(file, "fp16_mac", PORTS)
     file.write_text("[]")
     with pytest.raises(Refused, match="must be a JSON object"):

@@ -106,7 +106,7 @@ def test_a_tap_is_what_the_decoder_reads() -> None:
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        pytest.param([], "token ids must be a list of at least one", id="no token"),
+        pytest.param([], "token ids must be a flat list with at least one", id="no token"),
         pytest.param([1, 256], "token id.*256", id="vocabulary"),
         pytest.param([-1], "token id.*-1", id="negative"),
         pytest.param([0] * 513, "context holds 512 tokens, got 513", id="context"),

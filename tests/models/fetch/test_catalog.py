@@ -49,5 +49,5 @@ def test_catalog_repr_evaluates_back() -> None:
 
 
 def test_unknown_model_error_names_the_nearest() -> None:
-    with pytest.raises(Refused, match=r"unknown model 'smollm2'; did you mean 'smollm2-135m'\?$"):
+    with pytest.raises(Refused, match=r"unknown model or text 'smollm2'; did you mean 'smollm2-135m'\?$"):
         catalog.find("smollm2")

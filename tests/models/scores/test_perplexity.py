@@ -81,8 +81,8 @@ def test_loss_of_equal_logits_is_their_log_count() -> None:
 @pytest.mark.parametrize(
     ("ids", "win", "prefill", "message"),
     [
-        pytest.param(IDS, 1, 0, r"perplexity: win must be in \[2, 2048\], got 1", id="win"),
-        pytest.param(IDS, 2049, 0, r"win must be in \[2, 2048\], got 2049", id="context"),
+        pytest.param(IDS, 1, 0, r"perplexity: win must be in \[2, 2048\], the context of the model, got 1", id="win"),
+        pytest.param(IDS, 2049, 0, r"win must be in \[2, 2048\], the context of the model, got 2049", id="context"),
         pytest.param(IDS, 20, 20, r"perplexity: prefill must be in \[0, 20\), got 20", id="prefill"),
         pytest.param([1], 20, 0, "perplexity: the text must have at least 2 tokens, got 1", id="one token"),
         pytest.param([], 20, 5, "perplexity: the text must have at least 6 tokens, got 0", id="empty"),

@@ -49,7 +49,7 @@ def no_factors(model: Model) -> Smoothing:
 
 
 def obtain(model: Model, config: HarmoniaConfig, backend: Backend, source: Any, progress: Progress) -> Smoothing:
-    """The factors in `source`, the configuration's file or the package, or those learned from tokens `source`."""
+    """Smoothing factors: in `source`, in the configuration's file, or shipped; or learned from tokens `source`."""
     if not config.offline:
         return no_factors(model)
     if source is None and config.smoothing is not None:

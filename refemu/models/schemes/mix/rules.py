@@ -39,7 +39,9 @@ def _layers(parts: Sequence[Any], places: Sequence[str]) -> None:
     without = [place for part, place in zip(linear, places, strict=False) if part.layers is None]
     if len(without) != 1:
         got = " and ".join(without or places[:-1])
-        raise Refused(f"mix: exactly one linear part must be without @, got {got}")
+        what = "several compute the linear layers of all blocks; name blocks after all but one, as in fp16@0-3"
+        what = what if without else "none computes the linear layers of the other blocks; add one without blocks"
+        raise Refused(f"mix: exactly one linear part must be without @, got {got}: {what} (docs/mixes.md)")
     taken: dict[int, str] = {}
     for part, place in zip(linear, places, strict=False):
         for block in part.layers or ():

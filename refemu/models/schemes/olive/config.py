@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.arith.integers import Overflow
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.formats.olive.ovp import OVP_FLINT4, OVP_FLINT4_REPO, OVP_INT4, OVP_INT4_REPO, OVP_INT8, OVP_INT8_REPO, Ovp
 from refemu.models.schemes.scheme import Half, Scheme
@@ -43,11 +42,12 @@ class OliveConfig(Scheme):
     step: int = 2  #: step between candidates, percent of the base
     eight_bit: tuple[str, ...] = ()  #: linear layers at 8 bits: "blk.3.down", or "down" for every block
     n_eight_bit: int = 0  #: further layers at 8 bits: the last two (1 adds both), then the largest errors
-    #: "quantized": inputs as they arrive after quantized layers; "float": inputs of scheme `fp16`
+    #: "sequential": inputs as they arrive after quantized layers; "float": inputs of scheme `fp16`
     calibration: Literal["sequential", "float"] = "sequential"
     calibration_tokens: int = 512  #: length of the calibration text, one sequence (D-olive-31)
     skip: tuple[str, ...] = (HEAD,)  #: linear layers computed as in scheme `fp16` (D-olive-32)
-    overflow: Overflow = "wrap"  #: 32-bit sums; "saturate": in the order of the dot-product unit (D-olive-33)
+    #: 32-bit sums; "saturate": in the order of the dot-product unit (D-olive-33)
+    overflow: Literal["wrap", "saturate"] = "wrap"
 
     def __post_init__(self) -> None:
         plain_fields(self)

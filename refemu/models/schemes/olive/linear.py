@@ -7,14 +7,13 @@ matrix, since outputs do not depend on each other.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from refemu.arith import dot, fp16, integers
 from refemu.arith.checks import Refused
 from refemu.arith.dot import Sequential
-from refemu.arith.integers import Overflow
 from refemu.arith.panels import panels
 from refemu.formats.olive.ovp import Ovp, OvpTensor
 from refemu.models.backend import Backend
@@ -145,7 +144,7 @@ class Part:
         names: Sequence[str],
         weights: Sequence[Weight],
         candidates: Candidates,
-        overflow: Overflow,
+        overflow: Literal["wrap", "saturate"],
         backend: Backend,
         prepared_cache: PreparedCache = NOWHERE,
     ) -> None:

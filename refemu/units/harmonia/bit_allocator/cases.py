@@ -48,7 +48,7 @@ def _cases(kind: Kind, why: str, lengths: Sequence[int] | np.ndarray, events: in
 
 
 def legal(config: Config, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Drawn port values with no prompt after the first event."""
+    """Drawn port values with a prefill in the first event only."""
     prefill = inputs["prefill"].copy()
     prefill[1:] = 0
     return {"prefill": prefill}

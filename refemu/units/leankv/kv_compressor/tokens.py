@@ -155,7 +155,7 @@ def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: S
 
 
 def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Page and slot of section slots: slot r is slot r % N of page r // N of the section.
+    """Map slots of a section to pages and slots in them: slot r is slot r % N of page r // N.
 
     Parameters
     ----------

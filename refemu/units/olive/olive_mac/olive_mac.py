@@ -3,10 +3,9 @@
 Paper: [olive §4.4]; the datapath of a 4-bit processing element without its forwarding registers [olive §4.3, Fig. 8].
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from refemu.arith.checks import require_choice, require_int
-from refemu.arith.integers import Overflow
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_mac import cases
 from refemu.units.ports import Port, Ports
@@ -17,18 +16,18 @@ __all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "r
 
 
 ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
-OverflowMode = Literal["wrap", "saturate"] | Overflow  #: rule for a sum that exceeds 32 bits (D-olive-33)
+OverflowMode: TypeAlias = Literal["wrap", "saturate"]  #: rule for a sum that exceeds 32 bits (D-olive-33)
 
 
 @decides("D-olive-33")
-def reduce(total: int, overflow: Overflow) -> tuple[int, int]:
+def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
     """Reduce an exact sum to the 32 bits of the register.
 
     Parameters
     ----------
     total : int
         Exact sum.
-    overflow : Overflow
+    overflow : OverflowMode
         "wrap" or "saturate".
 
     Returns
@@ -48,20 +47,20 @@ def reduce(total: int, overflow: Overflow) -> tuple[int, int]:
     return ((total - low) & ((1 << ACC_BITS) - 1)) + low, 1
 
 
-def require_overflow(overflow: OverflowMode, unit: str) -> Overflow:
+def require_overflow(overflow: OverflowMode, unit: str) -> OverflowMode:
     """Check the overflow rule of a unit.
 
     Parameters
     ----------
-    overflow : str or Overflow
+    overflow : OverflowMode
         "wrap" or "saturate".
     unit : str
         Name of the unit, for the error message.
 
     Returns
     -------
-    Overflow
-        The member of `Overflow`.
+    OverflowMode
+        The rule.
 
     Raises
     ------

@@ -215,7 +215,7 @@ def test_decoding_one_request_is_bound_by_array() -> None:
         ("tile_m=40", "accelerator: tile_m must be a multiple of 32, got 40"),
         ("sram_kb=0", "accelerator: sram_kb must be"),
         ("dataflow=bits,design=anda", "accelerator: dataflow=bits counts bits of design=harmonia, got anda"),
-        ("clok=3", "unknown accelerator: option 'clok'"),
+        ("clok=3", "unknown option 'clok' of the accelerator of harmonia"),
     ],
 )
 def test_invalid_options_are_rejected(options: str, message: str) -> None:

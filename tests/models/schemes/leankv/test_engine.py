@@ -217,7 +217,7 @@ def test_engine_serves_every_request_of_small_pool(change: str, preemption: Any,
 
 
 BAD: dict[str, tuple[list[int], dict[str, Any], str]] = {
-    "empty prompt": ([], {"count": 1}, "a list of at least one"),
+    "empty prompt": ([], {"count": 1}, "a flat list with at least one"),
     "no token": ([1], {}, "a request must add a token, got count 0 and 0 given"),
     "negative": ([1], {"count": -1}, "a request must add a token, got count -1"),
     "too long": ([1] * 20, {"count": 30}, "a request must have at most 40 tokens, got 49"),

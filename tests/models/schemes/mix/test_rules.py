@@ -12,8 +12,10 @@ REFUSED = {
     "fp16+olive-study": r"OliVe has no attention .* got part 2, 'olive-study', at character 5",
     "leankv+fp16": "LeanKV has no linear layers .* only be the last part; got part 1, 'leankv', at character 0",
     "olive-4+fp16@0": "attention for all blocks and must have no @, got part 2, 'fp16@0', at character 8",
-    "olive-4@0+fp16": "exactly one linear part must be without @, got part 1, 'olive-4@0', at character 0",
-    "olive-4+fp16+fp16": "exactly one .* got part 1, 'olive-4', at character 0 and part 2, 'fp16', at character 8",
+    "olive-4@0+fp16": "exactly one linear part must be without @, got part 1, 'olive-4@0', at character 0: none "
+    "computes the linear layers of the other blocks; add one",
+    "olive-4+fp16+fp16": "exactly one .* got part 1, 'olive-4', at character 0 and part 2, 'fp16', at character 8: "
+    "several compute the linear layers of all blocks; name blocks after all but one, as in fp16@0-3",
     "olive-4@0-1+olive-8@1-2+fp16+fp16": "block 1 in part 1, 'olive-4@0-1', .* and in part 2, .* at character 12",
     "olive-4+kllm-a4:weight_bits=3": "weight_bits affects linear parts only, got part 2, .* at character 8",
     "olive-4+fp16:acc=fp16": "acc affects linear parts only, got part 2",

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from refemu.arith.checks import Refused
 from refemu.formats.olive.ovp import OVP_FLINT4, OVP_FLINT4_REPO, OVP_INT4, OVP_INT4_REPO, OVP_INT8, OVP_INT8_REPO
 from refemu.models.schemes.olive.config import EXPERIMENTS, OliveConfig, OliveStudyConfig
 
@@ -32,3 +33,9 @@ def test_baselines_have_the_same_types_without_outliers() -> None:
 
 def test_every_experiment_is_a_configuration() -> None:
     assert {OliveStudyConfig(experiment=name).experiment for name in EXPERIMENTS} == set(EXPERIMENTS)
+
+
+def test_sums_beyond_32_bits_wrap_or_saturate() -> None:
+    """No other rule: a layer would compute `refuse` as `wrap`."""
+    with pytest.raises(Refused, match="olive: overflow must be one of 'wrap', 'saturate', got 'refuse'"):
+        OliveConfig(overflow="refuse")  # type: ignore[arg-type]

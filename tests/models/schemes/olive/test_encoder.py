@@ -153,7 +153,7 @@ def test_one_text_or_several_each_cut_to_context(given: Any, expected: list[list
     ("given", "message"),
     [
         pytest.param([], "needs calibration tokens, got none", id="nothing"),
-        pytest.param([[1, 2], []], "token ids must be a list of at least one", id="empty text"),
+        pytest.param([[1, 2], []], "token ids must be a flat list with at least one", id="empty text"),
         pytest.param([300, 300], "token id", id="vocabulary"),
     ],
 )

@@ -24,8 +24,8 @@ OUTSIDE = {
 }
 #: steps at the ports of a unit, without cycles
 UNTIMED = {
-    "activation": "no cycles: the paper gives its tables and the product of indices no clock (D-kllm-75)",
-    "scores": "no cycles: the paper gives the integers of the scores no clock (D-kllm-75)",
+    "activation": "no cycles: the paper states no latency for its tables or for the product of indices (D-kllm-75)",
+    "scores": "no cycles: the paper states no latency for the integers of the scores (D-kllm-75)",
 }
 STATIC = "static thresholds are compared, not searched by Orizuru (D-kllm-30)"
 

@@ -105,7 +105,7 @@ class KllmMachine:
                 part: Price(watts * 10**12 / CLOCK, "busy cycle", f"kllm Table I: {float(watts):.4g} W at 500 MHz")
                 for part, watts in each.items()
             },
-            "the paper simulates the HBM and gives no energy of a bit",
+            "the paper simulates the HBM and gives no energy per bit",
         )
 
     @decides("D-kllm-70")

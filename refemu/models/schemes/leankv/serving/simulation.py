@@ -1,10 +1,11 @@
 """The simulation: arrivals, steps of a server, and the time of each step [leankv §5.3, §6.1, §7.4]."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from refemu.arguments import checked
 from refemu.arith.checks import Refused, RefusedType, lookup, require_int
 from refemu.models.machine import shapes
 from refemu.models.machine.shapes import Shape
@@ -22,14 +23,22 @@ from refemu.models.schemes.leankv.serving.report import Report
 from refemu.models.schemes.leankv.serving.saved import Saved
 from refemu.models.schemes.leankv.serving.setting import Setting
 from refemu.models.schemes.leankv.serving.trace import MOST, Arrival
-from refemu.models.schemes.scheme import Scheme
+from refemu.models.schemes.scheme import Progress, Scheme
 
 #: parameters of a scheme that a simulation by shape reads
 USED = {"high", "low", "window", "page_bytes", "k_vec", "k_group", "v_vec", "v_group", "align", "num_pages"}
 
 
+STEPS = 16  #: steps by shape between two reports of progress, each of which takes as long as some steps
+
+
+@checked
 def simulate(
-    scheme: "str | Scheme", trace: Sequence[Arrival], setting: Setting | None = None, state: str | Path | None = None
+    scheme: "str | Scheme",
+    trace: Sequence[Arrival],
+    setting: Setting | None = None,
+    state: str | Path | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """Serve requests on a GPU, step by step.
 
@@ -44,6 +53,8 @@ def simulate(
     state : str or Path, optional
         File for the state of the simulation, which is saved each minute: an interrupted simulation resumes from it. It
         is deleted at the end.
+    progress : callable, optional
+        Called as progress(what, done, total) with the generated tokens.
 
     Returns
     -------
@@ -75,19 +86,39 @@ def simulate(
     else:
         server, rates = running.build(config, setting, trace)
     clock = Clock(server, rates)
+    shown = _shown(progress, trace, STEPS if setting.model is None else 1)
     if state is None:
-        clock.run(trace)
+        clock.run(trace, shown)
     else:
-        _resumed(clock, trace, Saved(Path(state), scheme_text.text(config), trace, setting))
+        _resumed(clock, trace, Saved(Path(state), scheme_text.text(config), trace, setting), shown)
     return totals.report(scheme_text.text(config), setting, clock)
 
 
-def _resumed(clock: Clock, trace: Sequence[Arrival], saved: Saved) -> None:
+def _shown(progress: Progress | None, trace: Sequence[Arrival], every: int) -> Callable[[Clock], None]:
+    """Report the generated tokens after `every` steps."""
+    total = 0
+    for request in trace:
+        total += request.generate
+
+    def shown(clock: Clock) -> None:
+        if progress is not None and len(clock.series.rows) % every == 0:
+            progress("tokens", clock.counts["tokens"], total)
+
+    return shown
+
+
+def _resumed(clock: Clock, trace: Sequence[Arrival], saved: Saved, shown: Callable[[Clock], None]) -> None:
     """Run from the last saved state."""
     if isinstance(clock.server, ByModel):
         raise Refused("simulate: a state of a model that runs cannot be saved; leave out --state")
     saved.read(clock)
-    clock.run(trace, lambda now: saved.write(now) if saved.due() else None)
+
+    def after(now: Clock) -> None:
+        shown(now)
+        if saved.due():
+            saved.write(now)
+
+    clock.run(trace, after)
     saved.path.unlink(missing_ok=True)
 
 

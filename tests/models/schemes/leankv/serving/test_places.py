@@ -14,7 +14,7 @@ from refemu.formats.leankv.hetero_kv import K4V2, K8V4
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.models.machine.shapes import Shape
 from refemu.models.schemes.leankv import serving
-from refemu.models.schemes.leankv.serving import by_shape, clock, saved, simulation
+from refemu.models.schemes.leankv.serving import by_shape, clock, invariants, saved, simulation
 from refemu.models.schemes.leankv.serving.gpu import GPUS
 from refemu.models.schemes.leankv.serving.invariants import Broken
 from refemu.units.leankv.page_manager import compiled
@@ -154,7 +154,38 @@ class DoublesPage(Manager):
         return gained
 
 
+class ExchangesPages(Manager):
+    """A step exchanges two pages that a head holds."""
+
+    def grow(self, steps: Any, held: Any) -> Any:
+        gained = super().grow(steps, held)
+        self._cells[0, :2] = self._cells[0, :2][::-1]
+        return gained
+
+
+class ExchangesFreePages(Manager):
+    """A step exchanges two pages in the middle of the list."""
+
+    def grow(self, steps: Any, held: Any) -> Any:
+        gained = super().grow(steps, held)
+        places = (self._ends[1] - np.array([2, 1])) % self.shape.pages
+        self._ring[places] = self._ring[places][::-1]
+        return gained
+
+
+class LosesFreePages(Manager):
+    """A step shortens the list at its end."""
+
+    def grow(self, steps: Any, held: Any) -> Any:
+        gained = super().grow(steps, held)
+        self._ends[1] -= self._ends[1] > self._ends[0]
+        return gained
+
+
 FAULTS = (
+    (ExchangesPages, "heads whose pages a step exchanges"),
+    (ExchangesFreePages, "a step takes the first free pages"),
+    (LosesFreePages, "number of free pages after a step"),
     (FreesBackwards, "the list after an end"),
     (LeaksPrompts, "the list after a prompt"),
     (StartsLate, "the list after a prompt"),
@@ -168,6 +199,23 @@ def test_faulty_managers_are_detected(monkeypatch: pytest.MonkeyPatch, manager: 
     monkeypatch.setattr(compiled, "PageManager", manager)
     with pytest.raises(Broken, match=f"page_manager: {rule}: must have"):
         run(TRACE, 260, check=True)
+
+
+def test_steps_are_checked_without_reading_the_whole_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU has millions of pages, and steps are most calls; every PERIOD steps all pages are read."""
+    reads = list[int]()
+
+    class Counts(Manager):
+        def free_ids(self) -> list[int]:
+            reads.append(1)
+            return super().free_ids()
+
+    monkeypatch.setattr(compiled, "PageManager", Counts)
+    monkeypatch.setattr(invariants, "PERIOD", 10)
+    report = run(TRACE, 260, check=True)
+    calls = report.total["steps"]["prompt"] + report.requests["preemptions"] + report.requests["finished"]
+    steps = report.total["steps"]["generation"]
+    assert steps // 10 <= len(reads) <= calls + steps // 10 + 1 < steps
 
 
 def test_preempted_pages_that_stay_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from refemu.models.machine import shapes
 from refemu.models.schemes.leankv import serving
 from refemu.models.schemes.leankv.pool import Image, Pool
 from refemu.models.schemes.leankv.serving import pages as of_pages
+from refemu.models.schemes.leankv.serving import simulation
 from refemu.models.schemes.leankv.serving.gpu import GPUS, Rates
 from tests.oracles.leankv import serving as oracle
 
@@ -256,3 +257,19 @@ def test_invalid_settings_are_rejected(scheme: str, setting: dict[str, Any], mes
 def test_schemes_with_another_cache_are_rejected(model: str | None) -> None:
     with pytest.raises(RefusedType, match="one of LeanKV's"):
         serving.simulate("olive-4", [serving.Arrival(0.0, 5, 5)], serving.Setting(model=model))
+
+
+def test_progress_counts_generated_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "STEPS", 1)
+    seen = list[tuple[str, int, int]]()
+    trace = serving.drawn(requests=3, rate=50.0, prompt=30, generate=12)
+    report = serving.simulate(
+        "leankv",
+        trace,
+        serving.Setting(shape="llama-3.2-1b", high_share=0.3),
+        progress=lambda *now: seen.append(now),
+    )
+
+    assert {(what, total) for what, _, total in seen} == {("tokens", 36)}
+    done = [each for _, each, _ in seen]
+    assert done == sorted(done) and done[-1] == 36 and len(done) >= report.total["steps"]["generation"]
