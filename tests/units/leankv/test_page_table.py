@@ -74,7 +74,7 @@ def test_split_moves_low_pages_to_the_right(scrub: bool, held: int, data: st.Dat
 
 @pytest.mark.parametrize("scrub", [False, True])
 def test_every_split_is_compiled_alike(scrub: bool) -> None:
-    """Also those after which the low pages lie where some of them were."""
+    """Also those after which the low pages are where some of them were."""
     events = [
         [(APPEND, 0, 0, 10 + j, 0) for j in range(6)][-held:]
         + [(APPEND, 1, 0, 9, 0)] * (6 - held)

@@ -116,8 +116,8 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
             left = length - used[entry, 0] - used[entry, 1]
             if count - begun > left:
                 space = min(space, _step(when[begun:count], left))
-        for i in range(U(count)):
-            tally[U(when[i])] += 1
+        for move in range(U(count)):
+            tally[U(when[move])] += 1
         firsts[slot, 0] = 0
         for t in range(BLOCK):
             for section in range(2):
@@ -127,10 +127,10 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
                 gains[slot, t, section], gains[slot, t, 2 + section] = gained, tally[BLOCK * section + t]
             cursors[t] = firsts[slot, t]
             firsts[slot, t + 1] = firsts[slot, t] + tally[t] + tally[BLOCK + t]
-        for i in range(U(count)):
-            t = U(when[i] % BLOCK)
-            moves[slot, U(cursors[t])] = what[i]
-            cursors[t] += 1
+        for move in range(U(count)):
+            at = U(when[move] % BLOCK)
+            moves[slot, U(cursors[at])] = what[move]
+            cursors[at] += 1
         places[slot, 0], places[slot, 1], places[slot, 2] = 0, 0, space
     return True
 
