@@ -114,8 +114,6 @@ def compose(
         `layers` is not a mapping, or the blocks of a scheme are not a sequence.
     """
     named = {} if layers is None else layers
-    if not isinstance(named, Mapping):
-        raise RefusedType(f"mix: layers must be a mapping of schemes to blocks, got {named!r:.60}")
     for blocks in named.values():
         if not isinstance(blocks, Iterable):
             raise RefusedType(f"mix: layers of a scheme must be a sequence of blocks, got {blocks!r:.60}")

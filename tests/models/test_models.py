@@ -55,7 +55,7 @@ def test_a_prepared_scheme_belongs_to_its_model() -> None:
     [
         pytest.param({"scheme": "fp61"}, Refused, "unknown scheme 'fp61'; did you mean 'fp16'", id="scheme"),
         pytest.param({"backend": "numba"}, Refused, "unknown backend 'numba'", id="backend"),
-        pytest.param({"scheme": 16}, RefusedType, "scheme: must be a name or a configuration, got int", id="type"),
+        pytest.param({"scheme": 16}, RefusedType, "scheme must be a str, a Scheme or a Prepared, got 16", id="type"),
     ],
 )
 def test_invalid_arguments_are_rejected(arguments: dict, error: type[Exception], message: str) -> None:

@@ -17,7 +17,7 @@ TEXTS = ROOT / "refemu" / "golden" / "pages" / "texts"
 def test_pages_are_those_of_docs() -> None:
     """One file under two names."""
     names = sorted(path.name for path in TEXTS.iterdir())
-    kinds = ("decisions-*.md", "variants-*.md", "glossary.md")
+    kinds = ("decisions-*.md", "variants-*.md", "glossary.md", "diagnosis.md")
     assert names == sorted(path.name for kind in kinds for path in (ROOT / "docs").glob(kind))
     for name in names:
         assert (TEXTS / name).read_bytes() == (ROOT / "docs" / name).read_bytes()

@@ -110,7 +110,7 @@ def test_a_tap_is_what_the_decoder_reads() -> None:
         pytest.param([1, 256], "token id.*256", id="vocabulary"),
         pytest.param([-1], "token id.*-1", id="negative"),
         pytest.param([0] * 513, "context holds 512 tokens, got 513", id="context"),
-        pytest.param([[1, 2]], "token ids must be a list", id="two dimensions"),
+        pytest.param([[1, 2]], "token ids must be a flat list", id="two dimensions"),
     ],
 )
 def test_invalid_token_ids_are_rejected(ids: Any, message: str) -> None:

@@ -55,7 +55,7 @@ def test_scores_of_other_windows_are_not_compared() -> None:
         models.compare(models.perplexity("tiny", WORDS, win=16, windows=8), first)
     with pytest.raises(Refused, match="must have the same prefill, got 16 and 0"):
         models.compare(models.perplexity("tiny", WORDS, scheme="leankv", **CUT), first)
-    with pytest.raises(RefusedType, match=r"needs two results of models.perplexity, got float"):
+    with pytest.raises(RefusedType, match="score must be a TextScore, got "):
         models.compare(first.perplexity, first)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ WRITTEN = {
     "bfp_pe_array_clocked": (FASTER + "every edge by one kernel for all elements", "DictComp"),
     "fdgf": (
         FASTER + "nested counters, where the text has lists of passes and fractions",
-        "self.ema(rows, inner, columns, dataflow)",
+        "GeneratorExp",
     ),
     "fp16_mac": ("exact sums of more than 64 bits where flags are asked for", "words"),
     "free_page_list": IN_PLACE,
