@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arguments import checked
-from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.checks import Refused
 from refemu.models import schemes, text
 from refemu.models.backend import Backend
 from refemu.models.encoder.config import EncoderConfig
