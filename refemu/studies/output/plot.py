@@ -12,7 +12,7 @@ COLORS = (*plotting.COLORS, "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", ":")
 STATED = "#777777"  #: colour of a paper's values
-HATCHES = ("////", "..", "xxxx", "----", "||||")  #: hatches of bars with papers' values
+HATCHES = ("////", r"\\", "xxxx", "----", "||||")  #: hatches of bars with papers' values
 SETTINGS: Any = {
     **plotting.SETTINGS,
     "axes.titlesize": 9,
