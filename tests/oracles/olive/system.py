@@ -121,8 +121,9 @@ def cycles(operations: list[Operation], overlap: bool) -> int:
 def overlapped(a: list[list[int]], b: list[list[int]], rows: int, columns: int) -> tuple[list[list[int]], int]:
     """D = A x B and the edges, every edge of a grid with a second register for the sum of each element.
 
-    A tile begins K edges after the one before, at least `rows`. An element hands its sum over at its last product; a
-    column moves south when its last row has done so. Raises AssertionError if a sum meets another.
+    A tile begins K edges after the one before, at least `rows`. An element hands its sum over at its last product. When
+    the last row of a column has done so, the sums of this tile move south, and those of the next, above them, stay.
+    Raises AssertionError if a sum meets another.
     """
     m, n, k = len(a), len(b), len(a[0])
     tiles = [(top, left) for top in range(0, m, rows) for left in range(0, n, columns)]
@@ -140,9 +141,10 @@ def overlapped(a: list[list[int]], b: list[list[int]], rows: int, columns: int) 
                 assert value is not None and value[0] == (number, row)
                 if top + row < m and left + j < n:
                     d[top + row][left + j] = value[1]
-                for i in range(rows - 1, 0, -1):
+                first = since % period  # the rows above have sums of the next tile, or none
+                for i in range(rows - 1, first, -1):
                     handed[i][j] = handed[i - 1][j]
-                handed[0][j] = None
+                handed[first][j] = None
                 left_over -= 1
         for i in range(rows):
             for j in range(columns):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.models import machine
@@ -16,6 +18,7 @@ from refemu.models.schemes.olive.array_works import Layer, Side
 from tests.oracles.olive import system as oracle
 
 OPT: dict[str, Any] = {"shape": "opt-6.7b", "scheme": "olive-4"}
+SIZE, PORT = st.integers(1, 9), st.sampled_from([1, 2, 3, 8, 100])
 FOUR, EIGHT = Side(Fraction(4), 4), Side(Fraction(8), 8)
 
 
@@ -93,7 +96,8 @@ def test_total_of_opt_adds_32_blocks(overlap: str) -> None:
     assert total["bound"] == "array" and set(total["energy_pj"].values()) == {None}
 
 
-@pytest.mark.parametrize(("m", "n", "k", "rows", "columns"), [(5, 7, 6, 3, 2), (4, 4, 2, 4, 4), (9, 3, 8, 2, 4)])
+@settings(deadline=None)
+@given(m=SIZE, n=SIZE, k=SIZE.map(lambda pairs: 2 * pairs), rows=st.integers(1, 4), columns=st.integers(1, 4))
 def test_overlapped_tiles_equal_a_stepped_grid(m: int, n: int, k: int, rows: int, columns: int) -> None:
     """D-olive-58: no sum meets another, and the first slices arrive in one edge of a wide port."""
     rng = np.random.default_rng(m)
@@ -107,14 +111,14 @@ def test_overlapped_tiles_equal_a_stepped_grid(m: int, n: int, k: int, rows: int
 
 
 @pytest.mark.parametrize("reuse", ["activations", "weights", "least"])
-@pytest.mark.parametrize(("m", "n", "k"), [(9, 17, 12), (25, 8, 300), (1, 25, 64), (17, 17, 700)])
-@pytest.mark.parametrize("port", [1, 8])
+@settings(deadline=None)
+@given(m=st.integers(1, 30), n=st.integers(1, 30), k=st.integers(1, 350).map(lambda pairs: 2 * pairs), port=PORT)
 def test_whole_products_equal_the_stepped_buffer(reuse: Any, m: int, n: int, k: int, port: int) -> None:
     """Slices edge by edge: the port fills one half of a buffer while the array reads the other."""
     options = OliveMachine(port=port, reuse=reuse, weight_kb=1, act_kb=2)
     layer = Layer("", m, n, k, (8, 8), FOUR, EIGHT)
     runs = [run for part, times in array_works._sequence(layer, False, options) for _ in range(times) for run in part]
-    runs[-1] = dataclasses.replace(runs[-1], cycles=runs[-1].cycles + 14 + 8)
+    runs[-1] = dataclasses.replace(runs[-1], cycles=runs[-1].cycles - max(0, 8 - k) + 14 + 8)
 
     assert array_works.fed(layer, False, options) == stepped(runs, Fraction(port)).cycles
     reads = array_works.readings(layer, options)
