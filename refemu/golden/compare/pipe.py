@@ -177,7 +177,7 @@ def _compared(unit: AnyUnit, config: Config, lines: Sequence[bytes], before: int
     got, want = (decode.value(int(array[port.name][row].reshape(-1)[lane]), port) for array in (answers, expected))
     parsed = {
         "line": before + row + 1,
-        "stimulus": lines[row].split()[0].decode(),
+        "stimulus": lines[row].split()[0].decode("ascii", "backslashreplace"),
         "port": port.name,
         "lane": lane,
         "got": f"{got.hex} = {got.decoded}",
