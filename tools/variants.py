@@ -78,7 +78,9 @@ def _cell(text: str) -> str:
 def lines(docs: Path = DOCS) -> list[str]:
     """Rows of the tables on the pages."""
     pages = (docs / f"variants-{paper}.md" for paper in PAPERS)
-    return [line for page in pages for line in page.read_text("utf-8").splitlines() if line.startswith(("| D-", "| F-"))]
+    return [
+        line for page in pages for line in page.read_text("utf-8").splitlines() if line.startswith(("| D-", "| F-"))
+    ]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Coverage-guided search for inputs that a reader does not survive, by atheris (libFuzzer).
 
-    python -m tests.fuzz.guided FOLDER [--seconds S] [--only TARGET ...] [--keep]
+    python -m tests.fuzz.guided FOLDER [--seconds S] [--seed N] [--only TARGET ...] [--keep]
 
 Runs every target of targets.py for an equal part of S seconds of wall time, PROCESSES at a time, from its valid inputs,
 tests/fuzz/corpus and what earlier runs left in FOLDER. An input that fails stays in FOLDER/TARGET/failed and is printed
-with its error; exit code 1. --keep writes small inputs that reach new lines into tests/fuzz/corpus. --lines: how many
+with its error; exit code 1. --seed: 0 for a new one; by default a search begins as the one before. --keep writes small inputs that reach new lines into tests/fuzz/corpus. --lines: how many
 lines of the instrumented modules the inputs of a target reach.
 """
 
@@ -35,6 +35,7 @@ def main(words: Sequence[str]) -> int:
     options = argparse.ArgumentParser(prog="python -m tests.fuzz.guided")
     options.add_argument("folder", type=Path)
     options.add_argument("--seconds", type=float, default=150)
+    options.add_argument("--seed", default="1", metavar="N")
     options.add_argument("--only", nargs="+", metavar="TARGET")
     options.add_argument("--keep", action="store_true")
     options.add_argument("--child", help=argparse.SUPPRESS)
@@ -42,7 +43,7 @@ def main(words: Sequence[str]) -> int:
     options.add_argument("--count", help=argparse.SUPPRESS)
     arguments = options.parse_args(words)
     if arguments.child:
-        return _search(arguments.child, arguments.folder, int(arguments.seconds))
+        return _search(arguments.child, arguments.folder, int(arguments.seconds), arguments.seed)
     if arguments.count:
         return _print_lines(arguments.count, arguments.folder)
     try:
@@ -69,7 +70,7 @@ def _one(name: str, seconds: float, options: argparse.Namespace) -> tuple[str, i
     place = options.folder / name
     for part in ("inputs", "failed"):
         (place / part).mkdir(parents=True, exist_ok=True)
-    ran = _python(str(place), "--child", name, "--seconds", str(round(seconds)))
+    ran = _python(str(place), "--child", name, "--seconds", str(round(seconds)), "--seed", options.seed)
     failed = sorted((place / "failed").iterdir())
     executed = _STATS.search(ran.stderr)
     if executed is None and not failed:  # the process ended in another way than by an error of the reader
@@ -94,7 +95,7 @@ def _error(name: str, path: Path) -> str:
         return attempt(name, path.read_bytes(), Path(folder))[:2000] or "took too long, or too much memory"
 
 
-def _search(name: str, place: Path, seconds: int) -> int:
+def _search(name: str, place: Path, seconds: int, seed: str) -> int:
     """Search in this process, which libFuzzer ends."""
     import atheris
 
@@ -110,7 +111,13 @@ def _search(name: str, place: Path, seconds: int) -> int:
             raise AssertionError(said)
 
     folders = [str(place / "inputs"), *([str(CORPUS / name)] if (CORPUS / name).is_dir() else [])]
-    settings = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", f"-timeout={SLOWEST}", f"-rss_limit_mb={MEMORY}"]
+    settings = [
+        f"-seed={seed}",
+        f"-max_total_time={seconds}",
+        f"-max_len={LONGEST}",
+        f"-timeout={SLOWEST}",
+        f"-rss_limit_mb={MEMORY}",
+    ]
     settings += [f"-artifact_prefix={place / 'failed'}/", "-print_final_stats=1", "-len_control=0"]
     atheris.Setup(["guided", *settings, *folders], run, enable_python_coverage=True)
     atheris.Fuzz()
