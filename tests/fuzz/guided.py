@@ -4,8 +4,9 @@
 
 Runs every target of targets.py for an equal part of S seconds of wall time, PROCESSES at a time, from its valid inputs,
 tests/fuzz/corpus and what earlier runs left in FOLDER. An input that fails stays in FOLDER/TARGET/failed and is printed
-with its error; exit code 1. --seed: 0 for a new one; by default a search begins as the one before. --keep writes small inputs that reach new lines into tests/fuzz/corpus. --lines: how many
-lines of the instrumented modules the inputs of a target reach.
+with its error; exit code 1. --seed: 0 for a new one; by default a search begins as the one before. --keep writes small
+inputs that reach new lines into tests/fuzz/corpus. --lines: how many lines of the instrumented modules the inputs of a
+target reach.
 """
 
 import argparse
