@@ -28,7 +28,7 @@ LIFTED = (
     *("outlier_decoder", "flint_decoder", "ovp_encoder", "olive_pe8", "olive_edp", "olive_requant", "sub_pe"),
     *("index_product", "index_counter", "weighted_sum", "fp16_mac", "clustering", "bfp_accumulator", "significance"),
     *("bfp_pe", "bit_allocator", "score_quantizer", "index_norm", "olive_systolic:int4", "olive_systolic_clocked"),
-    *("olive_edp_clocked", "free_page_list:small", "k_offset:small", "fdgf", "orizuru_clocked:n8"),
+    *("olive_edp_clocked", "free_page_list:small", "k_offset:small", "fdgf"),
 )
 #: units whose derived compiled form is proved equal to the readable text
 COMPILED = (
