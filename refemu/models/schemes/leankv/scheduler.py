@@ -52,6 +52,11 @@ class Scheduler:
         """
         self.waiting.append(name)
 
+    @property
+    def blocked(self) -> bool:
+        """Whether nobody can start, however many pages are free."""
+        return not self.waiting or len(self.running) == self.slots or self.waiting[0] in self._yielded
+
     @decides("D-leankv-52")
     def admissible(self, needed: Callable[[int], Sequence[int]], free: Sequence[int]) -> list[int]:
         """List the first waiting requests that fit together.

@@ -58,6 +58,8 @@ class Server:
     def _admissible(self) -> list[int]:
         """Waiting requests that fit; without preemption, for as long as they run."""
         plan = self.scheduler
+        if plan.blocked:
+            return []
         if plan.preemption != "none":
             return plan.admissible(self._needed, [manager.free for manager in self.managers])
         left = [manager.shape.pages for manager in self.managers]

@@ -166,8 +166,9 @@ class PageManager(page_manager.PageManager):
         due : ndarray of int64, or None
             Slots of the others, if there are any, which need `foresee`.
         """
-        pages, count = growth.needed(steps.slots, self._blocks())
-        return pages, steps.slots[self._blocks()[-1][steps.slots, 0] == growth.BLOCK] if count else None
+        blocks = self._blocks()
+        pages, count = growth.needed(steps.slots, blocks)
+        return pages, steps.slots[blocks[-1][steps.slots, 0] == growth.BLOCK] if count else None
 
     def seen(self, steps: Steps, slots: np.ndarray) -> np.ndarray:
         """Tokens so far of some of the sequences that grow together, by slots (K,): int64 (K,)."""
