@@ -1,6 +1,7 @@
 """`refemu simulate`: serve requests on pages of a GPU, and report batch size, pages, stalls and throughput."""
 
 import argparse
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,12 @@ def run(arguments: argparse.Namespace) -> int:
     serving = registry.serving()
     setting = serving.Setting(**_given(arguments, serving.Setting))
     trace = _trace(arguments, serving)
-    with progress() as shown:
-        report = serving.simulate(arguments.scheme, trace, setting, arguments.state, shown)
+    gc.freeze()  # steps make no cycles, so what was imported need not be searched for them again and again
+    try:
+        with progress() as shown:
+            report = serving.simulate(arguments.scheme, trace, setting, arguments.state, shown)
+    finally:
+        gc.unfreeze()
     if arguments.plot:
         from refemu.scratch import write_file
         from refemu.studies.output import plot
