@@ -30,7 +30,8 @@ def commands() -> list[str]:
     """Every `refemu ...` line of a code block, comments dropped."""
     fences = re.compile(r"^( *)```(.*?)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
     blocks = [block for page in PAGES for _, language, block in fences.findall(page.read_text()) if not language]
-    lines = [line.strip() for block in blocks for line in block.splitlines() if line.strip().startswith("refemu ")]
+    joined = [re.sub(r"\\\n *", "", block) for block in blocks]
+    lines = [line.strip() for block in joined for line in block.splitlines() if line.strip().startswith("refemu ")]
     assert lines
     return [line.split(" #")[0].strip() for line in lines]
 
