@@ -3,6 +3,7 @@
 import functools
 import inspect
 import os
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -113,8 +114,8 @@ def _word(kind: Any) -> str:
 
 
 def _type(value: Any) -> str:
-    if value is None or isinstance(value, str | int | float):
-        return repr(value)[:60]
+    if value is None or isinstance(value, str | int | float | list | tuple | dict):
+        return reprlib.repr(value)[:60]
     return _WORDS.get(type(value), f"a value of type {type(value).__name__}")
 
 

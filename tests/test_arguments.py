@@ -43,7 +43,7 @@ def some(
         ),
         ({"kind": 4}, "kind must be a str, got 4"),
         ({"shown": 4}, "shown must be a function, got 4"),
-        ({"table": [4]}, "table must be a mapping, got a value of type list"),
+        ({"table": [4]}, "table must be a mapping, got [4]"),
         ({"share": "much"}, "share must be a number, got 'much'"),
     ],
 )

@@ -73,8 +73,8 @@ def _row(model: Any, scheme: str, scored: Any, compared: list[Any]) -> dict[str,
 
 def _change(other: Any, change: Any) -> dict[str, Any]:
     """The change over another scheme, as JSON."""
-    kept = {name: getattr(change, name) for name in ("percent", "error", "least", "most", "significant")}
-    return {"over": other.scheme, "perplexity": other.perplexity, **kept}
+    fields = {name: getattr(change, name) for name in ("percent", "error", "least", "most", "significant")}
+    return {"over": other.scheme, "perplexity": other.perplexity, **fields}
 
 
 def _show_changes(compared: list[Any]) -> None:

@@ -102,4 +102,4 @@ def test_ports_of_equal_size_are_exchanged(bits: int, lanes: int, exchanged: boo
 
     assert ("exchanged/out.a/out.b" in faults) == exchanged
     if exchanged:
-        assert faults["exchanged/out.a/out.b"]._differs(answers).tolist() == [False, True]
+        assert faults["exchanged/out.a/out.b"].wrong(answers).tolist() == [False, True]

@@ -54,7 +54,7 @@ class Scheduler:
 
     @property
     def blocked(self) -> bool:
-        """Whether nobody can start, however many pages are free."""
+        """Whether no request can start, however many pages are free."""
         return not self.waiting or len(self.running) == self.slots or self.waiting[0] in self._yielded
 
     @decides("D-leankv-52")
@@ -75,10 +75,8 @@ class Scheduler:
         """
         names, left = list[int](), list(free)
         for name in self.waiting:
-            if name in self._yielded or len(self.running) + len(names) == self.slots:
-                break
             left = [pages - need for pages, need in zip(left, needed(name), strict=True)]
-            if min(left) < 0:
+            if name in self._yielded or len(self.running) + len(names) == self.slots or min(left) < 0:
                 break
             names.append(name)
         return names

@@ -132,8 +132,8 @@ def test_layers_that_are_not_integers_are_rejected() -> None:
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        (["x"], "layers must be a mapping, got a value of type list"),
-        ([], "layers must be a mapping, got a value of type list"),
+        (["x"], r"layers must be a mapping, got \['x'\]"),
+        ([], r"layers must be a mapping, got \[\]"),
         ("olive-8@0", "layers must be a mapping, got 'olive-8@0'"),
         ({"olive-8": 0}, "mix: layers of a scheme must be a sequence of blocks, got 0"),
         ({"olive-8": None}, "mix: layers of a scheme must be a sequence of blocks, got None"),

@@ -59,8 +59,8 @@ class Clock:
         seconds, bound = self.rates.seconds(work)
         self.now += seconds
         self.bound[bound] += seconds
-        for name, more in zip(self.bytes, (work.weights, work.cache, work.swapped, work.reduced), strict=True):
-            self.bytes[name] += more
+        for name in self.bytes:
+            self.bytes[name] += getattr(work, name)
         self.operations += work.linear + work.attention
         self._count(events, seconds)
 

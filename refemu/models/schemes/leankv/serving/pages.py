@@ -122,7 +122,7 @@ class Store:
 
     def step(self, names: Sequence[int]) -> None:
         """Grow by one token, after `plan`."""
-        assert self._steps is not None
+        assert self._steps is not None and self._steps.names == names
         self._sums += self.manager.grow(self._steps, self.held)
         self._usage = None
 

@@ -27,8 +27,6 @@ from refemu.models.schemes.scheme import Progress, Scheme
 
 #: parameters of a scheme that a simulation by shape reads
 USED = {"high", "low", "window", "page_bytes", "k_vec", "k_group", "v_vec", "v_group", "align", "num_pages"}
-
-
 STEPS = 16  #: steps by shape between two reports of progress, each of which takes as long as some steps
 
 

@@ -86,7 +86,8 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     turn = -(-BLOCK // sizes[0])  # most high pages of a head in a block
     tries = turn + -(-BLOCK // sizes[1]) * np.int64(sizes[1] > 0)
     codes, planes = np.empty((tries, heads), np.int16), np.empty((2, digits, 1 << (digits - 1)), np.uint64)
-    shift, highs = np.empty(tries, np.int64), 0  # from the first free cell of the run, and rows of high pages
+    shift = np.empty(tries, np.int64)  # of a row: cells from the first free one of the run
+    highs = 0  # rows of high pages, which come first
     bits, index = np.empty(heads, np.uint64), np.empty(heads, np.int64)
     when, what = np.empty((2, tries * heads), np.int64)
     tally, cursors = np.empty(2 * BLOCK, np.int64), np.empty(BLOCK, np.int64)
@@ -101,9 +102,10 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
                 index[h] = used[entry, section] * sizes[section] - tokens[entry, section]
             for i in range(turn + section * (tries - 2 * turn)):
                 if _turns(bits, index, i * sizes[section], BLOCK * section, codes[rows]) > 0:
-                    shift[rows], rows = i - 2 * i * section, rows + 1
+                    shift[rows], rows = i * (1 - 2 * section), rows + 1
             _count(bits, planes[section])
-            highs = rows - section * (rows - highs)
+            if section == 0:
+                highs = rows
         for h in range(heads):  # unsigned indices, here and below: a signed one can be negative, which takes time
             entry, begun = slot * heads + h, count
             high, low = entry * length + used[entry, 0], (entry + 1) * length - 1 - used[entry, 1]
