@@ -35,7 +35,7 @@ def others(chosen: Any) -> dict[str, Any]:
     """For each option that differs from its default, the options with that default; invalid ones are left out."""
     defaults: dict[str, Any] = {}
     for field in dataclasses.fields(chosen) if chosen is not None else ():
-        if getattr(chosen, field.name) != field.default:
+        if getattr(chosen, field.name) not in (field.default, "refuse"):  # what only rejects never changes a number
             try:
                 defaults[field.name] = dataclasses.replace(chosen, **{field.name: field.default})
             except Refused:

@@ -217,6 +217,13 @@ def test_large_batches_move_activations() -> None:
     assert spills.bits["outputs"] == 17 * 4096 * 16
 
 
+def test_batch_beyond_the_buffers_is_rejected_on_request() -> None:
+    """D-kllm-72: gate has 11,008 outputs, of which the Out Buffer holds 5 tokens."""
+    machine.of_shape(**DECODE | {"batch": 5}, options="beyond=refuse")
+    with pytest.raises(Refused, match="the buffers hold 5 tokens of a product of 4,096 values with 11,008 outputs"):
+        machine.of_shape(**DECODE | {"batch": 6}, options="beyond=refuse")
+
+
 @pytest.mark.parametrize(
     ("option", "field"),
     [

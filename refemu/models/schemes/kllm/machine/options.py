@@ -54,6 +54,7 @@ class KllmMachine:
     heads: Literal["lanes", "sequence"] = "lanes"  #: heads on lanes of their own, or one after the other (D-kllm-68)
     search: Literal["level", "unit"] = "level"  #: what of Orizuru's tree settles in a cycle (D-kllm-70)
     norm: Literal["parallel", "before"] = "parallel"  #: when the statistics of a norm are computed (D-kllm-71)
+    beyond: Literal["spill", "refuse"] = "spill"  #: a batch that exceeds the buffers (D-kllm-72)
 
     def __post_init__(self) -> None:
         plain_fields(self)

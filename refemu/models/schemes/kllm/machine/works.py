@@ -234,8 +234,12 @@ def linear(layer: Linear, tensor: str, a_bits: int, k: int, left_out: np.ndarray
 @decides("D-kllm-72")
 def spilled(rows: int, length: int, width: int, a_bits: int, outliers: int, machine: KllmMachine) -> dict[str, int]:
     """Bits of the activations and outputs of a batch that exceeds the buffers; others stay on the chip (D-kllm-72)."""
-    if rows <= machine.chip.rows_at_once(length, width, a_bits, 1):
+    fit = machine.chip.rows_at_once(length, width, a_bits, 1)
+    if rows <= fit:
         return {}
+    if machine.beyond == "refuse":
+        product = f"a product of {length:,} values with {width:,} outputs"
+        raise Refused(f"accelerator: the buffers hold {fit} tokens of {product}, got {rows}; or set beyond=spill")
     return {"activations": rows * length * (a_bits + MASK) + outliers * FP16, "outputs": rows * width * FP16}
 
 
