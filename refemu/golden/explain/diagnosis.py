@@ -159,7 +159,9 @@ def _searched(search: Search, golden: Golden, wrong: np.ndarray, every: Table | 
     table = search.table
     ranked = search.run()
     nothing = score(table, search.predicted(Story())).cost
-    groups = _groups(table, [scored for scored in ranked if nothing - scored.total > GAIN])[:FINALISTS]
+    listed = min(nothing, tables.listed(table))
+    saving = [each for each in ranked if (listed if _is_makeshift(each.story) else nothing) - each.total > GAIN]
+    groups = _groups(table, saving)[:FINALISTS]
     counted = [_Counted(group[0]) for group in groups]
     verified = _count(counted, golden, table.answer, wrong, table)
     least = RIGHT if every is None else 1.0
@@ -177,6 +179,11 @@ def _searched(search: Search, golden: Golden, wrong: np.ndarray, every: Table | 
         rivals = tuple(story.limited(tuple(table.ports)) for story in rivals)
     possible = () if stories else _possible(ranked)
     return Diagnosis(search.tried, len(table.rows), verified, stories, rivals, possible)
+
+
+def _is_makeshift(story: Story) -> bool:
+    """Whether a story combines so many structural faults that they may fit a few words by chance."""
+    return len(story.guesses) > 2 and all(guess.kind != "decision" for guess in story.guesses)
 
 
 def _agreeing(story: Story, table: Table, every: Table | None) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """The rows of a set for explanations: stimulus, expected answers, and the device's answers."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,7 @@ class Group:
     rows: np.ndarray  #: rows of the set: (cases, rows of a case)
     inputs: Mapping[str, np.ndarray]  #: inputs of the unit, by port
 
-    def pick(self, cases: slice) -> "Group":
+    def pick(self, cases: slice | np.ndarray) -> "Group":
         """Some of the cases."""
         return Group(self.rows[cases], {name: array[cases] for name, array in self.inputs.items()})
 
@@ -140,6 +141,18 @@ class Table:
 
     def _flat(self, array: np.ndarray, port: Port) -> np.ndarray:
         return np.asarray(array.reshape(self.golden.rows, port.count)[self.rows])
+
+
+def listed(table: Table) -> float:
+    """Bits of a list of wrong words and of what the device has in their place; infinite if that varies."""
+    bits = 0
+    for name, port in table.ports.items():
+        want, got = table.want[name].ravel(), table.got[name].ravel()
+        pairs = np.unique(np.stack([want, got]), axis=1)
+        if pairs.shape[1] > len(np.unique(want)):
+            return math.inf
+        bits += 2 * port.bits * int(np.count_nonzero(pairs[0] != pairs[1]))
+    return bits
 
 
 def whole(golden: Golden, answer: answer_files.Answer) -> Table:

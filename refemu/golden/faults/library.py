@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from refemu.golden.explain.table import Table
 from refemu.golden.faults import bits, lanes, order, reset, rounding, use, width, words
 from refemu.golden.faults.fault import Fault, FaultClass, Faults, Words
@@ -39,9 +41,17 @@ def seen(table: Table) -> Iterator[Fault]:
 
 def computed(table: Table) -> Iterator[Fault]:
     """Faults of the arithmetic, and of the registers those that the differences suggest."""
-    inputs = table.groups[0].pick(slice(0, FIRST)).inputs
-    first = answers_of.of_cases(table.unit, table.config, [Cases("edge", "first cases", inputs)])
+    group = table.groups[0]
+    inputs = group.pick(_few(table, group.rows)).inputs
+    first = answers_of.of_cases(table.unit, table.config, [Cases("edge", "some cases", inputs)])
     yield from rounding.faults(first)
     registers = stepping.registers(first, PROBED)
     yield from width.suspected(table, {name for name, read in registers.items() if read})
     yield from reset.suspected(table, tuple(registers))
+
+
+def _few(table: Table, rows: np.ndarray) -> np.ndarray:
+    """FIRST cases, at first one for each array that differs: it uses what is wrong. rows: (cases, rows of a case)."""
+    wrong = [(table.unlike(name, words) != 0).any(axis=1) for name, words in table.want.items()]
+    firsts = [int(np.argmax(here)) for each in wrong if (here := each[table.place(rows)].any(axis=1)).any()]
+    return np.array(list(dict.fromkeys([*firsts, *range(min(len(rows), FIRST))]))[:FIRST])

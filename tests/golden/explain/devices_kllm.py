@@ -235,7 +235,7 @@ def indices() -> Iterator[Wrong]:
         names("D-kllm-6|nibble_swap|port_swap", ROUNDING),
         partial(product, high="b", ties="cut"),
     )
-    yield Wrong(name, "outliers keep an index", (), partial(product, zero=False))
+    yield Wrong(name, "outliers keep an index", names("unconnected", "unconnected"), partial(product, zero=False))
     yield Wrong(name, "outlier a row late", names("row_shift"), partial(wired, outlier=hands.late))
     yield Wrong(name, "saturates", names(SATURATES), partial(product, top="max"))
 
@@ -267,7 +267,7 @@ def products() -> Iterator[Wrong]:
         names(FUSED, "D-kllm-13", "D-kllm-33"),
         partial(matmul, fused=True, counted=True, scales="exact"),
     )
-    yield Wrong(name, "no sparse path", (), partial(matmul, sparse=False))
+    yield Wrong(name, "no sparse path", names("unconnected", "unconnected"), partial(matmul, sparse=False))
     yield Wrong(name, "from the last entry", names("D-kllm-2|order"), partial(matmul, order="down"))
     yield Wrong(name, "ulp in every seventh row", (), partial(wired, y=hands.seventh))
     yield Wrong("index_matmul-long", "counters of 3 bits", names("D-kllm-4|wrap|width"), partial(matmul, bits=3))

@@ -57,6 +57,22 @@ def test_variants_of_decisions_are_named(name: str) -> None:
     required(*outcomes(collection.decisions(name)), 1)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("paper", "device", "outcome"),
+    [
+        ("kllm", "index_product-w4a4: truncation", "right"),  # only the last cases multiply
+        ("kllm", "index_product-w4a4: b is the high part, truncation", "right"),
+        ("olive", "outlier_decoder-e2m1: no hidden one", "silent"),  # three faults fit its four wrong words by chance
+    ],
+)
+def test_device_made_by_hand_has_its_outcome(paper: str, device: str, outcome: str) -> None:
+    module = importlib.import_module(f"tests.golden.explain.devices_{paper}")
+    (wrong,) = (each for each in module.devices() if str(each) == device)
+    result = collection.outcome_of(wrong)
+    assert result is not None and collection.rated(wrong, result) == outcome
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURE)
 def test_structural_and_arithmetic_changes_are_named(name: str) -> None:
