@@ -53,13 +53,17 @@ def library() -> Iterator[tuple[str, str, list[Exchange]]]:
     yield "fp16/truncate/overflow", says, [(fp16, "_round", partial(_infinite, "truncate"))]
     says = "fp16 results: the largest number where they overflow, infinity where an operand is infinite"
     yield "fp16/saturate/finite", says, [(fp16, "_round", _finite)]
-    for rule in ("truncate", "half_away", "odd", "flush", "saturate"):  # some tables have no tie
+    for rule, says in _OF_TABLES.items():
         changes = _in_place_of_tables(partial(_entries, rule))
-        yield f"table/{rule}", f"entries of the function table: {rule}", changes
-        alike: list[Exchange] = [(fp16, "_round", partial(rounded16, rule))]
-        yield f"table/{rule}/fp16", f"entries of the function table and fp16 results: {rule}", [*changes, *alike]
+        yield f"table/{rule}", f"entries of the function table: {says}", changes
+        alike: list[Exchange] = [(fp16, "_round", _by(rule))]
+        yield f"table/{rule}/fp16", f"entries of the function table and fp16 results: {says}", [*changes, *alike]
 
 
+#: rule -> what a device does; some tables have no tie
+_OF_TABLES = {rule: rule for rule in ("truncate", "half_away", "odd", "flush", "saturate")} | {
+    "truncate/overflow": "truncate, infinity where they overflow"
+}
 _ORDERS: dict[str, Any] = {
     "descending": None,
     "pairwise": orders.Tree(1 << 20),
@@ -116,6 +120,11 @@ def _fused(request: Any) -> Any:
     return (add, lambda s, term: fp32.fma32(term[0], term[1], s), leaf) if request.acc == "fp32" else (add, step, leaf)
 
 
+def _by(rule: str) -> Callable[[np.ndarray, fp16.Fp16Mode], np.ndarray]:
+    """The function that rounds by a rule of `_OF_TABLES`."""
+    return partial(_infinite if rule == "truncate/overflow" else rounded16, rule.partition("/")[0])
+
+
 def _infinite(rule: str, x: np.ndarray, mode: fp16.Fp16Mode) -> np.ndarray:
     nearest = rounded16("half_away", x, mode)
     return np.where(np.isinf(nearest), nearest, rounded16(rule, x, mode))
@@ -138,7 +147,7 @@ def _in_place_of_tables(function: Callable[..., Any]) -> list[Exchange]:
 def _entries(rule: str, name: tables.FunctionName) -> np.ndarray:
     """Words of a function table that is rounded by another rule."""
     with np.errstate(all="ignore"):
-        values = rounded16(rule, tables.exact16(name), fp16.IEEE)
+        values = _by(rule)(tables.exact16(name), fp16.IEEE)
         return fp16.bits(fp16.canonical(fp16.narrow(values)))
 
 

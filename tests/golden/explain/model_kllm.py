@@ -272,7 +272,7 @@ def function(golden: Golden, **mode: Any) -> Arrays:
         x, y = value16(int(word)), math.nan
         with np.errstate(all="ignore"):
             if op == "exp":
-                y = r.real(float(np.exp(np.float64(x))))
+                y = r.real(float(np.exp(np.float64(min(x, 700.0)))))  # finite in float64
             elif op == "sqrt" and (x >= 0 or math.isnan(x)):
                 y = r.real(float(np.sqrt(np.float64(x))))
             elif op == "recip":
