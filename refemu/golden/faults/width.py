@@ -15,10 +15,12 @@ import numpy as np
 from refemu.golden.explain.scoring import RIGHT
 from refemu.golden.explain.table import Table
 from refemu.golden.faults.fault import Fault, Inputs, bits_of
+from refemu.golden.grade import answers as answers_of
 from refemu.golden.grade import slices, stepping
 from refemu.golden.grade.answers import Answers
 from refemu.golden.grade.stepping import Tampering
 from refemu.units.ports import Port
+from refemu.units.unit import Cases
 
 CASES = 8  #: wrong cases from which a width is read, at most
 
@@ -37,24 +39,38 @@ def faults(answers: Answers) -> Iterator[Fault]:
 def suspected(table: Table, names: Set[str]) -> Iterator[Fault]:
     """For every register the most bits with which each wrong case may begin to be wrong where it does.
 
-    Most of these cases must not need more bits before: a register that is too narrow seldom goes unseen.
+    If most of these cases need more bits before, they show it late: then the widths that make each wrong just there.
     """
     ports = table.unit.ports(table.config)
     registers = [port for port in (*ports.state, *ports.outputs) if port.name in names]
-    wrong, tried = table.wrong(table.want), 0
+    wrong, cases = table.wrong(table.want), list[tuple[Inputs, int]]()
     needed: dict[str, list[tuple[int, int]]] = {port.name: [] for port in registers}
     for group in table.groups if registers else ():
         rows = wrong[table.place(group.rows.reshape(-1))].reshape(group.rows.shape)
-        for case in np.flatnonzero(rows.any(axis=1))[: CASES - tried].tolist():
-            inputs = {name: array[case : case + 1] for name, array in group.inputs.items()}
-            for name, peaks in _peaks(table, inputs, registers, int(np.argmax(rows[case]))).items():
+        for case in np.flatnonzero(rows.any(axis=1))[: CASES - len(cases)].tolist():
+            cases.append(
+                ({name: array[case : case + 1] for name, array in group.inputs.items()}, int(rows[case].argmax()))
+            )
+            for name, peaks in _peaks(table, cases[-1][0], registers, cases[-1][1]).items():
                 needed[name].append(peaks)
-            tried += 1
     for port in registers:
         bits = min((now for _, now in needed[port.name]), default=0) - 1
         before = [earlier <= bits for earlier, _ in needed[port.name]]
-        if bits >= 0 and before.count(True) >= RIGHT * len(before):
-            yield narrowed(port, bits)
+        widths = [bits] if bits >= 0 else []
+        if before.count(True) < RIGHT * len(before):
+            widths = list(range(bits + 1))
+            for case in cases:
+                widths = list(_seen_late(table, port, widths, *case))
+        yield from (narrowed(port, width) for width in widths)
+
+
+def _seen_late(table: Table, port: Port, widths: Sequence[int], inputs: Inputs, row: int) -> Iterator[int]:
+    """The widths with which a case is wrong from this row on."""
+    case = answers_of.of_cases(table.unit, table.config, [Cases("edge", "a wrong case", inputs)])
+    for bits in widths:
+        wrong = narrowed(port, bits).wrong(case)
+        if wrong.any() and wrong.argmax() == row:
+            yield bits
 
 
 def _peaks(table: Table, inputs: Inputs, registers: Sequence[Port], last: int) -> dict[str, tuple[int, int]]:
