@@ -8,7 +8,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,6 +73,56 @@ def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ..
 
 def _with(parameter: str, value: Any, config: Config) -> Config:
     return Config(**{**config, parameter: value})
+
+
+def overriding(
+    unit_class: type[Any],
+    decision: str,
+    says: str,
+    *,
+    apply: Callable[[Config], Config] = _unchanged,
+    **members: Any,
+) -> Variant:
+    """Variant whose device has other methods, properties or constants than the unit.
+
+    Parameters
+    ----------
+    unit_class : type
+        Stepping class, or the class of a part.
+    decision : str
+        Id, such as "D-olive-33".
+    says : str
+        What such a device does.
+    apply : callable, optional
+        Gives the configuration of the device; raises Refused if it cannot have the variant.
+    **members : object
+        By name of the member: its value, or its function. If the first parameter of a function is `old`, it gets the
+        unit's own members, as of `super()`.
+
+    Returns
+    -------
+    Variant
+        Variant with a class derived from `unit_class`.
+
+    Raises
+    ------
+    AttributeError
+        The class has no such member.
+    """
+
+    def method(function: Any) -> Any:
+        if not inspect.isfunction(function) or next(iter(inspect.signature(function).parameters), "") != "old":
+            return function
+        return lambda self, *args, **named: function(super(changed, self), self, *args, **named)
+
+    def member(name: str, value: Any) -> Any:
+        kind = type(inspect.getattr_static(unit_class, name))
+        return kind(method(value)) if kind in (property, cached_property) else method(value)
+
+    module = f"{unit_class.__module__.rpartition('.')[0]}.variants"
+    body = {"__doc__": says, "__module__": module} | {name: member(name, each) for name, each in members.items()}
+    changed: type[Any] = type(unit_class.__name__, (unit_class,), body)
+    return Variant(decision, says, apply, changed)
 
 
 @dataclass(frozen=True, eq=False)
