@@ -71,6 +71,17 @@ def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ..
     return tuple(Variant(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values)
 
 
+def only(unit_class: type[Any], parameter: str, value: object) -> Callable[[Config], Config]:
+    """`apply` of a variant that only devices with this value of a parameter can have; raises Refused for others."""
+
+    def same(config: Config) -> Config:
+        if config[parameter] != value:
+            raise Refused(f"{unit_class.name}: {parameter} must be {value}, got {config[parameter]}")
+        return config
+
+    return same
+
+
 def _with(parameter: str, value: Any, config: Config) -> Config:
     return Config(**{**config, parameter: value})
 
