@@ -90,8 +90,8 @@ def overriding(
     unit_class: type[Any],
     decision: str,
     says: str,
-    *,
     apply: Callable[[Config], Config] = _unchanged,
+    /,
     **members: Any,
 ) -> Variant:
     """Variant whose device has other methods, properties or constants than the unit.

@@ -1,6 +1,7 @@
 """Variants of the decisions of generation_compressor."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,11 @@ from refemu.units.variant import Variant, choices, only, overriding
 
 device = partial(overriding, GenerationCompressor)
 ALGORITHM, PUBLISHED, STATIC = (only(GenerationCompressor, "policy", policy) for policy in POLICIES)
-static = partial(device, apply=STATIC)
+
+
+def static(decision: str, says: str, **members: Any) -> Variant:
+    """A device of the static policy."""
+    return device(decision, says, STATIC, **members)
 
 
 def _frees_low(old: GenerationCompressor, self: GenerationCompressor, high: int) -> Decision:
@@ -39,7 +44,7 @@ VARIANTS: tuple[Variant, ...] = (
     device(
         "D-leankv-28",
         "the latest position of equal slots",
-        apply=ALGORITHM,
+        ALGORITHM,
         _tie=lambda self, slot: (-self.state.position[slot],),
     ),
     device("D-leankv-28", "the lowest of equal slots", _tie=lambda self, slot: (slot,)),

@@ -13,7 +13,7 @@ from refemu.units.unit import Config
 from refemu.units.variant import Variant, choices, only, overriding
 
 device = partial(overriding, PromptCompressor)
-static, cumulative = (partial(device, apply=only(PromptCompressor, "rule", rule)) for rule in ("static", "cumulative"))
+STATIC, CUMULATIVE = (only(PromptCompressor, "rule", rule) for rule in ("static", "cumulative"))
 
 
 def _beside_window(self: PromptCompressor) -> int:
@@ -66,7 +66,7 @@ VARIANTS: tuple[Variant, ...] = (
     device(
         "D-leankv-23",
         "the network exchanges equal shares",
-        apply=only(PromptCompressor, "order", "bitonic"),
+        only(PromptCompressor, "order", "bitonic"),
         _exchanges=lambda self, left, right: left >= right,
     ),
     device(
@@ -81,15 +81,16 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     Variant("D-leankv-25", "tokens of the window are high ones", answer=_window_is_high),
     Variant("D-leankv-25", "the window comes before the other high tokens", answer=_window_first),
-    static(
+    device(
         "D-leankv-54",
         "the percentage is rounded up",
+        STATIC,
         _budget=lambda self: max(self.state.window, -(-self.tokens * self.keep_percent // 100)),
     ),
-    static("D-leankv-54", "the percentage is of the tokens before the window", _budget=_beside_window),
-    static("D-leankv-54", "the earlier of equal shares stay", _next_of_equals=_earlier_stays),
-    cumulative("D-arith-2", "running sums are truncated", _added=lambda self, a, b: rounding.sum32(a, b)),
-    cumulative("D-arith-2", "running sums are not rounded", _added=_unrounded),
+    device("D-leankv-54", "the percentage is of the tokens before the window", STATIC, _budget=_beside_window),
+    device("D-leankv-54", "the earlier of equal shares stay", STATIC, _next_of_equals=_earlier_stays),
+    device("D-arith-2", "running sums are truncated", CUMULATIVE, _added=lambda self, a, b: rounding.sum32(a, b)),
+    device("D-arith-2", "running sums are not rounded", CUMULATIVE, _added=_unrounded),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-51": "thresholds are inputs of every row: no output shows how a scheme sets them",
