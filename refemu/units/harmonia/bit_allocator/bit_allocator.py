@@ -43,10 +43,7 @@ class Allocation:
     def check(self) -> None:
         """Check sizes and widths.
 
-        Raises
-        ------
-        Refused
-            A size or width is out of range.
+        Raises Refused: a size or width is out of range.
         """
         for name in ("n_initial", "n_local"):
             require_int(getattr(self, name), 0, 1 << 24, "bit_allocator", name)
@@ -55,35 +52,13 @@ class Allocation:
         require_int(self.group, 1, 1 << 16, "bit_allocator", "group")
 
     def low_tokens(self, tokens: int) -> range:
-        """Tokens whose K has `low` bits.
-
-        Parameters
-        ----------
-        tokens : int
-            Tokens of the cache.
-
-        Returns
-        -------
-        range
-            Numbers of these tokens.
-        """
+        """Tokens whose K has `low` bits."""
         if self.high == self.low:
             return range(0)
         return range(self.n_initial, max(tokens - self.n_local, self.n_initial))
 
     def low_groups(self, tokens: int) -> range:
-        """Groups whose V has `low` bits.
-
-        Parameters
-        ----------
-        tokens : int
-            Tokens of the cache.
-
-        Returns
-        -------
-        range
-            Numbers of these tokens.
-        """
+        """Groups whose V has `low` bits."""
         ordinary = self.low_tokens(tokens)
         first = -(-ordinary.start // self.group)
         return range(first, max(ordinary.stop // self.group, first))
@@ -91,20 +66,7 @@ class Allocation:
     def bits(self, tokens: int) -> tuple[np.ndarray, np.ndarray]:
         """Bits of K per token and of V per group, the residual's last.
 
-        Parameters
-        ----------
-        tokens : int
-            Tokens of the cache, 0 to 2**24.
-
-        Returns
-        -------
-        k, v : ndarray of uint8
-            One per token, one per group.
-
-        Raises
-        ------
-        Refused
-            `tokens` is out of range.
+        Returns `k, v` uint8: one per token, one per group. Raises Refused: `tokens` is out of range.
         """
         require_int(tokens, 0, 1 << 24, "bit_allocator", "tokens")
         k = np.full(tokens, self.high, np.uint8)

@@ -310,27 +310,9 @@ def _shown(code: int, count: int = 0) -> dict[str, Any]:
 
 @cache
 def passes(high: int, wide: int, dataflow: int, v: int) -> tuple[tuple[int, int], ...]:
-    """Array passes of a tile: by blocks of the converter, in the dataflow's order.
+    """Array passes of a tile: by blocks of the converter, in the dataflow's order. [harmonia §IV-D]
 
     A block is 1 x 2 passes, of V 4 x 1. Blocks go down the columns in dataflow 1, along the rows in dataflow 2.
-
-    Parameters
-    ----------
-    high, wide : int
-        Passes of the tile, down and across.
-    dataflow : int
-        1 column-major, 2 row-major.
-    v : int
-        1 for blocks of V.
-
-    Returns
-    -------
-    tuple of (int, int)
-        Row of 8 and column of 16 of every pass.
-
-    References
-    ----------
-    [harmonia §IV-D]
     """
     tall, broad = (4, 1) if v else (1, 2)
     corners = [(row, column) for row in range(0, high, tall) for column in range(0, wide, broad)]

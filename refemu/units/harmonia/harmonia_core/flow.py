@@ -81,26 +81,7 @@ def passes(p: Product) -> tuple[np.ndarray, int, int]:
 
 
 def timed(product: Product, port: Port, times: int = 1) -> Flow:
-    """Products of one size in sequence.
-
-    Parameters
-    ----------
-    product : Product
-        Sizes of one.
-    port : Port
-        Rates.
-    times : int
-        Number of products.
-
-    Returns
-    -------
-    Flow
-        Clocks and work of all of them.
-
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12, §IV-C]
-    """
+    """Products of one size in sequence. [harmonia §IV-A, Fig. 12, §IV-C]"""
     from refemu.units.harmonia.kernels import flow as kernel
 
     run, clocks = _Run(product, port), [0]

@@ -46,10 +46,7 @@ class Offsets:
     def check(self) -> None:
         """Check sizes and options.
 
-        Raises
-        ------
-        Refused
-            A size is out of range, or an option is unknown.
+        Raises Refused: a size is out of range, or an option is unknown.
         """
         for name, least in (("channels", 1), ("window", 1), ("heads", 1)):
             require_int(getattr(self, name), least, 1 << 20, "k_offset", name)

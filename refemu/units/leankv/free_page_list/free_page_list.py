@@ -122,24 +122,8 @@ class FreePageList(InPlace):
     def allocate(self, count: int | np.integer) -> list[int]:
         """Take ids from the list.
 
-        Parameters
-        ----------
-        count : int
-            Pages, at least 0.
-
-        Returns
-        -------
-        list of int
-            Ids in the order in which they leave.
-
-        Raises
-        ------
-        OutOfPages
-            Fewer pages are free.
-        Refused
-            `count` is negative.
-        RefusedType
-            `count` is not an int.
+        Raises OutOfPages: fewer pages are free. Raises Refused: `count` is negative. Raises RefusedType: `count` is not
+        an int.
         """
         amount = whole(count, "FreePageList: count")
         if amount < 0:
@@ -158,17 +142,8 @@ class FreePageList(InPlace):
     def recycle(self, ids: Iterable[int]) -> None:
         """Give ids back, in this order.
 
-        Parameters
-        ----------
-        ids : iterable of int
-            Pages.
-
-        Raises
-        ------
-        Refused
-            An id is free already, occurs twice in `ids`, or is not an id of the list.
-        RefusedType
-            An id is not an int.
+        Raises Refused: an id is free already, occurs twice in `ids`, or is not an id of the list. Raises RefusedType:
+        an id is not an int.
         """
         pages = [whole(page, "FreePageList: id") for page in ids]
         self.require_owned(pages)

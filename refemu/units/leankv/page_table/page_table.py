@@ -137,18 +137,7 @@ class PageTable(InPlace):
         return high, low
 
     def tokens(self, entry: int) -> tuple[int, int]:
-        """Tokens stored in the high and in the low run.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-
-        Returns
-        -------
-        high, low : int
-            Tokens.
-        """
+        """Tokens stored in the high and in the low run."""
         high, low = self._tokens[entry]
         return high, low
 
@@ -157,20 +146,7 @@ class PageTable(InPlace):
         return list(self._cells[entry])
 
     def run(self, entry: int, section: int) -> list[int]:
-        """Pages of one run, in their order.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-        section : int
-            HIGH or LOW.
-
-        Returns
-        -------
-        list of int
-            Page ids.
-        """
+        """Pages of one run, in their order."""
         cells, count = self._cells[entry], self._used[entry][section]
         return cells[:count] if section == HIGH else [cells[-1 - j] for j in range(count)]
 
@@ -195,19 +171,7 @@ class PageTable(InPlace):
     def append(self, entry: int, section: int, pages: Sequence[int]) -> None:
         """Append pages to a run.
 
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-        section : int
-            HIGH or LOW.
-        pages : sequence of int
-            Page ids.
-
-        Raises
-        ------
-        TableOverflow
-            The runs would meet; nothing has changed.
+        pages: page ids. Raises TableOverflow: the runs would meet; nothing has changed.
         """
         self.require_room(entry, len(pages))
         cells, used = self._cells[entry], self._used[entry]
@@ -220,22 +184,7 @@ class PageTable(InPlace):
     def split(self, entry: int, high: int, low: int) -> list[int]:
         """Split the pages of a prompt into the high run, the low run and a surplus [leankv §5.3].
 
-        Parameters
-        ----------
-        entry : int
-            Number of an entry without low pages.
-        high, low : int
-            Pages of each run.
-
-        Returns
-        -------
-        list of int
-            Surplus pages, ascending, which no longer belong to the entry.
-
-        Raises
-        ------
-        Refused
-            The entry has fewer pages, or low pages.
+        Raises Refused: the entry has fewer pages, or low pages.
         """
         held, held_low = self._used[entry]
         if held_low or high < 0 or low < 0 or high + low > held:
@@ -258,18 +207,7 @@ class PageTable(InPlace):
         self._tokens[entry] = [high, low]
 
     def clear(self, entry: int) -> list[int]:
-        """Empty an entry.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-
-        Returns
-        -------
-        list of int
-            Its pages: the high run from left to right, then the low run from right to left.
-        """
+        """Empty an entry."""
         ids = self.run(entry, HIGH) + self.run(entry, LOW)
         if self.scrub:
             self._cells[entry] = [-1] * self.cells
@@ -320,34 +258,11 @@ class PageTable(InPlace):
 
 
 def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find page and slot of stored tokens, for many heads at once.
+    """Find page and slot of stored tokens, for many heads at once. [leankv §5.2]
 
-    Parameters
-    ----------
-    cells : ndarray of int (..., L)
-        Table entries.
-    section : int
-        HIGH or LOW.
-    index : array_like of integers (...)
-        Number of a token within its section.
-    tokens : int
-        Tokens of a page of that section.
-
-    Returns
-    -------
-    pages, slots : ndarray of int64 (...)
-        Page id and slot of every token.
-
-    Raises
-    ------
-    Refused
-        An index is beyond the entry.
-    RefusedType
-        An index is not an integer.
-
-    References
-    ----------
-    [leankv §5.2]
+    cells: (..., L), table entries. index: (...), number of a token within its section. Returns `pages, slots` int64
+    (...): page id and slot of every token. Raises Refused: an index is beyond the entry. Raises RefusedType: an index
+    is not an integer.
     """
     position = require_integers(index, "page_table: index").astype(np.int64)
     page, slot = position // tokens, position % tokens
@@ -362,20 +277,9 @@ def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tu
 
 def drawn(cells: Sequence[int], used: Sequence[int], tokens: Sequence[int]) -> str:
     """Draw a table as text, a line per entry: high pages from the left, low pages from the right, `.` in between.
-
-    Parameters
-    ----------
-    cells, used, tokens : sequence of int
-        Registers of a State.
-
-    Returns
-    -------
-    str
-        Several lines. Long runs of cells that are not used are counted.
-
-    References
-    ----------
     [leankv Fig. 5]
+
+    cells, used, tokens: registers of a State.
     """
     entries = len(used) // 2
     length, width = len(cells) // entries, max(len(str(page)) for page in cells)
