@@ -13,11 +13,9 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
 from refemu.arith.scalar32 import f32, pattern16, pattern32, value16, value32
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.bfp_accumulator import cases
+from refemu.units.declaration import Changes, Sequential, constant, decides
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = [
     "FP16_OVERFLOW",
@@ -204,10 +202,6 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-B, Fig. 13",
     meaning="shared accumulator of a PE: integer to FP16, weight factor, FP32 sum over groups",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    cases=cases.cases,
-    mark=cases.mark,
     flags=FLAGS,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = Accumulator.State
-run: RunFunction[Result] = UNIT.run
+State, run = Accumulator.State, UNIT.run

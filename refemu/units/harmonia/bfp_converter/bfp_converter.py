@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Alignment, BfpAligner
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
-from refemu.units.harmonia.bfp_converter import cases
 from refemu.units.harmonia.bfp_converter.registers import (
     COLUMNS,
     EMPTY,
@@ -28,8 +27,7 @@ from refemu.units.harmonia.bfp_converter.registers import (
     require_column,
 )
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 Words = tuple[int, ...]  #: a word of each of the eight lanes
 
@@ -224,13 +222,9 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-C, Fig. 14",
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={
         "OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
         "STALL": Flag(1, "both banks are full: no column may come"),
     },
 )
-State: type[DeclaredState] = BfpConverter.State
-run: RunFunction[Result] = UNIT.run
+State, run = BfpConverter.State, UNIT.run

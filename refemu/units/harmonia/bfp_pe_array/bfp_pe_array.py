@@ -17,11 +17,9 @@ from refemu.units.declaration import Changes, Combinational, DeclaredState, cons
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe
-from refemu.units.harmonia.bfp_pe_array import cases
 from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "State", "Weights", "Work", "run", "tile"]
 
@@ -277,10 +275,6 @@ UNIT: AnyUnit = Unit(
         "paper": Config(groups=2, partial="fp16", product="fp32"),
         "exact": Config(groups=2, partial="fp32", product="fp32"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags=FLAGS,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = BfpPeArray.State
-run: RunFunction[Result] = UNIT.run
+State, run = BfpPeArray.State, UNIT.run

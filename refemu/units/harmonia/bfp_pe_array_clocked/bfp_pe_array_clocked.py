@@ -15,7 +15,6 @@ from refemu.units.declaration import Changes, DeclaredState, Sequential, constan
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe, Pass, PassPe, seat
-from refemu.units.harmonia.bfp_pe_array_clocked import cases
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     Activity,
     Column,
@@ -28,8 +27,7 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     width,
 )
 from refemu.units.ports import Lanes, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Activity", "BfpPeArrayClocked", "State", "run"]
 
@@ -374,10 +372,6 @@ UNIT: AnyUnit = Unit(
             rows=1, columns=3, partial="fp16", product="fp32", activity="by_slot", overlap=True, holdable=True
         ),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags=FLAGS,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = BfpPeArrayClocked.State
-run: RunFunction[Result] = UNIT.run
+State, run = BfpPeArrayClocked.State, UNIT.run

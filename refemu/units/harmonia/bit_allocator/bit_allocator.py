@@ -10,11 +10,9 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.bit_allocator import cases
+from refemu.units.declaration import Changes, Sequential, constant, decides
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["GROUP", "UNIT", "Allocation", "BitAllocator", "State", "run"]
 
@@ -163,10 +161,6 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §III-B, Fig. 8",
     meaning="which tokens of a cache fall to fewer bits, and when",
     configs={"paper": Config(**PAPER), "local16": Config(**PAPER | {"n_initial": 40, "n_local": 16})},
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
 )
-State: type[DeclaredState] = BitAllocator.State
-run: RunFunction[Result] = UNIT.run
+State, run = BitAllocator.State, UNIT.run

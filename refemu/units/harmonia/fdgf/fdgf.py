@@ -14,10 +14,8 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.fdgf import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = [
     "B_BITS",
@@ -343,9 +341,5 @@ UNIT: AnyUnit = Unit(
         "paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
         "small": Config(m=32, k=32, ema_unit="elements", b_type="int4"),
     },
-    cases=cases.cases,
-    legal=cases.legal,
-    closes=cases.closes,
 )
-State: type[DeclaredState] = FdgfController.State
-run: RunFunction[Result] = UNIT.run
+State, run = FdgfController.State, UNIT.run

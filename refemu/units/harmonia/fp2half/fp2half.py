@@ -7,11 +7,9 @@ from typing import ClassVar
 
 from refemu.arith import fp16
 from refemu.arith.scalar32 import pattern16, value32
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.harmonia.fp2half import cases
+from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 
@@ -59,12 +57,9 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-A (4), Fig. 12",
     meaning="a column of eight FP32 values to FP16",
     configs={"paper": Config(saturate=False), "saturate": Config(saturate=True)},
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "OVERFLOW": Flag(0, "a lane exceeded fp16: infinite or saturated, as configured (D-harmonia-13)"),
         "SUBNORMAL": Flag(1, "a lane's result is subnormal"),
     },
 )
-State: type[DeclaredState] = Fp2Half.State
-run: RunFunction[Result] = UNIT.run
+State, run = Fp2Half.State, UNIT.run

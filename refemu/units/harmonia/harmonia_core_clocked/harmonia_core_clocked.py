@@ -26,10 +26,9 @@ from refemu.units.harmonia.harmonia_core import (
     scheduled,
     stepped,
 )
-from refemu.units.harmonia.harmonia_core_clocked import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result, Stepped
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.stepping import Stepped
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
 
@@ -249,8 +248,5 @@ UNIT: AnyUnit = Unit(
         "paper": _config("linear", rows=8, inner=33, columns=17, pitch="overlap"),
         "drain": _config("linear", rows=9, inner=2, columns=17, pitch="drain"),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = HarmoniaCoreClocked.State
-run: RunFunction[Result] = UNIT.run
+State, run = HarmoniaCoreClocked.State, UNIT.run

@@ -13,10 +13,8 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.k_offset import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["UNIT", "WINDOW", "KOffsetGenerator", "Offsets", "Scope", "Sign", "State", "run"]
 
@@ -284,10 +282,6 @@ UNIT: AnyUnit = Unit(
         "small": Config(**PAPER),
         "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2}),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
 )
-State: type[DeclaredState] = KOffsetGenerator.State
-run: RunFunction[Result] = UNIT.run
+State, run = KOffsetGenerator.State, UNIT.run

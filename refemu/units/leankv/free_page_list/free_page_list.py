@@ -10,10 +10,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.units.declaration import DeclaredState, InPlace, constant, decides
-from refemu.units.leankv.free_page_list import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["ALLOCATE", "RECYCLE", "UNIT", "FreePageList", "OutOfPages", "State", "run"]
 
@@ -206,8 +204,5 @@ UNIT: AnyUnit = Unit(
     paper="leankv §5.2, Fig. 5",
     meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
-    cases=cases.cases,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = FreePageList.State
-run: RunFunction[Result] = UNIT.run
+State, run = FreePageList.State, UNIT.run

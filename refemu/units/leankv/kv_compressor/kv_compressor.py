@@ -18,11 +18,9 @@ from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.leankv.kv_compressor import cases
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor", "State", "run"]
 
@@ -257,8 +255,5 @@ UNIT: AnyUnit = Unit(
         **{name: Config(**SMALL, preset=name) for name in PRESETS},
         "pages": Config(**SMALL, preset="paper", high_pages=2, low_pages=2),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = KvCompressor.State
-run: RunFunction[Result] = UNIT.run
+State, run = KvCompressor.State, UNIT.run

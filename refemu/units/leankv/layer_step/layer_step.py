@@ -22,7 +22,6 @@ from refemu.units.declaration import Changes, DeclaredState, Sequential, constan
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
 from refemu.units.leankv.kv_quantizer import Preset
-from refemu.units.leankv.layer_step import cases
 from refemu.units.leankv.layer_step.heads import Head, Run, operation
 from refemu.units.leankv.layer_step.registers import (
     ATTENDED,
@@ -39,8 +38,7 @@ from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Join, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Lanes, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 SECTIONS = ("high", "low")
 TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: manager options
@@ -596,9 +594,5 @@ UNIT: AnyUnit = Unit(
             lazy_pages=False,
         ),
     },
-    cases=cases.cases,
-    legal=cases.legal,
-    closes=cases.closes,
 )
-State: type[DeclaredState] = LayerStep.State
-run: RunFunction[Result] = UNIT.run
+State, run = LayerStep.State, UNIT.run

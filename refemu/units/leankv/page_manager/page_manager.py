@@ -10,17 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.units.declaration import DeclaredState, decides
+from refemu.units.declaration import decides
 from refemu.units.leankv.free_page_list import OutOfPages
-from refemu.units.leankv.page_manager import cases
 from refemu.units.leankv.page_manager.pool import total
 from refemu.units.leankv.page_manager.registers import CALLS, DOES, FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, require_pages, up
 from refemu.units.leankv.page_manager.stepping import Stepping
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "State", "TableOverflow", "run"]
 
@@ -245,9 +243,6 @@ UNIT: AnyUnit = Unit(
         "paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
         "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False),
     },
-    cases=cases.cases,
     peaks=("step_pages",),
-    legal=cases.legal,
 )
-State: type[DeclaredState] = PageManager.State
-run: RunFunction[Result] = UNIT.run
+State, run = PageManager.State, UNIT.run

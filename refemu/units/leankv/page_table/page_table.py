@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int, require_integers
 from refemu.units.declaration import DeclaredState, InPlace, constant
-from refemu.units.leankv.page_table import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = [
     "APPEND",
@@ -303,8 +301,5 @@ UNIT: AnyUnit = Unit(
         "paper": Config(slots=1, layers=1, heads=2, cells=7, scrub=False),
         "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = PageTable.State
-run: RunFunction[Result] = UNIT.run
+State, run = PageTable.State, UNIT.run

@@ -18,7 +18,7 @@ from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.leankv.kv_quantizer import Preset
-from refemu.units.leankv.paged_attention import cases, phases
+from refemu.units.leankv.paged_attention import phases
 from refemu.units.leankv.paged_attention.arithmetic import (
     CONSTANTS,
     DIFFKV,
@@ -41,8 +41,7 @@ from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Unit
 
 __all__ = [
     "CONSTANTS",
@@ -333,8 +332,5 @@ UNIT: AnyUnit = Unit(
     paper="leankv §6.2",
     meaning="attention of one step over the pages of a KV head",
     configs=CONFIGS,
-    cases=cases.cases,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = PagedAttention.State
-run: RunFunction[Result] = UNIT.run
+State, run = PagedAttention.State, UNIT.run

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.leankv.prefix_sum import cases
+from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["BITS", "UNIT", "PrefixSum", "Scan", "State", "add_level", "depth", "run", "scan"]
 
@@ -103,7 +101,5 @@ UNIT: AnyUnit = Unit(
     paper="leankv §5.2",
     meaning="running sums of page counts, level by level",
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
-    cases=cases.cases,
 )
-State: type[DeclaredState] = PrefixSum.State
-run: RunFunction[Result] = UNIT.run
+State, run = PrefixSum.State, UNIT.run

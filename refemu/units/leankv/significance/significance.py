@@ -15,10 +15,9 @@ from refemu.arith.orders import Sequential
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.leankv.significance import cases
 from refemu.units.ports import Port, Ports, collect, put
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = [
     "LARGEST",
@@ -352,7 +351,5 @@ UNIT: AnyUnit = Unit(
         "paper": Config(tokens=8, heads=2, **PRESETS["paper"]),
         "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4}),
     },
-    cases=cases.cases,
 )
-State: type[DeclaredState] = Significance.State
-run: RunFunction[Result] = UNIT.run
+State, run = Significance.State, UNIT.run

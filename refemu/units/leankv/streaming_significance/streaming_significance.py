@@ -13,10 +13,8 @@ from refemu.arith.fp32 import exp32
 from refemu.arith.scalar32 import value32
 from refemu.units.declaration import Changes, DeclaredState, constant, decides
 from refemu.units.leankv.significance import Significance
-from refemu.units.leankv.streaming_significance import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Rescale", "State", "StreamingSignificance", "run"]
 
@@ -167,8 +165,5 @@ UNIT: AnyUnit = Unit(
         "two_pass": Config(tokens=8, heads=2, keys=4, rescale="two_pass"),
         "diffkv": Config(tokens=8, heads=2, keys=2, score_queries=4, include_self=True, normalize=False),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = StreamingSignificance.State
-run: RunFunction[Result] = UNIT.run
+State, run = StreamingSignificance.State, UNIT.run
