@@ -1,7 +1,4 @@
-"""Golden cases of bfp_accumulator: the conversions of [harmonia §IV-B] at their ends, ties, NaN, random groups.
-
-Stimuli only: expected outputs come from bfp_accumulator.py.
-"""
+"""Golden cases of bfp_accumulator: the conversions of [harmonia §IV-B] at their ends, ties, NaN, random groups."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

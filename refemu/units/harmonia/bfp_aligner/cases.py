@@ -1,7 +1,4 @@
-"""Golden cases of bfp_aligner: a group with the shape of [harmonia Fig. 3], every shift, subnormals, random words.
-
-Stimuli only: expected outputs come from bfp_aligner.py.
-"""
+"""Golden cases of bfp_aligner: a group with the shape of [harmonia Fig. 3], every shift, subnormals, random words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

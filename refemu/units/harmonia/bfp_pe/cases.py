@@ -1,7 +1,4 @@
-"""Golden cases of bfp_pe: a worked dot product of [harmonia §IV-B] in every mode, ends, passes, random reductions.
-
-Stimuli only: expected outputs come from bfp_pe.py.
-"""
+"""Golden cases of bfp_pe: a worked dot product of [harmonia §IV-B] in every mode, ends, passes, random reductions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a].
-
-Stimuli only: expected outputs come from bfp_pe_array.py.
-"""
+"""Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a]."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,6 +1,5 @@
 """Golden cases of bfp_pe_array_clocked: streams of groups, tiles after each other, operands that come early or late.
-
-Stimuli only: expected outputs come from the unit [harmonia §IV-A, §IV-B, §IV-C].
+[harmonia §IV-A, §IV-B, §IV-C]
 """
 
 from collections.abc import Iterator, Mapping, Sequence

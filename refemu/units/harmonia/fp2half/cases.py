@@ -1,7 +1,4 @@
-"""Golden cases of fp2half: halfway points at either end of the range of [harmonia §IV-A (4)], then random values.
-
-Stimuli only: expected outputs come from fp2half.py.
-"""
+"""Golden cases of fp2half: halfway points at either end of the range of [harmonia §IV-A (4)], then random values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""FP2Half: from a column of FP32 results of the PE array to FP16.
-
-Paper: [harmonia §IV-A (4), Fig. 12].
-"""
+"""FP2Half: from a column of FP32 results of the PE array to FP16. [harmonia §IV-A (4), Fig. 12]"""
 
 from typing import ClassVar
 

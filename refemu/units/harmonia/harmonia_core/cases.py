@@ -1,7 +1,4 @@
-"""Golden cases of harmonia_core: small products through all steps of [harmonia §IV-A, Fig. 12].
-
-Stimuli only: expected outputs come from harmonia_core.py.
-"""
+"""Golden cases of harmonia_core: small products through all steps of [harmonia §IV-A, Fig. 12]."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -28,12 +28,7 @@ MANY = 1 << 16
 
 @dataclass(frozen=True)
 class Port:
-    """Rates of the timeline.
-
-    References
-    ----------
-    [harmonia §V-A]
-    """
+    """Rates of the timeline. [harmonia §V-A]"""
 
     per_clock: Fraction | None  #: bits of the memory in a clock; None: operands are there at once
     lanes: int = ROWS  #: values that the vector unit takes in a clock

@@ -25,12 +25,7 @@ class Bits(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Loads of a product.
-
-    References
-    ----------
-    [harmonia §IV-D]
-    """
+    """Loads of a product. [harmonia §IV-D]"""
 
     bits: Bits  #: of all loads and stores
     elements: tuple[int, int]  #: of A and of B

@@ -14,12 +14,7 @@ from refemu.units.harmonia.harmonia_core.plan import LANES, Activation, Bias, Ki
 
 
 class Format(NamedTuple):
-    """Bits of elements in the memory.
-
-    References
-    ----------
-    [harmonia §III-B, §V-A]
-    """
+    """Bits of elements in the memory. [harmonia §III-B, §V-A]"""
 
     bits: int  #: of an element
     shared: int  #: of what a group shares: exponent, factor
@@ -46,12 +41,7 @@ def packed(array: np.ndarray) -> bytes:
 
 @dataclass(frozen=True)
 class Product:
-    """A product C = A x B, M x N by N x K, by its sizes alone.
-
-    References
-    ----------
-    [harmonia §IV-A, §IV-D]
-    """
+    """A product C = A x B, M x N by N x K, by its sizes alone. [harmonia §IV-A, §IV-D]"""
 
     kind: Kind  #: of C
     rows: int  #: M

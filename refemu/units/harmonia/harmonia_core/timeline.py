@@ -1,8 +1,7 @@
 """Timeline of the accelerator: when each part works on the events of harmonia_core, and what waits.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]. The parts work in parallel, each on one event after the other. A
-Timeline covers several products, so that a block still in the aligner delays the first blocks of the next
-product.
+The parts work in parallel, each on one event after the other. A Timeline covers several products, so that a block still
+in the aligner delays the first blocks of the next product. [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,12 +26,7 @@ PASSES: tuple[Passes, ...] = get_args(Passes)
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates that the paper states, and the width that it leaves open (D-harmonia-50).
-
-    References
-    ----------
-    [harmonia §V-A]
-    """
+    """Rates that the paper states, and the width that it leaves open (D-harmonia-50). [harmonia §V-A]"""
 
     bytes_per_second: int = 256 * 10**9  #: rate of the memory, HBM2 [harmonia §V-A]
     clock: int = 300 * 10**6  #: [harmonia §V-A]
@@ -80,12 +74,7 @@ class Waits(NamedTuple):
 
 
 class Timeline:
-    """Clocks of every part of the accelerator, product after product.
-
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12, §IV-C]
-    """
+    """Clocks of every part of the accelerator, product after product. [harmonia §IV-A, Fig. 12, §IV-C]"""
 
     def __init__(self, rates: Rates = PAPER) -> None:
         """Begin at clock 0."""

@@ -1,6 +1,5 @@
 """Golden cases of harmonia_core_clocked: products of harmonia_core clock by clock, back to back, apart and cut off.
-
-Stimuli only: expected outputs come from the unit [harmonia §IV-A, Fig. 12].
+[harmonia §IV-A, Fig. 12]
 """
 
 from collections.abc import Iterator, Mapping, Sequence

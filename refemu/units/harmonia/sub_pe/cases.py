@@ -1,7 +1,4 @@
-"""Golden cases of sub_pe: nibbles of a worked dot product of [harmonia §IV-B], ends of the sum, all products.
-
-Stimuli only: expected outputs come from sub_pe.py.
-"""
+"""Golden cases of sub_pe: nibbles of a worked dot product of [harmonia §IV-B], ends of the sum, all products."""
 
 from collections.abc import Iterator
 

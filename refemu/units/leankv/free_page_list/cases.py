@@ -1,7 +1,4 @@
-"""Golden cases of free_page_list: [leankv Fig. 5] first, then empty and full lists, wraps, and any legal history.
-
-Stimuli only: expected outputs come from free_page_list.py.
-"""
+"""Golden cases of free_page_list: [leankv Fig. 5] first, then empty and full lists, wraps, and any legal history."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""The circular list of free pages: ids leave at its start and come back at its end.
-
-Paper: [leankv §5.2, Fig. 5].
-"""
+"""The circular list of free pages: ids leave at its start and come back at its end. [leankv §5.2, Fig. 5]"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -27,9 +24,6 @@ class FreePageList(InPlace):
 
     After a reset all pages are free, in ascending order. Head and tail are counters that never wrap (D-leankv-37), so
     an empty list and a full one differ; `start` and `end` are the closed interval of places that the paper draws.
-
-    References
-    ----------
     [leankv §5.2, Fig. 5]
     """
 

@@ -1,7 +1,4 @@
-"""Golden cases of generation_compressor. All cases of [leankv Algorithm 1] in turn; then ties, empty and full sections.
-
-Stimuli only: expected outputs come from generation_compressor.py.
-"""
+"""Cases of generation_compressor. All cases of [leankv Algorithm 1] in turn; then ties, empty and full sections."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""Golden cases of kv_compressor. A prompt and steps of every kind [leankv §4]; then full pages, constants, overwrites.
-
-Stimuli only: expected outputs come from kv_compressor.py.
-"""
+"""Cases of kv_compressor. A prompt and steps of every kind [leankv §4]; then full pages, constants, overwrites."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -29,14 +29,10 @@ APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op
 
 
 class KvCompressor(Sequential):
-    """KV compressor of one head: `requantize` if a token moves, then `write`.
+    """KV compressor of one head: `requantize` if a token moves, then `write`. [leankv §4, §6.1, Fig. 8]
 
-    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61). A missing
-    slot, an append to a full page, NaN and infinity raise.
-
-    References
-    ----------
-    [leankv §4, §6.1, Fig. 8]
+    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61). A missing slot,
+    an append to a full page, NaN and infinity raise.
     """
 
     name = "kv_compressor"

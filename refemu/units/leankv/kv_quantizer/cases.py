@@ -1,7 +1,4 @@
-"""Golden cases of kv_quantizer. The worked group of [leankv Eq. (2)] first; then constants, ends of fp16, ties.
-
-Stimuli only: expected outputs come from kv_quantizer.py.
-"""
+"""Golden cases of kv_quantizer. The worked group of [leankv Eq. (2)] first; then constants, ends of fp16, ties."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Golden cases of page_manager: [leankv Fig. 5] first, then prompts that lack a page, full pools and tables, finishes.
-
-Stimuli only: expected outputs come from page_manager.py. Valid histories
-are found by counting pages, without their ids.
+Valid histories are found by counting pages, without their ids.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -30,11 +30,7 @@ class PageManager(Stepping):
     that raises, also for lack of pages (D-leankv-53), has changed nothing. Stepped, a call is `plan`, then a `level`
     for each level of its prefix sum, `take` or `give` for the pointers of the list, and the writes to the table one by
     one: `append`, `split`, `clear`, `tokens` (D-leankv-66). A call by `step` is for the first `members` lanes of
-    `sequences`; `high` and `low` have all their heads.
-
-    References
-    ----------
-    [leankv §5.2, §5.3, Fig. 5]
+    `sequences`; `high` and `low` have all their heads. [leankv §5.2, §5.3, Fig. 5]
     """
 
     name = "page_manager"

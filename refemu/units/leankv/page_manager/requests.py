@@ -1,7 +1,4 @@
-"""Requests of page_manager, checks, the pages of a call, and the memory they take.
-
-Paper: [leankv §5.2, §5.3, §7.2].
-"""
+"""Requests of page_manager, checks, the pages of a call, and the memory they take. [leankv §5.2, §5.3, §7.2]"""
 
 from collections import deque
 from collections.abc import Mapping, Sequence

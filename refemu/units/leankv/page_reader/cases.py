@@ -1,6 +1,5 @@
 """Golden cases of page_reader: quantized tokens; one token, full pages, values at the ends of fp16, ties, infinities.
-
-Stimuli only: expected outputs come from page_reader.py. [leankv §5.2, §6.2]
+[leankv §5.2, §6.2]
 """
 
 from collections.abc import Iterator, Mapping

@@ -29,11 +29,7 @@ Output: TypeAlias = Literal["fp32", "fp16"]  #: type of keys and values
 class PageReader(Combinational):
     """Reader of the pages of one KV head: tokens of high pages, then of low pages, in the order of their slots.
 
-    Lanes after the last token are 0.
-
-    References
-    ----------
-    [leankv §5.2, §6.2]
+    Lanes after the last token are 0. [leankv §5.2, §6.2]
     """
 
     name = "page_reader"

@@ -1,7 +1,4 @@
-"""Golden cases of page_table: [leankv Fig. 5] cell by cell first, then runs that touch, empty and full entries.
-
-Stimuli only: expected outputs come from page_table.py.
-"""
+"""Golden cases of page_table: [leankv Fig. 5] cell by cell first, then runs that touch, empty and full entries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -50,11 +50,7 @@ class PageTable(InPlace):
     High page j is cell j of an entry, low page j is cell cells - 1 - j. Cells outside the two runs are unchanged
     (D-leankv-40); with `scrub` they become -1. By `step`, append adds page `value` to `section`; split retains `value`
     high and `other` low pages; tokens records `value` high and `other` low tokens; lookup shows page `value` of
-    `section`.
-
-    References
-    ----------
-    [leankv §5.2, Fig. 5]
+    `section`. [leankv §5.2, Fig. 5]
     """
 
     name = "page_table"

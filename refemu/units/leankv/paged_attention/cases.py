@@ -1,7 +1,5 @@
-"""Golden cases of paged_attention: quantized tokens in pages; a single token, full pages, low pages with only the
-last slot, equal logits, and pages of any words.
-
-Stimuli only: expected outputs come from paged_attention.py. [leankv §6.2]
+"""Golden cases of paged_attention: quantized tokens in pages; a single token, full pages, low pages with only the last
+slot, equal logits, and pages of any words. [leankv §6.2]
 """
 
 from collections.abc import Callable, Iterator, Mapping

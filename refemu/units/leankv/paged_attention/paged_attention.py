@@ -63,14 +63,10 @@ __all__ = [
 
 
 class PagedAttention(Combinational):
-    """Paged attention of one KV head of a request.
+    """Paged attention of one KV head of a request. [leankv §6.2]
 
     An operation is, for every partition, `key_page` for every page, `softmax`, `value_page` for every page, `tree`;
     then `combine`, which joins partitions, and `score`.
-
-    References
-    ----------
-    [leankv §6.2]
     """
 
     name = "paged_attention"

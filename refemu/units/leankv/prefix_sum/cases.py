@@ -1,7 +1,4 @@
-"""Golden cases of prefix_sum. The regions of [leankv §5.2] first; then typical planning arrays, and the adders.
-
-Stimuli only: expected outputs come from prefix_sum.py.
-"""
+"""Golden cases of prefix_sum. The regions of [leankv §5.2] first; then typical planning arrays, and the adders."""
 
 from collections.abc import Iterator
 

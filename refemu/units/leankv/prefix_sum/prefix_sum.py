@@ -1,7 +1,4 @@
-"""Running sums of page counts by a network: every head's region of the list of free pages.
-
-Paper: [leankv §5.2].
-"""
+"""Running sums of page counts by a network: every head's region of the list of free pages. [leankv §5.2]"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Golden cases of prompt_compressor. Shares in 64ths whose sums are exact first [leankv §4]; then ends and ties.
-
-Stimuli only: expected outputs come from prompt_compressor.py.
-"""
+"""Golden cases of prompt_compressor. Shares in 64ths whose sums are exact first [leankv §4]; then ends and ties."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""Golden cases of significance. Causal softmax rows first [leankv §4]; then prompts whose sums, means or total are 0.
-
-Stimuli only: expected outputs come from significance.py.
-"""
+"""Cases of significance. Causal softmax rows first [leankv §4]; then prompts whose sums, means or total are 0."""
 
 from collections.abc import Iterator
 

@@ -51,11 +51,7 @@ LARGEST = 0x3F80_0001  #: pattern of the largest p on a port: a reciprocal may b
 class Significance(Combinational):
     """Significance of tokens: an operation is `query` for every row of p, `mean` for every token, then `share`.
 
-    Values are float32 patterns.
-
-    References
-    ----------
-    [leankv §3.1, §4]
+    Values are float32 patterns. [leankv §3.1, §4]
     """
 
     name = "significance"

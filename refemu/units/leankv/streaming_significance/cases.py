@@ -1,7 +1,4 @@
-"""Golden cases of streaming_significance: logits whose maximum comes early, late, and in every tile. [leankv §7.4]
-
-Stimuli only: expected outputs come from streaming_significance.py.
-"""
+"""Golden cases of streaming_significance: logits whose maximum comes early, late, and in every tile. [leankv §7.4]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -26,11 +26,7 @@ class StreamingSignificance(Significance):
     """Streaming significance: an operation is `tile` for every tile of keys, then the events of `Significance`.
 
     A `tile` updates the maximum and the sum of exponentials of every query and head. A `query` computes the
-    probabilities of one query again from its logits, and adds them to the sums of the tokens.
-
-    References
-    ----------
-    [leankv §7.4, §4]
+    probabilities of one query again from its logits, and adds them to the sums of the tokens. [leankv §7.4, §4]
     """
 
     name = "streaming_significance"

@@ -1,7 +1,6 @@
 """Golden cases of layer_step: a prompt in its pages, then generation steps with every choice of [leankv Algorithm 1].
 
 Every head of every request gets the history of a single head; `several` has requests that differ. [leankv §5.3]
-Stimuli only: expected outputs come from layer_step.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
