@@ -216,6 +216,4 @@ def _case(kind: Kind, why: str, *sequences: Sequence[Group], decision: str = "")
     )
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return bfp_accumulator_cases.mark(config, inputs, result)
+mark = bfp_accumulator_cases.mark

@@ -4,7 +4,7 @@ from functools import partial
 
 from refemu.units.harmonia.bfp_pe import M8W4, BfpPe
 from refemu.units.harmonia.variants import accumulation
-from refemu.units.variant import Variant, choices, overriding
+from refemu.units.variant import Variant, overriding
 
 Operand = tuple[tuple[int, ...], ...]  #: signs and magnitudes
 
@@ -28,8 +28,6 @@ def _symmetric(old: BfpPe, self: BfpPe, shift: int) -> Operand:
 
 device = partial(overriding, BfpPe)
 VARIANTS: tuple[Variant, ...] = (
-    *choices("D-harmonia-7", "partial", "fp16", "fp32"),
-    *choices("D-harmonia-8", "product", "fp16"),
     *accumulation.variants(BfpPe, lambda device: device.accumulator),
     *accumulation.ANSWERS,
     device("D-harmonia-14", "INT4 codes are a sign and a magnitude", _operand=_sign_magnitude),

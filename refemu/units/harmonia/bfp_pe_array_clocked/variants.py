@@ -93,8 +93,6 @@ def _held_columns(old: Array, self: Array, *inputs: int | Lanes) -> Changes:
 
 device = partial(overriding, BfpPeArrayClocked)
 VARIANTS: tuple[Variant, ...] = (
-    *choices("D-harmonia-7", "partial", "fp16", "fp32"),
-    *choices("D-harmonia-8", "product", "fp16"),
     *accumulation.variants(BfpPeArrayClocked, lambda device: device.accumulator),
     *choices("D-harmonia-22", "overlap", True),
     device("D-harmonia-40", "both wrappers work in the first slot of M8M8", _working=_both_wrappers),

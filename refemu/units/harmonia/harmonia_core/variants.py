@@ -17,7 +17,7 @@ from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
-from refemu.units.harmonia.variants import accumulation
+from refemu.units.harmonia.variants import accumulation, parts
 from refemu.units.unit import Config
 from refemu.units.variant import Variant, choices, overriding
 
@@ -139,8 +139,9 @@ def _before_half(config: Config) -> Config:
     return Config(**{**config, "bias_add": "accumulator"})
 
 
-def _accumulators(says: str) -> list[Variant]:
-    return accumulation.variants(HarmoniaCore, lambda device: device.array.accumulator, says)
+def _accumulator(says: str) -> Variant:
+    (part,) = (each for each in accumulation.PARTS if each.says == says)
+    return parts.variant(HarmoniaCore, lambda device: device.array.accumulator, part)
 
 
 device, scores = partial(overriding, HarmoniaCore), partial(overriding, Scores)
@@ -149,7 +150,7 @@ VARIANTS: tuple[Variant, ...] = (
     device("D-harmonia-4", "the converter flushes subnormals", conversion={"subnormals": "flush"}),
     device("D-harmonia-6", "a magnitude of 0 has sign 0", conversion={"zero_sign": "canonical"}),
     *choices("D-harmonia-7", "partial", "fp32"),
-    *_accumulators("the nibbles' sums are converted separately, then added in FP32"),
+    _accumulator("the nibbles' sums are converted separately, then added in FP32"),
     device(
         "D-harmonia-25",
         "offsets before the rotary embedding",
@@ -182,7 +183,7 @@ VARIANTS: tuple[Variant, ...] = (
         "the softmax takes FP32 scores",
         _scores=lambda self, sums: np.asarray(sums * self._factor),
     ),
-    *_accumulators("partial sums are truncated to FP16"),
+    _accumulator("partial sums are truncated to FP16"),
     Variant("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
     device("D-harmonia-29", "biases are not added", bias=lambda self, action: {}),
     device(

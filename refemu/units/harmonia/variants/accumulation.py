@@ -16,7 +16,7 @@ from refemu.units.harmonia.bfp_accumulator import INVALID, M8M8, M8W4, Accumulat
 from refemu.units.harmonia.variants import parts, rounding
 from refemu.units.stepping import Stepped
 from refemu.units.unit import Config
-from refemu.units.variant import Variant, overriding
+from refemu.units.variant import Variant, choices, overriding
 
 Converted = tuple[int, int, int]  #: integer, word of its value, flags
 
@@ -122,9 +122,13 @@ PARTS: tuple[Variant, ...] = (
 )
 
 
-def variants(unit: type[Stepped[Any]], find: parts.Find, says: str = "") -> list[Variant]:
-    """A variant of `unit` for each of PARTS, or for the one that says `says`."""
-    return [parts.variant(unit, find, part) for part in PARTS if says in ("", part.says)]
+def variants(unit: type[Stepped[Any]], find: parts.Find) -> tuple[Variant, ...]:
+    """Variants of a unit with an accumulator: by options, and one for each of PARTS."""
+    return (
+        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+        *choices("D-harmonia-8", "product", "fp16"),
+        *(parts.variant(unit, find, part) for part in PARTS),
+    )
 
 
 def interleaved(count: int, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

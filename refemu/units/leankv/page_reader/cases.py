@@ -9,6 +9,7 @@ import numpy as np
 
 from refemu.arith import fp16, prng
 from refemu.units import find
+from refemu.units.leankv.paged_attention.cases import pages_of
 from refemu.units.stimuli import Seeds, random_inputs
 from refemu.units.unit import Cases, Config, Kind
 
@@ -41,7 +42,7 @@ ENDS = (
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
-    pages = _pages(config)
+    pages = pages_of(config)
     two = pages.low is not None
     if kind == "paper":
         why = "[leankv §6.2] quantized tokens in high pages, then in low pages, in cells of any order"
@@ -107,13 +108,6 @@ def _counts(config: Config, pages: "Pages", two: bool) -> tuple[int, int]:
     """Tokens of the paper's case: high pages and a part of one, low pages without their last two tokens."""
     high, low = pages.sections
     return (2 * high.tokens + 1, low.tokens - 2) if two else (high.tokens - 1, 0)
-
-
-def _pages(config: Mapping[str, Any]) -> "Pages":
-    from refemu.units.leankv.paged_attention import CONSTANTS, Pages
-
-    names = {"head_size", "high", "low", "page_bytes", "preset", *CONSTANTS}
-    return Pages.of(**{name: value for name, value in config.items() if name in names})
 
 
 def _rows(kind: Kind, why: str, config: Config, pages: "Pages", rows: list[Any], decision: str = "") -> Cases:
@@ -196,7 +190,7 @@ def _ones(
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with finite metadata and scores, and no more tokens than cells hold."""
-    pages = _pages(config)
+    pages = pages_of(config)
     changed = {name: np.array(array) for name, array in inputs.items()}
     cells, rows = config["cells"], changed["n_high"].size
     high, low = pages.sections

@@ -6,13 +6,17 @@ from refemu.units.leankv.significance import Significance
 from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, overriding
 
-device = partial(overriding, Significance)
-VARIANTS: tuple[Variant, ...] = (
+#: variants of options, for streaming_significance too
+OPTIONS: tuple[Variant, ...] = (
     *choices("D-leankv-16", "score_queries", None, 4),
     *choices("D-leankv-17", "include_self", True, False),
     *choices("D-leankv-18", "normalize", True, False),
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-19", "gqa_order", "queries"),
+)
+device = partial(overriding, Significance)
+VARIANTS: tuple[Variant, ...] = (
+    *OPTIONS,
     device("D-arith-2", "sums and quotients are truncated", **rounding.TRUNCATED),
     device(
         "D-arith-2",

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from refemu.units.leankv.significance.variants import OPTIONS
 from refemu.units.leankv.streaming_significance import StreamingSignificance
 from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, overriding
@@ -9,11 +10,7 @@ from refemu.units.variant import Variant, choices, overriding
 device = partial(overriding, StreamingSignificance)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-73", "rescale", "online", "two_pass"),
-    *choices("D-leankv-16", "score_queries", None, 4),
-    *choices("D-leankv-17", "include_self", True, False),
-    *choices("D-leankv-18", "normalize", True, False),
-    *choices("D-leankv-19", "gqa", "mean"),
-    *choices("D-leankv-19", "gqa_order", "queries"),
+    *OPTIONS,
     device(
         "D-leankv-73",
         "sums are not corrected",
