@@ -158,10 +158,7 @@ def number(bits: int) -> np.float32:
 
 
 def word(x: float | np.floating | np.ndarray) -> int:
-    """Round a number to float32, NaN canonical. [harmonia §IV-B]
-
-    x: number.
-    """
+    """Round the number x to float32, NaN canonical. [harmonia §IV-B]"""
     with np.errstate(over="ignore"):
         rounded = np.float32(x)
     return int(rounded.view(np.uint32)) if rounded == rounded else NAN

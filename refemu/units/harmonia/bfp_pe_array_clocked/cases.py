@@ -334,7 +334,6 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
 
 def _tile_streams(config: Config, seed: Seeds) -> Cases:
     """Three tiles of one to three groups in drawn modes, a case for every seed; idle edges after them."""
-    longest = 3 * (2 * MOST + config["columns"])
     parts = []
     for each in seed if isinstance(seed, range) else (seed,):
         choices = words(f"{NAME}/random/modes", each, 3 * (1 + MOST))[0].reshape(3, -1) >> np.uint64(32)
@@ -343,12 +342,9 @@ def _tile_streams(config: Config, seed: Seeds) -> Cases:
             chosen = [mode % 3 for mode in modes[: 1 + count % MOST]]
             label = f"random/{number}"
             tiles.append(_fed(config, drawn(label, config["rows"], config["columns"], chosen, each)))
-        stream = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
-        idle = longest - len(stream["mode"])
-        parts.append(
-            {name: np.concatenate([array, np.repeat(array[:1] * 0, idle, 0)]) for name, array in stream.items()}
-        )
-    return _cases("random", "three tiles of drawn modes; exponents and factors as in real tensors", *parts)
+        parts.append({name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]})
+    why = "three tiles of drawn modes; exponents and factors as in real tensors"
+    return _cases("random", why, *_padded(parts, 3 * (2 * MOST + config["columns"])))
 
 
 def drawn(label: str, rows: int, columns: int, modes: Sequence[int], seed: int = 0) -> Operands:

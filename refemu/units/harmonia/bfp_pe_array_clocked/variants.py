@@ -7,6 +7,7 @@ from typing import Any
 from refemu.units.declaration import Changes
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe import seat
+from refemu.units.harmonia.bfp_pe_array import variants as bfp_pe_array
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights, column_registers
 from refemu.units.harmonia.variants import accumulation
@@ -120,6 +121,5 @@ VARIANTS: tuple[Variant, ...] = (
     device("D-harmonia-63", "outputs stay while the array is held", stay=lambda self, *inputs: {"cycles": 1}),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-harmonia-36": "A device with a mode per column computes a 4-bit key in M8M4, one with a mode per group "
-    "computes it shifted left by four in M8M8: the integer times its power of two is the same, so are all bits.",
+    "D-harmonia-36": bfp_pe_array.UNOBSERVABLE["D-harmonia-36"],
 }

@@ -39,10 +39,7 @@ class Allocation:
         self.check()
 
     def check(self) -> None:
-        """Check sizes and widths.
-
-        Raises Refused: a size or width is out of range.
-        """
+        """Check sizes and widths. Raises Refused: a size or width is out of range."""
         for name in ("n_initial", "n_local"):
             require_int(getattr(self, name), 0, 1 << 24, "bit_allocator", name)
         require_int(self.high, 1, 11, "bit_allocator", "high")

@@ -32,10 +32,7 @@ FP16: Format = Format(16, 0, LANES)  #: not grouped
 
 
 def packed(array: np.ndarray) -> bytes:
-    """Pack an array for a field of Product. [harmonia §III-B]
-
-    array: integers.
-    """
+    """Pack an array of integers for a field of Product. [harmonia §III-B]"""
     return np.asarray(array, np.int64).tobytes()
 
 
@@ -86,19 +83,13 @@ class Product:
 
     @property
     def causal(self) -> np.ndarray:
-        """Keys that every row may see, int64 (rows,).
-
-        Returns int64 (rows,).
-        """
+        """Keys that every row may see, int64 (rows,)."""
         length = self.columns if self.kind == "score" else self.inner
         return np.frombuffer(self.keys, np.int64).copy() if self.keys else np.full(self.rows, length, np.int64)
 
     @property
     def widths(self) -> np.ndarray:
-        """Cache length whose widths every row sees, int64 (rows,).
-
-        Returns int64 (rows,).
-        """
+        """Cache length whose widths every row sees, int64 (rows,)."""
         return (
             np.frombuffer(self.seen, np.int64).copy()
             if self.seen
@@ -107,10 +98,7 @@ class Product:
 
     @property
     def demotions(self) -> np.ndarray:
-        """`falls` as an array, one entry for every unit.
-
-        Returns int64 (units,).
-        """
+        """`falls` as an array, one entry for every unit. Returns int64 (units,)."""
         return np.frombuffer(self.falls, np.int64).copy() if self.falls else np.zeros(self.units, np.int64)
 
     @property

@@ -42,10 +42,7 @@ class Offsets:
         self.check()
 
     def check(self) -> None:
-        """Check sizes and options.
-
-        Raises Refused: a size is out of range, or an option is unknown.
-        """
+        """Check sizes and options. Raises Refused: a size is out of range, or an option is unknown."""
         for name, least in (("channels", 1), ("window", 1), ("heads", 1)):
             require_int(getattr(self, name), least, 1 << 20, "k_offset", name)
         require_options(self, "k_offset")

@@ -270,10 +270,7 @@ class Memory:
 def memory(
     shape: Shape, seen: int, tokens: tuple[int, int], pages: int, high: UnifiedPage, low: UnifiedPage | None
 ) -> Memory:
-    """Sum the memory of stored tokens. [leankv §7.2]
-
-    tokens: stored tokens, high and low.
-    """
+    """Sum the memory of stored tokens, high and low. [leankv §7.2]"""
     second = low or high
     features = high.head_size
     payload = tokens[0] * high.config.payload_bytes(features) + tokens[1] * second.config.payload_bytes(features)

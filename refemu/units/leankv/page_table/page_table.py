@@ -163,10 +163,7 @@ class PageTable(InPlace):
         return f"head {head} of layer {layer}"
 
     def append(self, entry: int, section: int, pages: Sequence[int]) -> None:
-        """Append pages to a run.
-
-        pages: page ids. Raises TableOverflow: the runs would meet; nothing has changed.
-        """
+        """Append page ids to a run. Raises TableOverflow: the runs would meet; nothing has changed."""
         self.require_room(entry, len(pages))
         cells, used = self._cells[entry], self._used[entry]
         for page in pages:

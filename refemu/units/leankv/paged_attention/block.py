@@ -54,10 +54,7 @@ class Occupancy:
 
 
 def reads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -> list[WarpReads]:
-    """Count what each warp of a head reads. [leankv §6.2]
-
-    pages, entry, high, low, warps: as for `head_loads`.
-    """
+    """Count what each warp of a head reads. pages, entry, high, low, warps: as for `head_loads`. [leankv §6.2]"""
     counts = np.zeros((warps, 5), np.int64)
     for each in head_loads(pages, entry, high, low, warps):
         counts[each.warp, 1] += 1
@@ -71,10 +68,7 @@ def reads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -
 
 
 def balance(work: Sequence[int]) -> float:
-    """Mean over maximum of some work: 1 if all parts have the same. [leankv §6.2]
-
-    work: work of each warp or head.
-    """
+    """Mean over maximum of the work of each warp or head: 1 if all are equal. [leankv §6.2]"""
     return int(integers.total(np.array(work, np.int64))) / (len(work) * max(work)) if any(work) else 1.0
 
 

@@ -192,10 +192,7 @@ def traffic(
     element: Element = "pack",
     base: int = 0,
 ) -> dict[str, Traffic]:
-    """Count loads and sectors of a page, segment by segment. [leankv §6.2]
-
-    Raises Refused: as `page_loads` does.
-    """
+    """Count loads and sectors of a page, segment by segment. Raises Refused: as `page_loads` does. [leankv §6.2]"""
     count = page.tokens if tokens is None else tokens
     return dict(_traffic(page, count, order, element, base % SECTOR))
 
