@@ -1,8 +1,7 @@
 """Ports and counters of layer_step [leankv §6.1]."""
 
 from refemu.units.leankv.generation_compressor import LARGEST, Policy
-from refemu.units.leankv.page_manager import Shape
-from refemu.units.leankv.page_manager.registers import COUNTERS as MANAGER
+from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.paged_attention import COUNTERS as ATTENTION
 from refemu.units.leankv.paged_attention import Pages
 from refemu.units.ports import Port, Ports
@@ -24,7 +23,7 @@ WORDS = ("plan_words", "move_words", "record_words")  #: counted by the step its
 OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "p", "scores")
 #: Counters of a State, in a Result
 COUNTERS = {
-    **{name: MANAGER[name] for name in MANAGED},
+    **{name: PageManager.counters[name] for name in MANAGED},
     "share_divisions": "divisions of decisions: scores by their counts, means by their total",
     "comparisons": "candidates of argmin in decisions",
     "tokens_written": "tokens quantized and written: loaded ones and new ones",
