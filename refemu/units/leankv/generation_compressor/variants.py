@@ -1,7 +1,6 @@
 """Variants of the decisions of generation_compressor."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,7 @@ from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, only, overriding
 
 device = partial(overriding, GenerationCompressor)
-ALGORITHM, PUBLISHED, STATIC = (only(GenerationCompressor, "policy", policy) for policy in POLICIES)
-
-
-def static(decision: str, says: str, **members: Any) -> Variant:
-    """A device of the static policy."""
-    return device(decision, says, STATIC, **members)
+ALGORITHM, STATIC = (only(GenerationCompressor, "policy", policy) for policy in POLICIES[::2])
 
 
 def _frees_low(old: GenerationCompressor, self: GenerationCompressor, high: int) -> Decision:
@@ -64,20 +58,23 @@ VARIANTS: tuple[Variant, ...] = (
         count=lambda old, self, position: old.count(position) + 1,
     ),
     *choices("D-leankv-47", "epoch", True),
-    static(
+    device(
         "D-leankv-54",
         "the percentage is rounded up",
+        STATIC,
         _budget=lambda self: max(self.state.window, -(-(self.state.n + 1) * self.keep_percent // 100)),
     ),
-    static(
+    device(
         "D-leankv-54",
         "the percentage is of the tokens before",
+        STATIC,
         _budget=lambda self: max(self.state.window, self.state.n * self.keep_percent // 100),
     ),
-    static("D-leankv-54", "the percentage is in addition to the window", _budget=_beside_window),
-    static(
+    device("D-leankv-54", "the percentage is in addition to the window", STATIC, _budget=_beside_window),
+    device(
         "D-leankv-54",
         "the later token of equal means is dropped",
+        STATIC,
         _tie=lambda self, slot: (-self.state.position[slot],),
     ),
     device("D-arith-2", "sums and quotients are truncated", **rounding.TRUNCATED),
