@@ -13,9 +13,7 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
 from refemu.arith.scalar32 import f32, pattern16, pattern32, value16, value32
-from refemu.units.declaration import Changes, Sequential, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 
 __all__ = [
     "FP16_OVERFLOW",

@@ -8,9 +8,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
-from refemu.units.declaration import Changes, Combinational, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 
 __all__ = [
     "LANES",

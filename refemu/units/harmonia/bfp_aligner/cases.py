@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 LANES = 8
 

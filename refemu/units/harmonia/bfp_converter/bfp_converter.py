@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Alignment, BfpAligner
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
@@ -26,8 +27,6 @@ from refemu.units.harmonia.bfp_converter.registers import (
     drawn,
     require_column,
 )
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 Words = tuple[int, ...]  #: a word of each of the eight lanes
 

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Config, find
 from refemu.units.harmonia.bfp_converter.registers import COLUMNS, GROUP, LANES, NAME, TOKEN
-from refemu.units.unit import Config
 
 Column = tuple[tuple[int, ...], int, int]  #: words, mask, last
 Clock = tuple[tuple[int, ...], int, int, int, int, int]  #: Values of the input ports in one clock, in the ports' order

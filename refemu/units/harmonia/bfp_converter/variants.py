@@ -1,9 +1,8 @@
 """Variants of the decisions of bfp_converter."""
 
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Lanes
 from refemu.units.harmonia.bfp_converter import BfpConverter
 from refemu.units.harmonia.variants import alignment
-from refemu.units.ports import Lanes
 from refemu.units.variant import Variant, overriding
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 W4, M4, M8 = range(3)  # modes
 LANES, ONE = 32, 0x3C00  #: pairs of a group; the FP16 word of 1

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe, Pass, PassPe, seat
@@ -26,8 +26,6 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     ports,
     width,
 )
-from refemu.units.ports import Lanes, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Activity", "BfpPeArrayClocked", "State", "run"]
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
 from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
-from refemu.units.unit import Cases, Config, Kind
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
 Operands = dict[str, np.ndarray]

@@ -8,13 +8,12 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.units import stepping
+from refemu.units import Port, stepping
 from refemu.units.harmonia.bfp_accumulator import Precision
 from refemu.units.harmonia.bfp_pe import LANES
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import COLUMNS, ROWS, BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Activity
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Tile, edges, entries, slots_of, tiles
-from refemu.units.ports import Port
 
 FIELDS = (  # fields of operands, with lanes of a group
     (Port("a_sign", 1), LANES),

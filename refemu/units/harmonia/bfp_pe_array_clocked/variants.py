@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Lanes
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe import seat
 from refemu.units.harmonia.bfp_pe_array import variants as bfp_pe_array
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Column, Entry, Weights, column_registers
 from refemu.units.harmonia.variants import accumulation
-from refemu.units.ports import Lanes
 from refemu.units.variant import Variant, choices, overriding
 
 OUTPUTS = ("acc", "flags", "valid", "col")  #: ports of the column that leaves

@@ -10,9 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declaration import Changes, Sequential, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 
 __all__ = ["GROUP", "UNIT", "Allocation", "BitAllocator", "State", "run"]
 

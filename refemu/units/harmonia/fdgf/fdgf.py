@@ -13,9 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 
 __all__ = [
     "B_BITS",

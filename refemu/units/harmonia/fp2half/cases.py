@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 LANES = 8
 SUBNORMAL = float.fromhex("0x1p-24")  #: the smallest fp16 value

@@ -4,9 +4,7 @@ from typing import ClassVar
 
 from refemu.arith import fp16
 from refemu.arith.scalar32 import pattern16, value32
-from refemu.units.declaration import Changes, Combinational, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 
 __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 

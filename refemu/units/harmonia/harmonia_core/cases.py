@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 LANES = 32
 DRAWN = 22  #: products of kinds paper and edge

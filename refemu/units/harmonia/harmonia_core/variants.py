@@ -10,7 +10,7 @@ import numpy as np
 from refemu.arith import fp16, fp32, rotary
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
-from refemu.units.declaration import Changes, DeclaredState
+from refemu.units import Changes, Config, DeclaredState
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore, block
 from refemu.units.harmonia.harmonia_core.passes import Pass
@@ -18,7 +18,6 @@ from refemu.units.harmonia.harmonia_core.plan import LANES, Action
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.harmonia.variants import accumulation, parts
-from refemu.units.unit import Config
 from refemu.units.variant import Variant, choices, overriding
 
 

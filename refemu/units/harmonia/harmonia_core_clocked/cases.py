@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.harmonia.harmonia_core import cases as harmonia_core_cases
 from refemu.units.stimuli import Edges, Seeds, edges, in_turn, joined, words
-from refemu.units.unit import Cases, Config, Kind
 
 NAME = "harmonia_core_clocked"
 IDLE = 24  #: idle rows after the paper's product

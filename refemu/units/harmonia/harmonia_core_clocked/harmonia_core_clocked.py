@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Stepped, Unit
 from refemu.units.cycle_accurate import HELD, IDLE
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia import harmonia_core
@@ -26,9 +27,6 @@ from refemu.units.harmonia.harmonia_core import (
     scheduled,
     stepped,
 )
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Stepped
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
 

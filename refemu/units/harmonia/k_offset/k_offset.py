@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["UNIT", "WINDOW", "KOffsetGenerator", "Offsets", "Scope", "Sign", "State", "run"]
 

@@ -4,10 +4,9 @@ from functools import partial
 
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Lanes
 from refemu.units.harmonia.k_offset import KOffsetGenerator
 from refemu.units.harmonia.variants import rounding
-from refemu.units.ports import Lanes
 from refemu.units.variant import Variant, choices, overriding
 
 

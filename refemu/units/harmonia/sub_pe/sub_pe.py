@@ -6,9 +6,7 @@ D-harmonia-12 (the 4-bit port takes INT4 magnitudes, 4-bit mantissas, and either
 
 from typing import ClassVar
 
-from refemu.units.declaration import Changes, Combinational, constant
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Port, Ports, Unit, constant
 
 __all__ = ["LANES", "PSUM_BITS", "UNIT", "State", "SubPe", "run"]
 

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.formats import Bfp, BfpTensor
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Rounding
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["GROUP", "UNIT", "Codes", "Growth", "State", "VGrouper", "run"]
 

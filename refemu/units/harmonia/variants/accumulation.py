@@ -12,10 +12,9 @@ import numpy as np
 
 from refemu.arith import fp16, fp32
 from refemu.arith.fp16 import Fp16Mode
+from refemu.units import Config, Stepped
 from refemu.units.harmonia.bfp_accumulator import INVALID, M8M8, M8W4, Accumulator, add, number, word
 from refemu.units.harmonia.variants import parts, rounding
-from refemu.units.stepping import Stepped
-from refemu.units.unit import Config
 from refemu.units.variant import Variant, choices, overriding
 
 Converted = tuple[int, int, int]  #: integer, word of its value, flags

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from refemu.units.stepping import Stepped
-from refemu.units.variant import Variant
+from refemu.units import Stepped, Variant
 
 Find = Callable[[Any], Any]  #: the part of a device, or the device itself
 

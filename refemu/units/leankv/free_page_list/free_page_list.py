@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.units import AnyUnit, Config, Port, Ports, Unit
 from refemu.units.declaration import DeclaredState, InPlace, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["ALLOCATE", "RECYCLE", "UNIT", "FreePageList", "OutOfPages", "State", "run"]
 

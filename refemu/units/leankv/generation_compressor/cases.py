@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 Head = tuple[Sequence[float], Sequence[float], tuple[float, float]]  #: means * 64, high and low; thresholds * 64
 LANES = 128  #: lanes that search for the least score

@@ -7,9 +7,8 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.leankv import hetero_kv
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)
 Event = tuple[int, int, int]  #: op, victim, low_slot

@@ -17,10 +17,8 @@ from refemu.formats.leankv.affine import PRESETS, WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor", "State", "run"]
 

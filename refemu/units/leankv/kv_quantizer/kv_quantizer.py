@@ -12,9 +12,7 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
-from refemu.units.declaration import Changes, Combinational, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 
 __all__ = ["BITS", "UNIT", "KvQuantizer", "Preset", "QuantizeWith", "State", "run"]
 

@@ -18,7 +18,7 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
 from refemu.units.leankv.kv_quantizer import Preset
@@ -37,8 +37,6 @@ from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Join, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
-from refemu.units.ports import Lanes, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 SECTIONS = ("high", "low")
 TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: manager options

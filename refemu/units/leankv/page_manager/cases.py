@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 if TYPE_CHECKING:
     from refemu.units.leankv.page_manager.requests import Shape

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.units.declaration import decides
+from refemu.units import AnyUnit, Config, Unit, decides
 from refemu.units.leankv.free_page_list import OutOfPages
 from refemu.units.leankv.page_manager.pool import total
 from refemu.units.leankv.page_manager.registers import CALLS, DOES, FINISH, PROMPT, RELEASE, STEP
@@ -18,7 +18,6 @@ from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, requ
 from refemu.units.leankv.page_manager.stepping import Stepping
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "State", "TableOverflow", "run"]
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.leankv.paged_attention.cases import pages_of
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 if TYPE_CHECKING:
     from refemu.units.leankv.paged_attention import Pages

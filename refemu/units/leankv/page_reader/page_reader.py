@@ -14,12 +14,10 @@ from refemu.formats.leankv.affine import WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declaration import Changes, Combinational, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Unit, constant, decides
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.page_table import HIGH
 from refemu.units.leankv.paged_attention import CONSTANTS, Pages, require_runs
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "PageReader", "State", "run"]
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Lanes
 from refemu.units.leankv.page_reader import PageReader
 from refemu.units.leankv.variants import rounding
-from refemu.units.ports import Lanes
 from refemu.units.variant import Variant, choices, overriding
 
 PARTS = ("key_meta", "val_meta")  #: segments of scales and zero points

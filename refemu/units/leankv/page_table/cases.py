@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find, stimuli
+from refemu.units import Cases, Config, Kind, find, stimuli
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
 NAMES = ("op", "entry", "section", "value", "other")

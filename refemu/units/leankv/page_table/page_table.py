@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int, require_integers
+from refemu.units import AnyUnit, Config, Port, Ports, Unit
 from refemu.units.declaration import DeclaredState, InPlace, constant
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = [
     "APPEND",

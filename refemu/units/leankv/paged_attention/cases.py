@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 if TYPE_CHECKING:
     from refemu.units.leankv.paged_attention.arithmetic import Pages

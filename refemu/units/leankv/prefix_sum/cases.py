@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 TOP = (1 << 32) - 1
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declaration import Changes, Combinational, constant, decides
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Unit, constant, decides
 
 __all__ = ["BITS", "UNIT", "PrefixSum", "Scan", "State", "add_level", "depth", "run", "scan"]
 

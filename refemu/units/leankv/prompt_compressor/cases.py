@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 WORKED = (24, 1, 2, 6, 5, 2, 16, 8)  #: shares * 64 of eight tokens; with W = 2 and thresholds 3 / 64, 16 / 64
 WIDE = 32  #: least number of tokens of a prompt with fewer random rows

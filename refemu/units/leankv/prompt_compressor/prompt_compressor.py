@@ -10,9 +10,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
+from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Unit
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = [
     "HIGH",

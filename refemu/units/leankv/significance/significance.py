@@ -14,10 +14,8 @@ from refemu.arith.checks import Refused, RefusedType, first_index, require_int
 from refemu.arith.orders import Sequential
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Result, Unit, constant, decides
 from refemu.units.ports import Port, Ports, collect, put
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = [
     "LARGEST",

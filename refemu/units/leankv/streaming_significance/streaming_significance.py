@@ -11,10 +11,8 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.fp32 import exp32
 from refemu.arith.scalar32 import value32
-from refemu.units.declaration import Changes, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Unit, constant, decides
 from refemu.units.leankv.significance import Significance
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Rescale", "State", "StreamingSignificance", "run"]
 
