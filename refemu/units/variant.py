@@ -94,31 +94,10 @@ def overriding(
     /,
     **members: Any,
 ) -> Variant:
-    """Variant whose device has other methods, properties or constants than the unit.
+    """Variant whose device has other methods, properties or constants: a value or a function for each name.
 
-    Parameters
-    ----------
-    unit_class : type
-        Stepping class, or the class of a part.
-    decision : str
-        Id, such as "D-olive-33".
-    says : str
-        What such a device does.
-    apply : callable, optional
-        Gives the configuration of the device; raises Refused if it cannot have the variant.
-    **members : object
-        By name of the member: its value, or its function. If the first parameter of a function is `old`, it gets the
-        unit's own members, as of `super()`.
-
-    Returns
-    -------
-    Variant
-        Variant with a class derived from `unit_class`.
-
-    Raises
-    ------
-    AttributeError
-        The class has no such member.
+    unit_class: stepping class, or the class of a part. If the first parameter of a function is `old`, it gets the
+    members before the change, as of `super()`. Raises AttributeError for a name that the class does not have.
     """
 
     def method(function: Any) -> Any:
