@@ -13,7 +13,9 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
 from refemu.arith.scalar32 import f32, pattern16, pattern32, value16, value32
-from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "FP16_OVERFLOW",
@@ -199,4 +201,5 @@ UNIT: AnyUnit = Unit(
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
     flags=FLAGS,
 )
-State, run = Accumulator.State, UNIT.run
+State: type[DeclaredState] = Accumulator.State
+run: RunFunction[Result] = UNIT.run

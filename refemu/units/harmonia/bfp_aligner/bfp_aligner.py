@@ -8,7 +8,9 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
-from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "LANES",
@@ -148,4 +150,5 @@ UNIT: AnyUnit = Unit(
         "LOST": Flag(1, "a nonzero lane became magnitude 0"),
     },
 )
-State, run = BfpAligner.State, UNIT.run
+State: type[DeclaredState] = BfpAligner.State
+run: RunFunction[Result] = UNIT.run

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Unit
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Alignment, BfpAligner
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
@@ -226,4 +226,5 @@ UNIT: AnyUnit = Unit(
         "STALL": Flag(1, "both banks are full: no column may come"),
     },
 )
-State, run = BfpConverter.State, UNIT.run
+State: type[DeclaredState] = BfpConverter.State
+run: RunFunction[Result] = UNIT.run

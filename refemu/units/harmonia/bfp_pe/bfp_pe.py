@@ -17,6 +17,8 @@ from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import operands
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
 from refemu.units.harmonia.sub_pe import LANES, SubPe, sub_pe
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "LANES",
@@ -271,4 +273,5 @@ UNIT: AnyUnit = Unit(
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
     flags=FLAGS,
 )
-State, run = BfpPe.State, UNIT.run
+State: type[DeclaredState] = BfpPe.State
+run: RunFunction[Result] = UNIT.run

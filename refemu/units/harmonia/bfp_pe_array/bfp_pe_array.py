@@ -18,6 +18,8 @@ from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Preci
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe
 from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "State", "Weights", "Work", "run", "tile"]
 
@@ -275,4 +277,5 @@ UNIT: AnyUnit = Unit(
     },
     flags=FLAGS,
 )
-State, run = BfpPeArray.State, UNIT.run
+State: type[DeclaredState] = BfpPeArray.State
+run: RunFunction[Result] = UNIT.run

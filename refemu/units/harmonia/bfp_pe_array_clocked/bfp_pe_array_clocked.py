@@ -26,6 +26,8 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     ports,
     width,
 )
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "Activity", "BfpPeArrayClocked", "State", "run"]
 
@@ -372,4 +374,5 @@ UNIT: AnyUnit = Unit(
     },
     flags=FLAGS,
 )
-State, run = BfpPeArrayClocked.State, UNIT.run
+State: type[DeclaredState] = BfpPeArrayClocked.State
+run: RunFunction[Result] = UNIT.run

@@ -10,7 +10,9 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields
-from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["GROUP", "UNIT", "Allocation", "BitAllocator", "State", "run"]
 
@@ -158,4 +160,5 @@ UNIT: AnyUnit = Unit(
     configs={"paper": Config(**PAPER), "local16": Config(**PAPER | {"n_initial": 40, "n_local": 16})},
     flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
 )
-State, run = BitAllocator.State, UNIT.run
+State: type[DeclaredState] = BitAllocator.State
+run: RunFunction[Result] = UNIT.run

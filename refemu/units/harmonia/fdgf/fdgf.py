@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "B_BITS",
@@ -340,4 +342,5 @@ UNIT: AnyUnit = Unit(
         "small": Config(m=32, k=32, ema_unit="elements", b_type="int4"),
     },
 )
-State, run = FdgfController.State, UNIT.run
+State: type[DeclaredState] = FdgfController.State
+run: RunFunction[Result] = UNIT.run

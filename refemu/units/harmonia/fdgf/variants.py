@@ -16,21 +16,21 @@ def _row_major_ties(self: FdgfController, rows: int, inner: int, columns: int) -
     return COLUMN_MAJOR if first < second else ROW_MAJOR
 
 
-device = partial(overriding, FdgfController)
+_device = partial(overriding, FdgfController)
 VARIANTS: tuple[Variant, ...] = (
-    device("D-harmonia-30", "the fraction of tiles decides", choose=_literal),
-    device(
+    _device("D-harmonia-30", "the fraction of tiles decides", choose=_literal),
+    _device(
         "D-harmonia-30",
         "tiles at the edge are fetched whole",
         _side=lambda self, code, mt, kt: self.m if code == FETCH_A else self.k,
     ),
-    device("D-harmonia-31", "dataflow 2 on a tie", choose=_row_major_ties),
-    device(
+    _device("D-harmonia-31", "dataflow 2 on a tie", choose=_row_major_ties),
+    _device(
         "D-harmonia-31",
         "dataflow 2 while M is not below K",
         choose=lambda self, rows, inner, columns: ROW_MAJOR if rows >= columns else COLUMN_MAJOR,
     ),
-    device("D-harmonia-31", "always dataflow 1", choose=lambda self, *shape: COLUMN_MAJOR),
-    device("D-harmonia-31", "always dataflow 2", choose=lambda self, *shape: ROW_MAJOR),
+    _device("D-harmonia-31", "always dataflow 1", choose=lambda self, *shape: COLUMN_MAJOR),
+    _device("D-harmonia-31", "always dataflow 2", choose=lambda self, *shape: ROW_MAJOR),
     *choices("D-harmonia-31", "ema_unit", "bits"),
 )

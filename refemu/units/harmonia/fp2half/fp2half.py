@@ -4,7 +4,9 @@ from typing import ClassVar
 
 from refemu.arith import fp16
 from refemu.arith.scalar32 import pattern16, value32
-from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 
@@ -57,4 +59,5 @@ UNIT: AnyUnit = Unit(
         "SUBNORMAL": Flag(1, "a lane's result is subnormal"),
     },
 )
-State, run = Fp2Half.State, UNIT.run
+State: type[DeclaredState] = Fp2Half.State
+run: RunFunction[Result] = UNIT.run

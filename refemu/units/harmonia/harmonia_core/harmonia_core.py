@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from refemu.units.declaration import DeclaredState
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.k_offset import WINDOW
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units.stepping import Result
+from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 
 def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4", **others: Any) -> Config:
@@ -45,4 +47,5 @@ UNIT: AnyUnit = Unit(
     },
     flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
 )
-State, run = HarmoniaCore.State, UNIT.run
+State: type[DeclaredState] = HarmoniaCore.State
+run: RunFunction[Result] = UNIT.run

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Stepped, Unit
+from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Result, RunFunction, Stepped, Unit
 from refemu.units.cycle_accurate import HELD, IDLE
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia import harmonia_core
@@ -247,4 +247,5 @@ UNIT: AnyUnit = Unit(
         "drain": _config("linear", rows=9, inner=2, columns=17, pitch="drain"),
     },
 )
-State, run = HarmoniaCoreClocked.State, UNIT.run
+State: type[DeclaredState] = HarmoniaCoreClocked.State
+run: RunFunction[Result] = UNIT.run

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
-from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Unit
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 
 __all__ = ["UNIT", "WINDOW", "KOffsetGenerator", "Offsets", "Scope", "Sign", "State", "run"]
@@ -280,4 +280,5 @@ UNIT: AnyUnit = Unit(
     },
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
 )
-State, run = KOffsetGenerator.State, UNIT.run
+State: type[DeclaredState] = KOffsetGenerator.State
+run: RunFunction[Result] = UNIT.run

@@ -6,7 +6,8 @@ D-harmonia-12 (the 4-bit port takes INT4 magnitudes, 4-bit mantissas, and either
 
 from typing import ClassVar
 
-from refemu.units import AnyUnit, Changes, Combinational, Config, Port, Ports, Unit, constant
+from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Port, Ports, Result, Unit, constant
+from refemu.units.unit import RunFunction
 
 __all__ = ["LANES", "PSUM_BITS", "UNIT", "State", "SubPe", "run"]
 
@@ -58,4 +59,5 @@ UNIT: AnyUnit = Unit(
     meaning="dot product of 32 pairs of 8-bit and 4-bit magnitudes",
     configs={"paper": Config()},
 )
-State, run = SubPe.State, UNIT.run
+State: type[DeclaredState] = SubPe.State
+run: RunFunction[Result] = UNIT.run

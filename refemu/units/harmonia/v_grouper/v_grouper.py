@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.formats import Bfp, BfpTensor
-from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Unit
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Rounding
 
@@ -205,4 +205,5 @@ UNIT: AnyUnit = Unit(
     configs={"paper": Config(**PAPER), "realign": Config(**PAPER | {"growth": "realign"})},
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
 )
-State, run = VGrouper.State, UNIT.run
+State: type[DeclaredState] = VGrouper.State
+run: RunFunction[Result] = UNIT.run

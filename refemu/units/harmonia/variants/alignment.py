@@ -9,19 +9,19 @@ from refemu.units.harmonia.variants import parts
 from refemu.units.stepping import Stepped
 from refemu.units.variant import Variant, choices, overriding
 
-aligner = partial(overriding, BfpAligner)
+_aligner = partial(overriding, BfpAligner)
 PARTS: tuple[Variant, ...] = (
-    aligner(
+    _aligner(
         "D-harmonia-1", "m counts the sign", element=lambda old, self, word, emax, m: old.element(word, emax, m - 1)
     ),
-    aligner(
+    _aligner(
         "D-harmonia-2",
         "magnitudes are rounded to odd",
         shifted=lambda self, x, shift, sign: x >> shift | int(x & ((1 << shift) - 1) != 0),
     ),
-    aligner("D-harmonia-2", "magnitudes are rounded up", shifted=lambda self, x, shift, sign: -(-x >> shift)),
+    _aligner("D-harmonia-2", "magnitudes are rounded up", shifted=lambda self, x, shift, sign: -(-x >> shift)),
     # subnormals, and groups of them, shift by one more place
-    aligner("D-harmonia-3", "exponent field 0 counts as 0", _distance=lambda self, emax, field: emax - field),
+    _aligner("D-harmonia-3", "exponent field 0 counts as 0", _distance=lambda self, emax, field: emax - field),
 )
 
 

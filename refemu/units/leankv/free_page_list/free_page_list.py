@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
-from refemu.units import AnyUnit, Config, Port, Ports, Unit
+from refemu.units import AnyUnit, Config, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import DeclaredState, InPlace, constant, decides
 
 __all__ = ["ALLOCATE", "RECYCLE", "UNIT", "FreePageList", "OutOfPages", "State", "run"]
@@ -198,4 +198,5 @@ UNIT: AnyUnit = Unit(
     meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
 )
-State, run = FreePageList.State, UNIT.run
+State: type[DeclaredState] = FreePageList.State
+run: RunFunction[Result] = UNIT.run

@@ -19,9 +19,9 @@ def _stacked(old: FreePageList, self: FreePageList, ids: Any) -> None:
         self._ring[place % self.pages] = page
 
 
-device = partial(overriding, FreePageList)
+_device = partial(overriding, FreePageList)
 VARIANTS: tuple[Variant, ...] = (
-    device("D-leankv-37", "list_end is the place after the last id", end=lambda self: self.tail % self.pages),
+    _device("D-leankv-37", "list_end is the place after the last id", end=lambda self: self.tail % self.pages),
     Variant(
         "D-leankv-37",
         "two bounds only: an empty list reads as full",
@@ -34,7 +34,7 @@ VARIANTS: tuple[Variant, ...] = (
         "two bounds only: a full list reads as empty",
         answer=lambda config, inputs, result: {"free": (result.free % config["pages"]).astype(result.free.dtype)},
     ),
-    device("D-leankv-37", "the last ids leave first", recycle=_stacked),
+    _device("D-leankv-37", "the last ids leave first", recycle=_stacked),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-53": "an allocation of more pages than are free is invalid, so no row of a set has one",

@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, RunFunction, Unit, constant, decides
 from refemu.units.leankv.generation_compressor.decisions import (
     LARGEST,
     NAME,
@@ -23,6 +23,7 @@ from refemu.units.leankv.generation_compressor.decisions import (
 )
 from refemu.units.leankv.significance.significance import require_queries
 from refemu.units.ports import Port, Ports, put
+from refemu.units.stepping import Result
 
 W, A1, A2, A3, B1, B2, C = range(7)  #: Choices of `algorithm1`, by the port `choice`
 APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: Choices of `diffkv`
@@ -298,4 +299,5 @@ UNIT: AnyUnit = Unit(
         "wide_cumulative": Config(slots=144, policy="algorithm1", score_rule="cumulative"),
     },
 )
-State, run = GenerationCompressor.State, UNIT.run
+State: type[DeclaredState] = GenerationCompressor.State
+run: RunFunction[Result] = UNIT.run

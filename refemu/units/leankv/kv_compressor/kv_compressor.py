@@ -19,6 +19,8 @@ from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor", "State", "run"]
 
@@ -250,4 +252,5 @@ UNIT: AnyUnit = Unit(
         "pages": Config(**SMALL, preset="paper", high_pages=2, low_pages=2),
     },
 )
-State, run = KvCompressor.State, UNIT.run
+State: type[DeclaredState] = KvCompressor.State
+run: RunFunction[Result] = UNIT.run

@@ -18,7 +18,7 @@ from refemu.units.leankv.variants import rounding
 from refemu.units.unit import Config
 from refemu.units.variant import Variant, overriding
 
-device = partial(overriding, KvCompressor)
+_device = partial(overriding, KvCompressor)
 
 
 def _coded(decision: str, says: str, other: Callable[[Affine], Affine]) -> Variant:
@@ -33,7 +33,7 @@ def _coded(decision: str, says: str, other: Callable[[Affine], Affine]) -> Varia
         key, value = (replace(tensor, format=other(tensor.format)) for tensor in (token.key, token.value))
         return replace(token, key=key, value=value)
 
-    return device(decision, says, _record=record, _victim=victim)
+    return _device(decision, says, _record=record, _victim=victim)
 
 
 def _fields(decision: str, says: str, **fields: Any) -> Variant:
@@ -155,14 +155,14 @@ VARIANTS: tuple[Variant, ...] = (
     _stores("D-leankv-7", "a step is never stored as 0", lambda step: pattern16(step) or int(step > 0)),
     Variant("D-leankv-11", "feature 0 is in the highest bits", answer=_records(_first_highest)),
     Variant("D-leankv-15", "score and position have their high words first", answer=_records(_high_word_first)),
-    device(
+    _device(
         "D-leankv-30",
         "low tokens are encoded from separate fp16 vectors",
         _lowered=_lowered_copy,
         _slot=_slot_with_copy,
     ),
-    device("D-leankv-30", "low codes are the high bits of the stored ones", _lowered=_lowered_shifted),
-    device("D-leankv-31", "the last token fills the freed slot", _slot=_slot_of_last),
+    _device("D-leankv-30", "low codes are the high bits of the stored ones", _lowered=_lowered_shifted),
+    _device("D-leankv-31", "the last token fills the freed slot", _slot=_slot_of_last),
     Variant("D-leankv-31", "the freed slot stays empty", answer=_at_end),
     _stores("D-arith-2", "the stored step is truncated", rounding.toward_zero16),
     _stores("D-arith-2", "the stored step rounds half away from 0", rounding.half_away16),

@@ -12,7 +12,9 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
-from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["BITS", "UNIT", "KvQuantizer", "Preset", "QuantizeWith", "State", "run"]
 
@@ -248,4 +250,5 @@ UNIT: AnyUnit = Unit(
         "OVERFLOW": Flag(2, "the step is stored as infinity (D-leankv-7)"),
     },
 )
-State, run = KvQuantizer.State, UNIT.run
+State: type[DeclaredState] = KvQuantizer.State
+run: RunFunction[Result] = UNIT.run

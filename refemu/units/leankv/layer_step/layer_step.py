@@ -37,6 +37,8 @@ from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Join, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 SECTIONS = ("high", "low")
 TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: manager options
@@ -574,4 +576,5 @@ UNIT: AnyUnit = Unit(
         ),
     },
 )
-State, run = LayerStep.State, UNIT.run
+State: type[DeclaredState] = LayerStep.State
+run: RunFunction[Result] = UNIT.run

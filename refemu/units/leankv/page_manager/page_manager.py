@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.units import AnyUnit, Config, Unit, decides
+from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, decides
 from refemu.units.leankv.free_page_list import OutOfPages
 from refemu.units.leankv.page_manager.pool import total
 from refemu.units.leankv.page_manager.registers import CALLS, DOES, FINISH, PROMPT, RELEASE, STEP
@@ -240,4 +240,5 @@ UNIT: AnyUnit = Unit(
     },
     peaks=("step_pages",),
 )
-State, run = PageManager.State, UNIT.run
+State: type[DeclaredState] = PageManager.State
+run: RunFunction[Result] = UNIT.run

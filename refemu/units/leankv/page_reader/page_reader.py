@@ -14,10 +14,12 @@ from refemu.formats.leankv.affine import WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.page_table import HIGH
 from refemu.units.leankv.paged_attention import CONSTANTS, Pages, require_runs
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "PageReader", "State", "run"]
 
@@ -166,4 +168,5 @@ UNIT: AnyUnit = Unit(
         "page": Config(**PAGE, preset="paper", output="fp16"),
     },
 )
-State, run = PageReader.State, UNIT.run
+State: type[DeclaredState] = PageReader.State
+run: RunFunction[Result] = UNIT.run

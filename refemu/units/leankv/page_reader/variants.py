@@ -14,7 +14,7 @@ from refemu.units.leankv.variants import rounding
 from refemu.units.variant import Variant, choices, overriding
 
 PARTS = ("key_meta", "val_meta")  #: segments of scales and zero points
-device = partial(overriding, PageReader)
+_device = partial(overriding, PageReader)
 
 
 def _highest_first(old: PageReader, self: PageReader, words: np.ndarray, bits: int) -> np.ndarray:
@@ -90,7 +90,7 @@ def _misread(decision: str, says: str, sources: Callable[[UnifiedPage, str], np.
         changes: Changes = old.read(tuple(pages.ravel().tolist()), entry, n_high, n_low)
         return changes
 
-    return device(decision, says, read=read)
+    return _device(decision, says, read=read)
 
 
 def _of_first(layout: UnifiedPage, part: str) -> np.ndarray:
@@ -108,22 +108,22 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-1", "preset", "paper", "diffkv"),
     *choices("D-leankv-12", "k_vec", 1, 2),
     *choices("D-leankv-12", "v_vec", 1, 4),
-    device("D-leankv-11", "feature 0 is in the highest bits", _unpacked=_highest_first),
-    device(
+    _device("D-leankv-11", "feature 0 is in the highest bits", _unpacked=_highest_first),
+    _device(
         "D-leankv-11",
         "words are big-endian",
         _unpacked=lambda old, self, words, bits: old._unpacked(words.byteswap(), bits),
     ),
-    device("D-leankv-74", "the exact value is rounded to fp16 alone", _value=_exact_value, _stored=_stored_once),
-    device("D-leankv-74", "product and difference are rounded to fp16 each", _value=_in_half),
-    device("D-arith-2", "outputs are truncated", _stored=_truncated),
-    device("D-arith-2", "outputs beyond fp16 are 65504", _stored=_saturated),
-    device("D-arith-2", "subnormal outputs are 0", _stored=_flushed),
+    _device("D-leankv-74", "the exact value is rounded to fp16 alone", _value=_exact_value, _stored=_stored_once),
+    _device("D-leankv-74", "product and difference are rounded to fp16 each", _value=_in_half),
+    _device("D-arith-2", "outputs are truncated", _stored=_truncated),
+    _device("D-arith-2", "outputs beyond fp16 are 65504", _stored=_saturated),
+    _device("D-arith-2", "subnormal outputs are 0", _stored=_flushed),
 )
 FAULTS: tuple[Variant, ...] = (
-    device("F-leankv-1", "the zero point is not used", _value=_without_zero),
-    device("F-leankv-2", "the zero point is subtracted before the multiplication", _value=_zero_first),
-    device(
+    _device("F-leankv-1", "the zero point is not used", _value=_without_zero),
+    _device("F-leankv-2", "the zero point is subtracted before the multiplication", _value=_zero_first),
+    _device(
         "F-leankv-3",
         "scale and zero point are exchanged",
         _value=lambda old, self, codes, scale, zero, sign: old._value(codes, zero, scale, sign),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int, require_integers
-from refemu.units import AnyUnit, Config, Port, Ports, Unit
+from refemu.units import AnyUnit, Config, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import DeclaredState, InPlace, constant
 
 __all__ = [
@@ -294,4 +294,5 @@ UNIT: AnyUnit = Unit(
         "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True),
     },
 )
-State, run = PageTable.State, UNIT.run
+State: type[DeclaredState] = PageTable.State
+run: RunFunction[Result] = UNIT.run

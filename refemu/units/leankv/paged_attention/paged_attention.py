@@ -16,7 +16,7 @@ from refemu.arith.fp32 import exp32
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units import AnyUnit, Changes, Combinational, DeclaredState, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, DeclaredState, Port, Ports, Result, Unit, constant, decides
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.paged_attention import phases
 from refemu.units.leankv.paged_attention.arithmetic import (
@@ -40,6 +40,7 @@ from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "CONSTANTS",
@@ -327,4 +328,5 @@ UNIT: AnyUnit = Unit(
     meaning="attention of one step over the pages of a KV head",
     configs=CONFIGS,
 )
-State, run = PagedAttention.State, UNIT.run
+State: type[DeclaredState] = PagedAttention.State
+run: RunFunction[Result] = UNIT.run

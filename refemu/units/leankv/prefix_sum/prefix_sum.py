@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["BITS", "UNIT", "PrefixSum", "Scan", "State", "add_level", "depth", "run", "scan"]
 
@@ -97,4 +99,5 @@ UNIT: AnyUnit = Unit(
     meaning="running sums of page counts, level by level",
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
 )
-State, run = PrefixSum.State, UNIT.run
+State: type[DeclaredState] = PrefixSum.State
+run: RunFunction[Result] = UNIT.run

@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Unit
+from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 
 __all__ = [
@@ -272,4 +272,5 @@ UNIT: AnyUnit = Unit(
         "odd_static": Config(tokens=17, rule="static", order="stable", keep_percent=50),
     },
 )
-State, run = PromptCompressor.State, UNIT.run
+State: type[DeclaredState] = PromptCompressor.State
+run: RunFunction[Result] = UNIT.run

@@ -16,6 +16,7 @@ from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
 from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Result, Unit, constant, decides
 from refemu.units.ports import Port, Ports, collect, put
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "LARGEST",
@@ -346,4 +347,5 @@ UNIT: AnyUnit = Unit(
         "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4}),
     },
 )
-State, run = Significance.State, UNIT.run
+State: type[DeclaredState] = Significance.State
+run: RunFunction[Result] = UNIT.run

@@ -14,15 +14,15 @@ OPTIONS: tuple[Variant, ...] = (
     *choices("D-leankv-19", "gqa", "mean"),
     *choices("D-leankv-19", "gqa_order", "queries"),
 )
-device = partial(overriding, Significance)
+_device = partial(overriding, Significance)
 VARIANTS: tuple[Variant, ...] = (
     *OPTIONS,
-    device("D-arith-2", "sums and quotients are truncated", **rounding.TRUNCATED),
-    device(
+    _device("D-arith-2", "sums and quotients are truncated", **rounding.TRUNCATED),
+    _device(
         "D-arith-2",
         "subnormal sums and quotients are 0",
         _added=lambda old, self, a, b: rounding.flushed32(old._added(a, b)),
         _divided=lambda old, self, a, b: rounding.flushed32(old._divided(a, b)),
     ),
-    device("D-arith-2", "quotients are products with a rounded reciprocal", **rounding.RECIPROCAL),
+    _device("D-arith-2", "quotients are products with a rounded reciprocal", **rounding.RECIPROCAL),
 )

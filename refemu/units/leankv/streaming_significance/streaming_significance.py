@@ -11,8 +11,9 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.fp32 import exp32
 from refemu.arith.scalar32 import value32
-from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, RunFunction, Unit, constant, decides
 from refemu.units.leankv.significance import Significance
+from refemu.units.stepping import Result
 
 __all__ = ["UNIT", "Rescale", "State", "StreamingSignificance", "run"]
 
@@ -160,4 +161,5 @@ UNIT: AnyUnit = Unit(
         "diffkv": Config(tokens=8, heads=2, keys=2, score_queries=4, include_self=True, normalize=False),
     },
 )
-State, run = StreamingSignificance.State, UNIT.run
+State: type[DeclaredState] = StreamingSignificance.State
+run: RunFunction[Result] = UNIT.run
