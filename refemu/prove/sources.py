@@ -27,14 +27,14 @@ def tree_of(function: FunctionType) -> Function:
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
     arguments = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    for tree in _module(text).get(code.co_firstlineno, []) if text else []:
-        name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
-        taken = tree.args
-        if (
-            name == code.co_name
-            and [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)] == arguments
-        ):
-            return tree
+    trees = [
+        tree
+        for tree in (_module(text).get(code.co_firstlineno, []) if text else [])
+        if (tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>") == code.co_name
+        and [each.arg for each in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs)] == arguments
+    ]
+    if len(trees) == 1:  # two on one line cannot be distinguished
+        return trees[0]
     raise Unsupported(f"{function.__qualname__}, whose source is not known")
 
 

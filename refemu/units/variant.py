@@ -8,7 +8,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,8 +71,48 @@ def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ..
     return tuple(Variant(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values)
 
 
+def only(unit_class: type[Any], parameter: str, value: object) -> Callable[[Config], Config]:
+    """`apply` of a variant that only devices with this value of a parameter can have; raises Refused for others."""
+
+    def same(config: Config) -> Config:
+        if config[parameter] != value:
+            raise Refused(f"{unit_class.name}: {parameter} must be {value}, got {config[parameter]}")
+        return config
+
+    return same
+
+
 def _with(parameter: str, value: Any, config: Config) -> Config:
     return Config(**{**config, parameter: value})
+
+
+def overriding(
+    unit_class: type[Any],
+    decision: str,
+    says: str,
+    apply: Callable[[Config], Config] = _unchanged,
+    /,
+    **members: Any,
+) -> Variant:
+    """Variant whose device has other methods, properties or constants: a value or a function for each name.
+
+    unit_class: stepping class, or the class of a part. If the first parameter of a function is `old`, it gets the
+    members before the change, as of `super()`. Raises AttributeError for a name that the class does not have.
+    """
+
+    def method(function: Any) -> Any:
+        if not inspect.isfunction(function) or next(iter(inspect.signature(function).parameters), "") != "old":
+            return function
+        return lambda self, *args, **named: function(super(changed, self), self, *args, **named)
+
+    def member(name: str, value: Any) -> Any:
+        kind = type(inspect.getattr_static(unit_class, name))
+        return kind(method(value)) if kind in (property, cached_property) else method(value)
+
+    module = f"{unit_class.__module__.rpartition('.')[0]}.variants"
+    body = {"__doc__": says, "__module__": module} | {name: member(name, each) for name, each in members.items()}
+    changed: type[Any] = type(unit_class.__name__, (unit_class,), body)
+    return Variant(decision, says, apply, changed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,11 @@
 """Statements: assignments, branches and exceptions have Python's results, or are not run at all."""
 
+import ast
+
 import pytest
 
+from refemu.prove.sources import tree_of
+from refemu.prove.values import Unsupported
 from tests.prove.text_runs import Text, require_equal, require_unsupported
 
 
@@ -125,3 +129,12 @@ def set_that_grows_under_a_condition(x: int) -> int:
 )
 def test_statement_without_terms_is_rejected(text: Text) -> None:
     require_unsupported(text)
+
+
+def test_two_like_lambdas_of_one_line_have_no_known_source() -> None:
+    both = lambda x: x + 1, lambda x: x + 2
+    alone = lambda x: x + 3  # noqa: E731
+
+    assert ast.unparse(tree_of(alone)) == "lambda x: x + 3"
+    with pytest.raises(Unsupported, match="source is not known"):
+        tree_of(both[1])

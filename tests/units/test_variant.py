@@ -1,6 +1,7 @@
 """Every decision of every unit has a variant that its committed sets detect, or a reason why no bit shows it."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from refemu.golden.grade import reimport
 from refemu.units import variant as other
 from refemu.units.config import Config
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant, choices, only, overriding
 
 ID = re.compile(r"D-[a-z]+-\d+")
 EVERY = [units.find(name) for name in units.names()]
@@ -93,3 +94,51 @@ def test_identical_or_impossible_device_is_none() -> None:
     assert other.device(unit, short, choices("D-test-2", "normal", "flint4")) is not None
     assert other.device(unit, config, [answer, answer]) is None
     assert other.device(unit, config, [silent(), silent()]) is None
+
+
+def test_overriding_members_get_the_unit_and_its_own_members() -> None:
+    unit = units.find("v_grouper")
+    config = unit.configs["paper"]
+    device = unit.unit_class(**config)
+    narrow = overriding(
+        unit.unit_class,
+        "D-test-1",
+        "one bit less",
+        format=lambda old, self: replace(old.format, mantissa_bits=self.high - 1),
+        _shifts=lambda old, self: not old._shifts,
+    )
+    assert narrow.unit_class is not None
+    changed: Any = narrow.unit_class(**config)
+
+    assert changed.format.mantissa_bits == device.format.mantissa_bits - 1 and changed.format is changed.format
+    assert changed._shifts is not device._shifts
+    assert (narrow.decision, narrow.says, narrow.unit_class.__doc__) == ("D-test-1", "one bit less", "one bit less")
+
+
+def test_two_overriding_variants_of_one_method_combine() -> None:
+    unit = units.find("ovp_decoder")
+    up, double = (
+        overriding(unit.unit_class, "D-test-1", says, is_illegal=method)
+        for says, method in (
+            ("one more", lambda old, self, *codes: old.is_illegal(*codes) + 1),
+            ("twice", lambda old, self, *codes: old.is_illegal(*codes) * 2),
+        )
+    )
+    for order, expected in (([up, double], {1, 3}), ([double, up], {2, 4})):
+        device = other.device(unit, unit.configs["int4"], order)
+        assert device is not None and device.readable is not None
+        decoder = device.readable.unit_class(**unit.configs["int4"])
+        assert {decoder.is_illegal(left, right) for left in range(16) for right in range(16)} == expected
+
+
+def test_overriding_unknown_member_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_method"):
+        overriding(OvpDecoder, "D-test-1", "none", no_such_method=lambda self: 0)
+
+
+def test_variant_of_one_value_is_impossible_for_another() -> None:
+    unit = units.find("ovp_decoder")
+    flint = Variant("D-test-1", "no pair", only(OvpDecoder, "normal", "flint4"), unit_class=Silent)
+
+    assert other.device(unit, unit.configs["int4"], [flint]) is None
+    assert other.device(unit, unit.configs["flint4"], [flint]) is not None

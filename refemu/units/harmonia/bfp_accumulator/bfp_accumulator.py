@@ -13,11 +13,9 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import PRECISIONS, Precision
 from refemu.arith.scalar32 import f32, pattern16, pattern32, value16, value32
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.bfp_accumulator import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Flag, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "FP16_OVERFLOW",
@@ -135,107 +133,32 @@ class Accumulator(Sequential):
 
 
 def exponent(mode: int, a_exp: int, b_exp: int) -> int:
-    """Exponent of the unit of a partial sum, a power of two; an exponent field of 0 counts as 1.
-
-    Parameters
-    ----------
-    mode : int
-        0 M8W4, 1 M8M4, 2 M8M8.
-    a_exp, b_exp : int
-        Shared exponents.
-
-    Returns
-    -------
-    int
-        Exponent.
-
-    References
-    ----------
-    [harmonia §II-B, §IV-B]
+    """Exponent of the unit of a partial sum, a power of two; an exponent field of 0 counts as 1. [harmonia §II-B,
+    §IV-B]
     """
     return max(a_exp, 1) + POINT[mode] + (0 if mode == M8W4 else max(b_exp, 1))
 
 
 @decides("D-harmonia-11")
 def fuse(high: int, low: int) -> int:
-    """Join the sums of the nibbles to the sum of 8-bit by 8-bit products, as integers.
-
-    Parameters
-    ----------
-    high, low : int
-        Sums of the high and of the low nibbles.
-
-    Returns
-    -------
-    int
-        16 * high + low.
-
-    References
-    ----------
-    [harmonia §IV-B]
-    """
+    """Join the sums of the nibbles to the sum of 8-bit by 8-bit products, as integers. [harmonia §IV-B]"""
     return (high << 4) + low
 
 
 @decides("D-harmonia-10")
 def add(acc: int, value: int) -> tuple[int, int]:
-    """Add two float32 words, rounded once.
-
-    Parameters
-    ----------
-    acc, value : int
-        float32 words.
-
-    Returns
-    -------
-    word, flag : int
-        The sum, and INVALID if it is NaN.
-
-    References
-    ----------
-    [harmonia §IV-B]
-    """
+    """Add two float32 words, rounded once. [harmonia §IV-B]"""
     total = f32(value32(acc) + value32(value))
     return pattern32(total), INVALID * bool(math.isnan(total))
 
 
 def number(bits: int) -> np.float32:
-    """Read a word as float32.
-
-    Parameters
-    ----------
-    bits : int
-        Word of 32 bits.
-
-    Returns
-    -------
-    float32
-        Its value.
-
-    References
-    ----------
-    [harmonia §IV-B]
-    """
+    """Read a word as float32. [harmonia §IV-B]"""
     return np.uint32(bits).view(np.float32)
 
 
 def word(x: float | np.floating | np.ndarray) -> int:
-    """Round a number to float32, NaN canonical.
-
-    Parameters
-    ----------
-    x : float
-        Number.
-
-    Returns
-    -------
-    int
-        Word of 32 bits.
-
-    References
-    ----------
-    [harmonia §IV-B]
-    """
+    """Round the number x to float32, NaN canonical. [harmonia §IV-B]"""
     with np.errstate(over="ignore"):
         rounded = np.float32(x)
     return int(rounded.view(np.uint32)) if rounded == rounded else NAN
@@ -276,10 +199,7 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-B, Fig. 13",
     meaning="shared accumulator of a PE: integer to FP16, weight factor, FP32 sum over groups",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    cases=cases.cases,
-    mark=cases.mark,
     flags=FLAGS,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = Accumulator.State
 run: RunFunction[Result] = UNIT.run

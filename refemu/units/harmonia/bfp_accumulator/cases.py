@@ -1,16 +1,12 @@
-"""Golden cases of bfp_accumulator: the conversions of [harmonia §IV-B] at their ends, ties, NaN, random groups.
-
-Stimuli only: expected outputs come from bfp_accumulator.py.
-"""
+"""Golden cases of bfp_accumulator: the conversions of [harmonia §IV-B] at their ends, ties, NaN, random groups."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find, stimuli
+from refemu.units import Cases, Config, Kind, find, stimuli
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 Event = tuple[int, int, int, int, int, int, int]  #: mode, clear, psum, low, a_exp, b_exp, w_scale
 NAMES = ("mode", "clear", "psum", "low", "a_exp", "b_exp", "w_scale")

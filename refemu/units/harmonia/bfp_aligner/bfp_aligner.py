@@ -8,11 +8,9 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from refemu.arith.fp16 import Subnormals
 from refemu.formats.harmonia.bfp import Bfp, BfpRounding, Special, ZeroSign
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.harmonia.bfp_aligner import cases
-from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "LANES",
@@ -147,9 +145,6 @@ UNIT: AnyUnit = Unit(
         "half_even": Config(**PAPER | {"rounding": "half_even"}),
         "hw": Config(**PAPER | {"special": "hw"}),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    care=cases.care,
     flags={
         "ILLEGAL": Flag(0, "a lane's exponent is above emax, or special and not admitted (D-harmonia-5)"),
         "LOST": Flag(1, "a nonzero lane became magnitude 0"),

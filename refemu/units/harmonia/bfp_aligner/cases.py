@@ -1,17 +1,12 @@
-"""Golden cases of bfp_aligner: a group with the shape of [harmonia Fig. 3], every shift, subnormals, random words.
-
-Stimuli only: expected outputs come from bfp_aligner.py.
-"""
+"""Golden cases of bfp_aligner: a group with the shape of [harmonia Fig. 3], every shift, subnormals, random words."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 LANES = 8
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Alignment, BfpAligner
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
-from refemu.units.harmonia.bfp_converter import cases
 from refemu.units.harmonia.bfp_converter.registers import (
     COLUMNS,
     EMPTY,
@@ -27,9 +27,6 @@ from refemu.units.harmonia.bfp_converter.registers import (
     drawn,
     require_column,
 )
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 Words = tuple[int, ...]  #: a word of each of the eight lanes
 
@@ -224,9 +221,6 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-C, Fig. 14",
     meaning="fp16 columns to block floating point, two paths and one aligner",
     configs={"paper": Config(**PAPER), "exact": Config(**PAPER | {"zero_sign": "canonical"})},
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={
         "OVERLAP": Flag(0, "a column is compared while an earlier block is aligned"),
         "STALL": Flag(1, "both banks are full: no column may come"),

@@ -1,7 +1,4 @@
-"""Golden cases of bfp_converter: streams of blocks as [harmonia §IV-C, Fig. 14] has them.
-
-Stimuli only: expected outputs come from bfp_converter.py.
-"""
+"""Golden cases of bfp_converter: streams of blocks as [harmonia §IV-C, Fig. 14] has them."""
 
 from collections.abc import Iterator, Mapping
 from math import prod

@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Config, find
 from refemu.units.harmonia.bfp_converter.registers import COLUMNS, GROUP, LANES, NAME, TOKEN
-from refemu.units.unit import Config
 
 Column = tuple[tuple[int, ...], int, int]  #: words, mask, last
 Clock = tuple[tuple[int, ...], int, int, int, int, int]  #: Values of the input ports in one clock, in the ports' order
@@ -56,45 +55,17 @@ def _lanes(values: np.ndarray) -> tuple[int, ...]:
 
 
 def clocks(matrix: np.ndarray, kind: int, m: int = 8) -> list[Clock]:
-    """Lay out a matrix as the clocks of its columns, block by block.
+    """Lay out a matrix as the clocks of its columns, block by block. [harmonia §IV-C]
 
-    Parameters
-    ----------
-    matrix : ndarray of uint16 (tokens, channels)
-        fp16 words.
-    kind : int
-        0 token (blocks of 8 x 32), 1 V (32 x 16).
-    m : int
-        Mantissa bits of the codes.
-
-    Returns
-    -------
-    list of Clock
-        Clocks, a column in each.
-
-    References
-    ----------
-    [harmonia §IV-C]
+    matrix: uint16 (tokens, channels), fp16 words.
     """
     return [(x, valid, kind, m, last, 1) for block in blocks(matrix, kind) for x, valid, last in block.columns]
 
 
 def port_values(sequences: Sequence[Sequence[Clock]]) -> dict[str, np.ndarray]:
-    """Stack sequences of clocks to arrays for the input ports.
+    """Stack sequences of clocks to arrays for the input ports. [harmonia §IV-C]
 
-    Parameters
-    ----------
-    sequences : sequence of sequence of Clock
-        Of one length.
-
-    Returns
-    -------
-    dict of ndarray
-        By port name: (sequences, clocks), then lanes.
-
-    References
-    ----------
-    [harmonia §IV-C]
+    sequences: of one length. Returns by port name: (sequences, clocks), then lanes.
     """
     return {
         port.name: np.array([[clock[place] for clock in sequence] for sequence in sequences])

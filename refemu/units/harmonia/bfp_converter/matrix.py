@@ -29,18 +29,7 @@ class Conversion:
     aligned: int  #: elements aligned
 
     def equals(self, other: object) -> bool:
-        """Whether codes and counters are equal.
-
-        Parameters
-        ----------
-        other : object
-            Anything.
-
-        Returns
-        -------
-        bool
-            True if it is an equal Conversion.
-        """
+        """Whether codes and counters are equal."""
         if not isinstance(other, Conversion):
             return False
         names = ("blocks", "cycles", *BfpConverter.counters)
@@ -76,42 +65,12 @@ def convert(
     subnormals: Subnormals = "keep",
     zero_sign: ZeroSign = "keep",
 ) -> Conversion:
-    """Convert a whole matrix, as a stream of blocks through the stepped unit.
+    """Convert a whole matrix, as a stream of blocks through the stepped unit. [harmonia §IV-C, Fig. 14]
 
     Blocks follow each other row by row. The tensor equals `Bfp(m).encode(x, axis)` with axis 1 for "token", 0 for "v".
 
-    Parameters
-    ----------
-    x : array_like of float16 (tokens, channels)
-        At least one of each.
-    kind : {"token", "v"}
-        "token": groups of 32 channels, blocks of 8 tokens; "v": groups of 32 tokens, blocks of 16 channels.
-    m : int
-        Mantissa bits, 1 to 11.
-    rounding : {"truncate", "half_even", "half_away", "floor"}
-        Rounding of a magnitude (D-harmonia-2).
-    special : {"error", "hw", "saturate"}
-        Infinity and NaN (D-harmonia-5).
-    subnormals : {"keep", "flush"}
-        Subnormals (D-harmonia-4).
-    zero_sign : {"keep", "canonical"}
-        Sign of a magnitude of 0 (D-harmonia-6).
-
-    Returns
-    -------
-    Conversion
-        Tensor of codes, blocks and counters.
-
-    Raises
-    ------
-    Refused
-        An option is unknown, or a value infinite or NaN and not admitted.
-    RefusedType
-        `x` is not a float16 matrix with elements.
-
-    References
-    ----------
-    [harmonia §IV-C, Fig. 14]
+    x: float16 (tokens, channels), at least one of each. Raises Refused: an option is unknown, or a value infinite or
+    NaN and not admitted. Raises RefusedType: `x` is not a float16 matrix with elements.
     """
     values, fmt = require_matrix(x, kind, m, rounding, special, subnormals, zero_sign)
     fmt.validated(values, False, NAME)  # an error names the element of x, not the lane and clock

@@ -11,15 +11,14 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, MODES, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
-from refemu.units.harmonia.bfp_pe import cases, operands
+from refemu.units.harmonia.bfp_pe import operands
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
 from refemu.units.harmonia.sub_pe import LANES, SubPe, sub_pe
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "LANES",
@@ -272,10 +271,7 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-B, Fig. 13",
     meaning="reconfigurable PE for M8W4, M8M4 and M8M8",
     configs={"paper": Config(partial="fp16", product="fp32"), "exact": Config(partial="fp32", product="fp32")},
-    cases=cases.cases,
-    mark=cases.mark,
     flags=FLAGS,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = BfpPe.State
 run: RunFunction[Result] = UNIT.run

@@ -1,7 +1,4 @@
-"""Golden cases of bfp_pe: a worked dot product of [harmonia §IV-B] in every mode, ends, passes, random reductions.
-
-Stimuli only: expected outputs come from bfp_pe.py.
-"""
+"""Golden cases of bfp_pe: a worked dot product of [harmonia §IV-B] in every mode, ends, passes, random reductions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 W4, M4, M8 = range(3)  # modes
 LANES, ONE = 32, 0x3C00  #: pairs of a group; the FP16 word of 1
@@ -219,6 +215,4 @@ def _case(kind: Kind, why: str, *sequences: Sequence[Group], decision: str = "")
     )
 
 
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return bfp_accumulator_cases.mark(config, inputs, result)
+mark = bfp_accumulator_cases.mark

@@ -25,26 +25,9 @@ NIBBLES = (1, 1, 2)  #: Slots of a group, by mode
 
 def operand(mode: int, b: tuple[int, ...], b_sign: tuple[int, ...], shift: int) -> tuple[tuple[int, ...], ...]:
     """Signs and 4-bit magnitudes that a sub-PE reads: INT4, 4-bit mantissas, or the nibbles at `shift`.
-
-    Parameters
-    ----------
-    mode : int
-        0 M8W4, 1 M8M4, 2 M8M8.
-    b : tuple of int
-        INT4 codes or mantissas.
-    b_sign : tuple of int
-        Signs of the mantissas.
-    shift : int
-        4 for the high nibbles of M8M8, 0 for the low ones.
-
-    Returns
-    -------
-    signs, magnitudes : tuple of int
-        One of each per lane.
-
-    References
-    ----------
     [harmonia §IV-B]
+
+    b: INT4 codes or mantissas. b_sign: signs of the mantissas.
     """
     if mode == M8W4:
         return tuple(code >> 3 for code in b), tuple(16 - code if code >> 3 else code for code in b)
@@ -53,21 +36,6 @@ def operand(mode: int, b: tuple[int, ...], b_sign: tuple[int, ...], shift: int) 
 
 def seat(mode: int, slot: int) -> int:
     """Number of the sub-PE that works in a slot: in M8M8 wrapper 0 has the high nibbles, wrapper 1 the low ones.
-
-    Parameters
-    ----------
-    mode : int
-        0 M8W4, 1 M8M4, 2 M8M8.
-    slot : int
-        Slot of the pass, 0 to 3.
-
-    Returns
-    -------
-    int
-        2 * wrapper + number.
-
-    References
-    ----------
     [harmonia §IV-B, Fig. 13]
     """
     return WRAPPERS * (slot % 2) + slot // 2 if mode == M8M8 else slot
@@ -76,27 +44,10 @@ def seat(mode: int, slot: int) -> int:
 def require_fields(
     name: str, mode: ArrayLike, b: ArrayLike, b_sign: ArrayLike, b_exp: ArrayLike, w_scale: ArrayLike
 ) -> None:
-    """Check that fields that a mode does not have are 0.
+    """Check that fields that a mode does not have are 0. [harmonia §IV-B]
 
-    Parameters
-    ----------
-    name : str
-        Name of the unit, for the error message.
-    mode : array_like of int
-        Modes.
-    b, b_sign : array_like of int, shape of `mode` and lanes
-        Codes and signs.
-    b_exp, w_scale : array_like of int, shape of `mode`
-        Shared exponents and weight factors.
-
-    Raises
-    ------
-    Refused
-        A bit is set that the mode does not have; the message gives port, mode, value and index.
-
-    References
-    ----------
-    [harmonia §IV-B]
+    mode: modes. b, b_sign: codes and signs. b_exp, w_scale: shared exponents and weight factors. Raises Refused: a bit
+    is set that the mode does not have; the message gives port, mode, value and index.
     """
     modes, codes = np.asarray(mode), np.asarray(b)
     narrow = modes != M8M8

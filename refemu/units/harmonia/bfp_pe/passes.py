@@ -23,18 +23,7 @@ class Pass(NamedTuple):
     w_scale: tuple[int, ...]  #: weight factors
 
     def of(self, group: int) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int]:
-        """Operands of one group.
-
-        Parameters
-        ----------
-        group : int
-            Its number in the pass.
-
-        Returns
-        -------
-        clear, b, b_sign, b_exp, w_scale
-            Values of the ports of a PE.
-        """
+        """Operands of one group."""
         some = slice(group * LANES, (group + 1) * LANES)
         clear = self.clear * (group == 0)
         return clear, self.b[some], self.b_sign[some], self.b_exp[group], self.w_scale[group]

@@ -1,44 +1,38 @@
 """Variants of the decisions of bfp_pe."""
 
+from functools import partial
+
 from refemu.units.harmonia.bfp_pe import M8W4, BfpPe
 from refemu.units.harmonia.variants import accumulation
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant, overriding
+
+Operand = tuple[tuple[int, ...], ...]  #: signs and magnitudes
 
 
-class SignMagnitude(BfpPe):
-    """INT4 codes are a sign and three bits of magnitude."""
-
-    def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
-        if self.state.mode != M8W4:
-            return super()._operand(shift)
-        return tuple(code >> 3 for code in self.state.b), tuple(code & 7 for code in self.state.b)
+def _sign_magnitude(old: BfpPe, self: BfpPe, shift: int) -> Operand:
+    if self.state.mode != M8W4:
+        return old._operand(shift)
+    return tuple(code >> 3 for code in self.state.b), tuple(code & 7 for code in self.state.b)
 
 
-class ZeroPoint(BfpPe):
-    """INT4 codes are unsigned, with a zero point of 8."""
-
-    def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
-        if self.state.mode != M8W4:
-            return super()._operand(shift)
-        return tuple(int(code < 8) for code in self.state.b), tuple(abs(code - 8) for code in self.state.b)
+def _zero_point(old: BfpPe, self: BfpPe, shift: int) -> Operand:
+    if self.state.mode != M8W4:
+        return old._operand(shift)
+    return tuple(int(code < 8) for code in self.state.b), tuple(abs(code - 8) for code in self.state.b)
 
 
-class Symmetric(BfpPe):
-    """The code -8 counts as -7: magnitudes have three bits."""
-
-    def _operand(self, shift: int) -> tuple[tuple[int, ...], ...]:
-        signs, magnitudes = super()._operand(shift)
-        return signs, tuple(min(each, 7) for each in magnitudes) if self.state.mode == M8W4 else magnitudes
+def _symmetric(old: BfpPe, self: BfpPe, shift: int) -> Operand:
+    signs, magnitudes = old._operand(shift)
+    return signs, tuple(min(each, 7) for each in magnitudes) if self.state.mode == M8W4 else magnitudes
 
 
+_device = partial(overriding, BfpPe)
 VARIANTS: tuple[Variant, ...] = (
-    *choices("D-harmonia-7", "partial", "fp16", "fp32"),
-    *choices("D-harmonia-8", "product", "fp16"),
     *accumulation.variants(BfpPe, lambda device: device.accumulator),
     *accumulation.ANSWERS,
-    Variant("D-harmonia-14", "INT4 codes are a sign and a magnitude", unit_class=SignMagnitude),
-    Variant("D-harmonia-14", "INT4 codes are unsigned, with a zero point of 8", unit_class=ZeroPoint),
-    Variant("D-harmonia-14", "the INT4 code -8 counts as -7", unit_class=Symmetric),
+    _device("D-harmonia-14", "INT4 codes are a sign and a magnitude", _operand=_sign_magnitude),
+    _device("D-harmonia-14", "INT4 codes are unsigned, with a zero point of 8", _operand=_zero_point),
+    _device("D-harmonia-14", "the INT4 code -8 counts as -7", _operand=_symmetric),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-12": "Splitting a or b gives the same integer, since (16 h + l) x = 16 h x + l x, exact before the "

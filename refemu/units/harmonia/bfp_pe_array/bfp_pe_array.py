@@ -13,15 +13,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from refemu.arith.checks import require_int
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
+from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Lanes, Port, Ports, Unit, constant
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe
-from refemu.units.harmonia.bfp_pe_array import cases
 from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
-from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "State", "Weights", "Work", "run", "tile"]
 
@@ -277,10 +275,7 @@ UNIT: AnyUnit = Unit(
         "paper": Config(groups=2, partial="fp16", product="fp32"),
         "exact": Config(groups=2, partial="fp32", product="fp32"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags=FLAGS,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = BfpPeArray.State
 run: RunFunction[Result] = UNIT.run

@@ -1,18 +1,14 @@
-"""Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a].
-
-Stimuli only: expected outputs come from bfp_pe_array.py.
-"""
+"""Golden cases of bfp_pe_array: tiles of every mode and shape [harmonia §IV-C, Fig. 14a]."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
 from refemu.units.harmonia.bfp_pe import cases as bfp_pe_cases
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 W4, M4, M8 = range(3)  # modes
 ROWS, COLUMNS, LANES = 8, 16, 32

@@ -17,28 +17,9 @@ ROWS, COLUMNS = 8, 16  #: Rows and columns of the array [harmonia §IV-A]
 
 
 def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
-    """Lay out a x b as port values: rows of `a` by rows of `b`, whose reduction may be either axis.
+    """Lay out a x b as port values: rows of `a` by rows of `b`, whose reduction may be either axis. [harmonia §IV-A]
 
-    Parameters
-    ----------
-    a : BfpTensor
-        (tokens, reduction), 8-bit mantissas, at most 8 rows, groups of 32.
-    b : BfpTensor or GroupIntTensor
-        INT4 weights, or 8- or 4-bit mantissas, at most 16 rows, groups of 32.
-
-    Returns
-    -------
-    dict of ndarray
-        By port name.
-
-    Raises
-    ------
-    Refused
-        A tensor has more rows than the array, or other widths or groups.
-
-    References
-    ----------
-    [harmonia §IV-A]
+    Returns by port name. Raises Refused: a tensor has more rows than the array, or other widths or groups.
     """
     whole = operands(a, b)
     sizes = {"rows": (len(whole["a_exp"]), ROWS), "columns": (len(whole["b_exp"]), COLUMNS)}
@@ -54,29 +35,11 @@ def tile(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
 
 
 def operands(a: BfpTensor, b: BfpTensor | GroupIntTensor) -> dict[str, np.ndarray]:
-    """Lay out a x b of any size in the fields of the ports.
+    """Lay out a x b of any size in the fields of the ports. [harmonia §IV-A]
 
-    Parameters
-    ----------
-    a : BfpTensor
-        (tokens, reduction), 8-bit mantissas, groups of 32.
-    b : BfpTensor or GroupIntTensor
-        INT4 weights, or 8- or 4-bit mantissas, groups of 32; the reduction may be either axis, as for `a`.
-
-    Returns
-    -------
-    dict of ndarray
-        int64: `mode` (groups,), `a_sign` and `a_mag` (tokens, groups * 32), `a_exp` (tokens, groups), `b` and `b_sign`
-        (outputs, groups * 32), `b_exp` and `w_scale` (outputs, groups).
-
-    Raises
-    ------
-    Refused
-        The tensors have other widths or groups, or reductions of different lengths.
-
-    References
-    ----------
-    [harmonia §IV-A]
+    Returns int64: `mode` (groups,), `a_sign` and `a_mag` (tokens, groups * 32), `a_exp` (tokens, groups), `b` and
+    `b_sign` (outputs, groups * 32), `b_exp` and `w_scale` (outputs, groups). Raises Refused: the tensors have other
+    widths or groups, or reductions of different lengths.
     """
     left, bits = rows(a, "bfp_pe_array"), getattr(b.format, "mantissa_bits", 0)
     right = weight_rows(b, LANES) if isinstance(b, GroupIntTensor) else rows(b, "bfp_pe_array")

@@ -2,13 +2,9 @@
 
 from refemu.units.harmonia.bfp_pe_array import BfpPeArray
 from refemu.units.harmonia.variants import accumulation
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant
 
-VARIANTS: tuple[Variant, ...] = (
-    *choices("D-harmonia-7", "partial", "fp16", "fp32"),
-    *choices("D-harmonia-8", "product", "fp16"),
-    *accumulation.variants(BfpPeArray, lambda device: device.accumulator),
-)
+VARIANTS: tuple[Variant, ...] = (*accumulation.variants(BfpPeArray, lambda device: device.accumulator),)
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-22": "A row of a set is a whole tile, and its accumulators start from +0: whether the next tile's "
     "first columns work meanwhile changes the cycle of a result, not its bits.",

@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe, Pass, PassPe, seat
-from refemu.units.harmonia.bfp_pe_array_clocked import cases
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     Activity,
     Column,
@@ -27,9 +26,8 @@ from refemu.units.harmonia.bfp_pe_array_clocked.registers import (
     ports,
     width,
 )
-from refemu.units.ports import Lanes, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "Activity", "BfpPeArrayClocked", "State", "run"]
 
@@ -374,10 +372,7 @@ UNIT: AnyUnit = Unit(
             rows=1, columns=3, partial="fp16", product="fp32", activity="by_slot", overlap=True, holdable=True
         ),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags=FLAGS,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = BfpPeArrayClocked.State
 run: RunFunction[Result] = UNIT.run

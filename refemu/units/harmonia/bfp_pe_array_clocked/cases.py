@@ -1,6 +1,5 @@
 """Golden cases of bfp_pe_array_clocked: streams of groups, tiles after each other, operands that come early or late.
-
-Stimuli only: expected outputs come from the unit [harmonia §IV-A, §IV-B, §IV-C].
+[harmonia §IV-A, §IV-B, §IV-C]
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
 from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
-from refemu.units.unit import Cases, Config, Kind
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
 Operands = dict[str, np.ndarray]
@@ -335,7 +333,6 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
 
 def _tile_streams(config: Config, seed: Seeds) -> Cases:
     """Three tiles of one to three groups in drawn modes, a case for every seed; idle edges after them."""
-    longest = 3 * (2 * MOST + config["columns"])
     parts = []
     for each in seed if isinstance(seed, range) else (seed,):
         choices = words(f"{NAME}/random/modes", each, 3 * (1 + MOST))[0].reshape(3, -1) >> np.uint64(32)
@@ -344,12 +341,9 @@ def _tile_streams(config: Config, seed: Seeds) -> Cases:
             chosen = [mode % 3 for mode in modes[: 1 + count % MOST]]
             label = f"random/{number}"
             tiles.append(_fed(config, drawn(label, config["rows"], config["columns"], chosen, each)))
-        stream = {name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]}
-        idle = longest - len(stream["mode"])
-        parts.append(
-            {name: np.concatenate([array, np.repeat(array[:1] * 0, idle, 0)]) for name, array in stream.items()}
-        )
-    return _cases("random", "three tiles of drawn modes; exponents and factors as in real tensors", *parts)
+        parts.append({name: np.concatenate([tile[name] for tile in tiles]) for name in tiles[0]})
+    why = "three tiles of drawn modes; exponents and factors as in real tensors"
+    return _cases("random", why, *_padded(parts, 3 * (2 * MOST + config["columns"])))
 
 
 def drawn(label: str, rows: int, columns: int, modes: Sequence[int], seed: int = 0) -> Operands:

@@ -8,13 +8,12 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.units import stepping
+from refemu.units import Port, stepping
 from refemu.units.harmonia.bfp_accumulator import Precision
 from refemu.units.harmonia.bfp_pe import LANES
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import COLUMNS, ROWS, BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Activity
 from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Tile, edges, entries, slots_of, tiles
-from refemu.units.ports import Port
 
 FIELDS = (  # fields of operands, with lanes of a group
     (Port("a_sign", 1), LANES),
@@ -60,38 +59,11 @@ def multiply(
     overlap: bool = False,
     jit: bool = True,
 ) -> Product:
-    """Multiply matrices on the array, tile by tile.
+    """Multiply matrices on the array, tile by tile. [harmonia §IV-A]
 
-    Parameters
-    ----------
-    operands : mapping of str to array_like of integers
-        Fields as `bfp_pe_array.operands` lays them out; `mode` may differ from group to group.
-    rows, columns : int
-        Size of the array.
-    partial : {"fp16", "fp32"}
-        Rounding of a group's sum.
-    product : {"fp32", "fp16"}
-        Rounding of the product with the weight factor.
-    activity : {"by_slot", "parallel"}
-        Which sub-PEs of a pass work in a slot (D-harmonia-40).
-    overlap : bool
-        Whether tiles overlap (D-harmonia-43).
-    jit : bool
-        Whether to use the compiled form; stepping the unit gives the same result.
-
-    Returns
-    -------
-    Product
-        Sums, flags and counters.
-
-    Raises
-    ------
-    Refused
-        The fields do not match, or a value is out of range.
-
-    References
-    ----------
-    [harmonia §IV-A]
+    operands: fields as `bfp_pe_array.operands` lays them out; `mode` may differ from group to group. overlap: whether
+    tiles overlap (D-harmonia-43). jit: whether to use the compiled form; stepping the unit gives the same result.
+    Raises Refused: the fields do not match, or a value is out of range.
     """
     array = BfpPeArrayClocked(rows, columns, partial, product, activity, overlap)
     validated = _validated(array.name, operands)

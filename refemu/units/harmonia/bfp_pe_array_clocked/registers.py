@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from refemu.units.declaration import DeclaredState, decides
+from refemu.units import DeclaredState, Lanes, Port, Ports, decides
 from refemu.units.harmonia.bfp_pe import LANES, SLOTS
-from refemu.units.ports import Lanes, Port, Ports
 
 Activity = Literal["by_slot", "parallel"]  #: whether sub-PEs of a pass work one per slot, or together (D-harmonia-40)
 

@@ -68,27 +68,9 @@ def tiles(size: tuple[int, int], slots: int, rows: int, columns: int, overlap: b
 def edges(
     operands: Mapping[str, np.ndarray], rows: int, columns: int, activity: str = "by_slot", overlap: bool = False
 ) -> Edges:
-    """Inputs of every edge of a product, from its first group to its last column.
+    """Inputs of every edge of a product, from its first group to its last column. [harmonia §IV-A]
 
-    Parameters
-    ----------
-    operands : mapping of str to ndarray
-        Fields as `bfp_pe_array.operands` returns them.
-    rows, columns : int
-        Size of the array.
-    activity : {"by_slot", "parallel"}
-        As of the array.
-    overlap : bool
-        As of the array.
-
-    Returns
-    -------
-    dict of ndarray
-        Inputs by port.
-
-    References
-    ----------
-    [harmonia §IV-A]
+    operands: fields as `bfp_pe_array.operands` returns them. overlap: as of the array.
     """
     mode, size = operands["mode"], (len(operands["a_exp"]), len(operands["b_exp"]))
     slots, plan = slots_of(mode), entries(mode, activity)

@@ -10,11 +10,9 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.bit_allocator import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Flag, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["GROUP", "UNIT", "Allocation", "BitAllocator", "State", "run"]
 
@@ -41,13 +39,7 @@ class Allocation:
         self.check()
 
     def check(self) -> None:
-        """Check sizes and widths.
-
-        Raises
-        ------
-        Refused
-            A size or width is out of range.
-        """
+        """Check sizes and widths. Raises Refused: a size or width is out of range."""
         for name in ("n_initial", "n_local"):
             require_int(getattr(self, name), 0, 1 << 24, "bit_allocator", name)
         require_int(self.high, 1, 11, "bit_allocator", "high")
@@ -55,35 +47,13 @@ class Allocation:
         require_int(self.group, 1, 1 << 16, "bit_allocator", "group")
 
     def low_tokens(self, tokens: int) -> range:
-        """Tokens whose K has `low` bits.
-
-        Parameters
-        ----------
-        tokens : int
-            Tokens of the cache.
-
-        Returns
-        -------
-        range
-            Numbers of these tokens.
-        """
+        """Tokens whose K has `low` bits."""
         if self.high == self.low:
             return range(0)
         return range(self.n_initial, max(tokens - self.n_local, self.n_initial))
 
     def low_groups(self, tokens: int) -> range:
-        """Groups whose V has `low` bits.
-
-        Parameters
-        ----------
-        tokens : int
-            Tokens of the cache.
-
-        Returns
-        -------
-        range
-            Numbers of these tokens.
-        """
+        """Groups whose V has `low` bits."""
         ordinary = self.low_tokens(tokens)
         first = -(-ordinary.start // self.group)
         return range(first, max(ordinary.stop // self.group, first))
@@ -91,20 +61,7 @@ class Allocation:
     def bits(self, tokens: int) -> tuple[np.ndarray, np.ndarray]:
         """Bits of K per token and of V per group, the residual's last.
 
-        Parameters
-        ----------
-        tokens : int
-            Tokens of the cache, 0 to 2**24.
-
-        Returns
-        -------
-        k, v : ndarray of uint8
-            One per token, one per group.
-
-        Raises
-        ------
-        Refused
-            `tokens` is out of range.
+        Returns `k, v` uint8: one per token, one per group. Raises Refused: `tokens` is out of range.
         """
         require_int(tokens, 0, 1 << 24, "bit_allocator", "tokens")
         k = np.full(tokens, self.high, np.uint8)
@@ -201,9 +158,6 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §III-B, Fig. 8",
     meaning="which tokens of a cache fall to fewer bits, and when",
     configs={"paper": Config(**PAPER), "local16": Config(**PAPER | {"n_initial": 40, "n_local": 16})},
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={"DEMOTES_K": Flag(0, "the K of a token falls"), "DEMOTES_V": Flag(1, "the V of a group falls")},
 )
 State: type[DeclaredState] = BitAllocator.State

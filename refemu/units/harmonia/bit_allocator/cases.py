@@ -1,7 +1,4 @@
-"""Golden cases of bit_allocator: tokens one by one from an empty cache, and after prompts. [harmonia §III-B, Fig. 8]
-
-Stimuli only: expected outputs come from bit_allocator.py.
-"""
+"""Golden cases of bit_allocator: tokens one by one from an empty cache, and after prompts. [harmonia §III-B, Fig. 8]"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,4 @@
-"""Golden cases of fdgf: both dataflows of [harmonia Fig. 15] from start to end, tiles of one element more or fewer.
-
-Stimuli only: expected outputs come from fdgf.py.
-"""
+"""Golden cases of fdgf: both dataflows of [harmonia Fig. 15] from start to end, tiles of one element more or fewer."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.fdgf import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "B_BITS",
@@ -310,27 +308,9 @@ def _shown(code: int, count: int = 0) -> dict[str, Any]:
 
 @cache
 def passes(high: int, wide: int, dataflow: int, v: int) -> tuple[tuple[int, int], ...]:
-    """Array passes of a tile: by blocks of the converter, in the dataflow's order.
+    """Array passes of a tile: by blocks of the converter, in the dataflow's order. [harmonia §IV-D]
 
     A block is 1 x 2 passes, of V 4 x 1. Blocks go down the columns in dataflow 1, along the rows in dataflow 2.
-
-    Parameters
-    ----------
-    high, wide : int
-        Passes of the tile, down and across.
-    dataflow : int
-        1 column-major, 2 row-major.
-    v : int
-        1 for blocks of V.
-
-    Returns
-    -------
-    tuple of (int, int)
-        Row of 8 and column of 16 of every pass.
-
-    References
-    ----------
-    [harmonia §IV-D]
     """
     tall, broad = (4, 1) if v else (1, 2)
     corners = [(row, column) for row in range(0, high, tall) for column in range(0, wide, broad)]
@@ -361,9 +341,6 @@ UNIT: AnyUnit = Unit(
         "paper": Config(m=64, k=64, ema_unit="elements", b_type="int4"),
         "small": Config(m=32, k=32, ema_unit="elements", b_type="int4"),
     },
-    cases=cases.cases,
-    legal=cases.legal,
-    closes=cases.closes,
 )
 State: type[DeclaredState] = FdgfController.State
 run: RunFunction[Result] = UNIT.run

@@ -1,16 +1,12 @@
-"""Golden cases of fp2half: halfway points at either end of the range of [harmonia §IV-A (4)], then random values.
-
-Stimuli only: expected outputs come from fp2half.py.
-"""
+"""Golden cases of fp2half: halfway points at either end of the range of [harmonia §IV-A (4)], then random values."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 LANES = 8
 SUBNORMAL = float.fromhex("0x1p-24")  #: the smallest fp16 value

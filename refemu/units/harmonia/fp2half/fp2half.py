@@ -1,17 +1,12 @@
-"""FP2Half: from a column of FP32 results of the PE array to FP16.
-
-Paper: [harmonia §IV-A (4), Fig. 12].
-"""
+"""FP2Half: from a column of FP32 results of the PE array to FP16. [harmonia §IV-A (4), Fig. 12]"""
 
 from typing import ClassVar
 
 from refemu.arith import fp16
 from refemu.arith.scalar32 import pattern16, value32
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.harmonia.fp2half import cases
-from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["LANES", "UNIT", "Fp2Half", "State", "run"]
 
@@ -59,8 +54,6 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-A (4), Fig. 12",
     meaning="a column of eight FP32 values to FP16",
     configs={"paper": Config(saturate=False), "saturate": Config(saturate=True)},
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "OVERFLOW": Flag(0, "a lane exceeded fp16: infinite or saturated, as configured (D-harmonia-13)"),
         "SUBNORMAL": Flag(1, "a lane's result is subnormal"),

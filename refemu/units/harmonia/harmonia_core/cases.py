@@ -1,16 +1,12 @@
-"""Golden cases of harmonia_core: small products through all steps of [harmonia §IV-A, Fig. 12].
-
-Stimuli only: expected outputs come from harmonia_core.py.
-"""
+"""Golden cases of harmonia_core: small products through all steps of [harmonia §IV-A, Fig. 12]."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 LANES = 32
 DRAWN = 22  #: products of kinds paper and edge

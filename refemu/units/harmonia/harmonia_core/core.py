@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.integers import total
-from refemu.units.declaration import Changes, DeclaredState, constant, decides
+from refemu.units import Changes, DeclaredState, Lanes, constant, decides
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
@@ -21,7 +21,6 @@ from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, group_edges, group_shape, plan
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
-from refemu.units.ports import Lanes
 
 
 class HarmoniaCore(Gemm):

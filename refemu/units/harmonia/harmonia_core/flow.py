@@ -28,12 +28,7 @@ MANY = 1 << 16
 
 @dataclass(frozen=True)
 class Port:
-    """Rates of the timeline.
-
-    References
-    ----------
-    [harmonia §V-A]
-    """
+    """Rates of the timeline. [harmonia §V-A]"""
 
     per_clock: Fraction | None  #: bits of the memory in a clock; None: operands are there at once
     lanes: int = ROWS  #: values that the vector unit takes in a clock
@@ -81,26 +76,7 @@ def passes(p: Product) -> tuple[np.ndarray, int, int]:
 
 
 def timed(product: Product, port: Port, times: int = 1) -> Flow:
-    """Products of one size in sequence.
-
-    Parameters
-    ----------
-    product : Product
-        Sizes of one.
-    port : Port
-        Rates.
-    times : int
-        Number of products.
-
-    Returns
-    -------
-    Flow
-        Clocks and work of all of them.
-
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12, §IV-C]
-    """
+    """Products of one size in sequence. [harmonia §IV-A, Fig. 12, §IV-C]"""
     from refemu.units.harmonia.kernels import flow as kernel
 
     run, clocks = _Run(product, port), [0]

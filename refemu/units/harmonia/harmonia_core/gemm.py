@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.rotary import POSITIONS
-from refemu.units.declaration import Combinational, constant
+from refemu.units import Combinational, Port, Ports, constant
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, Precision
 from refemu.units.harmonia.bfp_pe_array import COLUMNS
 from refemu.units.harmonia.harmonia_core.checks import require_kind, require_operands
@@ -29,7 +29,6 @@ from refemu.units.harmonia.harmonia_core.plan import (
     plan,
 )
 from refemu.units.harmonia.k_offset import WINDOW, KOffsetGenerator
-from refemu.units.ports import Port, Ports
 
 BType: TypeAlias = Literal["int4", "bfp8", "bfp4", "mixed"]  #: type of B; "mixed": mantissas of 4 and of 8 bits
 Codes: TypeAlias = Literal["sets", "rows"]  #: a pass for each set of codes, or codes for each row (D-harmonia-46)

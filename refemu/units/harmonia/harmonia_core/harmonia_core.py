@@ -3,7 +3,6 @@
 from typing import Any
 
 from refemu.units.declaration import DeclaredState
-from refemu.units.harmonia.harmonia_core import cases
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
 from refemu.units.harmonia.k_offset import WINDOW
 from refemu.units.stepping import Result
@@ -46,9 +45,6 @@ UNIT: AnyUnit = Unit(
         "values": _config("final", 3, 70, 5, "mixed"),
         "bias": _config("linear", 2, 8, 17, activation="gelu_tanh", bias_add="after"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={"SUBNORMAL": Flag(0, "a result is subnormal in FP16")},
 )
 State: type[DeclaredState] = HarmoniaCore.State

@@ -25,12 +25,7 @@ class Bits(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Loads of a product.
-
-    References
-    ----------
-    [harmonia §IV-D]
-    """
+    """Loads of a product. [harmonia §IV-D]"""
 
     bits: Bits  #: of all loads and stores
     elements: tuple[int, int]  #: of A and of B
@@ -40,22 +35,7 @@ class Moved(NamedTuple):
 
 @lru_cache(maxsize=64)
 def moved(product: Product) -> Moved:
-    """Count what a product moves, tile by tile, each element in its bits.
-
-    Parameters
-    ----------
-    product : Product
-        Sizes.
-
-    Returns
-    -------
-    Moved
-        Bits by operand, and by load.
-
-    References
-    ----------
-    [harmonia §IV-D]
-    """
+    """Count what a product moves, tile by tile, each element in its bits. [harmonia §IV-D]"""
     p = product
     rows = [(first, min(first + p.tile_m, p.rows)) for first in range(0, p.rows, p.tile_m)]
     lefts = np.arange(0, p.columns, p.tile_k)

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.units.declaration import decides
+from refemu.units import Lanes, decides
 from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.plan import LANES, Kind, Shape
-from refemu.units.ports import Lanes
 
 B = 5  #: index of b among the operands of a tile
 

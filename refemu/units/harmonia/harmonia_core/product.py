@@ -14,30 +14,14 @@ from refemu.units.harmonia.harmonia_core.plan import LANES, Activation, Bias, Ki
 
 
 class Format(NamedTuple):
-    """Bits of elements in the memory.
-
-    References
-    ----------
-    [harmonia §III-B, §V-A]
-    """
+    """Bits of elements in the memory. [harmonia §III-B, §V-A]"""
 
     bits: int  #: of an element
     shared: int  #: of what a group shares: exponent, factor
     group: int  #: elements of a group, along the reduction
 
     def of(self, length: int) -> tuple[int, int]:
-        """Bits of a row.
-
-        Parameters
-        ----------
-        length : int
-            Elements.
-
-        Returns
-        -------
-        tuple of int
-            Bits of the elements, and of what their groups share.
-        """
+        """Bits of a row."""
         return self.bits * length, self.shared * -(-length // self.group)
 
 
@@ -48,33 +32,13 @@ FP16: Format = Format(16, 0, LANES)  #: not grouped
 
 
 def packed(array: np.ndarray) -> bytes:
-    """Pack an array for a field of Product.
-
-    Parameters
-    ----------
-    array : ndarray
-        Integers.
-
-    Returns
-    -------
-    bytes
-        Its values as int64.
-
-    References
-    ----------
-    [harmonia §III-B]
-    """
+    """Pack an array of integers for a field of Product. [harmonia §III-B]"""
     return np.asarray(array, np.int64).tobytes()
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product C = A x B, M x N by N x K, by its sizes alone.
-
-    References
-    ----------
-    [harmonia §IV-A, §IV-D]
-    """
+    """A product C = A x B, M x N by N x K, by its sizes alone. [harmonia §IV-A, §IV-D]"""
 
     kind: Kind  #: of C
     rows: int  #: M
@@ -103,59 +67,29 @@ class Product:
 
     @cached_property
     def way(self) -> int:
-        """Dataflow (D-harmonia-31).
-
-        Returns
-        -------
-        int
-            1 B stays, 2 A stays.
-        """
+        """Dataflow (D-harmonia-31)."""
         chosen = FdgfController(self.tile_m, self.tile_k).choose(self.rows, self.inner, self.columns)
         return self.dataflow or chosen
 
     @property
     def units(self) -> int:
-        """Keys, or groups of values, that have a width.
-
-        Returns
-        -------
-        int
-            Keys, or groups of values.
-        """
+        """Keys, or groups of values, that have a width."""
         return self.columns if self.kind == "score" else self.groups
 
     @property
     def groups(self) -> int:
-        """Groups of the reduction.
-
-        Returns
-        -------
-        int
-            Groups of 32.
-        """
+        """Groups of the reduction."""
         return -(-self.inner // LANES)
 
     @property
     def causal(self) -> np.ndarray:
-        """Keys that every row may see, int64 (rows,).
-
-        Returns
-        -------
-        ndarray
-            int64 (rows,).
-        """
+        """Keys that every row may see, int64 (rows,)."""
         length = self.columns if self.kind == "score" else self.inner
         return np.frombuffer(self.keys, np.int64).copy() if self.keys else np.full(self.rows, length, np.int64)
 
     @property
     def widths(self) -> np.ndarray:
-        """Cache length whose widths every row sees, int64 (rows,).
-
-        Returns
-        -------
-        ndarray
-            int64 (rows,).
-        """
+        """Cache length whose widths every row sees, int64 (rows,)."""
         return (
             np.frombuffer(self.seen, np.int64).copy()
             if self.seen
@@ -164,35 +98,17 @@ class Product:
 
     @property
     def demotions(self) -> np.ndarray:
-        """`falls` as an array, one entry for every unit.
-
-        Returns
-        -------
-        ndarray
-            int64 (units,).
-        """
+        """`falls` as an array, one entry for every unit. Returns int64 (units,)."""
         return np.frombuffer(self.falls, np.int64).copy() if self.falls else np.zeros(self.units, np.int64)
 
     @property
     def plain(self) -> bool:
-        """Whether C stays FP16.
-
-        Returns
-        -------
-        bool
-            True for FP16.
-        """
+        """Whether C stays FP16."""
         return self.kind == "final" or not self.m
 
     @property
     def stored(self) -> int:
-        """Elements of C that are stored: of scores the groups that some of 8 rows see.
-
-        Returns
-        -------
-        int
-            Elements.
-        """
+        """Elements of C that are stored: of scores the groups that some of 8 rows see."""
         if self.kind != "score":
             return self.rows * self.columns
         visible = np.minimum(self.columns, LANES * -(-self.causal[bands(self)] // LANES))
@@ -200,13 +116,7 @@ class Product:
 
     @property
     def shape(self) -> Shape:
-        """Parameters of the plan.
-
-        Returns
-        -------
-        Shape
-            Parameters.
-        """
+        """Parameters of the plan."""
         rest = self.dataflow, self.activation, self.rotation, self.bias, self.shifted, self.tracked
         sizes = self.kind, self.rows, self.inner, self.columns, self.tile_m, self.tile_k, self.head_dim
         return Shape(*sizes, *rest)

@@ -34,59 +34,18 @@ class Schedule:
     leaving: dict[int, Leaving] = field(default_factory=dict)  #: column that leaves, by clock
 
     def ending(self, clock: int) -> list[int]:
-        """List the events whose work ends in a clock.
-
-        Parameters
-        ----------
-        clock : int
-            Clock.
-
-        Returns
-        -------
-        list of int
-            Numbers of the events, in order of dependence.
-        """
+        """List the events whose work ends in a clock."""
         first, last = (bisect_right(self.ends, (end, len(self.ends))) for end in (clock, clock + 1))
         return [number for _, number in self.ends[first:last]]
 
     def working(self, clock: int) -> tuple[int, ...]:
-        """Find the parts that work on an event.
-
-        Parameters
-        ----------
-        clock : int
-            Clock.
-
-        Returns
-        -------
-        tuple of int
-            A bit for each of `PARTS`.
-        """
+        """Find the parts that work on an event."""
         at_work = {span.part for span in self.spans if span.start <= clock < span.end}
         return tuple(int(part in at_work) for part in PARTS)
 
 
 def scheduled(core: HarmoniaCore, events: Iterable[Event], timeline: Timeline) -> Schedule:
-    """Place the events of one product on a timeline.
-
-    Parameters
-    ----------
-    core : HarmoniaCore
-        Accelerator, whose configuration counts.
-    events : iterable of Event
-        Events in order.
-    timeline : Timeline
-        Timeline at clock 0.
-
-    Returns
-    -------
-    Schedule
-        Clocks of the product.
-
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12, §IV-C]
-    """
+    """Place the events of one product on a timeline. [harmonia §IV-A, Fig. 12, §IV-C]"""
     planned, listed = Schedule(), list(events)
     spans = list(timeline.spans(core, listed))
     written, free = iter(timeline.written()), 0
@@ -131,24 +90,7 @@ def _leaving(core: HarmoniaCore, row: int, column: int, bottom: int) -> Leaving:
 
 
 def longest(core: HarmoniaCore, timeline: Timeline) -> int:
-    """Bound the clocks of a product: no events overlap, and all rows see different codes.
-
-    Parameters
-    ----------
-    core : HarmoniaCore
-        Accelerator, whose configuration counts.
-    timeline : Timeline
-        Timeline at clock 0.
-
-    Returns
-    -------
-    int
-        Upper bound of the clocks of any product.
-
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12]
-    """
+    """Bound the clocks of a product: no events overlap, and all rows see different codes. [harmonia §IV-A, Fig. 12]"""
     slots, clocks = core.groups * (2 if core.b_type in ("mixed", "bfp8") else 1), 0
     passes = ROWS if core.b_type == "mixed" else 1
     for action in core.plan:

@@ -1,8 +1,7 @@
 """Timeline of the accelerator: when each part works on the events of harmonia_core, and what waits.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]. The parts work in parallel, each on one event after the other. A
-Timeline covers several products, so that a block still in the aligner delays the first blocks of the next
-product.
+The parts work in parallel, each on one event after the other. A Timeline covers several products, so that a block still
+in the aligner delays the first blocks of the next product. [harmonia §IV-A, Fig. 12, §IV-C, §IV-D, §V-A]
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,12 +26,7 @@ PASSES: tuple[Passes, ...] = get_args(Passes)
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates that the paper states, and the width that it leaves open (D-harmonia-50).
-
-    References
-    ----------
-    [harmonia §V-A]
-    """
+    """Rates that the paper states, and the width that it leaves open (D-harmonia-50). [harmonia §V-A]"""
 
     bytes_per_second: int = 256 * 10**9  #: rate of the memory, HBM2 [harmonia §V-A]
     clock: int = 300 * 10**6  #: [harmonia §V-A]
@@ -40,18 +34,7 @@ class Rates:
     passes: Passes = "adjacent"  #: when a pass of the array begins (D-harmonia-58)
 
     def clocks(self, bits: Fraction) -> int:
-        """Count the clocks in which the memory moves some bits.
-
-        Parameters
-        ----------
-        bits : Fraction
-            Bits.
-
-        Returns
-        -------
-        int
-            Clocks, rounded up.
-        """
+        """Count the clocks in which the memory moves some bits."""
         return -(-bits.numerator * self.clock // (bits.denominator * 8 * self.bytes_per_second))
 
 
@@ -91,21 +74,10 @@ class Waits(NamedTuple):
 
 
 class Timeline:
-    """Clocks of every part of the accelerator, product after product.
-
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12, §IV-C]
-    """
+    """Clocks of every part of the accelerator, product after product. [harmonia §IV-A, Fig. 12, §IV-C]"""
 
     def __init__(self, rates: Rates = PAPER) -> None:
-        """Begin at clock 0.
-
-        Parameters
-        ----------
-        rates : Rates
-            Rates of the memory, the clock and the vector unit.
-        """
+        """Begin at clock 0."""
         self.rates: Rates = rates
         self.free: dict[str, int] = dict.fromkeys(PARTS, 0)  #: clock at which a part can take the next event
         self.busy: dict[str, int] = {**self.free, "store": 0}  #: clocks in which each part worked
@@ -122,43 +94,16 @@ class Timeline:
 
     @property
     def clock(self) -> int:
-        """Clocks until every part is done.
-
-        Returns
-        -------
-        int
-            Clocks from the first load on.
-        """
+        """Clocks until every part is done."""
         return max(self.done, *self.written(), 0)
 
     def product(self, core: HarmoniaCore, events: Iterable[Event]) -> None:
-        """Place one product on the timeline.
-
-        Parameters
-        ----------
-        core : HarmoniaCore
-            Accelerator, whose configuration counts.
-        events : iterable of Event
-            Events in order.
-        """
+        """Place one product on the timeline."""
         for _ in self.spans(core, events):
             pass
 
     def spans(self, core: HarmoniaCore, events: Iterable[Event]) -> Iterator[Span | None]:
-        """Place one product on the timeline, event by event.
-
-        Parameters
-        ----------
-        core : HarmoniaCore
-            Accelerator, whose configuration counts.
-        events : iterable of Event
-            Events in order.
-
-        Yields
-        ------
-        Span or None
-            When an event is worked on; a store has a start only. None for a dispatch, which the array does.
-        """
+        """Place one product on the timeline, event by event."""
         shape, self._new = (-(-core.rows // ROWS), core.columns), False
         self._released = 0, 0  # from when on the keys of the last offsets leave, and when all have
         self._bits, self._final = bits_of(core), core.kind == "final"
@@ -279,13 +224,7 @@ class Timeline:
         return Span("store", ready, ready + clocks)
 
     def written(self) -> list[int]:
-        """Clock at which each result is in the memory: writes go between the reads, one after the other.
-
-        Returns
-        -------
-        list of int
-            Clock of each store, ascending.
-        """
+        """Clock at which each result is in the memory: writes go between the reads, one after the other."""
         clock, at, done = 0, 0, list[int]()
         for ready, left in self.writes:
             clock = max(clock, ready)
@@ -318,24 +257,7 @@ def bits_of(core: HarmoniaCore) -> tuple[Fraction, Fraction, Fraction]:
 
 
 def stepped(core: HarmoniaCore, states: Iterable[DeclaredState]) -> Iterator[Event]:
-    """Recover the events of one product from its states.
-
-    Parameters
-    ----------
-    core : HarmoniaCore
-        Accelerator, whose configuration counts.
-    states : iterable of State
-        State after each event, from a core at reset.
-
-    Yields
-    ------
-    Event
-        Events in order, with the cycles that the array counted.
-
-    References
-    ----------
-    [harmonia §IV-A, Fig. 12]
-    """
+    """Recover the events of one product from its states. [harmonia §IV-A, Fig. 12]"""
     cycles = passes = 0
     for state in states:
         yield Event(core.action(state), state.cycles - cycles, state.passes - passes)

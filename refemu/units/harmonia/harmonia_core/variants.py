@@ -2,123 +2,76 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from refemu.arith import fp16, fp32, rotary
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
-from refemu.units.declaration import Changes, DeclaredState
+from refemu.units import Changes, Config, DeclaredState
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore, block
 from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
-from refemu.units.harmonia.variants import accumulation
-from refemu.units.harmonia.variants.parts import variant
-from refemu.units.unit import Config
-from refemu.units.variant import Variant, choices
+from refemu.units.harmonia.variants import accumulation, parts
+from refemu.units.variant import Variant, choices, overriding
 
 
-class Even(HarmoniaCore):
-    """The converter rounds to even."""
-
-    conversion: ClassVar[dict[str, str]] = {"rounding": "half_even"}
-
-
-class Flushing(HarmoniaCore):
-    """The converter takes subnormals as 0."""
-
-    conversion: ClassVar[dict[str, str]] = {"subnormals": "flush"}
-
-
-class Canonical(HarmoniaCore):
-    """The converter gives a magnitude of 0 the sign 0."""
-
-    conversion: ClassVar[dict[str, str]] = {"zero_sign": "canonical"}
+def _shift_first(old: HarmoniaCore, self: HarmoniaCore, action: Action) -> Changes:
+    """Offsets are chosen and subtracted, then keys are rotated."""
+    changes, window = old.offset(action), self.window_rows(self.state)
+    last = action.row + action.rows
+    first = action.row if action.row >= window else 0
+    if last < window or self.rotation == "none":
+        return changes
+    y = self._matrix(changes["y"])
+    y[first:last] = vector(self.shape, self.base, y[first:last], self.places(self.state)[first:last])
+    return {**changes, "y": self._words(y)}
 
 
-class Before(HarmoniaCore):
-    """Offsets are chosen and subtracted before the rotary embedding."""
-
-    def vector(self, action: Action) -> Changes:
-        """Later."""
-        return {} if self.shape.shifted else super().vector(action)
-
-    def offset(self, action: Action) -> Changes:
-        """Rotate the keys after the offsets."""
-        changes, window = super().offset(action), self.window_rows(self.state)
-        last = action.row + action.rows
-        first = action.row if action.row >= window else 0
-        if last < window or self.rotation == "none":
-            return changes
-        y = self._matrix(changes["y"])
-        y[first:last] = vector(self.shape, self.base, y[first:last], self.places(self.state)[first:last])
-        return {**changes, "y": self._words(y)}
+def _unshifted(old: HarmoniaCore, self: HarmoniaCore, action: Action, after: bool) -> Changes:
+    """Keys of the window, or those after it, stay as they are."""
+    changes, y, window = old.offset(action), self._matrix(self.state.y), self.window_rows(self.state)
+    shifted, some = self._matrix(changes["y"]), slice(window, None) if after else slice(window)
+    shifted[some] = y[some]
+    return {**changes, "y": self._words(shifted)}
 
 
-class Unshifted(HarmoniaCore):
-    """Keys of the window are not shifted."""
-
-    def offset(self, action: Action) -> Changes:
-        """Shift the other keys only."""
-        changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
-        shifted = self._matrix(changes["y"])
-        shifted[:window] = y[:window]
-        return {**changes, "y": self._words(shifted)}
-
-
-class Ignoring(HarmoniaCore):
-    """Keys after the window are not shifted, whatever offsets were frozen."""
-
-    def offset(self, action: Action) -> Changes:
-        """Shift the other keys only."""
-        changes, y, window = super().offset(action), self._matrix(self.state.y), self.window_rows(self.state)
-        shifted = self._matrix(changes["y"])
-        shifted[window:] = y[window:]
-        return {**changes, "y": self._words(shifted)}
-
-
-class ByRow(HarmoniaCore):
-    """The first rows of every product choose its offsets, at any position; offsets of the prompt are not read."""
-
-    def offset(self, action: Action) -> Changes:
-        """The first rows are tracked."""
-        if self.start == 0:
-            return super().offset(action)
-        y, generator = self._matrix(self.state.y), KOffsetGenerator(self.columns)
-        generator.restore(self.state.offsets if action.row else generator.state)
-        window = min(self.window, self.rows)
-        for row in range(action.row, action.row + action.rows):
-            if row < window:
-                generator.step(y[row], 1, int(row == window - 1))
-        if action.row + action.rows >= window:
-            for _ in range(generator.chosen):
-                generator.go_on()
-            first = 0 if action.row < window else action.row
-            words = np.array(generator.state.rows).reshape(-1, self.columns)
-            for row in range(first, action.row + action.rows):
-                word = y[row] if row >= window else words[row]
-                y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
-        return {"y": self._words(y), "offsets": generator.state, "offset": generator.state.offset}
+def _by_row(old: HarmoniaCore, self: HarmoniaCore, action: Action) -> Changes:
+    """The first rows are tracked, at any position; offsets of the prompt are not read."""
+    if self.start == 0:
+        return old.offset(action)
+    y, generator = self._matrix(self.state.y), KOffsetGenerator(self.columns)
+    generator.restore(self.state.offsets if action.row else generator.state)
+    window = min(self.window, self.rows)
+    for row in range(action.row, action.row + action.rows):
+        if row < window:
+            generator.step(y[row], 1, int(row == window - 1))
+    if action.row + action.rows >= window:
+        for _ in range(generator.chosen):
+            generator.go_on()
+        first = 0 if action.row < window else action.row
+        words = np.array(generator.state.rows).reshape(-1, self.columns)
+        for row in range(first, action.row + action.rows):
+            word = y[row] if row >= window else words[row]
+            y[row] = generator._shifted(tuple(word.tolist()), int(row >= window))
+    return {"y": self._words(y), "offsets": generator.state, "offset": generator.state.offset}
 
 
-class RoundedAngles(HarmoniaCore):
-    """Rotary angles are rounded to FP32."""
-
-    def vector(self, action: Action) -> Changes:
-        """Apply the rotary embedding."""
-        if self.kind not in ("q", "k"):
-            return super().vector(action)
-        y, some = self._matrix(self.state.y), block(action)
-        turns = rotary.rotary(self.places(self.state)[some[0]], self.head_dim, self.base, mode="f32_angle")
-        cos, sin = (table.astype(np.float32) for table in turns)
-        heads = fp16.to_f32(fp16.values(y[some]))[:, None]
-        turned = fp32.rotate(heads, cos, sin, self.rotation == "interleaved")[:, 0]
-        y[some] = fp16.bits(fp16.to_f16(turned))
-        return {"y": self._words(y)}
+def _rounded_angles(old: HarmoniaCore, self: HarmoniaCore, action: Action) -> Changes:
+    if self.kind not in ("q", "k"):
+        return old.vector(action)
+    y, some = self._matrix(self.state.y), block(action)
+    turns = rotary.rotary(self.places(self.state)[some[0]], self.head_dim, self.base, mode="f32_angle")
+    cos, sin = (table.astype(np.float32) for table in turns)
+    heads = fp16.to_f32(fp16.values(y[some]))[:, None]
+    turned = fp32.rotate(heads, cos, sin, self.rotation == "interleaved")[:, 0]
+    y[some] = fp16.bits(fp16.to_f16(turned))
+    return {"y": self._words(y)}
 
 
 class Scores(HarmoniaCore):
@@ -160,79 +113,23 @@ class Scores(HarmoniaCore):
         return np.asarray(passes.reshape(down * ROWS, across * COLUMNS)[: action.rows, : action.columns])
 
 
-class ScaledFirst(Scores):
-    """Scores are scaled in FP32 before FP2Half."""
-
-    def _scores(self, sums: np.ndarray) -> np.ndarray:
-        return fp16.round16(sums * self._factor)
-
-
-class ScaledInHalf(Scores):
-    """Scores are scaled in FP16 after FP2Half."""
-
-    def _scores(self, sums: np.ndarray) -> np.ndarray:
-        return fp16.round16(super()._scores(sums))
+def _one_set(old: HarmoniaCore, self: HarmoniaCore, state: DeclaredState, row: int, column: int) -> list[Pass]:
+    if self.b_type != "mixed":
+        return old._passes(state, row, column)
+    units = len(state.wide) // self.rows
+    wide = state.wide[row * units : (row + 1) * units] * self.rows
+    return old._passes(replace(state, wide=tuple(wide)), row, column)
 
 
-class FullScores(Scores):
-    """The softmax takes FP32 sums."""
-
-    def _scores(self, sums: np.ndarray) -> np.ndarray:
-        return np.asarray(sums * self._factor)
-
-
-class RowWindow(HarmoniaCore):
-    """The first rows are the window, whatever their positions are."""
-
-    def window_rows(self, state: DeclaredState) -> int:
-        return min(self.window, self.rows) if self.waits else 0
-
-
-class InARow(HarmoniaCore):
-    """Rows have consecutive positions, whatever the port says."""
-
-    def places(self, state: DeclaredState) -> np.ndarray:
-        return super().places(state)[0] + np.arange(self.rows)
-
-
-class OneMode(HarmoniaCore):
-    """All groups of a reduction have the mode of the first one."""
-
-    def modes(self, wide: np.ndarray) -> list[int]:
-        return super().modes(wide)[:1] * self.groups
-
-
-class OneSet(HarmoniaCore):
-    """All rows of a pass see the codes of the first one."""
-
-    def _passes(self, state: DeclaredState, row: int, column: int) -> list[Pass]:
-        if self.b_type != "mixed":
-            return super()._passes(state, row, column)
-        units = len(state.wide) // self.rows
-        wide = state.wide[row * units : (row + 1) * units] * self.rows
-        return super()._passes(replace(state, wide=tuple(wide)), row, column)
-
-
-class Filled(HarmoniaCore):
-    """Lanes past the end of a reduction repeat its last element."""
-
-    def operands(self, state: DeclaredState, row: int, column: int) -> list[Any]:
-        tile, rest = super().operands(state, row, column), self.inner % LANES
-        if not rest:
-            return tile
-        for place in (2, 3, 5, 6):  # signs and magnitudes of a, codes and signs of b
-            lanes_of = np.array(tile[place]).reshape(-1, self.groups, LANES)
-            lanes_of[:, -1, rest:] = lanes_of[:, -1, rest - 1 : rest]
-            tile[place] = tuple(lanes_of.ravel().tolist())
+def _filled(old: HarmoniaCore, self: HarmoniaCore, state: DeclaredState, row: int, column: int) -> list[Any]:
+    tile, rest = old.operands(state, row, column), self.inner % LANES
+    if not rest:
         return tile
-
-
-class Unbiased(HarmoniaCore):
-    """Biases are not added."""
-
-    def bias(self, action: Action) -> Changes:
-        """Drop the biases."""
-        return {}
+    for place in (2, 3, 5, 6):  # signs and magnitudes of a, codes and signs of b
+        lanes_of = np.array(tile[place]).reshape(-1, self.groups, LANES)
+        lanes_of[:, -1, rest:] = lanes_of[:, -1, rest - 1 : rest]
+        tile[place] = tuple(lanes_of.ravel().tolist())
+    return tile
 
 
 def _before_half(config: Config) -> Config:
@@ -241,43 +138,74 @@ def _before_half(config: Config) -> Config:
     return Config(**{**config, "bias_add": "accumulator"})
 
 
-def _accumulator(device: Any) -> Any:
-    return device.array.accumulator
+def _accumulator(says: str) -> Variant:
+    (part,) = (each for each in accumulation.PARTS if each.says == says)
+    return parts.variant(HarmoniaCore, lambda device: device.array.accumulator, part)
 
 
+_device, _scores = partial(overriding, HarmoniaCore), partial(overriding, Scores)
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-harmonia-2", "the converter rounds to even", unit_class=Even),
-    Variant("D-harmonia-4", "the converter flushes subnormals", unit_class=Flushing),
-    Variant("D-harmonia-6", "a magnitude of 0 has sign 0", unit_class=Canonical),
+    _device("D-harmonia-2", "the converter rounds to even", conversion={"rounding": "half_even"}),
+    _device("D-harmonia-4", "the converter flushes subnormals", conversion={"subnormals": "flush"}),
+    _device("D-harmonia-6", "a magnitude of 0 has sign 0", conversion={"zero_sign": "canonical"}),
     *choices("D-harmonia-7", "partial", "fp32"),
-    Variant(
-        "D-harmonia-11",
-        "the nibbles' sums are converted separately, then added in FP32",
-        unit_class=variant(HarmoniaCore, _accumulator, accumulation.Apart),
+    _accumulator("the nibbles' sums are converted separately, then added in FP32"),
+    _device(
+        "D-harmonia-25",
+        "offsets before the rotary embedding",
+        vector=lambda old, self, action: {} if self.shape.shifted else old.vector(action),
+        offset=_shift_first,
     ),
-    Variant("D-harmonia-25", "offsets before the rotary embedding", unit_class=Before),
-    Variant("D-harmonia-26", "keys of the window are not shifted", unit_class=Unshifted),
-    Variant("D-harmonia-26", "keys after the window are not shifted", unit_class=Ignoring),
-    Variant("D-harmonia-26", "the first rows of every product choose its offsets", unit_class=ByRow),
-    Variant("D-harmonia-27", "scores are scaled in FP32, before FP2Half", unit_class=ScaledFirst),
-    Variant("D-harmonia-27", "scores are scaled in FP16", unit_class=ScaledInHalf),
-    Variant("D-harmonia-28", "the softmax takes FP32 scores", unit_class=FullScores),
-    Variant(
-        "D-arith-2",
-        "partial sums are truncated to FP16",
-        unit_class=variant(HarmoniaCore, _accumulator, accumulation.Truncating),
+    _device(
+        "D-harmonia-26",
+        "keys of the window are not shifted",
+        offset=lambda old, self, action: _unshifted(old, self, action, after=False),
     ),
+    _device(
+        "D-harmonia-26",
+        "keys after the window are not shifted",
+        offset=lambda old, self, action: _unshifted(old, self, action, after=True),
+    ),
+    _device("D-harmonia-26", "the first rows of every product choose its offsets", offset=_by_row),
+    _scores(
+        "D-harmonia-27",
+        "scores are scaled in FP32, before FP2Half",
+        _scores=lambda self, sums: fp16.round16(sums * self._factor),
+    ),
+    _scores(
+        "D-harmonia-27",
+        "scores are scaled in FP16",
+        _scores=lambda old, self, sums: fp16.round16(old._scores(sums)),
+    ),
+    _scores(
+        "D-harmonia-28",
+        "the softmax takes FP32 scores",
+        _scores=lambda self, sums: np.asarray(sums * self._factor),
+    ),
+    _accumulator("partial sums are truncated to FP16"),
     Variant("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),
-    Variant("D-harmonia-29", "biases are not added", unit_class=Unbiased),
-    Variant("D-harmonia-36", "all groups have the mode of the first", unit_class=OneMode),
-    Variant("D-harmonia-45", "the first rows are the window", unit_class=RowWindow),
-    Variant("D-harmonia-45", "rows have consecutive positions", unit_class=InARow),
+    _device("D-harmonia-29", "biases are not added", bias=lambda self, action: {}),
+    _device(
+        "D-harmonia-36",
+        "all groups have the mode of the first",
+        modes=lambda old, self, wide: old.modes(wide)[:1] * self.groups,
+    ),
+    _device(
+        "D-harmonia-45",
+        "the first rows are the window",
+        window_rows=lambda self, state: min(self.window, self.rows) if self.waits else 0,
+    ),
+    _device(
+        "D-harmonia-45",
+        "rows have consecutive positions",
+        places=lambda old, self, state: old.places(state)[0] + np.arange(self.rows),
+    ),
     *choices("D-harmonia-46", "codes", "rows"),
-    Variant("D-harmonia-46", "all rows of a pass see the codes of the first", unit_class=OneSet),
-    Variant("D-harmonia-47", "lanes past the end of a head repeat its last element", unit_class=Filled),
+    _device("D-harmonia-46", "all rows of a pass see the codes of the first", _passes=_one_set),
+    _device("D-harmonia-47", "lanes past the end of a head repeat its last element", operands=_filled),
     *choices("D-harmonia-48", "rotation", "half", "interleaved", "none"),
     *choices("D-harmonia-48", "activation", "silu", "gelu_tanh", "gelu_erf", "relu"),
-    Variant("D-arith-8", "rotary angles are rounded to FP32", unit_class=RoundedAngles),
+    _device("D-arith-8", "rotary angles are rounded to FP32", vector=_rounded_angles),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-31": "Tiles of a whole product in either dataflow have the same elements, each over the whole "

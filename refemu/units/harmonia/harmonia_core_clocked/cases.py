@@ -1,6 +1,5 @@
 """Golden cases of harmonia_core_clocked: products of harmonia_core clock by clock, back to back, apart and cut off.
-
-Stimuli only: expected outputs come from the unit [harmonia §IV-A, Fig. 12].
+[harmonia §IV-A, Fig. 12]
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.harmonia.harmonia_core import cases as harmonia_core_cases
 from refemu.units.stimuli import Edges, Seeds, edges, in_turn, joined, words
-from refemu.units.unit import Cases, Config, Kind
 
 NAME = "harmonia_core_clocked"
 IDLE = 24  #: idle rows after the paper's product

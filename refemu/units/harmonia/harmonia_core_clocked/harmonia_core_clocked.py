@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Result, RunFunction, Stepped, Unit
 from refemu.units.cycle_accurate import HELD, IDLE
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia import harmonia_core
@@ -26,10 +27,6 @@ from refemu.units.harmonia.harmonia_core import (
     scheduled,
     stepped,
 )
-from refemu.units.harmonia.harmonia_core_clocked import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result, Stepped
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
 
@@ -249,8 +246,6 @@ UNIT: AnyUnit = Unit(
         "paper": _config("linear", rows=8, inner=33, columns=17, pitch="overlap"),
         "drain": _config("linear", rows=9, inner=2, columns=17, pitch="drain"),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = HarmoniaCoreClocked.State
 run: RunFunction[Result] = UNIT.run

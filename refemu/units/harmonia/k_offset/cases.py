@@ -1,7 +1,4 @@
-"""Golden cases of k_offset: a window with wide channels, ties, peaks that halve inexactly. [harmonia §III-C, Fig. 10]
-
-Stimuli only: expected outputs come from k_offset.py.
-"""
+"""Cases of k_offset: a window with wide channels, ties, peaks that halve inexactly. [harmonia §III-C, Fig. 10]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

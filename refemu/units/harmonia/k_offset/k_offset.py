@@ -12,11 +12,8 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.harmonia.k_offset import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["UNIT", "WINDOW", "KOffsetGenerator", "Offsets", "Scope", "Sign", "State", "run"]
 
@@ -44,13 +41,7 @@ class Offsets:
         self.check()
 
     def check(self) -> None:
-        """Check sizes and options.
-
-        Raises
-        ------
-        Refused
-            A size is out of range, or an option is unknown.
-        """
+        """Check sizes and options. Raises Refused: a size is out of range, or an option is unknown."""
         for name, least in (("channels", 1), ("window", 1), ("heads", 1)):
             require_int(getattr(self, name), least, 1 << 20, "k_offset", name)
         require_options(self, "k_offset")
@@ -287,9 +278,6 @@ UNIT: AnyUnit = Unit(
         "small": Config(**PAPER),
         "head": Config(**PAPER | {"offset_k": 1, "offset_scope": "head", "heads": 2}),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={"TRACKS": Flag(0, "a token of the window"), "SHIFTS": Flag(1, "a token is put out with some offset")},
 )
 State: type[DeclaredState] = KOffsetGenerator.State

@@ -1,15 +1,11 @@
-"""Golden cases of sub_pe: nibbles of a worked dot product of [harmonia §IV-B], ends of the sum, all products.
-
-Stimuli only: expected outputs come from sub_pe.py.
-"""
+"""Golden cases of sub_pe: nibbles of a worked dot product of [harmonia §IV-B], ends of the sum, all products."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 LANES = 32
 

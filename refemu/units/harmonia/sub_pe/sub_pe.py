@@ -6,11 +6,8 @@ D-harmonia-12 (the 4-bit port takes INT4 magnitudes, 4-bit mantissas, and either
 
 from typing import ClassVar
 
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
-from refemu.units.harmonia.sub_pe import cases
-from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Port, Ports, Result, Unit, constant
+from refemu.units.unit import RunFunction
 
 __all__ = ["LANES", "PSUM_BITS", "UNIT", "State", "SubPe", "run"]
 
@@ -61,7 +58,6 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §IV-B, Fig. 13",
     meaning="dot product of 32 pairs of 8-bit and 4-bit magnitudes",
     configs={"paper": Config()},
-    cases=cases.cases,
 )
 State: type[DeclaredState] = SubPe.State
 run: RunFunction[Result] = UNIT.run

@@ -1,7 +1,4 @@
-"""Golden cases of v_grouper: more tokens than a group, rising exponents, zeros. [harmonia §III-A, Fig. 6b]
-
-Stimuli only: expected outputs come from v_grouper.py.
-"""
+"""Golden cases of v_grouper: more tokens than a group, rising exponents, zeros. [harmonia §III-A, Fig. 6b]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -10,12 +10,9 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, require_int
 from refemu.formats import Bfp, BfpTensor
+from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.harmonia.bfp_aligner import Rounding
-from refemu.units.harmonia.v_grouper import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 __all__ = ["GROUP", "UNIT", "Codes", "Growth", "State", "VGrouper", "run"]
 
@@ -206,9 +203,6 @@ UNIT: AnyUnit = Unit(
     paper="harmonia §III-A, Fig. 6b",
     meaning="V in groups of 32 tokens while tokens arrive",
     configs={"paper": Config(**PAPER), "realign": Config(**PAPER | {"growth": "realign"})},
-    cases=cases.cases,
-    mark=cases.mark,
-    closes=cases.closes,
     flags={"COMMIT": Flag(0, "the group is full"), "RAISED": Flag(1, "a channel's exponent rose inside the group")},
 )
 State: type[DeclaredState] = VGrouper.State

@@ -1,6 +1,6 @@
 """Variants of the decisions of the accumulator, for the units that have one. [harmonia §IV-B, Fig. 13]
 
-The accumulator of a device gets the methods of a class below.
+The accumulator of a device gets the methods of a variant in PARTS.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,144 +12,122 @@ import numpy as np
 
 from refemu.arith import fp16, fp32
 from refemu.arith.fp16 import Fp16Mode
+from refemu.units import Config, Stepped
 from refemu.units.harmonia.bfp_accumulator import INVALID, M8M8, M8W4, Accumulator, add, number, word
-from refemu.units.harmonia.variants import rounding
-from refemu.units.harmonia.variants.parts import Find, variant
-from refemu.units.stepping import Stepped
-from refemu.units.unit import Config
-from refemu.units.variant import Variant
+from refemu.units.harmonia.variants import parts, rounding
+from refemu.units.variant import Variant, choices, overriding
+
+Converted = tuple[int, int, int]  #: integer, word of its value, flags
 
 
-class Truncating(Accumulator):
-    """Partial sums are truncated to FP16."""
-
-    def _half(self, p: int, x: int) -> float:
-        return float(fp16.from_scaled(p, x, Fp16Mode(rounding="truncate")))
-
-
-class HalfAway(Accumulator):
-    """Partial sums halfway between two FP16 values go away from zero."""
-
-    def _half(self, p: int, x: int) -> float:
-        return float(rounding.to_nearest(np.ldexp(float(p), x), "half_away"))
+def _cut(old: Accumulator, self: Accumulator, acc: int, value: int, first: int) -> tuple[int, int]:
+    total, flag = old._sum(acc, value, first)
+    near, parts = number(total), (number(acc), number(value))
+    if not all(np.isfinite(part) for part in (near, *parts)):
+        return total, flag
+    exact = Fraction(float(parts[0])) + Fraction(float(parts[1]))
+    beyond = abs(Fraction(float(near))) > abs(exact)
+    return word(np.nextafter(near, np.float32(0))) if beyond else total, flag
 
 
-class HalfUp(Accumulator):
-    """Partial sums halfway between two FP16 values go up."""
-
-    def _half(self, p: int, x: int) -> float:
-        return float(rounding.to_nearest(np.ldexp(float(p), x), "half_up"))
+def _saved(old: Accumulator, self: Accumulator, value: int, w_scale: int) -> int:
+    vars(self)["factors"] = value, w_scale
+    return old.scale(value, w_scale)
 
 
-class Saturating(Accumulator):
-    """Partial sums beyond FP16 become 65504 of their sign."""
-
-    def _half(self, p: int, x: int) -> float:
-        return float(rounding.saturated(np.asarray(super()._half(p, x))))
-
-
-class Flushing(Accumulator):
-    """Partial sums that are subnormal in FP16 become 0."""
-
-    def _half(self, p: int, x: int) -> float:
-        return float(rounding.flushed(np.asarray(super()._half(p, x))))
+def _fused(old: Accumulator, self: Accumulator, acc: int, value: int, first: int) -> tuple[int, int]:
+    factors = vars(self).pop("factors", None)
+    if factors is None:
+        return old._sum(acc, value, first)
+    total = fp32.fma32(number(factors[0]), fp16.to_f32(fp16.values(factors[1])), number(acc))
+    return word(total), INVALID * bool(np.isnan(total))
 
 
-class Loading(Accumulator):
-    """The first group of an output is loaded, so that a -0 stays."""
-
-    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        return (value, INVALID * bool(np.isnan(number(value)))) if first else super()._sum(acc, value, first)
-
-
-class Cut(Accumulator):
-    """FP32 sums are truncated."""
-
-    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        total, flag = super()._sum(acc, value, first)
-        near, parts = number(total), (number(acc), number(value))
-        if not all(np.isfinite(part) for part in (near, *parts)):
-            return total, flag
-        exact = Fraction(float(parts[0])) + Fraction(float(parts[1]))
-        beyond = abs(Fraction(float(near))) > abs(exact)
-        return word(np.nextafter(near, np.float32(0))) if beyond else total, flag
+def _apart(old: Accumulator, self: Accumulator, high: int, low: int, a_exp: int, b_exp: int) -> Converted:
+    p, _, _ = old._join(high, low, a_exp, b_exp)
+    parts = [self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low)]
+    with np.errstate(invalid="ignore"):
+        total = number(parts[0][0]) + number(parts[1][0])
+    return p, word(total), parts[0][1] | parts[1][1]
 
 
-class Fused(Accumulator):
-    """The product with the weight factor is added unrounded."""
-
-    def scale(self, value: int, w_scale: int) -> int:
-        """Save both factors for the sum."""
-        vars(self)["factors"] = value, w_scale
-        return super().scale(value, w_scale)
-
-    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        factors = vars(self).pop("factors", None)
-        if factors is None:
-            return super()._sum(acc, value, first)
-        total = fp32.fma32(number(factors[0]), fp16.to_f32(fp16.values(factors[1])), number(acc))
-        return word(total), INVALID * bool(np.isnan(total))
+def _apart_in_half(old: Accumulator, self: Accumulator, *sums: int) -> Converted:
+    p, value, flags = _apart(old, self, *sums)
+    return p, word(float(fp16.round16(number(value)))) if self.partial == "fp16" else value, flags
 
 
-class Apart(Accumulator):
-    """The sums of the nibbles are converted one by one, and their values added in FP32."""
-
-    def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
-        p, _, _ = super()._join(high, low, a_exp, b_exp)
-        parts = [self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low)]
-        with np.errstate(invalid="ignore"):
-            total = number(parts[0][0]) + number(parts[1][0])
-        return p, word(total), parts[0][1] | parts[1][1]
+def _two_joined(old: Accumulator, self: Accumulator, high: int, low: int, a_exp: int, b_exp: int) -> Converted:
+    p, _, _ = old._join(high, low, a_exp, b_exp)
+    (value, first), (low_value, second) = (self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low))
+    vars(self)["low"] = low_value
+    return p, value, first | second
 
 
-class ApartInHalf(Apart):
-    """The sums of the nibbles are converted one by one, and their values added in FP16."""
-
-    def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
-        p, value, flags = super()._join(high, low, a_exp, b_exp)
-        return p, word(float(fp16.round16(number(value)))) if self.partial == "fp16" else value, flags
-
-
-class TwoGroups(Accumulator):
-    """The sums of the nibbles are converted and accumulated one by one, as two groups."""
-
-    def _join(self, high: int, low: int, a_exp: int, b_exp: int) -> tuple[int, int, int]:
-        p, _, _ = super()._join(high, low, a_exp, b_exp)
-        (value, first), (low_value, second) = (self.convert(part, M8M8, a_exp, b_exp) for part in (high << 4, low))
-        vars(self)["low"] = low_value
-        return p, value, first | second
-
-    def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
-        low = vars(self).pop("low", None)
-        total, flag = super()._sum(acc, value, first)
-        if low is None:
-            return total, flag
-        both, later = super()._sum(total, low, 0)
-        return both, flag | later
+def _two_summed(old: Accumulator, self: Accumulator, acc: int, value: int, first: int) -> tuple[int, int]:
+    low = vars(self).pop("low", None)
+    total, flag = old._sum(acc, value, first)
+    if low is None:
+        return total, flag
+    both, later = old._sum(total, low, 0)
+    return both, flag | later
 
 
-PARTS: tuple[tuple[str, str, type[Accumulator]], ...] = (
-    ("D-arith-2", "partial sums are truncated to FP16", Truncating),
-    ("D-arith-2", "ties of partial sums go away from zero", HalfAway),
-    ("D-arith-2", "ties of partial sums go up", HalfUp),
-    ("D-arith-2", "partial sums saturate at 65504", Saturating),
-    ("D-arith-2", "subnormal partial sums are flushed", Flushing),
-    ("D-arith-5", "the first group is loaded, not added to +0", Loading),
-    ("D-harmonia-10", "FP32 sums are truncated", Cut),
-    ("D-harmonia-10", "the product with the factor is fused with the sum", Fused),
-    ("D-harmonia-11", "the nibbles' sums are converted separately, then added in FP32", Apart),
-    ("D-harmonia-11", "the nibbles' sums are converted separately, then added in FP16", ApartInHalf),
-    ("D-harmonia-11", "the nibbles' sums are accumulated separately, as two groups", TwoGroups),
+_accumulator = partial(overriding, Accumulator)
+PARTS: tuple[Variant, ...] = (
+    _accumulator(
+        "D-arith-2",
+        "partial sums are truncated to FP16",
+        _half=lambda self, p, x: float(fp16.from_scaled(p, x, Fp16Mode(rounding="truncate"))),
+    ),
+    _accumulator(
+        "D-arith-2",
+        "ties of partial sums go away from zero",
+        _half=lambda self, p, x: float(rounding.to_nearest(np.ldexp(float(p), x), "half_away")),
+    ),
+    _accumulator(
+        "D-arith-2",
+        "ties of partial sums go up",
+        _half=lambda self, p, x: float(rounding.to_nearest(np.ldexp(float(p), x), "half_up")),
+    ),
+    _accumulator(
+        "D-arith-2",
+        "partial sums saturate at 65504",
+        _half=lambda old, self, p, x: float(rounding.saturated(np.asarray(old._half(p, x)))),
+    ),
+    _accumulator(
+        "D-arith-2",
+        "subnormal partial sums are flushed",
+        _half=lambda old, self, p, x: float(rounding.flushed(np.asarray(old._half(p, x)))),
+    ),
+    _accumulator(
+        "D-arith-5",
+        "the first group is loaded, not added to +0",  # so that a -0 stays
+        _sum=lambda old, self, acc, value, first: (
+            (value, INVALID * bool(np.isnan(number(value)))) if first else old._sum(acc, value, first)
+        ),
+    ),
+    _accumulator("D-harmonia-10", "FP32 sums are truncated", _sum=_cut),
+    _accumulator("D-harmonia-10", "the product with the factor is fused with the sum", scale=_saved, _sum=_fused),
+    _accumulator("D-harmonia-11", "the nibbles' sums are converted separately, then added in FP32", _join=_apart),
+    _accumulator(
+        "D-harmonia-11", "the nibbles' sums are converted separately, then added in FP16", _join=_apart_in_half
+    ),
+    _accumulator(
+        "D-harmonia-11",
+        "the nibbles' sums are accumulated separately, as two groups",
+        _join=_two_joined,
+        _sum=_two_summed,
+    ),
 )
 
 
-def variants(unit: type[Stepped[Any]], find: Find, some: Sequence[type[Accumulator]] = ()) -> list[Variant]:
-    """A variant of `unit` for each of PARTS, or for `some` of them."""
-    return [
-        Variant(decision, says, unit_class=variant(unit, find, part))
-        for decision, says, part in PARTS
-        if not some or part in some
-    ]
+def variants(unit: type[Stepped[Any]], find: parts.Find) -> tuple[Variant, ...]:
+    """Variants of a unit with an accumulator: by options, and one for each of PARTS."""
+    return (
+        *choices("D-harmonia-7", "partial", "fp16", "fp32"),
+        *choices("D-harmonia-8", "product", "fp16"),
+        *(parts.variant(unit, find, part) for part in PARTS),
+    )
 
 
 def interleaved(count: int, config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
@@ -220,9 +198,7 @@ def _late(config: Config, events: Sequence[tuple[int, ...]], flags: np.ndarray) 
 ANSWERS: tuple[Variant, ...] = (
     Variant("D-harmonia-10", "two accumulators in turn, added for the output", answer=partial(interleaved, 2)),
     Variant(
-        "D-harmonia-10",
-        "four accumulators in turn, added in pairs for the output",
-        answer=partial(interleaved, 4),
+        "D-harmonia-10", "four accumulators in turn, added in pairs for the output", answer=partial(interleaved, 4)
     ),
     Variant("D-harmonia-9", "one product with a factor that four groups share", answer=scaled_late),
 )

@@ -2,24 +2,23 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from refemu.units.stepping import Stepped
+from refemu.units import Stepped, Variant
 
 Find = Callable[[Any], Any]  #: the part of a device, or the device itself
 
 
-def variant(unit: type[Stepped[Any]], find: Find, part: type[Any]) -> type[Stepped[Any]]:
-    """`unit` whose part also has the methods of `part`, in addition to those that another such class gave it.
-
-    part: derived from the class of the part.
-    """
+def variant(unit: type[Stepped[Any]], find: Find, part: Variant) -> Variant:
+    """`unit` whose part also has the methods of a variant of the part, in addition to those of another variant."""
+    kind: Any = part.unit_class
 
     @functools.wraps(unit.__init__)
     def init(self: Any, *args: Any, **named: Any) -> None:
         super(changed, self).__init__(*args, **named)
         device = find(self)
-        device.__class__ = type(part.__name__, (part, type(device)), {})
+        device.__class__ = type(kind.__name__, (kind, type(device)), {})
 
-    changed: type[Any] = type(f"{part.__name__}{unit.__name__}", (unit,), {"__init__": init, "__doc__": part.__doc__})
-    return changed
+    changed: type[Any] = type(f"{kind.__name__}{unit.__name__}", (unit,), {"__init__": init, "__doc__": part.says})
+    return replace(part, unit_class=changed)

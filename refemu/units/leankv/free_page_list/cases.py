@@ -1,16 +1,12 @@
-"""Golden cases of free_page_list: [leankv Fig. 5] first, then empty and full lists, wraps, and any legal history.
-
-Stimuli only: expected outputs come from free_page_list.py.
-"""
+"""Golden cases of free_page_list: [leankv Fig. 5] first, then empty and full lists, wraps, and any legal history."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 ALLOCATE, RECYCLE = 0, 1
 FEW = 16  #: most pages of a list with a long history

@@ -1,7 +1,4 @@
-"""The circular list of free pages: ids leave at its start and come back at its end.
-
-Paper: [leankv §5.2, Fig. 5].
-"""
+"""The circular list of free pages: ids leave at its start and come back at its end. [leankv §5.2, Fig. 5]"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -9,11 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, require_int
+from refemu.units import AnyUnit, Config, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import DeclaredState, InPlace, constant, decides
-from refemu.units.leankv.free_page_list import cases
-from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["ALLOCATE", "RECYCLE", "UNIT", "FreePageList", "OutOfPages", "State", "run"]
 
@@ -29,9 +23,6 @@ class FreePageList(InPlace):
 
     After a reset all pages are free, in ascending order. Head and tail are counters that never wrap (D-leankv-37), so
     an empty list and a full one differ; `start` and `end` are the closed interval of places that the paper draws.
-
-    References
-    ----------
     [leankv §5.2, Fig. 5]
     """
 
@@ -122,24 +113,8 @@ class FreePageList(InPlace):
     def allocate(self, count: int | np.integer) -> list[int]:
         """Take ids from the list.
 
-        Parameters
-        ----------
-        count : int
-            Pages, at least 0.
-
-        Returns
-        -------
-        list of int
-            Ids in the order in which they leave.
-
-        Raises
-        ------
-        OutOfPages
-            Fewer pages are free.
-        Refused
-            `count` is negative.
-        RefusedType
-            `count` is not an int.
+        Raises OutOfPages: fewer pages are free. Raises Refused: `count` is negative. Raises RefusedType: `count` is not
+        an int.
         """
         amount = whole(count, "FreePageList: count")
         if amount < 0:
@@ -158,17 +133,8 @@ class FreePageList(InPlace):
     def recycle(self, ids: Iterable[int]) -> None:
         """Give ids back, in this order.
 
-        Parameters
-        ----------
-        ids : iterable of int
-            Pages.
-
-        Raises
-        ------
-        Refused
-            An id is free already, occurs twice in `ids`, or is not an id of the list.
-        RefusedType
-            An id is not an int.
+        Raises Refused: an id is free already, occurs twice in `ids`, or is not an id of the list. Raises RefusedType:
+        an id is not an int.
         """
         pages = [whole(page, "FreePageList: id") for page in ids]
         self.require_owned(pages)
@@ -231,8 +197,6 @@ UNIT: AnyUnit = Unit(
     paper="leankv §5.2, Fig. 5",
     meaning="circular list of the ids of free pages",
     configs={"paper": Config(pages=32), "small": Config(pages=5)},
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = FreePageList.State
 run: RunFunction[Result] = UNIT.run

@@ -1,7 +1,4 @@
-"""Golden cases of generation_compressor. All cases of [leankv Algorithm 1] in turn; then ties, empty and full sections.
-
-Stimuli only: expected outputs come from generation_compressor.py.
-"""
+"""Cases of generation_compressor. All cases of [leankv Algorithm 1] in turn; then ties, empty and full sections."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 Head = tuple[Sequence[float], Sequence[float], tuple[float, float]]  #: means * 64, high and low; thresholds * 64
 LANES = 128  #: lanes that search for the least score
@@ -158,21 +154,18 @@ def _budgets(config: Config) -> Cases:
     n_high, tokens = (np.array([row[column] for row in rows]) for column in (0, 1))
     at = np.array([[*row[2], *[0] * (slots - row[0])] for row in rows])
     score = np.where(np.arange(slots) < n_high[:, None], 1 + (np.arange(slots) * 5 + tokens[:, None]) % 7, 0)
-    return Cases(
-        "edge",
-        "half of an even and of an odd number of tokens stored: one below the budget, at it, one above",
-        {
-            "score": score.astype(np.float32).view(np.uint32).astype(np.int64),
-            "position": at,
-            "n_high": n_high,
-            "n_low": np.zeros_like(tokens),
-            "n": tokens,
-            "prompt": tokens // 2,
-            "window": np.full_like(tokens, WINDOW),
-            "thresholds": _limits(config, [(3, 16)] * len(rows)),
-        },
-        "D-leankv-54",
-    )
+    why = "half of an even and of an odd number of tokens stored: one below the budget, at it, one above"
+    limits = _limits(config, [(3, 16)] * len(rows))
+    inputs = _inputs(score, at, n_high, np.zeros_like(tokens), tokens, tokens // 2, limits)
+    return Cases("edge", why, inputs, "D-leankv-54")
+
+
+def _inputs(score: np.ndarray, *columns: np.ndarray) -> dict[str, np.ndarray]:
+    """Inputs by port, the window WINDOW, from float scores and the columns of the other ports."""
+    names = ("score", "position", "n_high", "n_low", "n", "prompt", "window", "thresholds")
+    words = score.astype(np.float32).view(np.uint32).astype(np.int64)
+    *rest, limits = columns
+    return dict(zip(names, (words, *rest, np.full_like(rest[-1], WINDOW), limits), strict=True))
 
 
 def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str = "", prompts: bool = False) -> Cases:
@@ -195,21 +188,9 @@ def _case(config: Config, kind: Kind, why: str, heads: list[Head], decision: str
         free = [0] * (slots - stored)
         rows.append(([*scores, *free], [*position, *free], len(high), len(low), stored + 1))
     score, at, n_high, n_low, n = (np.array(column) for column in zip(*rows, strict=True))
-    return Cases(
-        kind,
-        why,
-        {
-            "score": score.astype(np.float32).view(np.uint32).astype(np.int64),
-            "position": at,
-            "n_high": n_high,
-            "n_low": n_low,
-            "n": n,
-            "prompt": n if prompts else np.zeros_like(n),
-            "window": np.full_like(n, WINDOW),
-            "thresholds": _limits(config, [limits for _, _, limits in fitting]),
-        },
-        decision,
-    )
+    limits = _limits(config, [limits for _, _, limits in fitting])
+    inputs = _inputs(score, at, n_high, n_low, n, n if prompts else np.zeros_like(n), limits)
+    return Cases(kind, why, inputs, decision)
 
 
 def _limits(config: Config, pairs: Sequence[tuple[float, float]]) -> np.ndarray:

@@ -1,7 +1,4 @@
-"""Decisions of generation_compressor, and checks of stored tokens.
-
-Paper: [leankv §4, Algorithm 1].
-"""
+"""Decisions of generation_compressor, and checks of stored tokens. [leankv §4, Algorithm 1]"""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args

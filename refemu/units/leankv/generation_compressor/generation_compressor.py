@@ -10,8 +10,7 @@ import numpy as np
 
 from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.leankv.generation_compressor import cases
+from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, RunFunction, Unit, constant, decides
 from refemu.units.leankv.generation_compressor.decisions import (
     LARGEST,
     NAME,
@@ -25,7 +24,6 @@ from refemu.units.leankv.generation_compressor.decisions import (
 from refemu.units.leankv.significance.significance import require_queries
 from refemu.units.ports import Port, Ports, put
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 W, A1, A2, A3, B1, B2, C = range(7)  #: Choices of `algorithm1`, by the port `choice`
 APPEND, PRUNE, SWAP, DOWNGRADE = range(8, 12)  #: Choices of `diffkv`
@@ -300,8 +298,6 @@ UNIT: AnyUnit = Unit(
         "wide": Config(slots=144, policy="algorithm1", score_rule="share"),
         "wide_cumulative": Config(slots=144, policy="algorithm1", score_rule="cumulative"),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = GenerationCompressor.State
 run: RunFunction[Result] = UNIT.run

@@ -1,7 +1,4 @@
-"""Golden cases of kv_compressor. A prompt and steps of every kind [leankv §4]; then full pages, constants, overwrites.
-
-Stimuli only: expected outputs come from kv_compressor.py.
-"""
+"""Cases of kv_compressor. A prompt and steps of every kind [leankv §4]; then full pages, constants, overwrites."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,9 +7,8 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.leankv import hetero_kv
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)
 Event = tuple[int, int, int]  #: op, victim, low_slot

@@ -17,12 +17,10 @@ from refemu.formats.leankv.affine import PRESETS, WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import PageTokens
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.leankv.kv_compressor import cases
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor", "State", "run"]
 
@@ -31,14 +29,10 @@ APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op
 
 
 class KvCompressor(Sequential):
-    """KV compressor of one head: `requantize` if a token moves, then `write`.
+    """KV compressor of one head: `requantize` if a token moves, then `write`. [leankv §4, §6.1, Fig. 8]
 
-    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61). A missing
-    slot, an append to a full page, NaN and infinity raise.
-
-    References
-    ----------
-    [leankv §4, §6.1, Fig. 8]
+    Each section is a run of pages; slot r of a section is slot r % N of its page r // N (D-leankv-61). A missing slot,
+    an append to a full page, NaN and infinity raise.
     """
 
     name = "kv_compressor"
@@ -257,8 +251,6 @@ UNIT: AnyUnit = Unit(
         **{name: Config(**SMALL, preset=name) for name in PRESETS},
         "pages": Config(**SMALL, preset="paper", high_pages=2, low_pages=2),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = KvCompressor.State
 run: RunFunction[Result] = UNIT.run

@@ -32,28 +32,10 @@ def write(
     score: ArrayLike,
     position: ArrayLike,
 ) -> None:
-    """Quantize tokens and put them into slots.
+    """Quantize tokens and put them into slots. [leankv §6.1, Fig. 8]
 
-    Parameters
-    ----------
-    page : UnifiedPage
-        Layout.
-    preset : {"paper", "diffkv"}
-        Preset of the codes.
-    images : ndarray of uint16 (pages, page_bytes / 2)
-        Pages, written in place.
-    pages, slots : array_like of int (count,)
-        Page and slot of every token.
-    key, value : ndarray of float16 (count, F)
-        Finite vectors.
-    score : float32, (count,) or one for all
-        Scores.
-    position : int32, (count,) or one for all
-        Positions.
-
-    References
-    ----------
-    [leankv §6.1, Fig. 8]
+    images: uint16 (pages, page_bytes / 2), pages, written in place. pages, slots: (count,), page and slot of every
+    token. key, value: float16 (count, F), finite vectors. score: scores. position: positions.
     """
     records = page.record(page.config.key(preset).encode(key), page.config.value(preset).encode(value), score, position)
     for image, slot, record in zip(pages, slots, records, strict=True):
@@ -69,26 +51,12 @@ def requantize(
     source: Sequence[tuple[int, int]],
     target: Sequence[tuple[int, int]],
 ) -> None:
-    """Move tokens from the high to the low section: decode the stored codes and encode them again.
+    """Move tokens from the high to the low section: decode the stored codes and encode them again. [leankv §4]
 
     Score and position are unchanged.
 
-    Parameters
-    ----------
-    high, low : UnifiedPage
-        Layouts.
-    preset : {"paper", "diffkv"}
-        Preset of the codes.
-    images : ndarray of uint16 (pages, page_bytes / 2)
-        Pages, written in place.
-    source : sequence of (int, int)
-        Page and slot of every token in the high section.
-    target : sequence of (int, int)
-        Page and slot in the low section.
-
-    References
-    ----------
-    [leankv §4]
+    images: uint16 (pages, page_bytes / 2), pages, written in place. source: page and slot of every token in the high
+    section. target: page and slot in the low section.
     """
     for (image, slot), (to_image, to_slot) in zip(source, target, strict=True):
         token = high.tokens_of(high.read(images[image], slot), preset)
@@ -113,34 +81,13 @@ class PromptPlan:
 
 def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: Sequence[str] = ()) -> PromptPlan:
     """Plan the slots of the tokens that prompt_compressor classified, and their score and position segments.
-
-    With `score_by_rank` the token of rank r stores S[r], if the prompt was sorted (D-leankv-48); with
-    `position_epoch` a token stores N - min(N - position, 64) (D-leankv-47).
-
-    Parameters
-    ----------
-    cls : ndarray of int (N,)
-        Classes.
-    order : ndarray of int (N,)
-        Positions in the order of prompt_compressor.
-    score : ndarray of float32 (N,)
-        Sums S.
-    quirks : sequence of str
-        Some of `QUIRKS`.
-
-    Returns
-    -------
-    PromptPlan
-        Positions by section, scores and positions to store.
-
-    Raises
-    ------
-    Refused
-        An unknown quirk.
-
-    References
-    ----------
     [leankv §4]
+
+    With `score_by_rank` the token of rank r stores S[r], if the prompt was sorted (D-leankv-48); with `position_epoch`
+    a token stores N - min(N - position, 64) (D-leankv-47).
+
+    cls: (N,), classes. order: (N,), positions in the order of prompt_compressor. score: float32 (N,), sums S. quirks:
+    some of `QUIRKS`. Raises Refused: an unknown quirk.
     """
     for quirk in quirks:
         require_choice(quirk, QUIRKS, "kv_compressor", "quirks")
@@ -155,25 +102,10 @@ def plan_prompt(cls: np.ndarray, order: np.ndarray, score: np.ndarray, quirks: S
 
 
 def places(page: UnifiedPage, ids: Sequence[int] | np.ndarray, slots: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Map slots of a section to pages and slots in them: slot r is slot r % N of page r // N.
+    """Map slots of a section to pages and slots in them: slot r is slot r % N of page r // N. [leankv §5.2]
 
-    Parameters
-    ----------
-    page : UnifiedPage
-        Layout of the section, N tokens a page.
-    ids : sequence of int
-        Pages of the section, in order.
-    slots : array_like of int
-        Slots of the section.
-
-    Returns
-    -------
-    pages, slots : ndarray of int
-        Page id and slot within it.
-
-    References
-    ----------
-    [leankv §5.2]
+    ids: pages of the section, in order. slots: slots of the section. Returns `pages, slots`: page id and slot within
+    it.
     """
     r = np.asarray(slots)
     return np.asarray(ids)[r // page.tokens], r % page.tokens
@@ -189,28 +121,10 @@ def write_prompt(
     key: np.ndarray,
     value: np.ndarray,
 ) -> None:
-    """Write the retained tokens of one head's prompt.
+    """Write the retained tokens of one head's prompt. [leankv §4]
 
-    Parameters
-    ----------
-    high : UnifiedPage
-        Layout of the high section.
-    low : UnifiedPage or None
-        Layout of the low section.
-    preset : {"paper", "diffkv"}
-        Preset of the codes.
-    images : ndarray of uint16 (pages, page_bytes / 2)
-        Pages, written in place.
-    ids : sequence of 2 sequences of int
-        Pages of the high and of the low section.
-    plan : PromptPlan
-        Places of the tokens.
-    key, value : ndarray of float16 (N, F)
-        Vectors of the whole prompt.
-
-    References
-    ----------
-    [leankv §4]
+    images: uint16 (pages, page_bytes / 2), pages, written in place. ids: pages of the high and of the low section. key,
+    value: float16 (N, F), vectors of the whole prompt.
     """
     for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
         if page is not None and len(tokens):

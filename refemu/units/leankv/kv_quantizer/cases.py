@@ -1,7 +1,4 @@
-"""Golden cases of kv_quantizer. The worked group of [leankv Eq. (2)] first; then constants, ends of fp16, ties.
-
-Stimuli only: expected outputs come from kv_quantizer.py.
-"""
+"""Golden cases of kv_quantizer. The worked group of [leankv Eq. (2)] first; then constants, ends of fp16, ties."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,9 +7,8 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 WIDTHS = (1, 2, 4, 8)
 TINY = 1 / (1 << 24)  #: the smallest fp16 value

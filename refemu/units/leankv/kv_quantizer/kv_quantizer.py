@@ -12,11 +12,9 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.leankv.kv_quantizer import cases
-from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["BITS", "UNIT", "KvQuantizer", "Preset", "QuantizeWith", "State", "run"]
 
@@ -246,9 +244,6 @@ UNIT: AnyUnit = Unit(
         "diffkv": Config(features=32, preset="diffkv", quantize_with="unrounded"),
         "stored": Config(features=32, preset="paper", quantize_with="stored"),
     },
-    cases=cases.cases,
-    legal=cases.legal,
-    mark=cases.mark,
     flags={
         "CONSTANT": Flag(0, "all features are equal: codes 0, step 0 (D-leankv-6)"),
         "UNDERFLOW": Flag(1, "the step is stored as 0 though the features differ (D-leankv-7)"),

@@ -18,11 +18,10 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
 from refemu.units.leankv.kv_quantizer import Preset
-from refemu.units.leankv.layer_step import cases
 from refemu.units.leankv.layer_step.heads import Head, Run, operation
 from refemu.units.leankv.layer_step.registers import (
     ATTENDED,
@@ -38,9 +37,8 @@ from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
 from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Join, Pages, SoftmaxDiv, SumOrder
 from refemu.units.leankv.significance import Gqa
-from refemu.units.ports import Lanes, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 SECTIONS = ("high", "low")
 TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: manager options
@@ -52,11 +50,7 @@ class LayerStep(Sequential):
     A generation step is `decide`, `allocate`, then head by head `requantize` if a token moves, `write`, and the events
     of attention up to `score` (D-leankv-62). An entry is a head of a request; entry e is head e % H of request e // H.
     With several requests, an event is for those that `members` names; one call of the manager serves them all
-    (D-leankv-75).
-
-    References
-    ----------
-    [leankv §4, §5.3, §6.1, §6.2]
+    (D-leankv-75). [leankv §4, §5.3, §6.1, §6.2]
     """
 
     name = "layer_step"
@@ -64,6 +58,13 @@ class LayerStep(Sequential):
         *("admit", "load", "finish", "decide", "allocate", "requantize", "write"),
         *("key_page", "softmax", "value_page", "tree", "combine", "score"),
     )
+    does: ClassVar[dict[str, str]] = {  # attention changes registers of its unit alone, before `score`
+        "key_page": "compute the logits of a page",
+        "softmax": "compute the probabilities of the tokens",
+        "value_page": "add the values of a page",
+        "tree": "join the accumulators",
+        "combine": "join the partitions, if there are several",
+    }
     counters: ClassVar[dict[str, str]] = COUNTERS
     registers: ClassVar[dict[str, str]] = {
         "head": "entry that the last event of a generation step worked on",
@@ -225,7 +226,7 @@ class LayerStep(Sequential):
         if event in ("decide", "allocate", "requantize", "score"):
             return super()._continue()
         attention = self._attend(head) if event == "write" else self.units[head].attention.step()
-        return self._commit(attention.event, (), getattr(self, attention.event)())
+        return self._commit(attention.event, (), self.score() if attention.event == "score" else {})
 
     def follows(self) -> str:
         event = self.state.event
@@ -483,28 +484,6 @@ class LayerStep(Sequential):
         q, n = self._of("q", head), unit.compressor.state.n
         return unit.attend(self.pool, self._runs(head), self._tokens(head), q, n)
 
-    # Events of attention, which change registers of its unit alone; after the last one scores are written to the pages.
-
-    def key_page(self) -> Changes:
-        """Compute the logits of a page."""
-        return {}
-
-    def softmax(self) -> Changes:
-        """Compute the probabilities of the tokens."""
-        return {}
-
-    def value_page(self) -> Changes:
-        """Add the values of a page."""
-        return {}
-
-    def tree(self) -> Changes:
-        """Join the accumulators."""
-        return {}
-
-    def combine(self) -> Changes:
-        """Join the partitions, if there are several."""
-        return {}
-
     def score(self) -> Changes:
         """Add the attention of the step to the scores of the stored tokens."""
         state, head = self.state, self.state.head
@@ -596,9 +575,6 @@ UNIT: AnyUnit = Unit(
             lazy_pages=False,
         ),
     },
-    cases=cases.cases,
-    legal=cases.legal,
-    closes=cases.closes,
 )
 State: type[DeclaredState] = LayerStep.State
 run: RunFunction[Result] = UNIT.run

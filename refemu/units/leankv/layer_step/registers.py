@@ -1,7 +1,7 @@
 """Ports and counters of layer_step [leankv §6.1]."""
 
 from refemu.units.leankv.generation_compressor import LARGEST, Policy
-from refemu.units.leankv.page_manager import Shape
+from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.paged_attention import COUNTERS as ATTENTION
 from refemu.units.leankv.paged_attention import Pages
 from refemu.units.ports import Port, Ports
@@ -23,11 +23,7 @@ WORDS = ("plan_words", "move_words", "record_words")  #: counted by the step its
 OUTPUTS = ("choice", "victim", "low_slot", "taken", "written", "moved", "out", "p", "scores")
 #: Counters of a State, in a Result
 COUNTERS = {
-    "allocated": "pages that left the list of free pages",
-    "recycled": "pages that came back to the list of free pages",
-    "levels": "levels of prefix sums executed",
-    "adds": "additions in prefix sums",
-    "pruned": "tokens pruned: dropped tokens of a prompt, and in a step one for each head that does not grow",
+    **{name: PageManager.counters[name] for name in MANAGED},
     "share_divisions": "divisions of decisions: scores by their counts, means by their total",
     "comparisons": "candidates of argmin in decisions",
     "tokens_written": "tokens quantized and written: loaded ones and new ones",
@@ -35,22 +31,7 @@ COUNTERS = {
     "plan_words": "16-bit words of scores and positions read for decisions",
     "move_words": "16-bit words of high records read to move their tokens",
     "record_words": "16-bit words of records written",
-    "pages_read": "pages read by attention, counted once, though keys and values are read in two events",
-    "key_words": "16-bit words of key codes read by attention",
-    "key_meta_words": "16-bit words of the scales and zero points of keys read by attention",
-    "val_words": "16-bit words of value codes read by attention",
-    "val_meta_words": "16-bit words of the scales and zero points of values read by attention",
-    "score_words": "16-bit words of scores read by attention, to add to them",
-    "pos_words": "16-bit words of positions read by attention, if the score of the newest token is unchanged",
-    "key_sectors": "32-byte sectors touched by the loads of key codes (D-leankv-58)",
-    "key_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of keys",
-    "val_sectors": "32-byte sectors touched by the loads of value codes",
-    "val_meta_sectors": "32-byte sectors touched by the loads of the scales and zero points of values",
-    "score_sectors": "32-byte sectors touched by the loads of scores",
-    "pos_sectors": "32-byte sectors touched by the loads of positions",
-    "macs": "multiply-adds of attention, two for each token, query head and feature",
-    "exps": "exponentials of attention",
-    "softmax_divisions": "divisions of the softmax of attention",
+    **{name: f"attention: {ATTENTION[counter]}" for name, counter in ATTENDED.items()},
 }
 
 

@@ -1,7 +1,5 @@
 """Golden cases of page_manager: [leankv Fig. 5] first, then prompts that lack a page, full pools and tables, finishes.
-
-Stimuli only: expected outputs come from page_manager.py. Valid histories
-are found by counting pages, without their ids.
+Valid histories are found by counting pages, without their ids.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 if TYPE_CHECKING:
     from refemu.units.leankv.page_manager.requests import Shape

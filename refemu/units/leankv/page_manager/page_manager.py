@@ -10,17 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused
-from refemu.units.declaration import DeclaredState, decides
+from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, decides
 from refemu.units.leankv.free_page_list import OutOfPages
-from refemu.units.leankv.page_manager import cases
 from refemu.units.leankv.page_manager.pool import total
 from refemu.units.leankv.page_manager.registers import CALLS, DOES, FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, require_pages, up
 from refemu.units.leankv.page_manager.stepping import Stepping
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "State", "TableOverflow", "run"]
 
@@ -32,11 +29,7 @@ class PageManager(Stepping):
     that raises, also for lack of pages (D-leankv-53), has changed nothing. Stepped, a call is `plan`, then a `level`
     for each level of its prefix sum, `take` or `give` for the pointers of the list, and the writes to the table one by
     one: `append`, `split`, `clear`, `tokens` (D-leankv-66). A call by `step` is for the first `members` lanes of
-    `sequences`; `high` and `low` have all their heads.
-
-    References
-    ----------
-    [leankv §5.2, §5.3, Fig. 5]
+    `sequences`; `high` and `low` have all their heads. [leankv §5.2, §5.3, Fig. 5]
     """
 
     name = "page_manager"
@@ -49,24 +42,9 @@ class PageManager(Stepping):
     def prompt_allocate(self, prompts: Mapping[int, int]) -> Moved:
         """Admit sequences: allocate pages for all tokens of the prompt in every head [leankv §5.3].
 
-        Parameters
-        ----------
-        prompts : mapping of int to int
-            Tokens of the prompt, 1 to `max_len`, by name of the sequence.
-
-        Returns
-        -------
-        Moved
-            Pages given out.
-
-        Raises
-        ------
-        OutOfPages
-            Too few pages are free.
-        TableOverflow
-            A prompt does not fit an entry.
-        Refused
-            A sequence is known already, a prompt has 0 or too many tokens, or no slot is free.
+        prompts: tokens of the prompt, 1 to `max_len`, by name of the sequence. Raises OutOfPages: too few pages are
+        free. Raises TableOverflow: a prompt does not fit an entry. Raises Refused: a sequence is known already, a
+        prompt has 0 or too many tokens, or no slot is free.
         """
         clean = self.requests.require_prompts(prompts)
         per_head = {s: up(n, self.shape.high_tokens) + self.shape.reserve for s, n in clean.items()}
@@ -86,28 +64,10 @@ class PageManager(Stepping):
 
         A head whose two runs need one page more than the prompt had gets it first, by a separate prefix sum.
 
-        Parameters
-        ----------
-        sequences : sequence of int
-            Sequences whose prompts are not compressed yet, S of them.
-        high, low : array_like of integers (S, layers, heads)
-            Tokens that every head retains.
-
-        Returns
-        -------
-        recycled, allocated : Moved
-            Pages taken back, and pages given out.
-
-        Raises
-        ------
-        OutOfPages
-            Too few pages are free.
-        TableOverflow
-            The runs of a head would meet.
-        Refused
-            A sequence is unknown, named twice or compressed, or retains more tokens than it has.
-        RefusedType
-            `high` or `low` has another dtype or shape.
+        sequences: sequences whose prompts are not compressed yet, S of them. high, low: (S, layers, heads), tokens that
+        every head retains. Raises OutOfPages: too few pages are free. Raises TableOverflow: the runs of a head would
+        meet. Raises Refused: a sequence is unknown, named twice or compressed, or retains more tokens than it has.
+        Raises RefusedType: `high` or `low` has another dtype or shape.
         """
         known = self.requests.require_known(sequences, running=False)
         n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
@@ -138,28 +98,10 @@ class PageManager(Stepping):
 
         A head gets a page if a full section grows, so at most one; without `lazy_pages` for every full section.
 
-        Parameters
-        ----------
-        sequences : sequence of int
-            Sequences whose prompts are compressed, S of them.
-        high, low : array_like of integers (S, layers, heads)
-            Tokens that every section gains, 0 or 1 together.
-
-        Returns
-        -------
-        Moved
-            Pages given out.
-
-        Raises
-        ------
-        OutOfPages
-            Too few pages are free.
-        TableOverflow
-            The runs of a head would meet.
-        Refused
-            A sequence is unknown, named twice or not compressed, or grows by more than one token.
-        RefusedType
-            `high` or `low` has another dtype or shape.
+        sequences: sequences whose prompts are compressed, S of them. high, low: (S, layers, heads), tokens that every
+        section gains, 0 or 1 together. Raises OutOfPages: too few pages are free. Raises TableOverflow: the runs of a
+        head would meet. Raises Refused: a sequence is unknown, named twice or not compressed, or grows by more than one
+        token. Raises RefusedType: `high` or `low` has another dtype or shape.
         """
         known = self.requests.require_known(sequences, running=True)
         grow = [self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low"))]
@@ -187,20 +129,7 @@ class PageManager(Stepping):
     def finish(self, sequences: Sequence[int]) -> Moved:
         """Recycle all pages of sequences, by one prefix sum, and free their slots.
 
-        Parameters
-        ----------
-        sequences : sequence of int
-            Names.
-
-        Returns
-        -------
-        Moved
-            Pages taken back.
-
-        Raises
-        ------
-        Refused
-            A sequence is unknown or named twice.
+        sequences: names. Raises Refused: a sequence is unknown or named twice.
         """
         known = self.requests.require_known(sequences)
         entries = self._entries(known)
@@ -309,9 +238,7 @@ UNIT: AnyUnit = Unit(
         "paper": Config(**FIG5, reserve_low=0, lazy_pages=True),
         "diffkv": Config(**FIG5, reserve_low=1, lazy_pages=False),
     },
-    cases=cases.cases,
     peaks=("step_pages",),
-    legal=cases.legal,
 )
 State: type[DeclaredState] = PageManager.State
 run: RunFunction[Result] = UNIT.run

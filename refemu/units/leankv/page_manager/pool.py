@@ -1,7 +1,4 @@
-"""Registers of page_manager, queries of a scheme, and the conversion to and from a State.
-
-Paper: [leankv §5.2].
-"""
+"""Registers of page_manager, queries of a scheme, and the conversion to and from a State. [leankv §5.2]"""
 
 import copy
 from collections import deque

@@ -1,7 +1,4 @@
-"""Requests of page_manager, checks, the pages of a call, and the memory they take.
-
-Paper: [leankv §5.2, §5.3, §7.2].
-"""
+"""Requests of page_manager, checks, the pages of a call, and the memory they take. [leankv §5.2, §5.3, §7.2]"""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -23,24 +20,7 @@ Number = TypeVar("Number", int, np.ndarray)
 
 
 def up(tokens: Number, per_page: int) -> Number:
-    """Pages of a number of tokens, rounded up.
-
-    Parameters
-    ----------
-    tokens : int or ndarray of int
-        Tokens.
-    per_page : int
-        Tokens of a page.
-
-    Returns
-    -------
-    int or ndarray of int
-        Pages.
-
-    References
-    ----------
-    [leankv §5.2]
-    """
+    """Pages of a number of tokens, rounded up. [leankv §5.2]"""
     return -(-tokens // per_page)
 
 
@@ -68,12 +48,7 @@ class Shape:
     def check(self) -> None:
         """Check sizes, and pages against each other.
 
-        Raises
-        ------
-        Refused
-            A size or width is out of range.
-        RefusedType
-            A size has another type.
+        Raises Refused: a size or width is out of range. Raises RefusedType: a size has another type.
         """
         for name in ("pages", "layers", "heads", "high_tokens", "max_len", "slots"):
             require_int(getattr(self, name), 1, 1 << 24, NAME, name)
@@ -125,13 +100,7 @@ class Request:
     running: bool  #: whether its prompt is compressed
 
     def fields(self) -> tuple[int, int, int, bool]:
-        """Fields for a State.
-
-        Returns
-        -------
-        tuple
-            Slot, prompt, seen and running.
-        """
+        """Fields for a State."""
         return self.slot, self.prompt, self.seen, self.running
 
 
@@ -301,32 +270,7 @@ class Memory:
 def memory(
     shape: Shape, seen: int, tokens: tuple[int, int], pages: int, high: UnifiedPage, low: UnifiedPage | None
 ) -> Memory:
-    """Sum the memory of stored tokens.
-
-    Parameters
-    ----------
-    shape : Shape
-        Parameters of the manager.
-    seen : int
-        Tokens of all heads, pruned ones included.
-    tokens : (int, int)
-        Stored tokens, high and low.
-    pages : int
-        Pages held.
-    high : UnifiedPage
-        Layout of high pages.
-    low : UnifiedPage or None
-        Layout of low pages.
-
-    Returns
-    -------
-    Memory
-        Bits, bytes and ratios.
-
-    References
-    ----------
-    [leankv §7.2]
-    """
+    """Sum the memory of stored tokens, high and low. [leankv §7.2]"""
     second = low or high
     features = high.head_size
     payload = tokens[0] * high.config.payload_bytes(features) + tokens[1] * second.config.payload_bytes(features)

@@ -1,13 +1,11 @@
 """Variants of the decisions of page_manager, and of its list and its prefix sum."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from refemu.units.leankv.page_manager import Moved, PageManager
-from refemu.units.unit import Config
 from refemu.units.variant import Variant, choices
 
 
@@ -38,20 +36,22 @@ def _turned(moved: Moved) -> Moved:
     return Moved(moved.counts[::-1], moved.prefix[::-1], tuple(chain.from_iterable(regions[::-1])))
 
 
-def _open_end(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    return {"list_end": ((result.list_end.astype(np.int64) + 1) % config["pages"]).astype(result.list_end.dtype)}
-
-
-def _exclusive(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    return {"prefix": result.prefix - result.counts}
-
-
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-34", "lazy_pages", True, False),
     *choices("D-leankv-35", "reserve_low", 0, 1),
-    Variant("D-leankv-37", "list_end is the place after the last free page", answer=_open_end),
+    Variant(
+        "D-leankv-37",
+        "list_end is the place after the last free page",
+        answer=lambda config, inputs, result: {
+            "list_end": ((result.list_end.astype(np.int64) + 1) % config["pages"]).astype(result.list_end.dtype)
+        },
+    ),
     Variant("D-leankv-38", "the last head first, low before high", unit_class=Descending),
-    Variant("D-leankv-39", "Blelloch's network: sums are exclusive", answer=_exclusive),
+    Variant(
+        "D-leankv-39",
+        "Blelloch's network: sums are exclusive",
+        answer=lambda config, inputs, result: {"prefix": result.prefix - result.counts},
+    ),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-36": "page ids do not depend on the length of an entry: another length changes only which calls "

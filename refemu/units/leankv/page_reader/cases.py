@@ -1,6 +1,5 @@
 """Golden cases of page_reader: quantized tokens; one token, full pages, values at the ends of fp16, ties, infinities.
-
-Stimuli only: expected outputs come from page_reader.py. [leankv §5.2, §6.2]
+[leankv §5.2, §6.2]
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
+from refemu.units.leankv.paged_attention.cases import pages_of
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 if TYPE_CHECKING:
     from refemu.units.leankv.paged_attention import Pages
@@ -42,7 +41,7 @@ ENDS = (
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
-    pages = _pages(config)
+    pages = pages_of(config)
     two = pages.low is not None
     if kind == "paper":
         why = "[leankv §6.2] quantized tokens in high pages, then in low pages, in cells of any order"
@@ -108,13 +107,6 @@ def _counts(config: Config, pages: "Pages", two: bool) -> tuple[int, int]:
     """Tokens of the paper's case: high pages and a part of one, low pages without their last two tokens."""
     high, low = pages.sections
     return (2 * high.tokens + 1, low.tokens - 2) if two else (high.tokens - 1, 0)
-
-
-def _pages(config: Mapping[str, Any]) -> "Pages":
-    from refemu.units.leankv.paged_attention import CONSTANTS, Pages
-
-    names = {"head_size", "high", "low", "page_bytes", "preset", *CONSTANTS}
-    return Pages.of(**{name: value for name, value in config.items() if name in names})
 
 
 def _rows(kind: Kind, why: str, config: Config, pages: "Pages", rows: list[Any], decision: str = "") -> Cases:
@@ -197,7 +189,7 @@ def _ones(
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with finite metadata and scores, and no more tokens than cells hold."""
-    pages = _pages(config)
+    pages = pages_of(config)
     changed = {name: np.array(array) for name, array in inputs.items()}
     cells, rows = config["cells"], changed["n_high"].size
     high, low = pages.sections

@@ -14,14 +14,12 @@ from refemu.formats.leankv.affine import WORD, Affine
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.leankv.kv_quantizer import Preset
-from refemu.units.leankv.page_reader import cases
 from refemu.units.leankv.page_table import HIGH
 from refemu.units.leankv.paged_attention import CONSTANTS, Pages, require_runs
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "PageReader", "State", "run"]
 
@@ -31,11 +29,7 @@ Output: TypeAlias = Literal["fp32", "fp16"]  #: type of keys and values
 class PageReader(Combinational):
     """Reader of the pages of one KV head: tokens of high pages, then of low pages, in the order of their slots.
 
-    Lanes after the last token are 0.
-
-    References
-    ----------
-    [leankv §5.2, §6.2]
+    Lanes after the last token are 0. [leankv §5.2, §6.2]
     """
 
     name = "page_reader"
@@ -173,8 +167,6 @@ UNIT: AnyUnit = Unit(
         "diffkv": Config(**SMALL, preset="diffkv", output="fp16"),
         "page": Config(**PAGE, preset="paper", output="fp16"),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = PageReader.State
 run: RunFunction[Result] = UNIT.run

@@ -1,16 +1,12 @@
-"""Golden cases of page_table: [leankv Fig. 5] cell by cell first, then runs that touch, empty and full entries.
-
-Stimuli only: expected outputs come from page_table.py.
-"""
+"""Golden cases of page_table: [leankv Fig. 5] cell by cell first, then runs that touch, empty and full entries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find, stimuli
+from refemu.units import Cases, Config, Kind, find, stimuli
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 CLEAR, APPEND, SPLIT, TOKENS, LOOKUP = range(5)
 NAMES = ("op", "entry", "section", "value", "other")

@@ -11,11 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int, require_integers
+from refemu.units import AnyUnit, Config, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import DeclaredState, InPlace, constant
-from refemu.units.leankv.page_table import cases
-from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
     "APPEND",
@@ -52,11 +49,7 @@ class PageTable(InPlace):
     High page j is cell j of an entry, low page j is cell cells - 1 - j. Cells outside the two runs are unchanged
     (D-leankv-40); with `scrub` they become -1. By `step`, append adds page `value` to `section`; split retains `value`
     high and `other` low pages; tokens records `value` high and `other` low tokens; lookup shows page `value` of
-    `section`.
-
-    References
-    ----------
-    [leankv §5.2, Fig. 5]
+    `section`. [leankv §5.2, Fig. 5]
     """
 
     name = "page_table"
@@ -137,18 +130,7 @@ class PageTable(InPlace):
         return high, low
 
     def tokens(self, entry: int) -> tuple[int, int]:
-        """Tokens stored in the high and in the low run.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-
-        Returns
-        -------
-        high, low : int
-            Tokens.
-        """
+        """Tokens stored in the high and in the low run."""
         high, low = self._tokens[entry]
         return high, low
 
@@ -157,20 +139,7 @@ class PageTable(InPlace):
         return list(self._cells[entry])
 
     def run(self, entry: int, section: int) -> list[int]:
-        """Pages of one run, in their order.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-        section : int
-            HIGH or LOW.
-
-        Returns
-        -------
-        list of int
-            Page ids.
-        """
+        """Pages of one run, in their order."""
         cells, count = self._cells[entry], self._used[entry][section]
         return cells[:count] if section == HIGH else [cells[-1 - j] for j in range(count)]
 
@@ -193,22 +162,7 @@ class PageTable(InPlace):
         return f"head {head} of layer {layer}"
 
     def append(self, entry: int, section: int, pages: Sequence[int]) -> None:
-        """Append pages to a run.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-        section : int
-            HIGH or LOW.
-        pages : sequence of int
-            Page ids.
-
-        Raises
-        ------
-        TableOverflow
-            The runs would meet; nothing has changed.
-        """
+        """Append page ids to a run. Raises TableOverflow: the runs would meet; nothing has changed."""
         self.require_room(entry, len(pages))
         cells, used = self._cells[entry], self._used[entry]
         for page in pages:
@@ -220,22 +174,7 @@ class PageTable(InPlace):
     def split(self, entry: int, high: int, low: int) -> list[int]:
         """Split the pages of a prompt into the high run, the low run and a surplus [leankv §5.3].
 
-        Parameters
-        ----------
-        entry : int
-            Number of an entry without low pages.
-        high, low : int
-            Pages of each run.
-
-        Returns
-        -------
-        list of int
-            Surplus pages, ascending, which no longer belong to the entry.
-
-        Raises
-        ------
-        Refused
-            The entry has fewer pages, or low pages.
+        Raises Refused: the entry has fewer pages, or low pages.
         """
         held, held_low = self._used[entry]
         if held_low or high < 0 or low < 0 or high + low > held:
@@ -258,18 +197,7 @@ class PageTable(InPlace):
         self._tokens[entry] = [high, low]
 
     def clear(self, entry: int) -> list[int]:
-        """Empty an entry.
-
-        Parameters
-        ----------
-        entry : int
-            Number of the entry.
-
-        Returns
-        -------
-        list of int
-            Its pages: the high run from left to right, then the low run from right to left.
-        """
+        """Empty an entry."""
         ids = self.run(entry, HIGH) + self.run(entry, LOW)
         if self.scrub:
             self._cells[entry] = [-1] * self.cells
@@ -320,34 +248,11 @@ class PageTable(InPlace):
 
 
 def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find page and slot of stored tokens, for many heads at once.
+    """Find page and slot of stored tokens, for many heads at once. [leankv §5.2]
 
-    Parameters
-    ----------
-    cells : ndarray of int (..., L)
-        Table entries.
-    section : int
-        HIGH or LOW.
-    index : array_like of integers (...)
-        Number of a token within its section.
-    tokens : int
-        Tokens of a page of that section.
-
-    Returns
-    -------
-    pages, slots : ndarray of int64 (...)
-        Page id and slot of every token.
-
-    Raises
-    ------
-    Refused
-        An index is beyond the entry.
-    RefusedType
-        An index is not an integer.
-
-    References
-    ----------
-    [leankv §5.2]
+    cells: (..., L), table entries. index: (...), number of a token within its section. Returns `pages, slots` int64
+    (...): page id and slot of every token. Raises Refused: an index is beyond the entry. Raises RefusedType: an index
+    is not an integer.
     """
     position = require_integers(index, "page_table: index").astype(np.int64)
     page, slot = position // tokens, position % tokens
@@ -362,20 +267,9 @@ def locate(cells: np.ndarray, section: int, index: ArrayLike, tokens: int) -> tu
 
 def drawn(cells: Sequence[int], used: Sequence[int], tokens: Sequence[int]) -> str:
     """Draw a table as text, a line per entry: high pages from the left, low pages from the right, `.` in between.
-
-    Parameters
-    ----------
-    cells, used, tokens : sequence of int
-        Registers of a State.
-
-    Returns
-    -------
-    str
-        Several lines. Long runs of cells that are not used are counted.
-
-    References
-    ----------
     [leankv Fig. 5]
+
+    cells, used, tokens: registers of a State.
     """
     entries = len(used) // 2
     length, width = len(cells) // entries, max(len(str(page)) for page in cells)
@@ -399,8 +293,6 @@ UNIT: AnyUnit = Unit(
         "paper": Config(slots=1, layers=1, heads=2, cells=7, scrub=False),
         "scrub": Config(slots=2, layers=2, heads=1, cells=5, scrub=True),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = PageTable.State
 run: RunFunction[Result] = UNIT.run

@@ -120,28 +120,7 @@ class Pages:
         preset: Preset,
         **constants: Any,
     ) -> "Pages":
-        """Make the layouts of precisions by name.
-
-        Parameters
-        ----------
-        head_size : int
-            F, features of a key and of a value.
-        high : str
-            Ready pair of precisions, such as "K8V4".
-        low : str or None
-            The low pair; None for one precision.
-        page_bytes : int or None
-            Bytes of a page.
-        preset : {"paper", "diffkv"}
-            Preset of the codes.
-        **constants : object
-            Constants of `UnifiedPage` other than the defaults.
-
-        Returns
-        -------
-        Pages
-            Layouts.
-        """
+        """Make the layouts of precisions by name."""
         pairs = [hetero_kv.find(name) for name in (high, low) if name is not None]
         layouts = [UnifiedPage(head_size, pair, page_bytes, **constants) for pair in pairs]
         return cls(layouts[0], layouts[1] if len(layouts) > 1 else None, preset)
@@ -157,35 +136,11 @@ class Pages:
         return WARP // self.high.v_group
 
     def rows_of(self, arithmetic: Arithmetic) -> int:
-        """Accumulators of a warp.
-
-        Parameters
-        ----------
-        arithmetic : Arithmetic
-            Options.
-
-        Returns
-        -------
-        int
-            `rows`, unless overridden by the options.
-        """
+        """Accumulators of a warp."""
         return arithmetic.value_rows or self.rows
 
     def most_chunks(self, arithmetic: Arithmetic, cells: int) -> int:
-        """Most partitions of a head.
-
-        Parameters
-        ----------
-        arithmetic : Arithmetic
-            Options.
-        cells : int
-            Cells of a table entry.
-
-        Returns
-        -------
-        int
-            Partitions, at least 1.
-        """
+        """Most partitions of a head."""
         size = self.chunk(arithmetic)
         if size == 0:
             return 1
@@ -194,38 +149,14 @@ class Pages:
         return max(-(-pages // high) - (pages - cells) // low for pages in some)
 
     def chunk(self, arithmetic: Arithmetic) -> int:
-        """Tokens of a partition: a multiple of what both pages hold, `partition_tokens` or just above.
-
-        Parameters
-        ----------
-        arithmetic : Arithmetic
-            Options.
-
-        Returns
-        -------
-        int
-            Tokens; 0 for no partitions.
-        """
+        """Tokens of a partition: a multiple of what both pages hold, `partition_tokens` or just above."""
         unit = self.high.tokens * self.sections[1].tokens
         return -(-arithmetic.partition_tokens // unit) * unit
 
     def key_order(self, arithmetic: Arithmetic) -> Lanes:
         """Order of the products of a query and a key: Kgroup threads with F / Kgroup features each, then a tree.
 
-        Parameters
-        ----------
-        arithmetic : Arithmetic
-            Options.
-
-        Returns
-        -------
-        Lanes
-            Order of a sum.
-
-        Raises
-        ------
-        Refused
-            The features are not a multiple of the threads.
+        Raises Refused: the features are not a multiple of the threads.
         """
         groups = (arithmetic.key_threads or self.high.k_group) if arithmetic.order == "kernel" else 1
         if self.high.head_size % groups:
@@ -233,52 +164,15 @@ class Pages:
         return Lanes(groups, "blocked", Tree(groups), "product")
 
     def total_order(self, arithmetic: Arithmetic) -> Order:
-        """Order of the sum of exponentials.
-
-        Parameters
-        ----------
-        arithmetic : Arithmetic
-            Options.
-
-        Returns
-        -------
-        Order
-            Order of a sum.
-        """
+        """Order of the sum of exponentials."""
         return threads(arithmetic.sum_threads) if arithmetic.order == "kernel" else Sequential()
 
     def accumulators(self, arithmetic: Arithmetic) -> int:
-        """Accumulators of the values, for one query head.
-
-        Parameters
-        ----------
-        arithmetic : Arithmetic
-            Options.
-
-        Returns
-        -------
-        int
-            Accumulators.
-        """
+        """Accumulators of the values, for one query head."""
         return arithmetic.warps * self.rows_of(arithmetic) if arithmetic.order == "kernel" else 1
 
     def place(self, page: int, slot: int, arithmetic: Arithmetic) -> int:
-        """Accumulator of a slot.
-
-        Parameters
-        ----------
-        page : int
-            Number of the page within its section.
-        slot : int
-            Slot of the page.
-        arithmetic : Arithmetic
-            Options.
-
-        Returns
-        -------
-        int
-            Number of the accumulator.
-        """
+        """Accumulator of a slot."""
         rows, slots = self.rows_of(arithmetic), arithmetic.value_slots or self.high.v_vec
         return (rows * (page % arithmetic.warps) + slot // slots % rows) % self.accumulators(arithmetic)
 
@@ -320,29 +214,10 @@ def finite(q: np.ndarray) -> None:
 def require_runs(
     pages: Pages, count: int, cells: np.ndarray, lengths: np.ndarray, thing: str = "paged_attention"
 ) -> None:
-    """Check the numbers of tokens and the table entries of heads.
+    """Check the numbers of tokens and the table entries of heads. [leankv §5.2]
 
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    count : int
-        Pages of the pool.
-    cells : ndarray of int (..., L)
-        Table entries.
-    lengths : ndarray of int (..., 2)
-        Tokens, high and low.
-    thing : str
-        Start of the error message.
-
-    Raises
-    ------
-    Refused
-        A head has no token, its table is too short, or a page id is outside the pool.
-
-    References
-    ----------
-    [leankv §5.2]
+    cells: (..., L), table entries. lengths: (..., 2), tokens, high and low. Raises Refused: a head has no token, its
+    table is too short, or a page id is outside the pool.
     """
     high, low = pages.sections
     used = np.stack([-(-lengths[..., 0] // high.tokens), -(-lengths[..., 1] // low.tokens)], axis=-1)

@@ -54,22 +54,7 @@ class Occupancy:
 
 
 def reads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -> list[WarpReads]:
-    """Count what each warp of a head reads.
-
-    Parameters
-    ----------
-    pages, entry, high, low, warps : Pages, sequence of int, int
-        As for `head_loads`.
-
-    Returns
-    -------
-    list of WarpReads
-        One a warp, idle ones included.
-
-    References
-    ----------
-    [leankv §6.2]
-    """
+    """Count what each warp of a head reads. pages, entry, high, low, warps: as for `head_loads`. [leankv §6.2]"""
     counts = np.zeros((warps, 5), np.int64)
     for each in head_loads(pages, entry, high, low, warps):
         counts[each.warp, 1] += 1
@@ -83,22 +68,7 @@ def reads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -
 
 
 def balance(work: Sequence[int]) -> float:
-    """Mean over maximum of some work: 1 if all parts have the same.
-
-    Parameters
-    ----------
-    work : sequence of int
-        Work of each warp or head.
-
-    Returns
-    -------
-    float
-        0 to 1; 1 if there is no work.
-
-    References
-    ----------
-    [leankv §6.2]
-    """
+    """Mean over maximum of the work of each warp or head: 1 if all are equal. [leankv §6.2]"""
     return int(integers.total(np.array(work, np.int64))) / (len(work) * max(work)) if any(work) else 1.0
 
 
@@ -106,30 +76,7 @@ def balance(work: Sequence[int]) -> float:
 def occupancy(
     pages: Pages, arithmetic: Arithmetic, heads: int, tokens: int, limits: Multiprocessor | None = None
 ) -> Occupancy:
-    """Count the blocks that fit on a multiprocessor.
-
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    arithmetic : Arithmetic
-        Block of threads.
-    heads : int
-        Query heads of a KV head, G.
-    tokens : int
-        Stored tokens of the head.
-    limits : Multiprocessor, optional
-        Limits; by default those of an L40.
-
-    Returns
-    -------
-    Occupancy
-        Blocks and what limits them.
-
-    References
-    ----------
-    [leankv §6.2]
-    """
+    """Count the blocks that fit on a multiprocessor. [leankv §6.2]"""
     limits, features = limits or Multiprocessor(), pages.high.head_size
     threads = arithmetic.warps * WARP
     queries, logits, partial = 2 * heads * features, 4 * heads * tokens, 4 * heads * arithmetic.warps
@@ -150,24 +97,7 @@ def occupancy(
 
 @decides("D-leankv-72")
 def bank_conflicts(pages: Pages, arithmetic: Arithmetic) -> dict[str, int]:
-    """Count the passes of a warp's access to shared memory: 1 without a conflict.
-
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    arithmetic : Arithmetic
-        Block of threads.
-
-    Returns
-    -------
-    dict of str to int
-        "queries" read for keys, "logits" written, "probabilities" read for values, "accumulators" joined.
-
-    References
-    ----------
-    [leankv §6.2]
-    """
+    """Count the passes of a warp's access to shared memory: 1 without a conflict. [leankv §6.2]"""
     page, lane = pages.high, np.arange(WARP)
     group = arithmetic.key_threads or page.k_group
     features = page.head_size // group  # of a thread, one after the other

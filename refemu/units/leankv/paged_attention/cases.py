@@ -1,7 +1,5 @@
-"""Golden cases of paged_attention: quantized tokens in pages; a single token, full pages, low pages with only the
-last slot, equal logits, and pages of any words.
-
-Stimuli only: expected outputs come from paged_attention.py. [leankv §6.2]
+"""Golden cases of paged_attention: quantized tokens in pages; a single token, full pages, low pages with only the last
+slot, equal logits, and pages of any words. [leankv §6.2]
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refemu.arith import fp16, prng
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 if TYPE_CHECKING:
     from refemu.units.leankv.paged_attention.arithmetic import Pages
@@ -30,11 +27,11 @@ BELOW_TWO = float(np.nextafter(np.float32(2), np.float32(0)))
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
-    pages = _pages(config)
+    pages = pages_of(config)
     high, low = pages.sections
     two = pages.low is not None
     if high.tokens > SMALL:
-        yield from _whole_pages(config, kind, seed, pages)
+        yield from _wholepages_of(config, kind, seed, pages)
         return
     if config.get("stages"):
         yield from _few(config, kind, seed, pages)
@@ -50,7 +47,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         yield Cases(kind, "any codes and moderate metadata: logits of a few units", legal(config, some))
 
 
-def _whole_pages(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
+def _wholepages_of(config: Config, kind: Kind, seed: Seeds, pages: "Pages") -> Iterator[Cases]:
     """Pages of the paper's size: nearly empty pages; full pages, with rows of tens of kilobytes, one for each seed."""
     high, low = pages.sections
     last = config["cells"] - 1
@@ -221,7 +218,8 @@ def _tiny(draw: np.ndarray, n_high: int, total: int) -> np.ndarray:
     return draw
 
 
-def _pages(config: Mapping[str, Any]) -> "Pages":
+def pages_of(config: Mapping[str, Any]) -> "Pages":
+    """Layouts of a configuration."""
     from refemu.units.leankv.paged_attention.arithmetic import CONSTANTS, Pages
 
     names = {"head_size", "high", "low", "page_bytes", "preset", *CONSTANTS}
@@ -322,7 +320,7 @@ def _moderate(pages: "Pages") -> tuple[np.ndarray, np.ndarray]:
 
 def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`inputs` with queries and pages of moderate size, each page in one cell, and no more tokens than cells hold."""
-    pages = _pages(config)
+    pages = pages_of(config)
     changed = {name: np.array(array) for name, array in inputs.items()}
     cells, rows = config["cells"], changed["n_high"].size
     high, low = pages.sections

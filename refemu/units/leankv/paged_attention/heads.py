@@ -1,7 +1,4 @@
-"""Attention of any number of KV heads over their pages, without ports and registers, for models.
-
-Paper: [leankv §6.2].
-"""
+"""Attention of any number of KV heads over their pages, without ports and registers, for models. [leankv §6.2]"""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,38 +17,12 @@ def attend(
     lengths: np.ndarray,
     arithmetic: Arithmetic = PAPER,
 ) -> Attended:
-    """Attend over the pages of any number of KV heads.
+    """Attend over the pages of any number of KV heads. [leankv §6.2]
 
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    q : ndarray of float16 (..., G, F)
-        Queries, finite.
-    images : ndarray of uint16 (pool, page_bytes / 2)
-        Pages.
-    cells : ndarray of int (..., L)
-        Table entries, high pages from the left, low ones from the right.
-    lengths : ndarray of int (..., 2)
-        Tokens, high and low.
-    arithmetic : Arithmetic
-        Options.
-
-    Returns
-    -------
-    Attended
-        `out` (..., G, F) float16 and `p` (..., G, tokens) float32.
-
-    Raises
-    ------
-    Refused
-        A head has no token, its table is too short, a page id is outside the pool, or a query is not finite.
-    RefusedType
-        A dtype or shape is wrong.
-
-    References
-    ----------
-    [leankv §6.2]
+    q: float16 (..., G, F), queries, finite. images: uint16 (pool, page_bytes / 2), pages. cells: (..., L), table
+    entries, high pages from the left, low ones from the right. lengths: (..., 2), tokens, high and low. Raises Refused:
+    a head has no token, its table is too short, a page id is outside the pool, or a query is not finite. Raises
+    RefusedType: a dtype or shape is wrong.
     """
     require(pages, q, images, cells, lengths)
     out, p = empty(q, lengths)
@@ -105,30 +76,12 @@ def add_scores(
     include_self: bool = False,
     gqa: Gqa = "max",
 ) -> None:
-    """Add the attention of a step to the stored scores: for every token the largest p of its heads.
+    """Add the attention of a step to the stored scores: for every token the largest p of its heads. [leankv §4, §6.2]
 
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    images : ndarray of uint16 (pool, page_bytes / 2)
-        Pages, written in place; heads must not share them.
-    cells : ndarray of int (..., L)
-        Table entries.
-    lengths : ndarray of int (..., 2)
-        Tokens, high and low.
-    p : ndarray of float32 (..., G, tokens)
-        Attention, as `attend` returns it.
-    newest : array_like of int (...)
-        Position of the newest token of each head, whose score is unchanged unless `include_self`.
-    include_self : bool
-        Whether the newest token's own p is added (D-leankv-17).
-    gqa : {"max", "mean"}
-        Join of the heads (D-leankv-19).
-
-    References
-    ----------
-    [leankv §4, §6.2]
+    images: uint16 (pool, page_bytes / 2), pages, written in place; heads must not share them. cells: (..., L), table
+    entries. lengths: (..., 2), tokens, high and low. p: float32 (..., G, tokens), attention, as `attend` returns it.
+    newest: (...), position of the newest token of each head, whose score is unchanged unless `include_self`.
+    include_self: whether the newest token's own p is added (D-leankv-17).
     """
     arithmetic = Arithmetic(include_self=include_self, gqa=gqa)
     position = np.broadcast_to(np.asarray(newest, np.int64), lengths.shape[:-1]).reshape(-1)
@@ -158,38 +111,11 @@ def step(
     newest: ArrayLike,
     arithmetic: Arithmetic = PAPER,
 ) -> np.ndarray:
-    """Attend, then add to the scores: one step of a model.
+    """Attend, then add to the scores: one step of a model. [leankv §6.2]
 
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    q : ndarray of float32 (..., G, F)
-        Queries, fp16 values.
-    images : ndarray of uint16 (pool, page_bytes / 2)
-        Pages, whose scores are written in place.
-    cells : ndarray of int (..., L)
-        Table entries.
-    lengths : ndarray of int (..., 2)
-        Tokens, high and low.
-    newest : array_like of int (...)
-        Position of the newest token of each head.
-    arithmetic : Arithmetic
-        Options.
-
-    Returns
-    -------
-    ndarray of float32 (..., G, F)
-        Output, fp16 values.
-
-    Raises
-    ------
-    Refused
-        As `attend` does.
-
-    References
-    ----------
-    [leankv §6.2]
+    q: float32 (..., G, F), queries, fp16 values. images: uint16 (pool, page_bytes / 2), pages, whose scores are written
+    in place. cells: (..., L), table entries. lengths: (..., 2), tokens, high and low. newest: (...), position of the
+    newest token of each head. Returns float32 (..., G, F): output, fp16 values. Raises Refused: as `attend` does.
     """
     attended = attend(pages, fp16.to_f16(q), images, cells, lengths, arithmetic)
     add_scores(pages, images, cells, lengths, attended.p, newest, arithmetic.include_self, arithmetic.gqa)

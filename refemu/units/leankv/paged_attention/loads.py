@@ -37,22 +37,7 @@ class Load:
         return self.first // WORD
 
     def sectors(self, base: int = 0) -> int:
-        """Count the sectors that hold what the threads read.
-
-        Parameters
-        ----------
-        base : int
-            Byte of memory at which the page begins.
-
-        Returns
-        -------
-        int
-            Sectors.
-
-        References
-        ----------
-        [leankv §6.2]
-        """
+        """Count the sectors that hold what the threads read. [leankv §6.2]"""
         begin = self.first[self.first >= 0] + 8 * base
         ends = (begin, begin + self.bits - 1)
         return len(np.unique(np.concatenate([end // (8 * SECTOR) for end in ends])))
@@ -84,32 +69,9 @@ class WarpLoad:
 
 
 def page_loads(page: UnifiedPage, tokens: int, order: CodeOrder = "paper", element: Element = "pack") -> Iterator[Load]:
-    """Yield the loads of a warp for a page with `tokens` tokens: keys, values, then scores and positions.
+    """Yield the loads of a warp for a page with `tokens` tokens: keys, values, then scores and positions. [leankv §6.2]
 
-    Parameters
-    ----------
-    page : UnifiedPage
-        Layout.
-    tokens : int
-        Tokens, 1 to the capacity of the page.
-    order : {"paper", "token_major", "feature_major"}
-        Order of the codes in the page; metadata, scores and positions are unaffected.
-    element : {"pack", "feature"}
-        Unit of the dimensions of the layouts.
-
-    Yields
-    ------
-    Load
-        Loads in order.
-
-    Raises
-    ------
-    Refused
-        More tokens than the page holds, or an unknown order or element.
-
-    References
-    ----------
-    [leankv §6.2]
+    Raises Refused: more tokens than the page holds, or an unknown order or element.
     """
     thing = "page_loads"
     require_int(tokens, 1, page.tokens, thing, "tokens")
@@ -230,33 +192,7 @@ def traffic(
     element: Element = "pack",
     base: int = 0,
 ) -> dict[str, Traffic]:
-    """Count loads and sectors of a page, segment by segment.
-
-    Parameters
-    ----------
-    page : UnifiedPage
-        Layout.
-    tokens : int or None
-        Tokens in the page; None for a full one.
-    order, element : str
-        As for `page_loads`.
-    base : int
-        Byte of memory at which the page begins.
-
-    Returns
-    -------
-    dict of str to Traffic
-        Traffic by segment, all zeros if it is not read.
-
-    Raises
-    ------
-    Refused
-        As `page_loads` does.
-
-    References
-    ----------
-    [leankv §6.2]
-    """
+    """Count loads and sectors of a page, segment by segment. Raises Refused: as `page_loads` does. [leankv §6.2]"""
     count = page.tokens if tokens is None else tokens
     return dict(_traffic(page, count, order, element, base % SECTOR))
 
@@ -274,32 +210,10 @@ def _traffic(
 
 
 def head_loads(pages: Pages, entry: Sequence[int], high: int, low: int, warps: int) -> Iterator[WarpLoad]:
-    """Yield the loads of all pages of a KV head, page by page; warps take the pages of a section in turn.
+    """Yield the loads of all pages of a KV head, page by page; warps take the pages of a section in turn. [leankv §6.2]
 
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    entry : sequence of int
-        Table entry: page ids, high ones from the left, low ones from the right.
-    high, low : int
-        Tokens.
-    warps : int
-        Warps of a block.
-
-    Yields
-    ------
-    WarpLoad
-        Loads in order.
-
-    Raises
-    ------
-    Refused
-        A page has more tokens than it holds.
-
-    References
-    ----------
-    [leankv §6.2]
+    entry: table entry: page ids, high ones from the left, low ones from the right. Raises Refused: a page has more
+    tokens than it holds.
     """
     for section, (page, tokens) in enumerate(zip(pages.sections, (high, low), strict=True)):
         for number in range(-(-tokens // page.tokens)):

@@ -13,27 +13,10 @@ from refemu.units.leankv.paged_attention.arithmetic import Pages
 def get_scores(
     pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read scores and positions of stored tokens from their pages.
+    """Read scores and positions of stored tokens from their pages. [leankv §5.2]
 
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    images : ndarray of uint16 (pool, words)
-        Pages.
-    cells : ndarray of int (..., L)
-        Table entries.
-    lengths : ndarray of int (..., 2)
-        Tokens, high and low.
-
-    Returns
-    -------
-    scores, positions : ndarray of uint32 (..., slots)
-        Patterns, high section first; zeros after the last token of a head.
-
-    References
-    ----------
-    [leankv §5.2]
+    images: uint16 (pool, words), pages. cells: (..., L), table entries. lengths: (..., 2), tokens, high and low.
+    Returns `scores, positions` uint32 (..., slots): patterns, high section first; zeros after the last token of a head.
     """
     sections = [_segment(pages, images, cells, lengths, section) for section in (HIGH, LOW)]
     wide, slot, high = sections[HIGH].shape[-2], np.arange(most(lengths)), lengths[..., :1]
@@ -61,24 +44,10 @@ def _segment(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.nd
 
 
 def set_scores(pages: Pages, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray, score: np.ndarray) -> None:
-    """Write scores of stored tokens back into their pages.
+    """Write scores of stored tokens back into their pages. [leankv §5.2]
 
-    Parameters
-    ----------
-    pages : Pages
-        Layouts.
-    images : ndarray of uint16 (pool, words)
-        Pages, written in place.
-    cells : ndarray of int (..., L)
-        Table entries.
-    lengths : ndarray of int (..., 2)
-        Tokens, high and low.
-    score : ndarray of uint32 (..., slots)
-        Patterns, in the form of `get_scores`.
-
-    References
-    ----------
-    [leankv §5.2]
+    images: uint16 (pool, words), pages, written in place. cells: (..., L), table entries. lengths: (..., 2), tokens,
+    high and low. score: uint32 (..., slots), patterns, in the form of `get_scores`.
     """
     for index in np.ndindex(lengths.shape[:-1]):
         first = 0

@@ -16,9 +16,9 @@ from refemu.arith.fp32 import exp32
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, DeclaredState, Port, Ports, Result, Unit, constant, decides
 from refemu.units.leankv.kv_quantizer import Preset
-from refemu.units.leankv.paged_attention import cases, phases
+from refemu.units.leankv.paged_attention import phases
 from refemu.units.leankv.paged_attention.arithmetic import (
     CONSTANTS,
     DIFFKV,
@@ -40,9 +40,7 @@ from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
-from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "CONSTANTS",
@@ -64,14 +62,10 @@ __all__ = [
 
 
 class PagedAttention(Combinational):
-    """Paged attention of one KV head of a request.
+    """Paged attention of one KV head of a request. [leankv §6.2]
 
     An operation is, for every partition, `key_page` for every page, `softmax`, `value_page` for every page, `tree`;
     then `combine`, which joins partitions, and `score`.
-
-    References
-    ----------
-    [leankv §6.2]
     """
 
     name = "paged_attention"
@@ -333,8 +327,6 @@ UNIT: AnyUnit = Unit(
     paper="leankv §6.2",
     meaning="attention of one step over the pages of a KV head",
     configs=CONFIGS,
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = PagedAttention.State
 run: RunFunction[Result] = UNIT.run

@@ -1,7 +1,6 @@
 """Phases of paged_attention on arrays: one page, one softmax, one sum of accumulators, one combination of chunks.
 
-Paper: [leankv §6.2]. Arrays have the G query
-heads of a KV head first.
+Arrays have the G query heads of a KV head first. [leankv §6.2]
 """
 
 from collections.abc import Callable

@@ -1,15 +1,11 @@
-"""Golden cases of prefix_sum. The regions of [leankv §5.2] first; then typical planning arrays, and the adders.
-
-Stimuli only: expected outputs come from prefix_sum.py.
-"""
+"""Golden cases of prefix_sum. The regions of [leankv §5.2] first; then typical planning arrays, and the adders."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 TOP = (1 << 32) - 1
 

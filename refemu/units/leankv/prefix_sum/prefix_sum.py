@@ -1,18 +1,13 @@
-"""Running sums of page counts by a network: every head's region of the list of free pages.
-
-Paper: [leankv §5.2].
-"""
+"""Running sums of page counts by a network: every head's region of the list of free pages. [leankv §5.2]"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.leankv.prefix_sum import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Result, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["BITS", "UNIT", "PrefixSum", "Scan", "State", "add_level", "depth", "run", "scan"]
 
@@ -29,46 +24,15 @@ class Scan:
 
 
 def depth(elements: int) -> int:
-    """Number of levels of the network, ceil(log2 elements).
-
-    Parameters
-    ----------
-    elements : int
-        Elements, at least 0.
-
-    Returns
-    -------
-    int
-        Levels.
-
-    References
-    ----------
-    [leankv §5.2]
-    """
+    """Number of levels of the network, ceil(log2 elements). [leankv §5.2]"""
     return max(elements - 1, 0).bit_length()
 
 
 @decides("D-leankv-39")
 def add_level(values: Sequence[int], level: int) -> tuple[list[int], int]:
-    """Add to every element the one 2**level places before it, simultaneously.
+    """Add to every element the one 2**level places before it, simultaneously. [leankv §5.2]
 
-    Parameters
-    ----------
-    values : sequence of int
-        Words of 32 bits.
-    level : int
-        Number of the level, from 0.
-
-    Returns
-    -------
-    sums : list of int
-        Words of 32 bits.
-    adds : int
-        Additions made.
-
-    References
-    ----------
-    [leankv §5.2]
+    values: words of 32 bits.
     """
     reach = 1 << level
     summed = [(value + values[i - reach]) % (1 << BITS) if i >= reach else value for i, value in enumerate(values)]
@@ -77,22 +41,9 @@ def add_level(values: Sequence[int], level: int) -> tuple[list[int], int]:
 
 def scan(counts: Sequence[int], base: int = 0) -> Scan:
     """Compute inclusive sums of any number of counts; the base is loaded with element 0, so no level adds it.
-
-    Parameters
-    ----------
-    counts : sequence of int
-        Words of 32 bits.
-    base : int
-        Added to every sum.
-
-    Returns
-    -------
-    Scan
-        Sums modulo 2**32, levels and additions.
-
-    References
-    ----------
     [leankv §5.2]
+
+    counts: words of 32 bits.
     """
     values, adds = list(counts), 0
     if values:
@@ -147,7 +98,6 @@ UNIT: AnyUnit = Unit(
     paper="leankv §5.2",
     meaning="running sums of page counts, level by level",
     configs={"paper": Config(elements=8), "odd": Config(elements=13)},
-    cases=cases.cases,
 )
 State: type[DeclaredState] = PrefixSum.State
 run: RunFunction[Result] = UNIT.run

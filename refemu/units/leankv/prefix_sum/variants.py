@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from refemu.units import Config, Variant
 from refemu.units.leankv.prefix_sum import BITS
-from refemu.units.unit import Config
-from refemu.units.variant import Variant
 
 
 def _exclusive(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:

@@ -1,16 +1,12 @@
-"""Golden cases of prompt_compressor. Shares in 64ths whose sums are exact first [leankv §4]; then ends and ties.
-
-Stimuli only: expected outputs come from prompt_compressor.py.
-"""
+"""Golden cases of prompt_compressor. Shares in 64ths whose sums are exact first [leankv §4]; then ends and ties."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 WORKED = (24, 1, 2, 6, 5, 2, 16, 8)  #: shares * 64 of eight tokens; with W = 2 and thresholds 3 / 64, 16 / 64
 WIDE = 32  #: least number of tokens of a prompt with fewer random rows

@@ -10,11 +10,8 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import f32, pattern32, value32
+from refemu.units import AnyUnit, Config, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.leankv.prompt_compressor import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = [
     "HIGH",
@@ -274,8 +271,6 @@ UNIT: AnyUnit = Unit(
         "odd_diffkv": Config(tokens=17, **PRESETS["diffkv"]),
         "odd_static": Config(tokens=17, rule="static", order="stable", keep_percent=50),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = PromptCompressor.State
 run: RunFunction[Result] = UNIT.run

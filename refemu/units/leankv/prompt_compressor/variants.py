@@ -1,98 +1,39 @@
 """Variants of the decisions of prompt_compressor."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import f32
 from refemu.units.leankv.prompt_compressor import HIGH, RULES, WINDOW, PromptCompressor
 from refemu.units.leankv.variants import rounding
 from refemu.units.unit import Config
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant, choices, only, overriding
+
+_device = partial(overriding, PromptCompressor)
+STATIC, CUMULATIVE = (only(PromptCompressor, "rule", rule) for rule in ("static", "cumulative"))
 
 
-def _only(parameter: str, value: str) -> Callable[[Config], Config]:
-    """Rejects configurations that do not take the decision."""
-
-    def same(config: Config) -> Config:
-        if config[parameter] != value:
-            raise Refused(f"prompt_compressor: {parameter} must be {value}, got {config[parameter]}")
-        return config
-
-    return same
+def _beside_window(self: PromptCompressor) -> int:
+    window = min(self.state.window, self.tokens)
+    return window + (self.tokens - window) * self.keep_percent // 100
 
 
-class Inclusive(PromptCompressor):
-    """The token whose sum or share equals a threshold goes to the lower class."""
-
-    def _below(self, value: float, threshold: float) -> bool:
-        return value <= threshold
-
-
-class ExchangesEqual(PromptCompressor):
-    """The network exchanges equal shares."""
-
-    def _exchanges(self, left: float, right: float) -> bool:
-        return left >= right
+def _earlier_stays(self: PromptCompressor, t: int, done: Any) -> int:
+    border, keys = self._border(self.state.window), self.state.keys
+    if t >= border:
+        return t
+    equal = [u for u in range(border) if keys[u] == keys[t]]
+    return equal[-1 - len([u for u in done if u in equal])]
 
 
-class ShortIsSorted(PromptCompressor):
-    """A prompt within the window is compressed as if it had no window."""
-
-    def _border(self, window: int) -> int:
-        return self.tokens if window >= self.tokens else super()._border(window)
-
-
-class OneStays(PromptCompressor):
-    """A prompt of W tokens has W - 1 window tokens, as one of W + 1 has W."""
-
-    def _border(self, window: int) -> int:
-        return max(self.tokens - window, int(window == self.tokens))
-
-
-class BudgetUp(PromptCompressor):
-    """The percentage is rounded up."""
-
-    def _budget(self) -> int:
-        return max(self.state.window, -(-self.tokens * self.keep_percent // 100))
-
-
-class BudgetBesideWindow(PromptCompressor):
-    """The percentage is of the tokens before the window, which stays in addition."""
-
-    def _budget(self) -> int:
-        window = min(self.state.window, self.tokens)
-        return window + (self.tokens - window) * self.keep_percent // 100
-
-
-class EarlierStay(PromptCompressor):
-    """The budget retains the earlier of equal shares."""
-
-    def _next_of_equals(self, t: int, done: Any) -> int:
-        border, keys = self._border(self.state.window), self.state.keys
-        if t >= border:
-            return t
-        equal = [u for u in range(border) if keys[u] == keys[t]]
-        return equal[-1 - len([u for u in done if u in equal])]
-
-
-class Truncated(PromptCompressor):
-    """The running sum is truncated."""
-
-    def _added(self, running: float, share: float) -> float:
-        return rounding.sum32(running, share)
-
-
-class Unrounded(PromptCompressor):
-    """The running sum is not rounded to float32: it is a float64, of which the register shows a float32."""
-
-    wide = 0.0
-
-    def _added(self, running: float, share: float) -> float:
-        self.wide = (self.wide if f32(self.wide) == running else running) + share
-        return self.wide
+def _unrounded(self: PromptCompressor, running: float, share: float) -> float:
+    """The sum in float64, of which the register shows a float32."""
+    wide: float = vars(self).get("wide", 0.0)
+    vars(self)["wide"] = (wide if f32(wide) == running else running) + share
+    return vars(self)["wide"]
 
 
 def _window_is_high(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
@@ -116,25 +57,40 @@ def _window_first(config: Config, inputs: Mapping[str, np.ndarray], result: Any)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-20", "rule", *RULES[:2]),
     *choices("D-leankv-21", "low_cumsum", "restart"),
-    Variant("D-leankv-22", "a value equal to a threshold counts as below it", unit_class=Inclusive),
-    *choices("D-leankv-23", "order", "stable", "bitonic"),
-    Variant(
-        "D-leankv-23", "the network exchanges equal shares", apply=_only("order", "bitonic"), unit_class=ExchangesEqual
+    _device(
+        "D-leankv-22",
+        "a value equal to a threshold counts as below it",
+        _below=lambda self, value, threshold: value <= threshold,
     ),
-    Variant("D-leankv-24", "a prompt within the window has no window", unit_class=ShortIsSorted),
-    Variant("D-leankv-24", "a prompt of W tokens has one token before its window", unit_class=OneStays),
+    *choices("D-leankv-23", "order", "stable", "bitonic"),
+    _device(
+        "D-leankv-23",
+        "the network exchanges equal shares",
+        only(PromptCompressor, "order", "bitonic"),
+        _exchanges=lambda self, left, right: left >= right,
+    ),
+    _device(
+        "D-leankv-24",
+        "a prompt within the window has no window",
+        _border=lambda old, self, window: self.tokens if window >= self.tokens else old._border(window),
+    ),
+    _device(
+        "D-leankv-24",
+        "a prompt of W tokens has one token before its window",
+        _border=lambda self, window: max(self.tokens - window, int(window == self.tokens)),
+    ),
     Variant("D-leankv-25", "tokens of the window are high ones", answer=_window_is_high),
     Variant("D-leankv-25", "the window comes before the other high tokens", answer=_window_first),
-    Variant("D-leankv-54", "the percentage is rounded up", apply=_only("rule", "static"), unit_class=BudgetUp),
-    Variant(
+    _device(
         "D-leankv-54",
-        "the percentage is of the tokens before the window",
-        apply=_only("rule", "static"),
-        unit_class=BudgetBesideWindow,
+        "the percentage is rounded up",
+        STATIC,
+        _budget=lambda self: max(self.state.window, -(-self.tokens * self.keep_percent // 100)),
     ),
-    Variant("D-leankv-54", "the earlier of equal shares stay", apply=_only("rule", "static"), unit_class=EarlierStay),
-    Variant("D-arith-2", "running sums are truncated", apply=_only("rule", "cumulative"), unit_class=Truncated),
-    Variant("D-arith-2", "running sums are not rounded", apply=_only("rule", "cumulative"), unit_class=Unrounded),
+    _device("D-leankv-54", "the percentage is of the tokens before the window", STATIC, _budget=_beside_window),
+    _device("D-leankv-54", "the earlier of equal shares stay", STATIC, _next_of_equals=_earlier_stays),
+    _device("D-arith-2", "running sums are truncated", CUMULATIVE, _added=lambda self, a, b: rounding.sum32(a, b)),
+    _device("D-arith-2", "running sums are not rounded", CUMULATIVE, _added=_unrounded),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-51": "thresholds are inputs of every row: no output shows how a scheme sets them",

@@ -1,15 +1,11 @@
-"""Golden cases of significance. Causal softmax rows first [leankv §4]; then prompts whose sums, means or total are 0.
-
-Stimuli only: expected outputs come from significance.py.
-"""
+"""Cases of significance. Causal softmax rows first [leankv §4]; then prompts whose sums, means or total are 0."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:

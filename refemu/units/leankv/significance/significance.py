@@ -14,11 +14,9 @@ from refemu.arith.checks import Refused, RefusedType, first_index, require_int
 from refemu.arith.orders import Sequential
 from refemu.arith.scalar32 import div32, f32, pattern32, value32
 from refemu.arith.sums import total32
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.leankv.significance import cases
+from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState, Result, Unit, constant, decides
 from refemu.units.ports import Port, Ports, collect, put
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "LARGEST",
@@ -52,11 +50,7 @@ LARGEST = 0x3F80_0001  #: pattern of the largest p on a port: a reciprocal may b
 class Significance(Combinational):
     """Significance of tokens: an operation is `query` for every row of p, `mean` for every token, then `share`.
 
-    Values are float32 patterns.
-
-    References
-    ----------
-    [leankv §3.1, §4]
+    Values are float32 patterns. [leankv §3.1, §4]
     """
 
     name = "significance"
@@ -217,25 +211,9 @@ def require_queries(value: int | None, thing: str) -> int | None:
 
 
 def counts(tokens: int, score_queries: int | None = None, include_self: bool = False) -> np.ndarray:
-    """Count the queries of a prompt that count for each of its tokens.
+    """Count the queries of a prompt that count for each of its tokens. [leankv §4]
 
-    Parameters
-    ----------
-    tokens : int
-        N.
-    score_queries : int, optional
-        Number of last queries that count; by default all.
-    include_self : bool
-        Whether a token's own query counts.
-
-    Returns
-    -------
-    ndarray of int64 (N,)
-        Queries.
-
-    References
-    ----------
-    [leankv §4]
+    include_self: whether a token's own query counts. Returns int64 (N,): queries.
     """
     t = np.arange(tokens)
     first = np.maximum(t if include_self else t + 1, tokens - (score_queries or tokens))
@@ -245,29 +223,10 @@ def counts(tokens: int, score_queries: int | None = None, include_self: bool = F
 def counts_at(
     n: int, position: ArrayLike, prompt: int, score_queries: int | None = None, include_self: bool = False
 ) -> np.ndarray:
-    """Count the queries that counted for stored tokens when token `n` arrives.
+    """Count the queries that counted for stored tokens when token `n` arrives. [leankv §4]
 
-    Parameters
-    ----------
-    n : int
-        Position of the new token.
-    position : array_like of integers
-        Positions of the tokens, each below `n`.
-    prompt : int
-        N, tokens of the prompt.
-    score_queries : int, optional
-        Number of the prompt's last queries that count; by default all.
-    include_self : bool
-        Whether a token's own query counts.
-
-    Returns
-    -------
-    ndarray of int64, shape of `position`
-        Queries.
-
-    References
-    ----------
-    [leankv §4]
+    position: positions of the tokens, each below `n`. include_self: whether a token's own query counts. Returns int64:
+    queries.
     """
     at = np.asarray(position, np.int64)
     first = np.maximum(at if include_self else at + 1, prompt - (score_queries or prompt))
@@ -275,50 +234,21 @@ def counts_at(
 
 
 def update(score: np.ndarray, p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:
-    """Add the attention of a step to the scores: fl(S + the heads' p joined).
+    """Add the attention of a step to the scores: fl(S + the heads' p joined). [leankv §4]
 
     Without the new token if its own query does not count.
 
-    Parameters
-    ----------
-    score : ndarray of float32 (..., T)
-        Scores of the tokens that the step counts for.
-    p : ndarray of float32 (..., G, T)
-        Attention of every query head.
-    gqa : {"max", "mean"}
-        Join of the heads.
-
-    Returns
-    -------
-    ndarray of float32 (..., T)
-        Scores.
-
-    References
-    ----------
-    [leankv §4]
+    score: float32 (..., T), scores of the tokens that the step counts for. p: float32 (..., G, T), attention of every
+    query head. Returns float32 (..., T): scores.
     """
     with np.errstate(all="ignore"):
         return score + join_heads(p, gqa)
 
 
 def join_heads(p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:
-    """Join the values of the query heads: the maximum from 0 on, or the sequential sum divided by G.
+    """Join the values of the query heads: the maximum from 0 on, or the sequential sum divided by G. [leankv §4]
 
-    Parameters
-    ----------
-    p : ndarray of float32 (..., G, T)
-        Values.
-    gqa : {"max", "mean"}
-        Join of the heads (D-leankv-19).
-
-    Returns
-    -------
-    ndarray of float32 (..., T)
-        Joined values.
-
-    References
-    ----------
-    [leankv §4]
+    p: float32 (..., G, T), values. Returns float32 (..., T): joined values.
     """
     result = np.zeros((*p.shape[:-2], p.shape[-1]), np.float32)
     for h in range(p.shape[-2]):
@@ -327,32 +257,12 @@ def join_heads(p: np.ndarray, gqa: Gqa = "max") -> np.ndarray:
 
 
 def critical_tokens(share: np.ndarray, x: float) -> np.ndarray:
-    """Count the tokens, the most significant first, that reach a part of the sum of shares.
+    """Count the tokens, the most significant first, that reach a part of the sum of shares. [leankv §3.2, Fig. 2]
 
     The lower position of equal shares comes first; the running sum is fp32.
 
-    Parameters
-    ----------
-    share : ndarray of float32 (..., N)
-        Shares, at least 0.
-    x : float
-        Part of the sum, 0 to 1.
-
-    Returns
-    -------
-    ndarray of int64 (...)
-        Tokens.
-
-    Raises
-    ------
-    Refused
-        `x` is out of range, or a share negative, NaN or infinite.
-    RefusedType
-        `share` is not float32.
-
-    References
-    ----------
-    [leankv §3.2, Fig. 2]
+    share: float32 (..., N), shares, at least 0. Returns int64 (...): tokens. Raises Refused: `x` is out of range, or a
+    share negative, NaN or infinite. Raises RefusedType: `share` is not float32.
     """
     require_p(share[..., None, :, None, :] if share.ndim > 1 else share[None, None, :], "share")
     if not 0 <= x <= 1:
@@ -365,22 +275,9 @@ def critical_tokens(share: np.ndarray, x: float) -> np.ndarray:
 
 def coefficients(p: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Contribution of every token to the output, fl(p * |v|); |v| is the root of the sequential float32 sum of squares.
-
-    Parameters
-    ----------
-    p : ndarray of float32 (..., N)
-        Attention.
-    v : ndarray of float32 (N, F)
-        Values.
-
-    Returns
-    -------
-    ndarray of float32 (..., N)
-        Contributions.
-
-    References
-    ----------
     [leankv §3.1 Eq. (3)]
+
+    p: float32 (..., N), attention. v: float32 (N, F), values. Returns float32 (..., N): contributions.
     """
     return p * np.sqrt(total32(v * v, order=Sequential()))
 
@@ -420,38 +317,12 @@ def of_prompts(
     gqa: Gqa = "max",
     gqa_order: GqaOrder = "sums",
 ) -> Result:
-    """Compute the significance of the tokens of prompts, without the upper limit of the port.
+    """Compute the significance of the tokens of prompts, without the upper limit of the port. [leankv §4]
 
-    Parameters
-    ----------
-    p : array_like of float32 (..., N, G, N)
-        Attention by query, head and token; values beyond a query's own token are not read.
-    score_queries : int, optional
-        Number of last queries that count; by default all.
-    include_self : bool
-        Whether a token's own query counts.
-    normalize : bool
-        Whether shares sum to 1; else a share is the mean.
-    gqa : {"max", "mean"}
-        Join of the heads.
-    gqa_order : {"sums", "queries"}
-        Join after the sums of each head, or query by query before.
-
-    Returns
-    -------
-    Result
-        Arrays (..., N).
-
-    Raises
-    ------
-    Refused
-        A value is negative, NaN or infinite, or a parameter out of range.
-    RefusedType
-        `p` is not float32 of that shape.
-
-    References
-    ----------
-    [leankv §4]
+    p: float32 (..., N, G, N), attention by query, head and token; values beyond a query's own token are not read.
+    include_self: whether a token's own query counts. normalize: whether shares sum to 1; else a share is the mean.
+    Raises Refused: a value is negative, NaN or infinite, or a parameter out of range. Raises RefusedType: `p` is not
+    float32 of that shape.
     """
     array = require_prompt(p)
     *lead, tokens, heads, _ = array.shape
@@ -475,7 +346,6 @@ UNIT: AnyUnit = Unit(
         "paper": Config(tokens=8, heads=2, **PRESETS["paper"]),
         "diffkv": Config(tokens=8, heads=2, **{**PRESETS["diffkv"], "score_queries": 4}),
     },
-    cases=cases.cases,
 )
 State: type[DeclaredState] = Significance.State
 run: RunFunction[Result] = UNIT.run

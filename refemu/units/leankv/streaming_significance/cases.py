@@ -1,16 +1,12 @@
-"""Golden cases of streaming_significance: logits whose maximum comes early, late, and in every tile. [leankv §7.4]
-
-Stimuli only: expected outputs come from streaming_significance.py.
-"""
+"""Golden cases of streaming_significance: logits whose maximum comes early, late, and in every tile. [leankv §7.4]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:

@@ -11,12 +11,9 @@ import numpy as np
 from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.fp32 import exp32
 from refemu.arith.scalar32 import value32
-from refemu.units.declaration import Changes, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, RunFunction, Unit, constant, decides
 from refemu.units.leankv.significance import Significance
-from refemu.units.leankv.streaming_significance import cases
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "Rescale", "State", "StreamingSignificance", "run"]
 
@@ -28,11 +25,7 @@ class StreamingSignificance(Significance):
     """Streaming significance: an operation is `tile` for every tile of keys, then the events of `Significance`.
 
     A `tile` updates the maximum and the sum of exponentials of every query and head. A `query` computes the
-    probabilities of one query again from its logits, and adds them to the sums of the tokens.
-
-    References
-    ----------
-    [leankv §7.4, §4]
+    probabilities of one query again from its logits, and adds them to the sums of the tokens. [leankv §7.4, §4]
     """
 
     name = "streaming_significance"
@@ -167,8 +160,6 @@ UNIT: AnyUnit = Unit(
         "two_pass": Config(tokens=8, heads=2, keys=4, rescale="two_pass"),
         "diffkv": Config(tokens=8, heads=2, keys=2, score_queries=4, include_self=True, normalize=False),
     },
-    cases=cases.cases,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = StreamingSignificance.State
 run: RunFunction[Result] = UNIT.run

@@ -2,7 +2,11 @@
 
 import math
 import struct
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from refemu.arith.scalar32 import div32, f32
 
@@ -39,6 +43,11 @@ def _below(magnitude: float) -> int:
     return low
 
 
+def patterns(pattern_of: Callable[[float], int], values: np.ndarray) -> np.ndarray:
+    """fp16 patterns of finite values by a rounding."""
+    return np.array([pattern_of(value) for value in values.ravel().tolist()], np.uint16).reshape(values.shape)
+
+
 def toward_zero32(exact: Fraction) -> float:
     """An exact value truncated to float32; the largest beyond the range."""
     near = f32(float(exact))
@@ -72,3 +81,11 @@ def times_reciprocal(a: float, b: float) -> float:
     """a * (1 / b), both rounded to float32; b is not 0."""
     inverse = div32(1.0, b)
     return f32(a * inverse)
+
+
+#: methods of a unit with sums and quotients in float32, in other datapaths
+TRUNCATED: dict[str, Any] = {
+    "_added": lambda self, a, b: sum32(a, b),
+    "_divided": lambda self, a, b: quotient32(a, b),
+}
+RECIPROCAL: dict[str, Any] = {"_divided": lambda self, a, b: times_reciprocal(a, b)}

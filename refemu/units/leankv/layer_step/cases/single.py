@@ -1,7 +1,6 @@
 """Golden cases of layer_step: a prompt in its pages, then generation steps with every choice of [leankv Algorithm 1].
 
 Every head of every request gets the history of a single head; `several` has requests that differ. [leankv §5.3]
-Stimuli only: expected outputs come from layer_step.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.leankv.layer_step.cases.history import (
     ADMIT,
     COARSE,
@@ -32,7 +31,6 @@ from refemu.units.leankv.layer_step.cases.history import (
 )
 from refemu.units.leankv.layer_step.cases.several import legal_requests, several_requests
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 ONE = 0x3F80_0000  #: pattern of 1.0
 #: thresholds of the steps of the longest history: W, A1, A2, B2, B1, A3, C of layer_step-head
