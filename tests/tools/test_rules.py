@@ -86,6 +86,7 @@ def claimed(
 
 WHOLE = multiply().split("\n", 1)[1].replace("(x", "(self, x", 1).replace("\n", "\n    ")
 SHORT = 'def {}(self, x: int) -> int:\n        """Add."""'
+BRIEF = '__all__ = ["f"]\ndef f(x: np.ndarray) -> int:\n    """{}"""\n'
 
 #: rule, violation, right neighbour, and where they are unless in arith
 PLANTED: list[tuple[Any, ...]] = [
@@ -279,6 +280,8 @@ PLANTED: list[tuple[Any, ...]] = [
     ("numpydoc", derived("@property\n    def a(self): pass"), derived("def _a(self): pass"), TESTING),
     ("numpydoc", derived("b = 1", "def g(self): pass"), derived("b = 1", "def _g(self): pass"), TESTING),
     ("numpydoc", derived(SHORT.format("g"), WHOLE), derived(SHORT.format("f"), WHOLE), TESTING),
+    ("numpydoc", BRIEF.format("Add."), BRIEF.format("Add x (4,). [olive §4.2]"), OLIVE),
+    ("reference", BRIEF.format("Add x (4,)."), BRIEF.format("Add x (4,). [olive §4.2]"), OLIVE),
     ("reference", multiply(references=""), multiply(), OLIVE),
     ("open-type", multiply().replace("x: int", "x: Any"), multiply(), TESTING),
     ("open-type", derived("def f(self) -> Any: pass"), derived("def f(self) -> int: pass"), TESTING),

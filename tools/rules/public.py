@@ -22,6 +22,8 @@ FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for autho
 CHECKED = re.compile("require|admit|accept|lookup|reading|_admitted|_checked")
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) [^\]]+\]")
 OF_PAPER = re.compile(r"refemu\.(formats|units)\.(olive|kllm|harmonia|leankv)\b")
+OF_UNIT = re.compile(r"refemu\.units\.(olive|kllm|harmonia|leankv)\b")
+ARRAY = "ndarray|ArrayLike"  #: in annotations
 DERIVED = {"UNIT", "State", "run"}  #: names of a unit derived from its class, with their descriptions
 
 
@@ -67,7 +69,8 @@ def numpydoc(house: House) -> Iterator[Place]:
             yield front.path, 1, "no __all__"
     for name, module, node in public(house):
         if isinstance(node, ast.FunctionDef):
-            yield from ((module.path, node.lineno, text) for text in of_function(name, node, [node]))
+            texts = of_function(name, node, [node], bool(OF_UNIT.match(module.name)))
+            yield from ((module.path, node.lineno, text) for text in texts)
         elif isinstance(node, ast.ClassDef):
             yield from ((module.path, line, text) for line, text in of_class(house, module, node))
         elif name not in DERIVED or "UNIT" not in module.defined:
@@ -76,9 +79,18 @@ def numpydoc(house: House) -> Iterator[Place]:
                 yield module.path, node.lineno, f"{name}: needs a comment that says what it is"
 
 
-def of_function(name: str, function: ast.FunctionDef, documented: Sequence[ast.FunctionDef]) -> Iterator[str]:
-    """Yield errors in the docstring of a function. documented: it, and functions whose docstring it inherits."""
+def of_function(
+    name: str, function: ast.FunctionDef, documented: Sequence[ast.FunctionDef], in_unit: bool = False
+) -> Iterator[str]:
+    """Yield errors in the docstring of a function. documented: it, and functions whose docstring it inherits.
+
+    in_unit: a text without sections suffices if it names each array, whose type does not say its shape.
+    """
     text = next(filter(None, map(ast.get_docstring, documented)), "")
+    if in_unit and text and "\n---" not in text:
+        arrays = [each.arg for each in function.args.args if re.search(ARRAY, ast.unparse(each.annotation or each))]
+        yield from (f"{name}: {each} needs its shape" for each in arrays if not re.search(rf"\b{each}\b", text))
+        return
     parsed = docstring_parser.parse(text, docstring_parser.DocstringStyle.NUMPYDOC)
     if not parsed.short_description or ASKING.match(parsed.short_description):
         yield f"{name}: its first line must say what it does"
@@ -117,7 +129,7 @@ def of_class(house: House, module: Module, node: ast.ClassDef) -> Iterator[tuple
         declared = any(base.name == "Declared" for base in bases)
         for method in methods_of(owner) if owner is node or owner not in known else ():
             below = [each for base in bases[1:] for each in methods_of(base) if each.name == method.name]
-            texts = of_method(f"{node.name}.{method.name}", method, below, declared)
+            texts = of_method(f"{node.name}.{method.name}", method, below, declared, bool(OF_UNIT.match(place.name)))
             yield from ((method.lineno if place is module else node.lineno, text) for text in texts)
     record = {"dataclass", "parameters", "NamedTuple"} & set(map(last_of, [*node.decorator_list, *node.bases]))
     for each in node.body if record and node.name != "Result" else ():  # fields of a unit's Result are its ports
@@ -132,10 +144,12 @@ def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef]:
     return [each for each in functions if each.name[0] != "_" or each.name == "__init__"]
 
 
-def of_method(name: str, method: ast.FunctionDef, below: list[ast.FunctionDef], declared: bool) -> Iterator[str]:
+def of_method(
+    name: str, method: ast.FunctionDef, below: list[ast.FunctionDef], declared: bool, in_unit: bool
+) -> Iterator[str]:
     """Yield errors in a method. below: methods it overrides; declared: only variants and composed units call it.
 
-    One line is enough if an overridden method documents the same parameters.
+    One line is enough if an overridden method documents the same parameters. in_unit: as for `of_function`.
     """
     decorators = set(map(last_of, method.decorator_list))
     documented = [each for each in (method, *below) if ast.get_docstring(each)]
@@ -147,7 +161,7 @@ def of_method(name: str, method: ast.FunctionDef, below: list[ast.FunctionDef], 
     same = [each for each in below if names_of(each) == names_of(method)]
     one_line = "\n" not in (ast.get_docstring(method) or "\n")
     if method.name == "__init__" or not one_line or all(any(of_function(name, each, [each])) for each in same):
-        yield from of_function(name, method, documented if method.name != "__init__" else [method])
+        yield from of_function(name, method, documented if method.name != "__init__" else [method], in_unit)
 
 
 def ancestors(house: House, module: Module, node: ast.ClassDef) -> list[tuple[Module, ast.ClassDef]]:
@@ -181,8 +195,8 @@ def reference(house: House) -> Iterator[Place]:
     """Public functions of a paper cite it in their References."""
     for name, module, node in public(house):
         if isinstance(node, ast.FunctionDef) and OF_PAPER.match(module.name):
-            references = (ast.get_docstring(node) or "").partition("References\n----------")[2]
-            if not CITATION.search(references):
+            text = ast.get_docstring(node) or ""
+            if not CITATION.search(text.partition("References\n----------")[2] if "\n---" in text else text):
                 yield module.path, node.lineno, f"{name}: no References to the paper"
 
 

@@ -47,10 +47,6 @@ class IndexMatmul(MatmulOptions, Combinational):
 
     A column is concatenated, counted sixteen positions a cycle, reduced, joined by its sparse part, and merged. With
     `integer`, `a_index` holds the integers; A has no mask and no codebook; `b_scale` and `products` are missing.
-
-    References
-    ----------
-    [kllm §III-B, §III-D, Fig. 3, Fig. 5]
     """
 
     name = "index_matmul"

@@ -65,20 +65,7 @@ class Norm:
 
     @classmethod
     def of(cls, divisors: Divisors, row_sum: np.ndarray | None = None) -> "Norm":
-        """Connect the outputs of index_norm.
-
-        Parameters
-        ----------
-        divisors : Divisors
-            Result of `index_norm.divisors`.
-        row_sum : ndarray, optional
-            LayerNorm: sums over the weights.
-
-        Returns
-        -------
-        Norm
-            Statistics and divided operands.
-        """
+        """Connect the outputs of `index_norm.divisors`; row_sum: LayerNorm's sums over the weights."""
         wires = divisors.folded, divisors.divided, divisors.shift
         return cls(divisors.divisor, divisors.mean, row_sum, *wires)
 

@@ -103,18 +103,7 @@ class Problem:
         return h.reshape(-1).astype(np.float64), r16(np.asarray(norm.row_sum, np.float64))
 
     def values(self, m: int, n: int) -> np.ndarray:
-        """Values of B that the sparse path of one output reads.
-
-        Parameters
-        ----------
-        m, n : int
-            Row and column.
-
-        Returns
-        -------
-        ndarray of float32 (K,)
-            fp16 values.
-        """
+        """Values of B for the sparse path of output (m, n): fp16 values as float32 (K,)."""
         if self.integer or self.b.zero is not None or self.b.mask[n].any():
             return self.b.value[n]
         divided = self.divided[1]
@@ -122,17 +111,9 @@ class Problem:
         return r16(self.b.scale[n] * centroids[self.b.index[n]]).astype(np.float32)
 
     def finish(self, m: int, n: int) -> tuple[float, float, float] | None:
-        """Operands of the exact accumulator, which subtracts mean * R_n, then divides.
+        """Divisor, mean and R_n of an output for the exact accumulator, which subtracts mean * R_n, then divides.
 
-        Parameters
-        ----------
-        m, n : int
-            Row and column.
-
-        Returns
-        -------
-        tuple of 3 float or None
-            Divisor, mean and R_n; None without a norm or with a rounding accumulator.
+        None without a norm or with a rounding accumulator.
         """
         if self.norm is None or folds(self.arith):
             return None
@@ -158,44 +139,10 @@ def require_problem(
     right: Vectors | None = None,
     dequantize: Dequantize = KMeansTensor.dequantize_fp16,
 ) -> Problem:
-    """Check the arguments of `matmul`.
+    """Check the arguments of `matmul`; raises Refused or RefusedType if the operands do not match. [kllm §III-B]
 
-    Parameters
-    ----------
-    a : KMeansTensor or Scores
-        Left operand.
-    b : KMeansTensor
-        Right operand.
-    preset : str or KllmArith
-        Arithmetic.
-    products : Codebook or None
-        Product codebook.
-    bias : ndarray of float16 (N,) or None
-        Added to the outputs.
-    norm : Norm or None
-        Norm of A's rows.
-    seen : array_like of integers or None
-        Columns that each row sees.
-    right : Vectors, optional
-        Columns of `b`, if laid out in advance.
-    dequantize : callable
-        Reads the values of a tensor as float16.
-
-    Returns
-    -------
-    Problem
-        Operands, table and shape of the result.
-
-    Raises
-    ------
-    Refused
-        The operands do not match.
-    RefusedType
-        An operand has a wrong type or dtype.
-
-    References
-    ----------
-    [kllm §III-B]
+    bias: float16 (N,). seen: columns that each row sees. right: columns of `b`, if laid out in advance. dequantize:
+    reads the values of a tensor as float16.
     """
     arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
     if isinstance(a, Scores):

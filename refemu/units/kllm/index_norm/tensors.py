@@ -32,18 +32,7 @@ class Divisors(stepping.Result):
     divides: int  #: divisions of the fold
 
     def of(self, weights: Codebook) -> "Divisors":
-        """Divide the centroids of another weight matrix that reads the same vectors.
-
-        Parameters
-        ----------
-        weights : Codebook
-            Codebook of the matrix.
-
-        Returns
-        -------
-        Divisors
-            The same statistics, with `divided` for these centroids. Counters are unchanged: the statistics count once.
-        """
+        """Divide the centroids of another weight matrix that reads the same vectors; counters are unchanged."""
         if self.folded is None:
             return self
         return replace(self, divided=quotient16(weights.centroids, self.divisor[..., None]))
@@ -97,36 +86,9 @@ def divisors_by(
     preset: Preset | KllmArith,
     weights: Codebook | None,
 ) -> Divisors:
-    """Compute the divisors with the unit or with its compiled form.
+    """Compute `divisors` with `vectors`: `run` of the unit or of its compiled form. a: as there. [kllm §III-C2]
 
-    Parameters
-    ----------
-    vectors : callable
-        `run` of the unit or of its compiled form.
-    a : KMeansTensor
-        As for `divisors`, like the other arguments.
-    norm : {"rms", "layer"}
-        Kind of norm.
-    eps : float
-        Added to the mean square.
-    preset : str or KllmArith
-        Arithmetic of the sums.
-    weights : Codebook or None
-        Codebook of a weight matrix.
-
-    Returns
-    -------
-    Divisors
-        Statistics and divided operands.
-
-    Raises
-    ------
-    Refused
-        As `divisors` does.
-
-    References
-    ----------
-    [kllm §III-C2]
+    Raises Refused as `divisors` does.
     """
     require_normed(a)
     config = {"n": a.length, "bits": a.bits, "weight_bits": weights.bits if weights is not None else 1}

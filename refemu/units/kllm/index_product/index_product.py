@@ -53,13 +53,7 @@ class Product(stepping.Result):
     products_sparse: int  #: elements that were multiplied in fp16
 
     def why_not(self) -> str | None:
-        """Reason why the product has no `tensor`: an outlier or a scale exceeded fp16, or a scale became 0.
-
-        Returns
-        -------
-        str or None
-            Reason, or None if there is a tensor.
-        """
+        """Reason why the product has no `tensor`, or None: an outlier or a scale exceeded fp16, or a scale became 0."""
         wide = np.float16 if self.scale.dtype == np.uint16 else np.float32
         scales: np.ndarray = self.scale.view(wide)
         outliers = fp16.values(self.bits.outlier)
@@ -87,18 +81,7 @@ class Product(stepping.Result):
         return KMeansTensor(self.codebook, self.bits.q, self.scale, mask.copy(), words, self.axis)
 
     def equals(self, other: object) -> bool:
-        """Whether the other product is equal in every field, dtypes and shapes included.
-
-        Parameters
-        ----------
-        other : object
-            Anything.
-
-        Returns
-        -------
-        bool
-            True if it is a Product of the same words, codebook, axis and scale.
-        """
+        """Whether the other product is equal in every field, dtypes and shapes included."""
         return (
             isinstance(other, Product)
             and self.bits.equals(other.bits)

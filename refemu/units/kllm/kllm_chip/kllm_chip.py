@@ -34,12 +34,7 @@ SHOWN = {"z": "y", "top": "top", "terms": "terms", "total": "total"}  #: port of
 
 
 class KllmChip(Combinational):
-    """KLLM's chip: an operation is a token by n columns. `b_index` holds one column of B after the other.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6, Table I]
-    """
+    """KLLM's chip: an operation is a token by n columns. `b_index` holds one column of B after the other."""
 
     name = "kllm_chip"
     events: ClassVar[tuple[str, ...]] = ("search", "cluster", "edge", "function_")

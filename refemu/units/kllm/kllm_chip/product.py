@@ -135,30 +135,9 @@ def applied(product: Product, words: Operands, function: Function, softmax: Soft
 
 
 def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
-    """Step the lanes through a product.
+    """Step the lanes through a product; shape: of the result. [kllm §III-B, §IV-A]
 
-    Parameters
-    ----------
-    words : Operands
-        Product.
-    shape : tuple of int
-        Shape of the result.
-    sizes : ChipSizes
-        Sizes of the chip.
-
-    Returns
-    -------
-    Product
-        Outputs and counters.
-
-    Raises
-    ------
-    Refused
-        A buffer is too small for one row.
-
-    References
-    ----------
-    [kllm §III-B, §IV-A]
+    Raises Refused if a buffer is too small for one row.
     """
     batches, bits = parts(words, sizes)
     array = LaneArray(sizes, words.a_bits, words.b_bits, words.integer, bits)

@@ -354,59 +354,14 @@ def _words(x: Any) -> Any:
 
 
 def require_ordered(words: np.ndarray, total_order: bool) -> None:
-    """Check that fp16 words can be ordered.
-
-    Parameters
-    ----------
-    words : ndarray of uint16
-        fp16 words.
-    total_order : bool
-        Whether NaN is ordered.
-
-    Raises
-    ------
-    Refused
-        A NaN without a total order, with its index (D-kllm-27).
-
-    References
-    ----------
-    [kllm §IV-C]
-    """
+    """Check that fp16 `words` have an order; raises Refused for a NaN without a total order (D-kllm-27). [kllm §IV-C]"""
     nan = words & 0x7FFF > 0x7C00
     if nan.any() and not total_order:
         raise Refused(f"orizuru: x must not be NaN, got NaN{at(first_index(nan))}; set total_order to order it")
 
 
 def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, int]:
-    """Check the inputs of `pops`.
-
-    Parameters
-    ----------
-    x : array_like of float16 (..., n)
-        At least one value a row.
-    k : int
-        Pops, 0 to n.
-    min_leaf : str
-        An option of `MinLeaf`.
-
-    Returns
-    -------
-    words : ndarray of uint16 (..., n)
-        fp16 words of x.
-    k : int
-        `k` as Python's int.
-
-    Raises
-    ------
-    Refused
-        `k` is out of range, the option unknown, or a row empty.
-    RefusedType
-        `x` is not float16, or a scalar.
-
-    References
-    ----------
-    [kllm §IV-C]
-    """
+    """Words (..., n) of the float16 values `x`, and `k` as an int; raises Refused or RefusedType. [kllm §IV-C]"""
     array = np.asarray(x)
     if array.dtype != np.float16 or array.ndim < 1:
         raise RefusedType(f"orizuru: x must be float16 of shape (n,), got {array.dtype} of shape {array.shape}")

@@ -23,12 +23,7 @@ NODES = INPUTS - 1  #: registers of a tree
 
 
 class Orizuru16(Sequential):
-    """A 16-input unit of Orizuru: an event is a clock edge, in which both trees settle.
-
-    References
-    ----------
-    [kllm §IV-C, Fig. 7, Table I]
-    """
+    """A 16-input unit of Orizuru: an event is a clock edge, in which both trees settle."""
 
     name = "orizuru16"
     events: ClassVar[tuple[str, ...]] = ("settle",)

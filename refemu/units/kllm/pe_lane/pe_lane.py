@@ -26,12 +26,7 @@ WORK_FLAGS = ("closes", "shifts", "biases")
 
 
 class PeLane(Macs):
-    """Lane, an edge a step; an event is named after the phase of the MACs, "count" or "load" if they are idle.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6, Table I]
-    """
+    """Lane, an edge a step; an event is named after the phase of the MACs, "count" or "load" if they are idle."""
 
     name = "pe_lane"
     #: the phases of the MACs, in the order of port `phase`, and events without them

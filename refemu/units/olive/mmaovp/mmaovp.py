@@ -187,20 +187,7 @@ class Gpu:
         return self.multipliers if self.bits < 16 else 0
 
     def operations_per_second(self, megahertz: int = 1545) -> int:
-        """Multiplications and additions per second.
-
-        The paper states no clock; 1,545 MHz gives its three figures [olive §4.1].
-
-        Parameters
-        ----------
-        megahertz : int
-            Clock in MHz.
-
-        Returns
-        -------
-        int
-            Operations per second.
-        """
+        """Multiplications and additions per second; 1,545 MHz gives the paper's figures [olive §4.1]."""
         return 2 * self.multipliers * megahertz * 10**6
 
 

@@ -21,24 +21,7 @@ OverflowMode: TypeAlias = Literal["wrap", "saturate"]  #: rule for a sum that ex
 
 @decides("D-olive-33")
 def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
-    """Reduce an exact sum to the 32 bits of the register.
-
-    Parameters
-    ----------
-    total : int
-        Exact sum.
-    overflow : OverflowMode
-        "wrap" or "saturate".
-
-    Returns
-    -------
-    register, flag : int
-        The register, and 1 if the sum exceeded 32 signed bits.
-
-    References
-    ----------
-    [olive §4.4]
-    """
+    """Reduce an exact sum to the 32 bits of the register, and 1 if it exceeded them. [olive §4.4]"""
     low, high = -(1 << (ACC_BITS - 1)), (1 << (ACC_BITS - 1)) - 1
     if low <= total <= high:
         return total, 0
@@ -48,29 +31,7 @@ def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
 
 
 def require_overflow(overflow: OverflowMode, unit: str) -> OverflowMode:
-    """Check the overflow rule of a unit.
-
-    Parameters
-    ----------
-    overflow : OverflowMode
-        "wrap" or "saturate".
-    unit : str
-        Name of the unit, for the error message.
-
-    Returns
-    -------
-    OverflowMode
-        The rule.
-
-    Raises
-    ------
-    Refused
-        Any other rule.
-
-    References
-    ----------
-    [olive §4.4]
-    """
+    """Check the overflow rule of a unit of this name; raises Refused. [olive §4.4]"""
     return require_choice(overflow, ("wrap", "saturate"), unit, "overflow")
 
 

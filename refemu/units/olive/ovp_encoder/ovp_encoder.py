@@ -29,26 +29,9 @@ FLINT4 = ((0, 0b000), (1, 0b001), (2, 0b010), (3, 0b011), (4, 0b110), (6, 0b111)
 
 
 def pair_format(fmt: OvpName | Ovp) -> Ovp:
-    """Resolve the pair format of an encoder.
+    """Resolve the pair format of an encoder. [olive §3.1]
 
-    Parameters
-    ----------
-    fmt : str or Ovp
-        Name of a ready format, or a format.
-
-    Returns
-    -------
-    Ovp
-        The format.
-
-    Raises
-    ------
-    Refused
-        The format is unknown, not a pair format of 4 or 8 bits, or its outliers have no mantissa.
-
-    References
-    ----------
-    [olive §3.1]
+    Raises Refused for an unknown format, no pair format of 4 or 8 bits, or outliers without mantissa.
     """
     known = formats.find(fmt) if isinstance(fmt, str) else fmt
     if not isinstance(known, Ovp) or known.width not in (4, 8) or (known.outlier and not known.outlier.man_bits):
