@@ -354,7 +354,7 @@ def _words(x: Any) -> Any:
 
 
 def require_ordered(words: np.ndarray, total_order: bool) -> None:
-    """Check that fp16 `words` have an order; raises Refused for a NaN without a total order (D-kllm-27). [kllm §IV-C]"""
+    """Check that `words` have an order; raises Refused for a NaN without a total order (D-kllm-27). [kllm §IV-C]"""
     nan = words & 0x7FFF > 0x7C00
     if nan.any() and not total_order:
         raise Refused(f"orizuru: x must not be NaN, got NaN{at(first_index(nan))}; set total_order to order it")
