@@ -74,8 +74,9 @@ class Unit(Generic[S, R]):
     meaning: str  #: one-line description
     configs: Mapping[str, Config]  #: ready configurations, each with its golden set
     unit_class: type[Stepped[S]]  #: unit_class(**config).steps(**inputs) yields States
-    #: cases(config, kind, seed); "random" also takes a range of seeds, in turn; "model" comes from taps
-    cases: Callable[[Config, Kind, int | range], Iterable[Cases]]
+    #: cases(config, kind, seed); "random" also takes a range of seeds, in turn; "model" comes from taps. By default,
+    #: this one, `mark`, `care`, `legal` and `closes` are the functions of module `cases` next to the class
+    cases: Callable[[Config, Kind, int | range], Iterable[Cases]] = _DERIVED
     name: str = _DERIVED  #: name of the block, as in `units.find(name)`; by default from the class
     ports: Callable[[Config], Ports] = _DERIVED  #: ports(config): inputs, outputs and registers in one configuration
     counters: Sequence[str] = ()  #: counters of a State; in a Result totals over operations and devices
@@ -110,6 +111,11 @@ class Unit(Generic[S, R]):
             if self.ports is None or getattr(self.ports, "func", None) is ports_of:  # else they are given
                 object.__setattr__(self, "ports", partial(ports_of, unit_class))
             object.__setattr__(self, "counters", tuple(unit_class.counters))
+        stimuli = ("cases", "mark", "care", "legal", "closes")
+        home = self._of_block("cases") if declared and self.cases is None else ""
+        for name in stimuli if home and _exists(home) else ():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(importlib.import_module(home), name, None))
         self._require_callables()
         if declared and "State" not in vars(unit_class):
             complete(unit_class, self.ready_ports, inputs_of(self))
@@ -123,7 +129,7 @@ class Unit(Generic[S, R]):
         for name, value in derived.items():
             if not getattr(self, name):
                 object.__setattr__(self, name, value())
-        for name in ("cases", "mark", "care", "legal", "closes"):
+        for name in stimuli:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._completing(getattr(self, name)))
         docstrings.methods(self)

@@ -17,9 +17,8 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_c
 from refemu.arith.tables import table16
 from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.functional import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import Config, Unit
 
 __all__ = ["OPS", "PASSES", "UNIT", "WIDTH", "Functional", "Op", "Result", "Softmax", "State", "apply", "run"]
 
@@ -298,8 +297,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "softmax": Config(op="softmax", t=20, softmax="fp16"),
         "softmax32": Config(op="softmax", t=20, softmax="softmax32"),
     },
-    cases=cases.cases,
     result=Result,
 )
-State: type[DeclaredState] = Functional.State
-run: RunFunction[Result] = UNIT.run
+State, run = Functional.State, UNIT.run

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
 from refemu.units import stepping
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.kllm.index_counter import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import Config, Unit
 
 __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "counts", "run"]
 
@@ -230,8 +229,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "w4a4": Config(bits=8, amount_bits=0, counter_bits=13),
         "integer": Config(bits=4, amount_bits=4, counter_bits=16),
     },
-    cases=cases.cases,
     result=Result,
 )
-State: type[DeclaredState] = IndexCounter.State
-run: RunFunction[Result] = UNIT.run
+State, run = IndexCounter.State, UNIT.run

@@ -17,9 +17,8 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides, ports_of
-from refemu.units.kllm.index_function import cases
 from refemu.units.ports import Lanes, Port, Ports, put
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import Config, Unit
 
 __all__ = ["UNIT", "Evaluation", "Function", "IndexFunction", "Mode", "Result", "State", "apply", "relu", "run"]
 
@@ -294,9 +293,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "relu": Config(function="relu", bits=4, outliers=2, mode="token"),
     },
     ports=lambda config: ports_of(IndexFunction, {**config, "function": named(config.get("function", "silu"))}),
-    cases=cases.cases,
     result=Result,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = IndexFunction.State
-run: RunFunction[Result] = UNIT.run
+State, run = IndexFunction.State, UNIT.run

@@ -16,12 +16,11 @@ from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.index_matmul import cases
 from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
 from refemu.units.kllm.index_matmul.ports import MatmulOptions
 from refemu.units.kllm.index_matmul.problem import Column, column_at_ports, require_exact
 from refemu.units.ports import Lanes
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.unit import Config, Flag, Unit
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -246,15 +245,11 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper"),
         "layer": Config(k=20, a_bits=2, b_bits=3, integer=False, preset="paper", biased=True, norm="layer"),
     },
-    cases=cases.cases,
     result=Result,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={
         "OVERFLOW": Flag(0, "the output, or an intermediate result, exceeded fp16"),
         "OUTLIER": Flag(1, "a position is in the sparse path (D-kllm-13)"),
         "BOTH": Flag(2, "a position is an outlier of both operands (D-kllm-12)"),
     },
 )
-State: type[DeclaredState] = IndexMatmul.State
-run: RunFunction[Result] = UNIT.run
+State, run = IndexMatmul.State, UNIT.run

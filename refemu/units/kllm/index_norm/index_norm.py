@@ -20,9 +20,8 @@ from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounde
 from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.index_norm import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.unit import Config, Flag, Unit
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 LARGEST = 0x7BFF  #: word of the largest finite value
@@ -291,10 +290,7 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "layer": Config(**SIZE, weight_bits=3, norm="layer", preset="paper"),
         "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact"),
     },
-    cases=cases.cases,
     result=Result,
-    mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")},
 )
-State: type[DeclaredState] = IndexNorm.State
-run: RunFunction[Result] = UNIT.run
+State, run = IndexNorm.State, UNIT.run

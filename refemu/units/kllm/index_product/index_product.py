@@ -19,9 +19,8 @@ from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
-from refemu.units.kllm.index_product import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.unit import Config, Flag, Unit
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 
@@ -220,13 +219,10 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     paper="kllm §III-B1",
     meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
-    cases=cases.cases,
     result=Result,
-    mark=cases.mark,
     flags={
         "OUTLIER": Flag(0, "an operand is an outlier, and so is the product"),
         "OVERFLOW": Flag(1, "the product of finite values exceeded fp16"),
     },
 )
-State: type[DeclaredState] = IndexProduct.State
-run: RunFunction[Result] = UNIT.run
+State, run = IndexProduct.State, UNIT.run

@@ -15,7 +15,6 @@ from refemu.units.declaration import Changes, Combinational, DeclaredState, cons
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.functional import Functional, Softmax
 from refemu.units.kllm.functional.functional import require_softmax
-from refemu.units.kllm.kllm_chip import cases
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, passes
 from refemu.units.kllm.kllm_chip.product import APPLIED, Function
@@ -24,8 +23,7 @@ from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 TABLE_1 = (16, 4096, 32, 16, 32)  #: lanes, Concat units, counters, counter inputs, MACs
 ONE = 0x3C00
@@ -375,13 +373,9 @@ UNIT: AnyUnit = Unit(
         ),
         "softmax": Config(**{**SMALL, "k": 8, "n": 20, "sizes": (2, 16, 2, 4, 4), "function": "softmax"}),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={
         "OVERFLOW": Flag(0, "an output exceeded fp16"),
         "TIES": Flag(1, "the k-th largest or smallest value occurs twice"),
     },
 )
-State: type[DeclaredState] = KllmChip.State
-run: RunFunction[Result] = UNIT.run
+State, run = KllmChip.State, UNIT.run

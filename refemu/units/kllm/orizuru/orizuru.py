@@ -16,10 +16,10 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.orizuru import cases, trees
+from refemu.units.kllm.orizuru import trees
 from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, trees_of, units_needed
 from refemu.units.ports import Lanes, Port, Ports, put, validate
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import Config, Unit
 
 #: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
 MinLeaf = Literal["not_max", "compare"]
@@ -434,8 +434,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "n16": Config(n=16, k=3, total_order=False, min_leaf="not_max"),
         "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max"),
     },
-    cases=cases.cases,
     result=Result,
 )
-State: type[DeclaredState] = Orizuru.State
-run: RunFunction[Result] = UNIT.run
+State, run = Orizuru.State, UNIT.run

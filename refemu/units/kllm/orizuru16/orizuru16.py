@@ -9,12 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units.declaration import Changes, Sequential, constant, decides
 from refemu.units.kllm.orizuru import MinLeaf
-from refemu.units.kllm.orizuru16 import cases
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Orizuru16", "State", "run"]
 
@@ -155,7 +153,5 @@ UNIT: AnyUnit = Unit(
     paper="kllm §IV-C, Table I",
     meaning="a 16-input unit of Orizuru: both trees settle in a clock edge",
     configs={"leaves": Config(min_leaf="not_max"), "above": Config(min_leaf="compare")},
-    cases=cases.cases,
 )
-State: type[DeclaredState] = Orizuru16.State
-run: RunFunction[Result] = UNIT.run
+State, run = Orizuru16.State, UNIT.run

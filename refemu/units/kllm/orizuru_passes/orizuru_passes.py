@@ -17,9 +17,8 @@ from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
-from refemu.units.kllm.orizuru_passes import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import Config, Unit
 
 __all__ = ["UNIT", "OrizuruPasses", "Result", "State", "run", "search"]
 
@@ -251,8 +250,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "n18_drained": Config(n=18, k=3, inputs=16, total_order=True, min_leaf="compare"),
         "n27_deep": Config(n=27, k=3, inputs=8, total_order=False, min_leaf="not_max"),
     },
-    cases=cases.cases,
     result=Result,
 )
-State: type[DeclaredState] = OrizuruPasses.State
-run: RunFunction[Result] = UNIT.run
+State, run = OrizuruPasses.State, UNIT.run

@@ -13,12 +13,10 @@ from refemu.arith.checks import Refused, require_int
 from refemu.units.declaration import DeclaredState, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.pe_lane import cases
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
 from refemu.units.kllm.pe_lane.registers import IDLE, PHASES, REDUCE, LaneSizes
 from refemu.units.ports import Lanes
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 MOST = 1 << 16  #: upper bound of the sizes
 WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers
@@ -257,13 +255,10 @@ UNIT: AnyUnit = Unit(
         "counter": Config(**(SIZES | {"macs": 2, "lane_mapping": "counter"})),
         "integer": Config(**(SIZES | {"macs": 2} | WIDE)),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "OVERFLOW": Flag(0, "an output is not finite"),
         "TILE": Flag(1, "outputs of a tile are new"),
         "STALL": Flag(2, "the counters hold positions and wait"),
     },
 )
-State: type[DeclaredState] = PeLane.State
-run: RunFunction[Result] = UNIT.run
+State, run = PeLane.State, UNIT.run

@@ -15,9 +15,8 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_c
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import stepping
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.score_quantizer import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.unit import Config, Unit
 
 __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
 
@@ -261,9 +260,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "max8": Config(t=16, bits=8, mode="max", preset="paper"),
         "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper"),
     },
-    cases=cases.cases,
     result=Result,
-    legal=cases.legal,
 )
-State: type[DeclaredState] = ScoreQuantizer.State
-run: RunFunction[Result] = UNIT.run
+State, run = ScoreQuantizer.State, UNIT.run

@@ -12,12 +12,10 @@ from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
-from refemu.units.kllm.weighted_sum import cases
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
 
@@ -199,9 +197,6 @@ UNIT: AnyUnit = Unit(
         "w4a4": Config(bits=8, preset="paper"),
         "exact": Config(bits=4, preset="exact"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "the sum, or a count, exceeds fp16 (D-kllm-4)")},
 )
-State: type[DeclaredState] = WeightedSum.State
-run: RunFunction[Result] = UNIT.run
+State, run = WeightedSum.State, UNIT.run

@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
+from refemu.units.declaration import Changes, Combinational, constant
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import AnyUnit, Cases, Config, Kind, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Cases, Config, Kind, Unit
 
 __all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "run"]
 
@@ -86,5 +85,4 @@ UNIT: AnyUnit = Unit(
     configs={"flint4": Config(pairs=FLINT4_PAIRS)},
     cases=cases,
 )
-State: type[DeclaredState] = FlintDecoder.State
-run: RunFunction[Result] = UNIT.run
+State, run = FlintDecoder.State, UNIT.run

@@ -11,14 +11,12 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.olive.mmaovp import cases
+from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
 from refemu.units.ports import Port, Ports, put
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = [
     "CHUNKS",
@@ -301,13 +299,10 @@ UNIT: AnyUnit = Unit(
         },
         "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "OVERFLOW": Flag(0, "an element exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
         "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
         "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)"),
     },
 )
-State: type[DeclaredState] = MmaOvp.State
-run: RunFunction[Result] = UNIT.run
+State, run = MmaOvp.State, UNIT.run

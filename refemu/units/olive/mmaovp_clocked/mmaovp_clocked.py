@@ -8,12 +8,9 @@ from functools import partial
 
 from refemu.units import cycle_accurate
 from refemu.units.cycle_accurate import CycleAccurate
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive import mmaovp
 from refemu.units.olive.mmaovp import OPERATIONS, MmaOvp
-from refemu.units.olive.mmaovp_clocked import cases
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "ClockedMmaOvp", "State", "run"]
 
@@ -31,9 +28,7 @@ UNIT: AnyUnit = Unit(
     paper="olive §4.6",
     meaning="D = A x B + C on a tile of outlier-victim pairs, a dot product operation per clock edge",
     configs={"i4_i4": Config(a_type="ovpi4", b_type="ovpi4", overflow="wrap")},
-    cases=cases.cases,
     mark=partial(cycle_accurate.marks, mmaovp.UNIT),
     flags=mmaovp.UNIT.flags,
 )
-State: type[DeclaredState] = ClockedMmaOvp.State
-run: RunFunction[Result] = UNIT.run
+State, run = ClockedMmaOvp.State, UNIT.run

@@ -6,11 +6,9 @@ Paper: [olive §4.4]; the datapath of a 4-bit processing element without its for
 from typing import ClassVar, Literal, TypeAlias
 
 from refemu.arith.checks import require_choice, require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.olive.olive_mac import cases
+from refemu.units.declaration import Changes, Sequential, constant, decides
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
 
@@ -97,9 +95,6 @@ UNIT: AnyUnit = Unit(
     paper="olive §4.4",
     meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
-    cases=cases.cases,
-    mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)")},
 )
-State: type[DeclaredState] = OliveMac.State
-run: RunFunction[Result] = UNIT.run
+State, run = OliveMac.State, UNIT.run

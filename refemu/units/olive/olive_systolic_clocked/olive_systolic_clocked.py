@@ -16,11 +16,9 @@ from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode, requi
 from refemu.units.olive.olive_pe8 import PES, OlivePe8, Split
 from refemu.units.olive.olive_systolic import Operand
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
-from refemu.units.olive.olive_systolic_clocked import cases
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 MOST = 64  #: rows or columns of 4-bit elements [olive §4.3]
 Narrow = Literal["int4", "flint4"]  #: Type of a 4-bit operand
@@ -326,13 +324,9 @@ UNIT: AnyUnit = Unit(
         ),
         "mixed": Config(rows=4, cols=2, a="port", b="port", eight="int8", overflow="wrap", split="twos_complement"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    closes=cases.closes,
     flags={
         "OVERFLOW": Flag(0, "an accumulator at the south exceeded 32 bits: wrapped or saturated (D-olive-33)"),
         "ILLEGAL": Flag(1, "a pair since reset is an identifier next to magnitude 0 (D-olive-18)"),
     },
 )
-State: type[DeclaredState] = OliveSystolicClocked.State
-run: RunFunction[Result] = UNIT.run
+State, run = OliveSystolicClocked.State, UNIT.run

@@ -14,11 +14,9 @@ from refemu.arith.scalar32 import value32
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.presets import OvpName
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.olive.ovp_encoder import cases
+from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
 
@@ -197,13 +195,10 @@ UNIT: AnyUnit = Unit(
         name: Config(fmt=f"OVP_{name.upper()}")
         for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
         "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
         "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)"),
     },
 )
-State: type[DeclaredState] = OvpEncoder.State
-run: RunFunction[Result] = UNIT.run
+State, run = OvpEncoder.State, UNIT.run
