@@ -9,7 +9,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from types import CellType, FunctionType
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,19 +25,11 @@ from refemu.units.stepping import Descriptor, Result, Stepped
 Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 def _unchanged(config: Config) -> Config:
-    """Return the configuration unchanged.
-
-    Parameters
-    ----------
-    config : Config
-        Configuration.
-
-    Returns
-    -------
-    Config
-        The same.
-    """
+    """Return the configuration unchanged."""
     return config
 
 
@@ -73,6 +66,38 @@ def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ..
 
 def _with(parameter: str, value: Any, config: Config) -> Config:
     return Config(**{**config, parameter: value})
+
+
+def replaces(method: str, decision: str, says: str, apply: Callable[[Config], Config] = _unchanged) -> Callable[[F], F]:
+    """Mark a method, under a name of its own, as `method` of a device with this variant.
+
+    Methods with one decision and one text are those of one device. The other arguments are those of `Variant`.
+    """
+
+    def mark(function: F) -> F:
+        vars(function)["replaces"] = method, decision, says, apply
+        return function
+
+    return mark
+
+
+def variants_of(devices: type[Stepped[Any]]) -> tuple[Variant, ...]:
+    """The variants whose methods a class has: each is a class with its methods alone, over the bases of `devices`."""
+    found: dict[tuple[Any, ...], dict[str, FunctionType]] = {}
+    for function in vars(devices).values():
+        if method := getattr(function, "replaces", None):
+            found.setdefault(method[1:], {})[method[0]] = function
+    return tuple(Variant(*key, unit_class=_replacing(devices, methods)) for key, methods in found.items())
+
+
+def _replacing(devices: type[Stepped[Any]], methods: Mapping[str, FunctionType]) -> type[Stepped[Any]]:
+    """A class with methods of `devices`, whose `super()` is the class after it."""
+    kind = type(next(iter(methods.values())).__name__, devices.__bases__, {"__module__": devices.__module__})
+    for name, each in methods.items():
+        cells = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
+        closure = tuple(CellType(kind) if free == "__class__" else cell for free, cell in cells)
+        setattr(kind, name, FunctionType(each.__code__, each.__globals__, name, each.__defaults__, closure))
+    return kind
 
 
 @dataclass(frozen=True, eq=False)

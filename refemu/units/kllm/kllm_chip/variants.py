@@ -17,29 +17,7 @@ from refemu.units.kllm.functional import variants as functional_variants
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
 from refemu.units.kllm.orizuru_passes import variants as passes_variants
-from refemu.units.variant import Variant, choices
-
-
-class LeastOutlier(KllmChip):
-    """The scale is the larger magnitude of the last popped outliers."""
-
-    def _scale(self, done: DeclaredState) -> int:
-        x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
-        return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
-
-
-class Upper(KllmChip):
-    """The scale is the magnitude of the max tree's root."""
-
-    def _scale(self, done: DeclaredState) -> int:
-        return done.root_max & 0x7FFF or super()._scale(done)
-
-
-class Smallest(KllmChip):
-    """The scale of zeros is the smallest number."""
-
-    def _scale(self, done: DeclaredState) -> int:
-        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
+from refemu.units.variant import Variant, choices, replaces, variants_of
 
 
 class DealtLanes(LaneArray):
@@ -72,23 +50,6 @@ class Counting(KllmChip):
     lane_array = CountingAll
 
 
-class Fused(KllmChip):
-    """A MAC rounds once."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        for lane in self.array.lanes:
-            lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
-
-
-class SearchedApart(KllmChip):
-    """Candidates of the two trees take separate passes."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.orizuru = passes_variants.InTurn(self.k, self.pops, self.tree)
-
-
 class WholeTree(KllmChip):
     """A short pass takes all levels of the tree."""
 
@@ -103,14 +64,6 @@ class Rootless(KllmChip):
     def __init__(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
         self.orizuru = passes_variants.Rootless(self.k, self.pops, self.tree)
-
-
-class Higher(KllmChip):
-    """The higher of two nearest centroids is taken."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
 
 
 class Overlapped(KllmChip):
@@ -168,20 +121,48 @@ def _softmax32(config: Config) -> Config:
     return Config(**{**config, "softmax": "softmax32"})
 
 
+class Devices(KllmChip):
+    """Methods of other designs."""
+
+    @replaces("__init__", "D-kllm-3", "a MAC rounds once")
+    def fused(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        for lane in self.array.lanes:
+            lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
+
+    @replaces("_scale", "D-kllm-9", "the scale is the larger magnitude of the last outliers")
+    def least_outlier(self, done: DeclaredState) -> int:
+        x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
+        return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
+
+    @replaces("_scale", "D-kllm-9", "the scale is the magnitude of the max tree's root")
+    def upper(self, done: DeclaredState) -> int:
+        return done.root_max & 0x7FFF or super()._scale(done)
+
+    @replaces("_scale", "D-kllm-11", "the scale of zeros is the smallest number")
+    def smallest(self, done: DeclaredState) -> int:
+        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
+
+    @replaces("__init__", "D-kllm-60", "candidates of the two trees take separate passes")
+    def searched_apart(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.orizuru = passes_variants.InTurn(self.k, self.pops, self.tree)
+
+    @replaces("__init__", "D-kllm-7", "the higher of two nearest centroids")
+    def higher(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
+
+
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-kllm-3", "a MAC rounds once", unit_class=Fused),
+    *variants_of(Devices),
     Variant("D-kllm-13", "positions of outliers are counted too", unit_class=Counting),
-    Variant("D-kllm-9", "the scale is the larger magnitude of the last outliers", unit_class=LeastOutlier),
-    Variant("D-kllm-9", "the scale is the magnitude of the max tree's root", unit_class=Upper),
-    Variant("D-kllm-11", "the scale of zeros is the smallest number", unit_class=Smallest),
     *choices("D-kllm-31", "lane_mapping", "column", "counter"),
     Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=Dealt),
     *choices("D-kllm-42", "merge", "tree", "serial"),
     *choices("D-kllm-47", "carry", "counts", "sums"),
     Variant("D-kllm-60", "the root of a chunk is not a candidate", unit_class=Rootless),
-    Variant("D-kllm-60", "candidates of the two trees take separate passes", unit_class=SearchedApart),
     Variant("D-kllm-61", "a short pass takes all levels of the tree", unit_class=WholeTree),
-    Variant("D-kllm-7", "the higher of two nearest centroids", unit_class=Higher),
     Variant("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
     Variant("D-kllm-20", "softmax is 'softmax32'", _softmax32),
     Variant("D-kllm-20", "the sum is fp16", _applied, Sum16),

@@ -11,31 +11,9 @@ from refemu.units.declaration import constant
 from refemu.units.olive.olive_requant import OliveRequant
 from refemu.units.olive.ovp_encoder import OvpEncoder
 from refemu.units.olive.ovp_encoder import variants as ovp_encoder
-from refemu.units.variant import Variant
+from refemu.units.variant import Variant, replaces, variants_of
 
 FRACTION = 24  #: significant bits of a float32, the hidden one included
-
-
-class SumTruncated(OliveRequant):
-    """A sum that float32 does not hold is truncated."""
-
-    def converted(self, acc: int) -> float:
-        drop = max(abs(acc).bit_length() - FRACTION, 0)
-        return math.copysign(abs(acc) >> drop << drop, acc)
-
-
-class WholeSum(OliveRequant):
-    """The sum enters the multiplier with all 32 bits."""
-
-    def converted(self, acc: int) -> float:
-        return float(acc)
-
-
-class ScaleByScale(OliveRequant):
-    """The sum times the input's scale, then times the weight's."""
-
-    def rescaled(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
-        return f32(f32(acc_f32 * scale_a) * scale_w)
 
 
 class Fused(OliveRequant):
@@ -52,20 +30,6 @@ class Direct(Fused):
         return scaled + bias
 
 
-class BiasBehind(OliveRequant):
-    """The bias is added to the fp16 word, which is rounded again."""
-
-    def biased(self, scaled: float, bias: float) -> float:
-        return f32(value16(pattern16(scaled)) + bias)
-
-
-class BiasSwallowsSign(OliveRequant):
-    """No bias is +0: a negative zero loses its sign."""
-
-    def biased(self, scaled: float, bias: float) -> float:
-        return super().biased(scaled, bias or 0.0)
-
-
 def _rounds(mode: Fp16Mode) -> type[OliveRequant]:
     """A stage that rounds its words in another mode."""
 
@@ -74,47 +38,6 @@ def _rounds(mode: Fp16Mode) -> type[OliveRequant]:
             return int(fp16.bits(fp16.to_f16(np.float32(biased), mode)))
 
     return Other
-
-
-class HalfAway(OliveRequant):
-    """The larger magnitude of two equally near fp16 values."""
-
-    def word(self, biased: float) -> int:
-        word = super().word(biased)
-        below = value16(word)
-        if abs(below) >= abs(biased) or math.isinf(below):
-            return word
-        above = value16(word + 1)
-        return word + 1 if abs(above) - abs(biased) == abs(biased) - abs(below) else word
-
-
-class FinitePair(OliveRequant):
-    """An infinite output is encoded as 65,504."""
-
-    def quotient(self, y: int, biased: float, scale_next: float) -> float:
-        value = value16(y)
-        return div32(math.copysign(fp16.MAX, value) if math.isinf(value) else value, scale_next)
-
-
-class QuotientZero(OliveRequant):
-    """A quotient beyond float32 is 0."""
-
-    def limited(self, quotient: float) -> float:
-        return 0.0 if math.isinf(quotient) else quotient
-
-
-class TimesReciprocal(OliveRequant):
-    """Multiplies by the reciprocal of the next scale; both are rounded to float32."""
-
-    def quotient(self, y: int, biased: float, scale_next: float) -> float:
-        return f32(value16(y) * div32(1.0, scale_next))
-
-
-class FromFloat32(OliveRequant):
-    """The float32 output is encoded, not its fp16 word."""
-
-    def quotient(self, y: int, biased: float, scale_next: float) -> float:
-        return div32(biased, scale_next)
 
 
 def _with(kind: type[OvpEncoder]) -> type[OliveRequant]:
@@ -126,21 +49,63 @@ def _with(kind: type[OvpEncoder]) -> type[OliveRequant]:
     return Exchanged
 
 
+class Devices(OliveRequant):
+    """Methods of other designs."""
+
+    @replaces("converted", "D-olive-42", "a sum that float32 does not hold is truncated")
+    def sum_truncated(self, acc: int) -> float:
+        drop = max(abs(acc).bit_length() - FRACTION, 0)
+        return math.copysign(abs(acc) >> drop << drop, acc)
+
+    @replaces("converted", "D-olive-42", "the sum is not rounded to float32")
+    def whole_sum(self, acc: int) -> float:
+        return float(acc)
+
+    @replaces("rescaled", "D-olive-42", "the sum times one scale, then times the other")
+    def scale_by_scale(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
+        return f32(f32(acc_f32 * scale_a) * scale_w)
+
+    @replaces("quotient", "D-olive-52", "an infinite output is encoded as 65504")
+    def finite_pair(self, y: int, biased: float, scale_next: float) -> float:
+        value = value16(y)
+        return div32(math.copysign(fp16.MAX, value) if math.isinf(value) else value, scale_next)
+
+    @replaces("limited", "D-olive-53", "a quotient beyond float32 is 0")
+    def quotient_zero(self, quotient: float) -> float:
+        return 0.0 if math.isinf(quotient) else quotient
+
+    @replaces("quotient", "D-olive-54", "the pair is made of the float32 output")
+    def from_float32(self, y: int, biased: float, scale_next: float) -> float:
+        return div32(biased, scale_next)
+
+    @replaces("biased", "D-olive-55", "the bias is added to the fp16 word")
+    def bias_behind(self, scaled: float, bias: float) -> float:
+        return f32(value16(pattern16(scaled)) + bias)
+
+    @replaces("biased", "D-olive-55", "no bias is +0")
+    def bias_swallows_sign(self, scaled: float, bias: float) -> float:
+        return super().biased(scaled, bias or 0.0)
+
+    @replaces("quotient", "D-olive-25", "outputs are multiplied by the reciprocal of the scale")
+    def times_reciprocal(self, y: int, biased: float, scale_next: float) -> float:
+        return f32(value16(y) * div32(1.0, scale_next))
+
+    @replaces("word", "D-arith-2", "outputs round half away from 0")
+    def half_away(self, biased: float) -> int:
+        word = super().word(biased)
+        below = value16(word)
+        if abs(below) >= abs(biased) or math.isinf(below):
+            return word
+        above = value16(word + 1)
+        return word + 1 if abs(above) - abs(biased) == abs(biased) - abs(below) else word
+
+
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-olive-42", "a sum that float32 does not hold is truncated", unit_class=SumTruncated),
-    Variant("D-olive-42", "the sum is not rounded to float32", unit_class=WholeSum),
-    Variant("D-olive-42", "the sum times one scale, then times the other", unit_class=ScaleByScale),
+    *variants_of(Devices),
     Variant("D-olive-42", "one rounding to fp16, from the exact product and the bias", unit_class=Direct),
     Variant("D-olive-52", "an output beyond fp16 is 65504", unit_class=_rounds(Fp16Mode(overflow="saturate"))),
-    Variant("D-olive-52", "an infinite output is encoded as 65504", unit_class=FinitePair),
-    Variant("D-olive-53", "a quotient beyond float32 is 0", unit_class=QuotientZero),
-    Variant("D-olive-54", "the pair is made of the float32 output", unit_class=FromFloat32),
     Variant("D-olive-55", "the bias is added in a fused multiply-add", unit_class=Fused),
-    Variant("D-olive-55", "the bias is added to the fp16 word", unit_class=BiasBehind),
-    Variant("D-olive-55", "no bias is +0", unit_class=BiasSwallowsSign),
-    Variant("D-olive-25", "outputs are multiplied by the reciprocal of the scale", unit_class=TimesReciprocal),
     Variant("D-arith-2", "outputs are truncated to fp16", unit_class=_rounds(Fp16Mode(rounding="truncate"))),
-    Variant("D-arith-2", "outputs round half away from 0", unit_class=HalfAway),
     Variant("D-arith-2", "subnormal outputs become 0", unit_class=_rounds(Fp16Mode(subnormals="flush"))),
     *(each for each in ovp_encoder.VARIANTS if each.unit_class is None),
     *(
