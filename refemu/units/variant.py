@@ -6,7 +6,7 @@ first two compose exactly; a function on outputs comes last.
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import CellType, FunctionType
@@ -83,7 +83,7 @@ def replaces(method: str, decision: str, says: str, apply: Callable[[Config], Co
 
 def variants_of(devices: type[Stepped[Any]]) -> tuple[Variant, ...]:
     """The variants whose methods a class has: each is a class with its methods alone, over the bases of `devices`."""
-    found: dict[tuple[Any, ...], dict[str, FunctionType]] = {}
+    found: dict[tuple[str, str, Callable[[Config], Config]], dict[str, FunctionType]] = {}
     for function in vars(devices).values():
         if method := getattr(function, "replaces", None):
             found.setdefault(method[1:], {})[method[0]] = function
@@ -92,12 +92,42 @@ def variants_of(devices: type[Stepped[Any]]) -> tuple[Variant, ...]:
 
 def _replacing(devices: type[Stepped[Any]], methods: Mapping[str, FunctionType]) -> type[Stepped[Any]]:
     """A class with methods of `devices`, whose `super()` is the class after it."""
-    kind = type(next(iter(methods.values())).__name__, devices.__bases__, {"__module__": devices.__module__})
+    cell, namespace = CellType(), dict[str, Any](__module__=devices.__module__)
     for name, each in methods.items():
         cells = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
-        closure = tuple(CellType(kind) if free == "__class__" else cell for free, cell in cells)
-        setattr(kind, name, FunctionType(each.__code__, each.__globals__, name, each.__defaults__, closure))
+        closure = tuple(cell if free == "__class__" else other for free, other in cells)
+        namespace[name] = FunctionType(each.__code__, each.__globals__, name, each.__defaults__, closure)
+    cell.cell_contents = kind = type(next(iter(methods.values())).__name__, devices.__bases__, namespace)
     return kind
+
+
+def of_part(
+    unit_class: type[Any],
+    part: str,
+    known: Iterable[Variant],
+    apply: Callable[[Config], Config] | None = None,
+    first: int = 0,
+) -> tuple[Variant, ...]:
+    """Variants of a device whose attribute `part`, a unit or units in tuples and lists, is also of the class of each.
+
+    first: number of the first unit that changes. Those of two variants combine.
+    """
+    classes = [(each, _within(unit_class, part, each.unit_class, first)) for each in known if each.unit_class]
+    return tuple(dataclasses.replace(each, apply=apply or each.apply, unit_class=kind) for each, kind in classes)
+
+
+def _within(unit_class: type[Any], part: str, other: type[Any], first: int) -> type[Any]:
+    def also(units: Any) -> Any:
+        if isinstance(units, tuple | list):
+            return type(units)([*units[:first], *map(also, units[first:])])
+        return type(other.__name__, (other, type(units)), {})(**{name: getattr(units, name) for name in units._names})
+
+    def init(self: Any, *args: Any, **named: Any) -> None:
+        super(changed, self).__init__(*args, **named)
+        setattr(self, part, also(getattr(self, part)))
+
+    changed: type[Any] = type(f"{other.__name__}{unit_class.__name__}", (unit_class,), {"__init__": init})
+    return changed
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,12 @@ from refemu.units.config import Config
 from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.fp16_mac import Fp16Mac
-from refemu.units.kllm.functional import WIDTH, Functional
-from refemu.units.kllm.functional import variants as functional_variants
+from refemu.units.kllm.functional import WIDTH
+from refemu.units.kllm.functional import variants as functional
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
-from refemu.units.kllm.orizuru_passes import variants as passes_variants
-from refemu.units.variant import Variant, choices, replaces, variants_of
+from refemu.units.kllm.orizuru_passes import variants as passes
+from refemu.units.variant import Variant, choices, of_part, replaces, variants_of
 
 
 class DealtLanes(LaneArray):
@@ -50,22 +50,6 @@ class Counting(KllmChip):
     lane_array = CountingAll
 
 
-class WholeTree(KllmChip):
-    """A short pass takes all levels of the tree."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.orizuru = passes_variants.WholeTree(self.k, self.pops, self.tree)
-
-
-class Rootless(KllmChip):
-    """The root of a chunk is not a candidate."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.orizuru = passes_variants.Rootless(self.k, self.pops, self.tree)
-
-
 class Overlapped(KllmChip):
     """The first pass over the outputs runs while lanes work on the last tile."""
 
@@ -77,34 +61,6 @@ class Overlapped(KllmChip):
         if self._cycles > (self.n - 1) // self.chip.tile * self.chip.tile // WIDTH:
             return after
         return {**after, "cycles_taken": self.state.cycles_taken, "cycles": 0}
-
-
-class WithFunctional(KllmChip):
-    """A Functional Unit of another kind."""
-
-    other: ClassVar[type[Functional]] = Functional
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.functional = self.other(self.function, self.n, self.softmax)  # type: ignore[arg-type]
-
-
-class Sum16(WithFunctional):
-    """The sum of the exponentials is fp16."""
-
-    other = functional_variants.Sum16
-
-
-class TreeOfEight(WithFunctional):
-    """The exponentials of a cycle are added as a tree."""
-
-    other = functional_variants.TreeOfEight
-
-
-class Reciprocal(WithFunctional):
-    """Terms are multiplied by the reciprocal of the sum."""
-
-    other = functional_variants.Reciprocal
 
 
 def _applied(config: Config) -> Config:
@@ -143,11 +99,6 @@ class Devices(KllmChip):
     def smallest(self, done: DeclaredState) -> int:
         return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
 
-    @replaces("__init__", "D-kllm-60", "candidates of the two trees take separate passes")
-    def searched_apart(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.orizuru = passes_variants.InTurn(self.k, self.pops, self.tree)
-
     @replaces("__init__", "D-kllm-7", "the higher of two nearest centroids")
     def higher(self, *sizes: Any, **options: Any) -> None:
         super().__init__(*sizes, **options)
@@ -161,13 +112,10 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=Dealt),
     *choices("D-kllm-42", "merge", "tree", "serial"),
     *choices("D-kllm-47", "carry", "counts", "sums"),
-    Variant("D-kllm-60", "the root of a chunk is not a candidate", unit_class=Rootless),
-    Variant("D-kllm-61", "a short pass takes all levels of the tree", unit_class=WholeTree),
+    *of_part(KllmChip, "orizuru", [each for each in passes.VARIANTS if "order" not in each.says]),
     Variant("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
     Variant("D-kllm-20", "softmax is 'softmax32'", _softmax32),
-    Variant("D-kllm-20", "the sum is fp16", _applied, Sum16),
-    Variant("D-kllm-20", "the exponentials of a cycle are added as a tree", _applied, TreeOfEight),
-    Variant("D-kllm-20", "terms are multiplied by the reciprocal of the sum", _applied, Reciprocal),
+    *of_part(KllmChip, "functional", functional.VARIANTS, _applied),
 )
 UNOBSERVABLE = {
     "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are invalid.",

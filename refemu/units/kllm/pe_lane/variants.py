@@ -45,13 +45,11 @@ class SharedMultiplier(PeLane):
     _dequantized = False
 
     def sparse(self, before: DeclaredState) -> Changes:
-        used = zip(*(each[: before.working] for each in self._coded(before)), strict=True)
+        coded: tuple[Any, Any, Any] = before.sparse, before.x_coded, before.w_coded
+        used = zip(*(each[: before.working] for each in coded), strict=True)
         waits = any(sparse and (x or w) for sparse, x, w in used) and not self._dequantized
         self._dequantized = waits
         return {} if waits else super().sparse(before)
-
-    def _coded(self, before: DeclaredState) -> tuple[Any, Any, Any]:
-        return before.sparse, before.x_coded, before.w_coded
 
 
 def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.ndarray]:
@@ -109,17 +107,13 @@ class Devices(PeLane):
         words = []
         for j in range(self.macs):
             word = before.x[j]
-            for factor in (before.w[j], *self._scales(before, j)):
+            scales = (before.x_coded, before.work_a_scale), (before.w_coded, before.work_b_scale[j])
+            for factor in (before.w[j], *(scale for coded, scale in scales if coded[j])):
                 _, word = self.multipliers[j].multiply_add(word, factor, NEGATIVE_ZERO)
             words.append(word)
         none, ones = (0,) * self.macs, (ONE,) * self.macs
         alone = _with(before, x=words, w=ones, x_coded=none, w_coded=none)
         return super().sparse(alone) | {"dequants": super().sparse(before)["dequants"]}
-
-    @replaces("_scales", "D-kllm-32", "the scales are multiplied into the product")
-    def scaled_product_scales(self, before: DeclaredState, j: int) -> list[int]:
-        scales = (before.x_coded, before.work_a_scale), (before.w_coded, before.work_b_scale[j])
-        return [scale for coded, scale in scales if coded[j]]
 
     @replaces("merge_", "D-kllm-33", "the product of the scales is not rounded")
     def exact_scales(self, before: DeclaredState) -> Changes:

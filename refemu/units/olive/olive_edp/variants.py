@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 
-from refemu.units.declaration import Changes, constant
+from refemu.units.declaration import Changes
 from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp.olive_edp import split, terms
 from refemu.units.olive.olive_mac import reduce
-from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.olive.variants.pairs import DECODERS, OTHER_OUTLIERS, exchanged
+from refemu.units.olive.variants.pairs import OTHER_OUTLIERS, of_decoders
 from refemu.units.variant import Variant, choices, replaces, variants_of
 
 
@@ -32,15 +31,6 @@ class ChainFromC(Chain):
         return self.state.c, *terms(self.state)
 
 
-def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
-    class Exchanged(DotProductUnit):
-        @constant
-        def decoders(self) -> tuple[OvpDecoder, ...]:
-            return tuple(exchanged(super().decoders, kind))
-
-    return Exchanged
-
-
 class Devices(DotProductUnit):
     """Methods of other designs."""
 
@@ -62,5 +52,5 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-34", "every addition of the tree is reduced to 32 bits", unit_class=Chain),
     Variant("D-olive-34", "the products are added one by one to c, in 32 bits", unit_class=ChainFromC),
     *variants_of(Devices),
-    *(Variant(decision, says, unit_class=_with(kind)) for decision, says, kind in DECODERS),
+    *of_decoders(DotProductUnit, "decoders"),
 )

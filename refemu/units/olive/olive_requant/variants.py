@@ -7,11 +7,9 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.fp16 import Fp16Mode
 from refemu.arith.scalar32 import div32, f32, pattern16, value16
-from refemu.units.declaration import constant
 from refemu.units.olive.olive_requant import OliveRequant
-from refemu.units.olive.ovp_encoder import OvpEncoder
 from refemu.units.olive.ovp_encoder import variants as ovp_encoder
-from refemu.units.variant import Variant, replaces, variants_of
+from refemu.units.variant import Variant, of_part, replaces, variants_of
 
 FRACTION = 24  #: significant bits of a float32, the hidden one included
 
@@ -38,15 +36,6 @@ def _rounds(mode: Fp16Mode) -> type[OliveRequant]:
             return int(fp16.bits(fp16.to_f16(np.float32(biased), mode)))
 
     return Other
-
-
-def _with(kind: type[OvpEncoder]) -> type[OliveRequant]:
-    class Exchanged(OliveRequant):
-        @constant
-        def encoder(self) -> OvpEncoder:
-            return kind(self.fmt)
-
-    return Exchanged
 
 
 class Devices(OliveRequant):
@@ -108,11 +97,7 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-arith-2", "outputs are truncated to fp16", unit_class=_rounds(Fp16Mode(rounding="truncate"))),
     Variant("D-arith-2", "subnormal outputs become 0", unit_class=_rounds(Fp16Mode(subnormals="flush"))),
     *(each for each in ovp_encoder.VARIANTS if each.unit_class is None),
-    *(
-        Variant(each.decision, each.says, unit_class=_with(each.unit_class))
-        for each in ovp_encoder.VARIANTS
-        if each.unit_class is not None and issubclass(each.unit_class, OvpEncoder)
-    ),
+    *of_part(OliveRequant, "encoder", ovp_encoder.VARIANTS),
 )
 UNOBSERVABLE = {
     **ovp_encoder.UNOBSERVABLE,

@@ -4,40 +4,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from refemu.units.declaration import Changes, DeclaredState
-from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_systolic import Operand
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
-from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import (
-    Line,
-    OliveSystolicClocked,
-    Typed,
-    Values,
-    types,
-)
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Line, OliveSystolicClocked, Values
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.olive.ovp_decoder import variants as ovp_decoder
 from refemu.units.olive.variants.pairs import DECODERS
-from refemu.units.variant import Variant, choices, replaces, variants_of
-
-
-class RightFirst(OliveSystolicClocked):
-    """The right element of a pair enters first."""
-
-    def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
-        line = super()._decode(decoder, word, bias)
-        return line._replace(enters=line.holds, holds=line.enters)
-
-
-def _with(kind: type[OvpDecoder]) -> type[OliveSystolicClocked]:
-    class Exchanged(OliveSystolicClocked):
-        def _decoders(self, narrow: Typed) -> tuple[OvpDecoder, ...]:
-            return tuple(kind(*OPERANDS[each]) for each in (*types(narrow), self.eight))
-
-    return Exchanged
+from refemu.units.variant import Variant, choices, of_part, replaces, variants_of
 
 
 class Devices(OliveSystolicClocked):
     """Methods of other designs."""
+
+    @replaces("_decode", "D-olive-38", "the right element of a pair enters first")
+    def right_first(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
+        line = super()._decode(decoder, word, bias)
+        return line._replace(enters=line.holds, holds=line.enters)
 
     @replaces("_border", "D-olive-39", "decoders have a register: elements enter an edge later")
     def registered_decoder(
@@ -100,13 +81,8 @@ class Devices(OliveSystolicClocked):
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-olive-14", "eight", "int8_repo"),
     *choices("D-olive-33", "overflow", "saturate"),
-    Variant("D-olive-38", "the right element of a pair enters first", unit_class=RightFirst),
     *variants_of(Devices),
-    *(
-        Variant(decision, says, unit_class=_with(kind))
-        for decision, says, kind in DECODERS
-        if kind is not ovp_decoder.LeftHigh  # the same device as RightFirst
-    ),
+    *of_part(OliveSystolicClocked, "decoders", DECODERS[1:]),  # the first is the same device as that of D-olive-38
 )
 UNOBSERVABLE = {
     "D-olive-36": "Both ways to split an 8-bit integer give one sum; the products of halves are in the registers only."
