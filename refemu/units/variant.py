@@ -83,11 +83,11 @@ def replaces(method: str, decision: str, says: str, apply: Callable[[Config], Co
 
 def variants_of(devices: type[Stepped[Any]]) -> tuple[Variant, ...]:
     """The variants whose methods a class has: each is a class with its methods alone, over the bases of `devices`."""
-    found: dict[tuple[str, str, Callable[[Config], Config]], dict[str, FunctionType]] = {}
+    methods: dict[tuple[str, str, Callable[[Config], Config]], dict[str, FunctionType]] = {}
     for function in vars(devices).values():
         if method := getattr(function, "replaces", None):
-            found.setdefault(method[1:], {})[method[0]] = function
-    return tuple(Variant(*key, unit_class=_replacing(devices, methods)) for key, methods in found.items())
+            methods.setdefault(method[1:], {})[method[0]] = function
+    return tuple(Variant(*key, unit_class=_replacing(devices, each)) for key, each in methods.items())
 
 
 def _replacing(devices: type[Stepped[Any]], methods: Mapping[str, FunctionType]) -> type[Stepped[Any]]:

@@ -10,10 +10,8 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 #: trained on normal samples; 7 values in [-1, 1] have different indices in `paper` and `exact` (D-kllm-8)
 TRAINED_BELOW = (0xB89B, 0xB6EA, 0xB55D, 0xB425, 0xB237, 0xB053, 0xAD18, 0xA67B)

@@ -13,9 +13,7 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declaration import Changes, Combinational, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 
 __all__ = ["UNIT", "Clustering", "State", "run"]
 

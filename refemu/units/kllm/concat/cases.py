@@ -5,9 +5,8 @@ Stimuli only: expected outputs come from concat.py.
 
 from collections.abc import Iterator
 
-from refemu.units import find, stimuli
+from refemu.units import Cases, Config, Kind, find, stimuli
 from refemu.units.stimuli import Seeds
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:

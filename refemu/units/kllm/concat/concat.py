@@ -6,9 +6,8 @@ Paper: [kllm §III-B, §IV-A].
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
+from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant
+from refemu.units.declaration import DeclaredState
 
 __all__ = ["INPUT_BITS", "REGISTER_BITS", "UNIT", "Concat", "State", "run"]
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC01, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
 SIGNALLING, PAYLOAD = 0x7D01, 0xFE55  #: NaN that signals; quiet NaN with a payload and a sign

@@ -11,11 +11,9 @@ from typing import Any, ClassVar, Literal, get_args
 
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import odd_sum, pattern16, value16
-from refemu.units.declaration import Changes, Combinational, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.kllm.fp16_mac import ieee16
 from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["DYNAMIC", "ONE", "ROUNDINGS", "UNIT", "Fp16Mac", "InfZeroNan", "Rounding", "State", "run"]
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 ONE, INF, MINUS = 0x3C00, 0x7C00, 0x8000
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 CYCLES = 16  #: cycles of a random case
 LANES = 16  #: positions a cycle

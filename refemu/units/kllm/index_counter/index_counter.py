@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
-from refemu.units import stepping
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, Unit
+from refemu.units import Changes, Config, Port, Ports, Sequential, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.ports import Lanes
 
 __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "counts", "run"]
 

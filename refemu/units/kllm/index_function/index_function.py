@@ -15,10 +15,9 @@ from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, re
 from refemu.arith.tables import SHA256, FunctionName, table16
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides, ports_of
-from refemu.units.ports import Lanes, Port, Ports, put
-from refemu.units.unit import Config, Unit
+from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState, ports_of
+from refemu.units.ports import Lanes, put
 
 __all__ = ["UNIT", "Evaluation", "Function", "IndexFunction", "Mode", "Result", "State", "apply", "relu", "run"]
 

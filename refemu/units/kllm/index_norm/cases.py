@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 ONE, LARGEST, MINUS = 0x3C00, 0x7BFF, 0x8000
 

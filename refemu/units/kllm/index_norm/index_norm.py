@@ -17,11 +17,10 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, Flag, Unit
+from refemu.units.ports import Lanes
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 LARGEST = 0x7BFF  #: word of the largest finite value

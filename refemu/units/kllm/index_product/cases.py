@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:

@@ -17,10 +17,8 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import Config, Flag, Unit
+from refemu.units import Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, stepping
+from refemu.units.declaration import DeclaredState
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 

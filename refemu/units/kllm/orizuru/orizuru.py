@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import trees
 from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, trees_of, units_needed
-from refemu.units.ports import Lanes, Port, Ports, put, validate
-from refemu.units.unit import Config, Unit
+from refemu.units.ports import Lanes, put, validate
 
 #: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
 MinLeaf = Literal["not_max", "compare"]

@@ -7,11 +7,10 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.units import find
-from refemu.units.config import Config
+from refemu.units import Config, Variant, choices, find
 from refemu.units.kllm.orizuru.orizuru import Orizuru
 from refemu.units.kllm.orizuru.trees import better
-from refemu.units.variant import Variant, choices, replaces, variants_of
+from refemu.units.variant import replaces, variants_of
 
 _ENDS = (int(fp16.order_key(np.uint16(0xFC00))), int(fp16.order_key(np.uint16(0x7C00))))  #: keys of -inf and inf
 

@@ -9,10 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
-from refemu.units.declaration import Changes, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.kllm.orizuru import MinLeaf
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "Orizuru16", "State", "run"]
 

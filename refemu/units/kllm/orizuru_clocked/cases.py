@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.kllm.orizuru import cases as orizuru_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
-from refemu.units.unit import Cases, Config, Kind
 
 WIDE = 16  #: inputs of a unit with many registers
 IDLE = 6  #: idle edges after the paper's row

@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, Unit
+from refemu.units.ports import Lanes
 
 __all__ = ["UNIT", "OrizuruPasses", "Result", "State", "run", "search"]
 

@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, Unit
+from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.ports import Lanes
 
 __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
 

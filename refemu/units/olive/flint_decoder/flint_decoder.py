@@ -9,10 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units.declaration import Changes, Combinational, constant
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Cases, Changes, Combinational, Config, Kind, Port, Ports, Unit, constant
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import AnyUnit, Cases, Config, Kind, Unit
 
 __all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "run"]
 

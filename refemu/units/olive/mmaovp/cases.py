@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.olive.olive_edp.cases import outlier_biases
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 

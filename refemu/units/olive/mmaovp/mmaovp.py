@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declaration import Changes, Combinational, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
-from refemu.units.ports import Port, Ports, put
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units.ports import put
 
 __all__ = [
     "CHUNKS",

@@ -6,11 +6,10 @@ the paper's tensor core takes sixteen at once. D holds the partial sums.
 
 from functools import partial
 
-from refemu.units import cycle_accurate
+from refemu.units import AnyUnit, Config, Unit, cycle_accurate
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.olive import mmaovp
 from refemu.units.olive.mmaovp import OPERATIONS, MmaOvp
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "ClockedMmaOvp", "State", "run"]
 

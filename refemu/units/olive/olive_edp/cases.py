@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from refemu import formats
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 #: integers of outliers of A and of B in the first pairs, at the largest exponents, of 4-bit and of 8-bit pairs: sums of

@@ -8,11 +8,10 @@ from operator import add, mul
 from typing import Any, ClassVar, Literal, TypeVar
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Operand", "State", "run"]
 

@@ -5,11 +5,10 @@ Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which states no pipeline stages. Co
 
 from functools import partial
 
-from refemu.units import cycle_accurate
+from refemu.units import AnyUnit, Config, Unit, cycle_accurate
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.olive import olive_edp
 from refemu.units.olive.olive_edp import EVENTS, DotProductUnit
-from refemu.units.unit import AnyUnit, Config, Unit
 
 __all__ = ["UNIT", "ClockedDotProductUnit", "State", "run"]
 

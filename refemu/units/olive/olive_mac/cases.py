@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find, stimuli
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find, stimuli
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, a_exp, a_int, b_exp, b_int
 NAMES = ("load", "acc_in", "a_exp", "a_int", "b_exp", "b_int")

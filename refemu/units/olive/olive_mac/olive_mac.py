@@ -6,9 +6,7 @@ Paper: [olive §4.4]; the datapath of a 4-bit processing element without its for
 from typing import ClassVar, Literal, TypeAlias
 
 from refemu.arith.checks import require_choice, require_int
-from refemu.units.declaration import Changes, Sequential, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 
 __all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
 

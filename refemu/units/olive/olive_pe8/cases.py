@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find, stimuli
+from refemu.units import Cases, Config, Kind, find, stimuli
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, x_exp, x_int, y_exp, y_int
 NAMES = ("load", "acc_in", "x_exp", "x_int", "y_exp", "y_int")

@@ -5,10 +5,8 @@ Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [oli
 
 from typing import ClassVar, Literal
 
-from refemu.units.declaration import Changes, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]
 

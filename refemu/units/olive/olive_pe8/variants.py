@@ -1,9 +1,8 @@
 """Variants of the decisions of olive_pe8."""
 
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Variant, choices
 from refemu.units.olive.olive_mac import reduce
 from refemu.units.olive.olive_pe8 import OlivePe8
-from refemu.units.variant import Variant, choices
 
 
 class Chain(OlivePe8):

@@ -12,11 +12,9 @@ from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats import Ovp
 from refemu.formats.presets import OvpName
-from refemu.units.declaration import Changes, Combinational, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.olive.olive_mac import ACC_BITS
 from refemu.units.olive.ovp_encoder import OvpEncoder
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["NO_BIAS", "UNIT", "OliveRequant", "State", "run"]
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.olive.olive_edp.cases import outlier_biases
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.units import stepping
+from refemu.units import Port, stepping
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import OverflowMode
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import TYPES, Narrow, OliveSystolicClocked, Wide
 from refemu.units.olive.olive_systolic_clocked.schedule import Types, tile
-from refemu.units.ports import Port
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,9 @@
 """Variants of the decisions of outlier_decoder."""
 
 from refemu.arith.checks import Refused
-from refemu.units.config import Config
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Config, Variant
 from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
-from refemu.units.variant import Variant, replaces, variants_of
+from refemu.units.variant import replaces, variants_of
 
 _OTHER = {(4, 3): (2, 5), (2, 5): (4, 3)}
 

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 #: normal type -> (pairs, bias, why)
 PAPER: dict[str, tuple[tuple[tuple[int, ...], int, str], ...]] = {

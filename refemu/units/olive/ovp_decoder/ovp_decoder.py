@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
-from refemu.units.declaration import Changes, Combinational, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.olive.flint_decoder import flint_decoder
 from refemu.units.olive.outlier_decoder import outlier_decoder
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 __all__ = ["OUTLIERS", "UNIT", "Normal", "Outlier", "OvpDecoder", "State", "run"]
 

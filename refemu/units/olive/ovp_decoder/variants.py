@@ -3,10 +3,9 @@
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.units.config import Config
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Config, Variant
 from refemu.units.olive.ovp_decoder import OUTLIERS, OvpDecoder
-from refemu.units.variant import Variant, replaces, variants_of
+from refemu.units.variant import replaces, variants_of
 
 
 def _other_format(config: Config) -> Config:

@@ -14,9 +14,7 @@ from refemu.arith.scalar32 import value32
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.presets import OvpName
-from refemu.units.declaration import Changes, Combinational, constant, decides
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
 
