@@ -1,6 +1,6 @@
 """Golden cases of clustering: every value near ties of one codebook, scales that round, ends, codebooks with repeats.
 
-The unit is the Clustering Unit of [kllm §IV-A]. Stimuli only: expected outputs come from clustering.py.
+The unit is the Clustering Unit of [kllm §IV-A].
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,4 @@
-"""Golden cases of concat: [kllm §III-B]'s exchanged operands, both ends of both widths, every pair.
-
-Stimuli only: expected outputs come from concat.py.
-"""
+"""Golden cases of concat: [kllm §III-B]'s exchanged operands, both ends of both widths, every pair."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,6 @@
 """Golden cases of fp16_mac: [kllm §IV-A]'s reduction, sums that differ with one and two roundings, ends of the range.
 
-With directions or flags: ties, tiny and overflowing results, zeros and NaN in every direction. Stimuli only: expected
-outputs come from fp16_mac.py.
+With directions or flags: ties, tiny and overflowing results, zeros and NaN in every direction.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

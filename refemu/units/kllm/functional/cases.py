@@ -1,7 +1,4 @@
-"""Golden cases of functional: ends of the range, ties of a row, masked logits, random words. [kllm §IV-A]
-
-Stimuli only: expected outputs come from functional.py.
-"""
+"""Golden cases of functional: ends of the range, ties of a row, masked logits, random words. [kllm §IV-A]"""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,4 @@
-"""Golden cases of index_counter: the worked columns of [kllm Fig. 3]'s shape, chunks that are not full, full counters.
-
-Stimuli only: expected outputs come from index_counter.py.
-"""
+"""Golden cases of index_counter: the worked columns of [kllm Fig. 3]'s shape, chunks that are not full, full ones."""
 
 from collections.abc import Iterator
 

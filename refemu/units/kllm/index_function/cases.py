@@ -1,7 +1,4 @@
-"""Golden cases of index_function: a codebook over [-1, 1] at several scales, zeros, subnormals, random. [kllm §III-C1]
-
-Stimuli only: expected outputs come from index_function.py.
-"""
+"""Golden cases of index_function: a codebook over [-1, 1] at some scales, zeros, subnormals, random. [kllm §III-C1]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

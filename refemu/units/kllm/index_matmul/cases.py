@@ -1,7 +1,4 @@
-"""Golden cases of index_matmul: the column with [kllm Fig. 3]'s dimensions, outliers of either operand, scales.
-
-Stimuli only: expected outputs come from index_matmul.py.
-"""
+"""Golden cases of index_matmul: the column with [kllm Fig. 3]'s dimensions, outliers of either operand, scales."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

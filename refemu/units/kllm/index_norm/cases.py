@@ -1,7 +1,4 @@
-"""Golden cases of index_norm: Fig. 4's single index, outliers, zeros, values that repeat, random. [kllm §III-C2]
-
-Stimuli only: expected outputs come from index_norm.py.
-"""
+"""Golden cases of index_norm: Fig. 4's single index, outliers, zeros, values that repeat, random. [kllm §III-C2]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -46,34 +46,11 @@ def divisors(
     preset: Preset | KllmArith = "paper",
     weights: Codebook | None = None,
 ) -> Divisors:
-    """Compute the divisor of every vector, which divides the outputs of its matmul, from counts of indices.
+    """Compute the divisor of every vector, which divides outputs of its matmul, from counts of indices. [kllm §III-C2]
 
-    Parameters
-    ----------
-    a : KMeansTensor
-        Values before the norm, of fp16 scales, one codebook of fp16 centroids, no zero points.
-    norm : {"rms", "layer"}
-        Kind of norm; "layer" has mean and shift.
-    eps : float
-        Added to the mean square, finite and at least 0 (D-kllm-19).
-    preset : str or KllmArith
-        Arithmetic of the sums (D-kllm-20).
-    weights : Codebook, optional
-        Codebook of a weight matrix, divided for the sparse path.
-
-    Returns
-    -------
-    Divisors
-        Statistics and divided operands, of the vectors' shape.
-
-    Raises
-    ------
-    Refused
-        A divisor is 0, vectors have no values, or the operand is not valid for a norm.
-
-    References
-    ----------
-    [kllm §III-C2]
+    a: values before the norm, of fp16 scales, one codebook of fp16 centroids, no zero points. norm, eps and preset are
+    those of `IndexNorm`. weights: codebook of a weight matrix, divided for the sparse path. Raises Refused if a divisor
+    is 0, vectors have no values, or the operand is not valid for a norm.
     """
     return divisors_by(run, a, norm, eps, preset, weights)
 

@@ -1,7 +1,4 @@
-"""Golden cases of index_product: every pair of indices [kllm §III-B1], outliers of either side, ends of fp16.
-
-Stimuli only: expected outputs come from index_product.py.
-"""
+"""Golden cases of index_product: every pair of indices [kllm §III-B1], outliers of either side, ends of fp16."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -150,31 +150,10 @@ class IndexProduct(Combinational):
 
 
 def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "paper") -> Product:
-    """Multiply two tensors element by element.
+    """Multiply two tensors element by element; the `tensor` of the Product has nA + nB bits. [kllm §III-B1]
 
-    Parameters
-    ----------
-    a, b : KMeansTensor
-        Tensors of one shape and axis, with fp16 scales, no zero points, and at most 8 bits of index together; a
-        codebook may have one row per vector.
-    preset : str or KllmArith
-        Arithmetic; `scale_y` and `table` matter.
-
-    Returns
-    -------
-    Product
-        Words of the product; its `tensor`, if nothing exceeded fp16, has nA + nB bits.
-
-    Raises
-    ------
-    Refused
-        The operands do not match, or the preset is unknown.
-    RefusedType
-        An operand is not a KMeansTensor.
-
-    References
-    ----------
-    [kllm §III-B1]
+    a, b: of one shape and axis, with fp16 scales, no zero points, and at most 8 bits of index together; a codebook may
+    have one row per vector. preset: `scale_y` and `table` of it matter. Raises Refused if the operands do not match.
     """
     return product_by(run, a, b, preset)
 

@@ -1,8 +1,6 @@
 """Golden cases of kllm_chip: tokens of [kllm Fig. 5]'s kind, with ties among their outliers, by columns of three tiles.
 
 With the Functional Unit, no output is NaN or +Inf, and columns also produce the cases of functional.
-
-Stimuli only: expected outputs come from kllm_chip.py.
 """
 
 from collections.abc import Iterator, Mapping

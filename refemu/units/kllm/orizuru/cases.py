@@ -1,7 +1,4 @@
-"""Golden cases of orizuru: a row with the steps of [kllm Fig. 7], ties, zeros, infinities, random rows.
-
-Stimuli only: expected outputs come from orizuru.py.
-"""
+"""Golden cases of orizuru: a row with the steps of [kllm Fig. 7], ties, zeros, infinities, random rows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -154,26 +154,9 @@ class Orizuru(Combinational):
         return (REPAIRS if above else POPS)[pop // self.state.k]
 
     def load(self, x: ArrayLike, k: int | None = None) -> DeclaredState:
-        """Load the values into the leaves that both trees share.
+        """Load `x`, float16 values or their words (n,), into the leaves of both trees; k: 0 to n pops of each tree.
 
-        Parameters
-        ----------
-        x : array_like of float16 or uint16 (n,)
-            Values or their words.
-        k : int, optional
-            Pops of each tree, 0 to n; by default that of the constructor.
-
-        Returns
-        -------
-        State
-            Registers after the load.
-
-        Raises
-        ------
-        Refused
-            A NaN without a total order, or `k` out of range.
-        RefusedType
-            A dtype or shape is wrong.
+        Raises Refused for a NaN without a total order or `k` out of range, RefusedType for a wrong dtype or shape.
         """
         pops = require_int(self.k if k is None else k, 0, self.n, self.name, "k")
         return self._load(self.validate_event(_words(x))[0], pops)
@@ -311,25 +294,7 @@ class Orizuru(Combinational):
         return better(tree, (alive[left], self._keys[left]), (alive[right], self._keys[right]))
 
     def steps(self, x: ArrayLike, k: int | None = None) -> Iterator[DeclaredState]:
-        """Yield the State after every event of every operation.
-
-        Parameters
-        ----------
-        x : array_like of float16 or uint16 (..., n)
-            Values or their words.
-        k : int, optional
-            Pops of each tree, as for `load`.
-
-        Returns
-        -------
-        iterator of State
-            States in C order of the rows.
-
-        Raises
-        ------
-        Refused
-            As `load` does.
-        """
+        """Yield the State after every event of every operation; x: float16 or words (..., n), k as for `load`."""
         (words,) = validate(self.name, self.ports.inputs, (_words(x),))
         for row in words.reshape(-1, self.n).tolist():
             yield self.load(tuple(row), k)
@@ -371,34 +336,10 @@ def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, 
 
 
 def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf = "not_max") -> Result:
-    """Pop the k largest and the k smallest elements of every row, and show the remaining values at the roots.
+    """Pop the k largest and the k smallest elements of every row; show the values left at the roots. [kllm §IV-C]
 
-    Parameters
-    ----------
-    x : array_like of float16 (..., n)
-        No NaN unless `total_order`.
-    k : int
-        Pops of each tree, 0 to n.
-    total_order : bool
-        Compare integer keys, so that -0 < +0 and NaN is beyond infinity.
-    min_leaf : {"not_max", "compare"}
-        Source of the lowest bits of the min tree.
-
-    Returns
-    -------
-    Result
-        Indices in pop order, mask, roots, and counters.
-
-    Raises
-    ------
-    Refused
-        A NaN without a total order, `k` out of range, or an empty row.
-    RefusedType
-        `x` is not float16, or a scalar.
-
-    References
-    ----------
-    [kllm §IV-C]
+    x: float16 (..., n). k: 0 to n. total_order and min_leaf are those of `Orizuru`. Raises Refused for a NaN without a
+    total order, `k` out of range or an empty row, RefusedType for another dtype or a scalar.
     """
     words, k = require_input(x, k, min_leaf)
     require_ordered(words, total_order)

@@ -1,7 +1,4 @@
-"""Golden cases of orizuru16: values of a stage, ties, popped values, every place of the largest and the smallest.
-
-Stimuli only: expected outputs come from orizuru16.py.
-"""
+"""Golden cases of orizuru16: values of a stage, ties, popped values, every place of the largest and the smallest."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,5 @@
 """Golden cases of orizuru_clocked: the row of [kllm Fig. 7], ties and infinities, back to back and cut off.
-
-Stimuli only: expected outputs come from orizuru_clocked.py. The rows are those of orizuru.
+The rows are those of orizuru.
 """
 
 from collections.abc import Iterator

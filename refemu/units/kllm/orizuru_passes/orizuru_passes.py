@@ -189,38 +189,11 @@ def search(
     min_leaf: MinLeaf = "not_max",
     jit: bool = False,
 ) -> Result:
-    """Pop the k largest and the k smallest elements of every row in passes of `inputs` values.
+    """Pop the k largest and the k smallest elements of every row in passes of `inputs` values. [kllm §IV-C]
 
-    Parameters
-    ----------
-    x : array_like of float16 (..., n)
-        No NaN unless `total_order`.
-    k : int
-        Pops of each tree, 0 to n; at most `inputs` - 2 if n exceeds `inputs`.
-    inputs : int
-        Values that the tree takes in a pass, even.
-    total_order : bool
-        Compare integer keys, so that -0 < +0 and NaN is beyond infinity.
-    min_leaf : {"not_max", "compare"}
-        Source of the lowest bits of the min tree.
-    jit : bool
-        Whether to use the compiled form; stepping the array of units gives the same result.
-
-    Returns
-    -------
-    Result
-        Indices in pop order, mask, roots, and counters of all passes.
-
-    Raises
-    ------
-    Refused
-        A NaN without a total order, `k` or `inputs` out of range, or an empty row.
-    RefusedType
-        `x` is not float16, or a scalar.
-
-    References
-    ----------
-    [kllm §IV-C]
+    x: float16 (..., n). k: 0 to n; at most `inputs` - 2 if n exceeds `inputs`, which is even. total_order and min_leaf
+    are those of `Orizuru`. jit: use the compiled form. Raises as `orizuru.pops` does, and Refused for `inputs` out of
+    range.
     """
     words, k = orizuru.require_input(x, k, min_leaf)
     orizuru.require_ordered(words, total_order)

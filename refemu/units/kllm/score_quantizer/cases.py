@@ -1,7 +1,4 @@
-"""Golden cases of score_quantizer: a softmax row, zeros, ties, scales at either end, random rows. [kllm §III-A]
-
-Stimuli only: expected outputs come from score_quantizer.py.
-"""
+"""Golden cases of score_quantizer: a softmax row, zeros, ties, scales at either end, random rows. [kllm §III-A]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -203,39 +203,13 @@ def quantize(
     mode: Mode = "fold",
     preset: Preset | KllmArith = "paper",
 ) -> Result:
-    """Quantize rows of scores to unsigned integers, with a scale per row.
+    """Quantize rows of scores to unsigned integers, with a scale per row. [kllm §III-A, §III-B]
 
-    Mode "fold" quantizes p * v_scale. Modes "max" (p by its maximum) and "fixed" (p by 1) omit V's scale, which must
-    be one for the whole tensor.
-
-    Parameters
-    ----------
-    p : array_like of float16 (..., t)
-        Finite, not negative; at most 1 for "fixed".
-    v_scale : array_like of float16, optional
-        Scale of V at every token, positive; broadcast against `p`. Needed by "fold".
-    bits : int
-        Width of an integer, 1 to 8.
-    mode : {"fold", "max", "fixed"}
-        What is quantized, and by what it is divided; see above.
-    preset : str or KllmArith
-        "paper" rounds products and the scale to fp16, "exact" does not.
-
-    Returns
-    -------
-    Result
-        `q` uint8 (..., t) and `scale` (...); q * scale approximates p * v_scale.
-
-    Raises
-    ------
-    Refused
-        A value, shape or option is out of range.
-    RefusedType
-        A dtype is not float16, or `p` is a scalar.
-
-    References
-    ----------
-    [kllm §III-A, §III-B]
+    Mode "fold" quantizes p * v_scale. Modes "max" (p by its maximum) and "fixed" (p by 1) omit V's scale, which must be
+    one for the whole tensor. p: float16 (..., t), finite, not negative, at most 1 for "fixed". v_scale: float16,
+    positive, of V at every token, broadcast against `p`. bits: 1 to 8. preset "paper" rounds products and the scale to
+    fp16, "exact" does not. The Result has `q` uint8 (..., t) and `scale` (...). Raises Refused or RefusedType for an
+    invalid value, shape, option or dtype.
     """
     arrays = require_input(p, v_scale, mode)
     shape, t = arrays[0].shape, arrays[0].shape[-1]

@@ -1,7 +1,4 @@
-"""Golden cases of weighted_sum: a worked column of [kllm §III-B1], counts beyond eleven bits, cancellation, overflow.
-
-Stimuli only: expected outputs come from weighted_sum.py.
-"""
+"""Golden cases of weighted_sum: worked columns of [kllm §III-B1], counts over eleven bits, cancellation, overflow."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

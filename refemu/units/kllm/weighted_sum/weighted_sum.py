@@ -112,27 +112,10 @@ def _word(value: np.ndarray) -> int:
 
 
 def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 0.0) -> np.ndarray:
-    """Sum count * entry along the last axis, rounded by `arith`.
+    """Sum count * entry along the last axis, rounded by `arith`, as float32. [kllm §III-B1]
 
-    Parameters
-    ----------
-    count : ndarray of integers (..., 2**n)
-        At least 0.
-    table : ndarray of float16 or float32 (..., 2**n)
-        Finite entries; broadcast against `count`.
-    arith : KllmArith
-        Arithmetic, with any acc except "exact".
-    start : float
-        Value of the accumulator before the sum.
-
-    Returns
-    -------
-    ndarray of float32
-        Sums; fp16 values where the accumulator is fp16.
-
-    References
-    ----------
-    [kllm §III-B1]
+    count: integers (..., 2**n), at least 0. table: finite float16 or float32 (..., 2**n), broadcast against `count`.
+    arith: any acc except "exact". start: value of the accumulator before the sum.
     """
     numbers = fp16.to_f32(fp16.to_f16(count)) if arith.acc.startswith("fp16") else count.astype(np.float32)
     entries = np.asarray(table, np.float32)

@@ -1,7 +1,4 @@
-"""Golden cases of mmaovp. An outlier of [olive §4.2] in every row of the tile; the ends of 32 bits; random tiles.
-
-Stimuli only: expected outputs come from mmaovp.py.
-"""
+"""Golden cases of mmaovp. An outlier of [olive §4.2] in every row of the tile; the ends of 32 bits; random tiles."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

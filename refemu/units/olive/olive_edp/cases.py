@@ -1,7 +1,4 @@
-"""Golden cases of olive_edp. An outlier and normal values as in [olive §4.2]; the ends of 32 bits; random operations.
-
-Stimuli only: expected outputs come from olive_edp.py.
-"""
+"""Golden cases of olive_edp. An outlier, normal values as in [olive §4.2]; the ends of 32 bits; random operations."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

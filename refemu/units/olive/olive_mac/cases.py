@@ -1,7 +1,4 @@
-"""Golden cases of olive_mac. The identity of [olive §4.4] first; then the ends of 32 bits, sequences, operand sweeps.
-
-Stimuli only: expected outputs come from olive_mac.py.
-"""
+"""Golden cases of olive_mac. The identity of [olive §4.4]; then the ends of 32 bits, sequences, operand sweeps."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""Golden cases of olive_pe8. The 8-bit products of [olive §4.5] first; then the ends of 32 bits, sequences, a sweep.
-
-Stimuli only: expected outputs come from olive_pe8.py.
-"""
+"""Golden cases of olive_pe8. The 8-bit products of [olive §4.5] first; then the ends of 32 bits, sequences, a sweep."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""Golden cases of olive_systolic. An outlier of [olive §4.2] in every row; the ends of 32 bits; random matrices.
-
-Stimuli only: expected outputs come from olive_systolic.py.
-"""
+"""Golden cases of olive_systolic. An outlier of [olive §4.2] in every row; the ends of 32 bits; random matrices."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""Golden cases of ovp_decoder. Worked examples from [olive §3.1, Fig. 1b, §4.2]; the rest by sweep and seed.
-
-Stimuli only: expected outputs come from ovp_decoder.py.
-"""
+"""Golden cases of ovp_decoder. Worked examples from [olive §3.1, Fig. 1b, §4.2]; the rest by sweep and seed."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end.
-
-Stimuli only: expected outputs come from ovp_encoder.py.
-"""
+"""Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
