@@ -53,66 +53,19 @@ __all__ = [
     "working",
 ]
 
-#: The paper of every unit, which gives its package: `refemu.units.<paper>.<name>`.
-PAPERS = {
-    "bfp_accumulator": "harmonia",
-    "bfp_aligner": "harmonia",
-    "bfp_converter": "harmonia",
-    "bfp_pe": "harmonia",
-    "bfp_pe_array": "harmonia",
-    "bfp_pe_array_clocked": "harmonia",
-    "bit_allocator": "harmonia",
-    "clustering": "kllm",
-    "concat": "kllm",
-    "fdgf": "harmonia",
-    "flint_decoder": "olive",
-    "fp16_mac": "kllm",
-    "fp2half": "harmonia",
-    "free_page_list": "leankv",
-    "functional": "kllm",
-    "generation_compressor": "leankv",
-    "harmonia_core": "harmonia",
-    "harmonia_core_clocked": "harmonia",
-    "index_counter": "kllm",
-    "index_function": "kllm",
-    "index_matmul": "kllm",
-    "index_norm": "kllm",
-    "index_product": "kllm",
-    "k_offset": "harmonia",
-    "kllm_chip": "kllm",
-    "kv_compressor": "leankv",
-    "kv_quantizer": "leankv",
-    "layer_step": "leankv",
-    "mmaovp": "olive",
-    "mmaovp_clocked": "olive",
-    "olive_edp": "olive",
-    "olive_edp_clocked": "olive",
-    "olive_mac": "olive",
-    "olive_pe8": "olive",
-    "olive_requant": "olive",
-    "olive_systolic": "olive",
-    "olive_systolic_clocked": "olive",
-    "orizuru": "kllm",
-    "orizuru16": "kllm",
-    "orizuru_clocked": "kllm",
-    "orizuru_passes": "kllm",
-    "outlier_decoder": "olive",
-    "ovp_decoder": "olive",
-    "ovp_encoder": "olive",
-    "page_manager": "leankv",
-    "page_reader": "leankv",
-    "page_table": "leankv",
-    "paged_attention": "leankv",
-    "pe_lane": "kllm",
-    "prefix_sum": "leankv",
-    "prompt_compressor": "leankv",
-    "score_quantizer": "kllm",
-    "significance": "leankv",
-    "streaming_significance": "leankv",
-    "sub_pe": "harmonia",
-    "v_grouper": "harmonia",
-    "weighted_sum": "kllm",
+#: Units of each paper; their packages are `refemu.units.<paper>.<name>`.
+_BLOCKS = {
+    "harmonia": "bfp_accumulator bfp_aligner bfp_converter bfp_pe bfp_pe_array bfp_pe_array_clocked bit_allocator fdgf "
+    "fp2half harmonia_core harmonia_core_clocked k_offset sub_pe v_grouper",
+    "kllm": "clustering concat fp16_mac functional index_counter index_function index_matmul index_norm index_product "
+    "kllm_chip orizuru orizuru16 orizuru_clocked orizuru_passes pe_lane score_quantizer weighted_sum",
+    "leankv": "free_page_list generation_compressor kv_compressor kv_quantizer layer_step page_manager page_reader "
+    "page_table paged_attention prefix_sum prompt_compressor significance streaming_significance",
+    "olive": "flint_decoder mmaovp mmaovp_clocked olive_edp olive_edp_clocked olive_mac olive_pe8 olive_requant "
+    "olive_systolic olive_systolic_clocked outlier_decoder ovp_decoder ovp_encoder",
 }
+#: The paper of every unit, in alphabetical order of units.
+PAPERS = dict(sorted((name, paper) for paper, names in _BLOCKS.items() for name in names.split()))
 
 
 def _validated(unit: object, name: str, origin: plugins.Origin) -> AnyUnit:

@@ -39,6 +39,7 @@ class Flag:
 
     bit: int  #: bit of the flags word
     why: str  #: reason for such rows
+    output: str = ""  #: rows with a lane of this output that is not 0 have the flag; "": `mark` says which rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,8 @@ class Unit(Generic[S, R]):
         for name in stimuli if home and _exists(home) else ():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(importlib.import_module(home), name, None))
+        if self.mark is None and any(flag.output for flag in self.flags.values()):
+            object.__setattr__(self, "mark", self._marked)
         self._require_callables()
         if declared and "State" not in vars(unit_class):
             complete(unit_class, self.ready_ports, inputs_of(self))
@@ -143,6 +146,16 @@ class Unit(Generic[S, R]):
             return function(parameters.full(self, config), *rest)
 
         return completing
+
+    def _marked(self, config: Config, inputs: object, result: Result) -> dict[str, np.ndarray]:
+        """Rows of flags that name an output; none if the configuration lacks it."""
+        shapes = {port.name: port.shape for port in self.ports(config).outputs}
+        first = next(iter(shapes))
+        rows = getattr(result, first).shape
+        none = np.zeros(rows[: len(rows) - len(shapes[first])], np.bool_)
+        values = {name: getattr(result, name) != 0 for name in shapes}
+        marked = {name: value.any(axis=-1) if shapes[name] else value for name, value in values.items()}
+        return {name: marked.get(flag.output, none) for name, flag in self.flags.items()}
 
     def _require_callables(self) -> None:
         """Reject fields from which the derived ones cannot be made."""

@@ -43,8 +43,8 @@ def packages(house: House) -> list[Module]:
         places = [house.definition(arith, name) for name in arith.exported]
         names += [place[0].name for place in places if place and place[1] is None]
     if units := house.front("refemu.units"):
-        papers = ast.literal_eval(getattr(units.defined.get("PAPERS"), "value", ast.Dict([], [])))
-        names += [f"refemu.units.{paper}.{name}" for name, paper in papers.items()]
+        blocks = ast.literal_eval(getattr(units.defined.get("_BLOCKS"), "value", ast.Dict([], [])))
+        names += [f"refemu.units.{paper}.{name}" for paper, names in blocks.items() for name in names.split()]
     return [front for name in names if (front := house.front(name))]
 
 

@@ -247,9 +247,9 @@ def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
     """Apply a function to every value of `x`, float16 of any shape, or softmax to each row (..., t). [kllm §IV-A]
 
     With softmax "fp16", d = r16(x - max), e = exp(d) rounded to fp16, the sum is float32 (D-kllm-20), and p = r16(r32(e
-    / sum)); with "softmax32" all is float32, then r16. -Inf masks a value, but not a whole row. Counters follow the
-    shape: a function takes the last axis 8 values a cycle. Raises Refused for NaN, +Inf, or a row of softmax that is
-    empty or has no finite value, RefusedType for another dtype or a scalar in softmax.
+    / sum)); with "softmax32" all is float32, then r16. -Inf masks a value, but not a whole row. A function takes the
+    last axis 8 values a cycle. Raises Refused for NaN, +Inf, or a row of softmax that is empty or has no finite value,
+    RefusedType for another dtype or a scalar in softmax.
     """
     array = require_rows(x, require_choice(op, get_args(Op), "functional", "op"))
     require_values(array, op)

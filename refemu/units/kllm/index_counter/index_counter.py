@@ -148,38 +148,12 @@ def counts(
     counter_bits: int = 62,
     amount_bits: int = 8,
 ) -> Result:
-    """Count each index along the last axis, or with `amount` sum the amounts at each index.
+    """Count each index along the last axis, or with `amount` sum the amounts at each index. [kllm §IV-B, §III-B2]
 
-    Parameters
-    ----------
-    index : array_like of integers (..., K)
-        Below 2**bits where valid.
-    bits : int
-        Width of an index, 1 to 8.
-    amount : array_like of integers, shape of `index`, optional
-        Below 2**amount_bits.
-    valid : array_like of bool, shape of `index`, optional
-        Positions that count; all by default.
-    counter_bits : int
-        Width of a register, 1 to 62.
-    amount_bits : int
-        Width of an amount, 1 to 8.
-
-    Returns
-    -------
-    Result
-        `count` int64 (..., 2**bits), and the counters.
-
-    Raises
-    ------
-    Refused
-        An index or amount is out of range, or a count does not fit.
-    RefusedType
-        A dtype or shape is wrong.
-
-    References
-    ----------
-    [kllm §IV-B, §III-B2]
+    index: integers (..., K), below 2**bits where valid. amount: of the shape of `index`, below 2**amount_bits. valid:
+    bool of that shape, positions that count; all by default. The widths are those of `IndexCounter`. The Result has
+    `count` int64 (..., 2**bits). Raises Refused for an index or amount out of range or a count that does not fit,
+    RefusedType for a wrong dtype or shape.
     """
     q, used, amounts = require_input(index, bits, amount, valid, amount_bits)
     counter = IndexCounter(bits, amount_bits if amount is not None else 0, counter_bits)

@@ -74,9 +74,3 @@ def _cases(kind: Kind, why: str, config: Config, ports: tuple[Port, ...], rows: 
     values = {"q": np.stack(q) * (1 - marks), "mask": marks, "x": marks * np.array(words)[:, None]}
     inputs = {**values, "scale": np.array(scale), **tables(config, ports, (len(rows),))}
     return Cases(kind, why, inputs, decision)
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    overflow = result.overflow
-    return {"OVERFLOW": np.zeros(result.rms.shape, np.bool_) if overflow is None else overflow}

@@ -290,6 +290,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact"),
     },
     result=Result,
-    flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")},
+    flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16", "overflow")},
 )
 State, run = IndexNorm.State, UNIT.run

@@ -1,7 +1,6 @@
 """Golden cases of index_product: every pair of indices [kllm §III-B1], outliers of either side, ends of fp16."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -38,8 +37,3 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         drawn = random_inputs("index_product", ports, (512,), seed)
         yield Cases(kind, "uniform indices and words, three of four products in fp16", drawn)
-
-
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OUTLIER": result.mask, "OVERFLOW": result.overflow}

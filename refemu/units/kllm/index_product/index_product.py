@@ -198,8 +198,8 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
     result=Result,
     flags={
-        "OUTLIER": Flag(0, "an operand is an outlier, and so is the product"),
-        "OVERFLOW": Flag(1, "the product of finite values exceeded fp16"),
+        "OUTLIER": Flag(0, "an operand is an outlier, and so is the product", "mask"),
+        "OVERFLOW": Flag(1, "the product of finite values exceeded fp16", "overflow"),
     },
 )
 State, run = IndexProduct.State, UNIT.run

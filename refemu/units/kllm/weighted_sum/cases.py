@@ -1,7 +1,6 @@
 """Golden cases of weighted_sum: worked columns of [kllm §III-B1], counts over eleven bits, cancellation, overflow."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -70,8 +69,3 @@ def _case(
         width = min(len(numbers), size)
         counts[row, :width], words[row, :width] = numbers[:width], entries[:width]
     return Cases(kind, why, {"count": counts, "codebook": words}, decision)
-
-
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": result.overflow}

@@ -179,6 +179,6 @@ UNIT: AnyUnit = Unit(
         "w4a4": Config(bits=8, preset="paper"),
         "exact": Config(bits=4, preset="exact"),
     },
-    flags={"OVERFLOW": Flag(0, "the sum, or a count, exceeds fp16 (D-kllm-4)")},
+    flags={"OVERFLOW": Flag(0, "the sum, or a count, exceeds fp16 (D-kllm-4)", "overflow")},
 )
 State, run = WeightedSum.State, UNIT.run

@@ -1,6 +1,6 @@
 """Golden cases of olive_edp. An outlier, normal values as in [olive §4.2]; the ends of 32 bits; random operations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -170,8 +170,3 @@ def _cases(
 def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: Any, bias_b: Any, c: Any) -> dict[str, np.ndarray]:
     count = np.zeros(len(a_pairs), np.int64)
     return {"a_pairs": a_pairs, "b_pairs": b_pairs, "bias_a": count + bias_a, "bias_b": count + bias_b, "c": count + c}
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": result.overflow, "ILLEGAL": result.illegal}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from refemu.arith.checks import Refused, require_choice
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
 
 __all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Operand", "State", "run"]
@@ -181,8 +181,8 @@ UNIT: AnyUnit = Unit(
         "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
     },
     flags={
-        "OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
-        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow"),
+        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)", "illegal"),
     },
 )
 State, run = DotProductUnit.State, UNIT.run

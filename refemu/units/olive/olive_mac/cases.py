@@ -1,7 +1,6 @@
 """Golden cases of olive_mac. The identity of [olive §4.4]; then the ends of 32 bits, sequences, operand sweeps."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -88,8 +87,3 @@ def _mac(a_exp: int, a_int: int, b_exp: int, b_int: int) -> Event:
 def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
     """One block: each sequence of events is a case; all are equally long."""
     return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
-
-
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": np.asarray(result.overflow, np.bool_)}

@@ -8,10 +8,11 @@ from typing import ClassVar, Literal, TypeAlias
 from refemu.arith.checks import require_choice, require_int
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 
-__all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
+__all__ = ["ACC_BITS", "BEYOND", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
 
 
 ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
+BEYOND = "exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"  #: about flag OVERFLOW
 OverflowMode: TypeAlias = Literal["wrap", "saturate"]  #: rule for a sum that exceeds 32 bits (D-olive-33)
 
 
@@ -93,6 +94,6 @@ UNIT: AnyUnit = Unit(
     paper="olive §4.4",
     meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
-    flags={"OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)")},
+    flags={"OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow")},
 )
 State, run = OliveMac.State, UNIT.run

@@ -1,7 +1,6 @@
 """Golden cases of olive_pe8. The 8-bit products of [olive §4.5] first; then the ends of 32 bits, sequences, a sweep."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -67,8 +66,3 @@ def _mac(x_exp: int, x_int: int, y_exp: int, y_int: int) -> Event:
 def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
     """One block: each sequence of events is a case; all are equally long."""
     return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": np.asarray(result.overflow, np.bool_)}

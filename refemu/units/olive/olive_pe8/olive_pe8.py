@@ -6,7 +6,7 @@ Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [oli
 from typing import ClassVar, Literal
 
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]
 
@@ -98,6 +98,6 @@ UNIT: AnyUnit = Unit(
         "saturate": Config(split="twos_complement", overflow="saturate"),
         "sign_magnitude": Config(split="sign_magnitude", overflow="wrap"),
     },
-    flags={"OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)")},
+    flags={"OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow")},
 )
 State, run = OlivePe8.State, UNIT.run

@@ -14,7 +14,7 @@ from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Po
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_edp.olive_edp import require_types
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.ports import Lanes
 
@@ -258,8 +258,8 @@ UNIT: AnyUnit = Unit(
         "int8_saturate": Config(**SIZE, a="int8", b="int8", overflow="saturate"),
     },
     flags={
-        "OVERFLOW": Flag(0, "an element exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
-        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, f"an element {BEYOND}", "overflow"),
+        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)", "illegal"),
     },
 )
 State, run = OliveSystolic.State, UNIT.run

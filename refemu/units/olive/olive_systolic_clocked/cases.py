@@ -282,8 +282,3 @@ def _cases(kind: Kind, why: str, *parts: Edges, decision: str = "") -> Cases:
 def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
     """Edges in which a row of sums leaves the array."""
     return np.asarray(inputs["drain"] != 0)
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": result.south_overflow.any(axis=-1), "ILLEGAL": result.illegal}

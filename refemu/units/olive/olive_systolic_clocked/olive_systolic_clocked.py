@@ -325,8 +325,10 @@ UNIT: AnyUnit = Unit(
         "mixed": Config(rows=4, cols=2, a="port", b="port", eight="int8", overflow="wrap", split="twos_complement"),
     },
     flags={
-        "OVERFLOW": Flag(0, "an accumulator at the south exceeded 32 bits: wrapped or saturated (D-olive-33)"),
-        "ILLEGAL": Flag(1, "a pair since reset is an identifier next to magnitude 0 (D-olive-18)"),
+        "OVERFLOW": Flag(
+            0, "an accumulator at the south exceeded 32 bits: wrapped or saturated (D-olive-33)", "south_overflow"
+        ),
+        "ILLEGAL": Flag(1, "a pair since reset is an identifier next to magnitude 0 (D-olive-18)", "illegal"),
     },
 )
 State, run = OliveSystolicClocked.State, UNIT.run

@@ -194,9 +194,9 @@ UNIT: AnyUnit = Unit(
         for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")
     },
     flags={
-        "OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
-        "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
-        "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)"),
+        "OUTLIER": Flag(0, "the pair holds an outlier and a victim", "kind"),
+        "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)", "saturated"),
+        "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)", "raised"),
     },
 )
 State, run = OvpEncoder.State, UNIT.run
