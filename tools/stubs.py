@@ -44,10 +44,11 @@ from typing import Literal, overload
 
 '''
 COMMON = """from refemu.plugins import Broken
-from refemu.units.ports import Port as Port, Ports as Ports
+from refemu.units.ports import Lanes as Lanes, Port as Port, Ports as Ports
 from refemu.units.stepping import Result as Result, Stepped as Stepped
 from refemu.units.unit import Variant as Variant, AnyUnit as AnyUnit, Cases as Cases, Config as Config
 from refemu.units.declaration import Changes as Changes, Combinational as Combinational
+from refemu.units.declaration import DeclaredState as DeclaredState
 from refemu.units.declaration import Sequential as Sequential, constant as constant, decides as decides
 from refemu.units.derivation import compiled_run as compiled_run
 from refemu.units.faults import FaultLibrary as FaultLibrary

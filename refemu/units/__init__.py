@@ -9,10 +9,10 @@ from types import ModuleType
 from refemu import plugins
 from refemu.arith.checks import Refused
 from refemu.units import descriptor_rules, faults, parameters
-from refemu.units.declaration import Changes, Combinational, Sequential, constant, decides
+from refemu.units.declaration import Changes, Combinational, DeclaredState, Sequential, constant, decides
 from refemu.units.derivation import compiled_run
 from refemu.units.faults import FaultLibrary
-from refemu.units.ports import Port, Ports
+from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepping import Result, Stepped
 from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit, Variant, choices
 
@@ -23,9 +23,11 @@ __all__ = [
     "Changes",
     "Combinational",
     "Config",
+    "DeclaredState",
     "FaultLibrary",
     "Flag",
     "Kind",
+    "Lanes",
     "Port",
     "Ports",
     "Result",

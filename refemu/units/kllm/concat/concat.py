@@ -6,8 +6,7 @@ Paper: [kllm §III-B, §IV-A].
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant
-from refemu.units.declaration import DeclaredState
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant
 
 __all__ = ["INPUT_BITS", "REGISTER_BITS", "UNIT", "Concat", "State", "run"]
 

@@ -13,8 +13,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, require_int
 from refemu.arith.tables import SHA256, FunctionName, table16
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats import Codebook, KMeansTensor
 from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState, ports_of
 from refemu.units.ports import Lanes, put

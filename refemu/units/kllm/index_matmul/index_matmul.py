@@ -12,14 +12,12 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.formats.kllm.kmeans_norm import folds
-from refemu.units import Changes, Combinational, Config, Flag, Unit, constant, decides, stepping
-from refemu.units.declaration import DeclaredState
+from refemu.units import Changes, Combinational, Config, DeclaredState, Flag, Lanes, Unit, constant, decides, stepping
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
 from refemu.units.kllm.index_matmul.ports import MatmulOptions
 from refemu.units.kllm.index_matmul.problem import Column, column_at_ports, require_exact
-from refemu.units.ports import Lanes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

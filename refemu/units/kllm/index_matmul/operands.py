@@ -12,9 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats import Codebook, KllmArith, KMeansTensor
 from refemu.units.declaration import decides
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale
 from refemu.units.kllm.index_norm import Divisors

@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import Precision
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_norm import folds, quotient16
-from refemu.formats.kllm.kmeans_tables import cartesian
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm.index_matmul.arithmetic import dequantized, floats, joint_scale, r16
 from refemu.units.kllm.index_matmul.operands import (
     NAME,

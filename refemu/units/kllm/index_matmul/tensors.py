@@ -6,9 +6,8 @@ Paper: [kllm §III-B, §III-D].
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats import Codebook, KllmArith, KMeansTensor
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.units.kllm.index_matmul.index_matmul import UNIT, IndexMatmul, Result
 from refemu.units.kllm.index_matmul.operands import Norm, Scores
 from refemu.units.kllm.index_matmul.problem import column, require_problem

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats import Codebook, KllmArith, KMeansTensor, squares
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_norm import quotient16, require_normed, width
-from refemu.formats.kllm.kmeans_tables import squares
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepping
 from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, Result, run
 

@@ -13,12 +13,9 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
 from refemu.arith.scalar32 import pattern16, value16
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_tables import cartesian
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, stepping
-from refemu.units.declaration import DeclaredState
+from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
+from refemu.formats.kllm.kllm_arith import Preset
+from refemu.units import Changes, Combinational, Config, DeclaredState, Flag, Port, Ports, Unit, constant, stepping
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.formats import Codebook, cartesian
 from refemu.units import Cases, Config, Kind, find
 from refemu.units.kllm.functional import cases as functional_cases
 from refemu.units.stimuli import Seeds, random_inputs

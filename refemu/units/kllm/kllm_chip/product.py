@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats import Codebook, KllmArith, KMeansTensor
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.units import stepping
 from refemu.units.kllm.functional import Softmax, functional
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem

@@ -8,8 +8,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units.config import Config
-from refemu.units.declaration import Changes, DeclaredState
+from refemu.units import Changes, Config, DeclaredState, Variant, choices
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.fp16_mac import Fp16Mac
 from refemu.units.kllm.functional import WIDTH
@@ -17,7 +16,7 @@ from refemu.units.kllm.functional import variants as functional
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
 from refemu.units.kllm.orizuru_passes import variants as passes
-from refemu.units.variant import Variant, choices, of_part, replaces, variants_of
+from refemu.units.variant import of_part, replaces, variants_of
 
 
 class DealtLanes(LaneArray):

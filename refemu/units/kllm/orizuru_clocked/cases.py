@@ -1,4 +1,5 @@
 """Golden cases of orizuru_clocked: the row of [kllm Fig. 7], ties and infinities, back to back and cut off.
+
 The rows are those of orizuru.
 """
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refemu.units import Config, DeclaredState, Unit, constant
 from refemu.units.cycle_accurate import CycleAccurate
-from refemu.units.declaration import DeclaredState, constant
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
-from refemu.units.unit import Config, Unit
 
 __all__ = ["UNIT", "ClockedOrizuru", "Result", "State", "run"]
 

@@ -1,7 +1,6 @@
 """Golden cases of pe_lane: tiles of [kllm Fig. 3]'s kind streamed, cut off, stalled, and beyond fp16.
 
-Stimuli only: expected outputs come from the unit. The schedule of edges depends on sizes alone, so
-products of one shape share it.
+The schedule of edges depends on sizes alone, so products of one shape share it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -10,13 +10,11 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from refemu.arith.checks import Refused, require_int
-from refemu.units.declaration import DeclaredState, constant, decides
+from refemu.units import AnyUnit, Config, DeclaredState, Flag, Lanes, Unit, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
 from refemu.units.kllm.pe_lane.registers import IDLE, PHASES, REDUCE, LaneSizes
-from refemu.units.ports import Lanes
-from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 MOST = 1 << 16  #: upper bound of the sizes
 WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers

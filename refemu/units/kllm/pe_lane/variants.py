@@ -10,15 +10,13 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import pattern16, value16
-from refemu.units.config import Config
-from refemu.units.declaration import DeclaredState
+from refemu.units import Config, DeclaredState, Lanes, Variant, choices
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes, Values
 from refemu.units.kllm.pe_lane.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, REDUCE
 from refemu.units.kllm.weighted_sum.variants import BITS
-from refemu.units.ports import Lanes
-from refemu.units.variant import Variant, choices, replaces, variants_of
+from refemu.units.variant import replaces, variants_of
 
 
 def _with(state: DeclaredState, **registers: Iterable[int]) -> DeclaredState:

@@ -3,10 +3,9 @@
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Lanes, Variant
 from refemu.units.kllm.score_quantizer import ScoreQuantizer
-from refemu.units.ports import Lanes
-from refemu.units.variant import Variant, replaces, variants_of
+from refemu.units.variant import replaces, variants_of
 
 
 class Devices(ScoreQuantizer):

@@ -12,9 +12,8 @@ from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
-from refemu.units.ports import Lanes
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
 

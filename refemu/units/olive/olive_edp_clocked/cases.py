@@ -1,4 +1,5 @@
 """Golden cases of olive_edp_clocked: operations of [olive §4.2] and at the ends of 32 bits, back to back and cut off.
+
 The operations are those of olive_edp.
 """
 

@@ -1,6 +1,6 @@
 """Golden cases of olive_requant. Sums of [olive §4.2] first; then ties of every rounding, ends, and the encoder.
-Values in grid units are quotients of an fp16 word
-and a scale.
+
+Values in grid units are quotients of an fp16 word and a scale.
 """
 
 import math

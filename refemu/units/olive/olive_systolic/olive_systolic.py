@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from refemu.arith.checks import Refused
-from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.ports import Lanes
 
 __all__ = ["UNIT", "OliveSystolic", "Operand", "Pe", "State", "run"]
 
