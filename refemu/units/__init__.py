@@ -82,23 +82,14 @@ _PLUGGED = plugins.Registry("unit", lambda: PAPERS, _validated)
 
 
 def names() -> tuple[str, ...]:
-    """List every unit of refemu itself.
-
-    Returns
-    -------
-    tuple of str
-        Names in alphabetical order.
-    """
+    """List every unit of refemu itself, in alphabetical order."""
     return tuple(PAPERS)
 
 
 def plugged() -> tuple[str, ...]:
     """List every unit that is not refemu's own: of installed distributions, then those registered by call.
 
-    Returns
-    -------
-    tuple of str
-        Names; `distribution/unit` if a name is not unique.
+    A name that is not unique is `distribution/unit`.
     """
     return _PLUGGED.names()
 
@@ -109,35 +100,17 @@ def _is_own(unit: object) -> bool:
 
 
 def working() -> dict[str, AnyUnit]:
-    """Load every unit that is not refemu's own.
-
-    Returns
-    -------
-    dict of Unit
-        Units that load, by the names of `plugged`.
-    """
+    """Load every unit that is not refemu's own: those that load, by the names of `plugged`."""
     return _PLUGGED.working()[0]
 
 
 def broken() -> tuple[plugins.Broken, ...]:
-    """Load every unit and fault library of every installed distribution, and list those that fail.
-
-    Returns
-    -------
-    tuple of Broken
-        Kind, key, version and error of each.
-    """
+    """Load every unit and fault library of every installed distribution, and list those that fail, with the error."""
     return (*_PLUGGED.working()[1], *faults.broken(find))
 
 
 def called() -> tuple[str, ...]:
-    """List the units that were registered by call, in this process only.
-
-    Returns
-    -------
-    tuple of str
-        Names.
-    """
+    """List the units that were registered by call, in this process only."""
     return _PLUGGED.called()
 
 
@@ -175,13 +148,7 @@ def register(unit: AnyUnit) -> AnyUnit:
 
 
 def unregister(name: str) -> None:
-    """Remove a unit that was registered with `register`, not by a plug-in.
-
-    Parameters
-    ----------
-    name : str
-        Name of a unit; no effect if none of this name was registered so.
-    """
+    """Remove a unit that was registered with `register`, not by a plug-in; no effect if there is none."""
     _PLUGGED.forget(name)
 
 
@@ -216,13 +183,7 @@ def register_faults(library: FaultLibrary) -> FaultLibrary:
 
 
 def unregister_faults(unit: str) -> None:
-    """Remove a fault library that was registered by call.
-
-    Parameters
-    ----------
-    unit : str
-        Unit of the library, as named in the library; no effect if there is none.
-    """
+    """Remove the fault library of a unit that was registered by call; no effect if there is none."""
     faults.REGISTRY.forget(unit)
 
 
@@ -251,26 +212,11 @@ def find(name: str | AnyUnit) -> AnyUnit:
 
 
 def choose(spec: str | AnyUnit, config: str | None = None) -> tuple[AnyUnit, str]:
-    """Find a unit and one configuration of it.
+    """Find a unit and one configuration of it: its ready name, or the parameters that differ from their defaults.
 
-    Parameters
-    ----------
-    spec : str or Unit
-        Name, or name and configuration: "orizuru:n8", "orizuru:n=4096,k=21".
-    config : str, optional
-        Configuration, if `spec` names none; by default the unit's first.
-
-    Returns
-    -------
-    unit : Unit
-        Descriptor.
-    config : str
-        Configuration: its ready name, or the parameters that differ from their defaults.
-
-    Raises
-    ------
-    Refused
-        An unknown name or parameter, with the nearest; a value that the unit rejects; two configurations.
+    spec: name, or name and configuration: "orizuru:n8", "orizuru:n=4096,k=21". config: if `spec` names none; by default
+    the first of the unit. Raises Refused for an unknown name or parameter, with the nearest, a value that the unit
+    rejects, or two configurations.
     """
     name, text = parameters.split(spec) if isinstance(spec, str) else (spec, None)
     unit = find(name)
@@ -281,43 +227,15 @@ def choose(spec: str | AnyUnit, config: str | None = None) -> tuple[AnyUnit, str
 
 
 def configurations(spec: str | AnyUnit) -> tuple[AnyUnit, list[str]]:
-    """Find a unit, and the configuration after its name, or else all its ready configurations.
-
-    Parameters
-    ----------
-    spec : str or Unit
-        As for `choose`.
-
-    Returns
-    -------
-    unit : Unit
-        Descriptor.
-    configs : list of str
-        Configurations.
-
-    Raises
-    ------
-    Refused
-        As `choose` does.
-    """
+    """Find a unit, and the configuration after its name, or else all its ready configurations; raises as `choose`."""
     unit, config = choose(spec)
     return unit, [config] if isinstance(spec, str) and ":" in spec else list(unit.configs)
 
 
 def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
-    """Import the module of a unit, or of its compiled form.
+    """Import the module of a unit, also of a plug-in, or of its compiled form.
 
-    Parameters
-    ----------
-    name : str or Unit
-        Unit, also of a plug-in.
-    compiled : bool
-        Import that of the compiled form. One that is derived from the text of the unit has `run` alone.
-
-    Returns
-    -------
-    module
-        Module.
+    A compiled form that is derived from the text of the unit has `run` alone.
     """
     if isinstance(name, str) and name in PAPERS and not compiled:
         return importlib.import_module(f"refemu.units.{PAPERS[name]}.{name}")

@@ -45,22 +45,7 @@ class Variant:
 
 
 def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ...]:
-    """Variants that set one parameter of the configuration to each of several values.
-
-    Parameters
-    ----------
-    decision : str
-        Id, such as "D-olive-33".
-    parameter : str
-        Name of the parameter.
-    *values : object
-        Values to try.
-
-    Returns
-    -------
-    tuple of Variant
-        One per value.
-    """
+    """Variants of a decision that set one parameter of the configuration to each of several values."""
     return tuple(Variant(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values)
 
 
@@ -75,7 +60,7 @@ def replaces(method: str, decision: str, says: str, apply: Callable[[Config], Co
     """
 
     def mark(function: F) -> F:
-        vars(function)["replaces"] = method, decision, says, apply
+        vars(function).setdefault("replaces", []).append((method, (decision, says, apply)))
         return function
 
     return mark
@@ -85,8 +70,8 @@ def variants_of(devices: type[Stepped[Any]]) -> tuple[Variant, ...]:
     """The variants whose methods a class has: each is a class with its methods alone, over the bases of `devices`."""
     methods: dict[tuple[str, str, Callable[[Config], Config]], dict[str, FunctionType]] = {}
     for function in vars(devices).values():
-        if method := getattr(function, "replaces", None):
-            methods.setdefault(method[1:], {})[method[0]] = function
+        for method, variant in getattr(function, "replaces", ()):
+            methods.setdefault(variant, {})[method] = function
     return tuple(Variant(*key, unit_class=_replacing(devices, each)) for key, each in methods.items())
 
 

@@ -22,7 +22,7 @@ FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for autho
 CHECKED = re.compile("require|admit|accept|lookup|reading|_admitted|_checked")
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) [^\]]+\]")
 OF_PAPER = re.compile(r"refemu\.(formats|units)\.(olive|kllm|harmonia|leankv)\b")
-OF_UNIT = re.compile(r"refemu\.units\.")
+OF_UNIT = re.compile(r"refemu\.units\b")
 ARRAY = "ndarray|ArrayLike"  #: in annotations
 DERIVED = {"UNIT", "State", "run"}  #: names of a unit derived from its class, with their descriptions
 

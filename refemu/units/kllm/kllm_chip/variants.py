@@ -26,12 +26,6 @@ class DealtLanes(LaneArray):
         return range(task.first + lane, task.first + task.width, self.sizes.lanes)
 
 
-class Dealt(KllmChip):
-    """Columns are dealt to the lanes one by one."""
-
-    lane_array = DealtLanes
-
-
 class CountingAll(LaneArray):
     """Positions of outliers are counted too."""
 
@@ -41,12 +35,6 @@ class CountingAll(LaneArray):
         super().begin(operands, plan)
         for feeder, stream in zip(self.feeders, streams, strict=True):
             feeder._stream = stream
-
-
-class Counting(KllmChip):
-    """Positions of outliers are counted too."""
-
-    lane_array = CountingAll
 
 
 class Overlapped(KllmChip):
@@ -60,6 +48,11 @@ class Overlapped(KllmChip):
         if self._cycles > (self.n - 1) // self.chip.tile * self.chip.tile // WIDTH:
             return after
         return {**after, "cycles_taken": self.state.cycles_taken, "cycles": 0}
+
+
+def _with(lanes: type[LaneArray]) -> type[KllmChip]:
+    """A chip with other lanes."""
+    return type(lanes.__name__, (KllmChip,), {"lane_array": lanes})
 
 
 def _applied(config: Config) -> Config:
@@ -106,9 +99,9 @@ class Devices(KllmChip):
 
 VARIANTS: tuple[Variant, ...] = (
     *variants_of(Devices),
-    Variant("D-kllm-13", "positions of outliers are counted too", unit_class=Counting),
+    Variant("D-kllm-13", "positions of outliers are counted too", unit_class=_with(CountingAll)),
     *choices("D-kllm-31", "lane_mapping", "column", "counter"),
-    Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=Dealt),
+    Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=_with(DealtLanes)),
     *choices("D-kllm-42", "merge", "tree", "serial"),
     *choices("D-kllm-47", "carry", "counts", "sums"),
     *of_part(KllmChip, "orizuru", [each for each in passes.VARIANTS if "order" not in each.says]),

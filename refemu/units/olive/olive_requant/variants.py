@@ -11,21 +11,8 @@ from refemu.units.olive.olive_requant import OliveRequant
 from refemu.units.olive.ovp_encoder import variants as ovp_encoder
 from refemu.units.variant import Variant, of_part, replaces, variants_of
 
+DIRECT = "one rounding to fp16, from the exact product and the bias"
 FRACTION = 24  #: significant bits of a float32, the hidden one included
-
-
-class Fused(OliveRequant):
-    """A fused multiply-add: the rescaled sum is not rounded before the bias."""
-
-    def rescaled(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
-        return acc_f32 * f32(scale_a * scale_w)
-
-
-class Direct(Fused):
-    """One rounding to fp16, from the exact rescaled sum and the bias."""
-
-    def biased(self, scaled: float, bias: float) -> float:
-        return scaled + bias
 
 
 def _rounds(mode: Fp16Mode) -> type[OliveRequant]:
@@ -67,6 +54,15 @@ class Devices(OliveRequant):
     def from_float32(self, y: int, biased: float, scale_next: float) -> float:
         return div32(biased, scale_next)
 
+    @replaces("rescaled", "D-olive-55", "the bias is added in a fused multiply-add")
+    @replaces("rescaled", "D-olive-42", DIRECT)
+    def fused(self, acc_f32: float, scale_a: float, scale_w: float) -> float:
+        return acc_f32 * f32(scale_a * scale_w)
+
+    @replaces("biased", "D-olive-42", DIRECT)
+    def unrounded(self, scaled: float, bias: float) -> float:
+        return scaled + bias
+
     @replaces("biased", "D-olive-55", "the bias is added to the fp16 word")
     def bias_behind(self, scaled: float, bias: float) -> float:
         return f32(value16(pattern16(scaled)) + bias)
@@ -91,9 +87,7 @@ class Devices(OliveRequant):
 
 VARIANTS: tuple[Variant, ...] = (
     *variants_of(Devices),
-    Variant("D-olive-42", "one rounding to fp16, from the exact product and the bias", unit_class=Direct),
     Variant("D-olive-52", "an output beyond fp16 is 65504", unit_class=_rounds(Fp16Mode(overflow="saturate"))),
-    Variant("D-olive-55", "the bias is added in a fused multiply-add", unit_class=Fused),
     Variant("D-arith-2", "outputs are truncated to fp16", unit_class=_rounds(Fp16Mode(rounding="truncate"))),
     Variant("D-arith-2", "subnormal outputs become 0", unit_class=_rounds(Fp16Mode(subnormals="flush"))),
     *(each for each in ovp_encoder.VARIANTS if each.unit_class is None),
