@@ -120,22 +120,8 @@ def register(unit: AnyUnit) -> AnyUnit:
     A later unit of the same name replaces an earlier one. To make a unit available in every process, name it in the
     entry points `refemu.units` of a distribution.
 
-    Parameters
-    ----------
-    unit : Unit
-        Descriptor.
-
-    Returns
-    -------
-    Unit
-        The same.
-
-    Raises
-    ------
-    Refused
-        The descriptor contradicts itself, or the name is one of refemu's or of the unit's own distribution.
-    RefusedType
-        `unit` is not a Unit.
+    Raises Refused if the descriptor contradicts itself, or the name is one of refemu's or of the unit's own
+    distribution.
     """
     if _PLUGGED.holds(unit) or _is_own(unit):
         return unit
@@ -158,23 +144,8 @@ def register_faults(library: FaultLibrary) -> FaultLibrary:
     A later library for the same unit replaces an earlier one. To make a library available in every process, name it in
     the entry points `refemu.faults` of a distribution, under the name of the unit.
 
-    Parameters
-    ----------
-    library : FaultLibrary
-        Faulty devices of one unit, refemu's own or any other.
-
-    Returns
-    -------
-    FaultLibrary
-        The same.
-
-    Raises
-    ------
-    Refused
-        Its unit is unknown, it is empty, the id of a device is neither D-word-number nor F-word-number, or a device
-        says nothing.
-    RefusedType
-        `library` is not a FaultLibrary, or an entry of it is not a Variant.
+    Raises Refused if its unit is unknown, it is empty, the id of a device is neither D-word-number nor F-word-number,
+    or a device says nothing.
     """
     known = faults.required(library)
     if find(known.unit).key != known.unit:

@@ -32,7 +32,7 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
         for name in dict.fromkeys(name for each in sorted(names, key=len, reverse=True) for name in each)
     ]
     counts = [(name, int) for name in counters]
-    namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters."}
+    namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters.", "derived": True}
     return dataclasses.make_dataclass(
         "Result",
         [*fields, *counts],

@@ -24,7 +24,7 @@ CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) [^\]]+\]")
 OF_PAPER = re.compile(r"refemu\.(formats|units)\.(olive|kllm|harmonia|leankv)\b")
 OF_UNIT = re.compile(r"refemu\.units\b")
 ARRAY = "ndarray|ArrayLike"  #: in annotations
-DERIVED = {"UNIT", "State", "run"}  #: names of a unit derived from its class, with their descriptions
+DERIVED = {"UNIT", "State", "Result", "run"}  #: names of a unit derived from its class, with their descriptions
 
 
 class Public(NamedTuple):

@@ -12,7 +12,7 @@ from refemu.formats import Codebook, KllmArith, KMeansTensor, squares
 from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_norm import quotient16, require_normed, width
 from refemu.units import stepping
-from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, Result, run
+from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ def divisors(
 
 
 def divisors_by(
-    vectors: Callable[..., Result],
+    vectors: Callable[..., stepping.Result],
     a: KMeansTensor,
     norm: NormKind,
     eps: float,
@@ -85,7 +85,7 @@ def divisors_by(
     return _as_floats(vectors(**inputs, **config, norm=norm, eps=eps, preset=preset), device.arith, weights)
 
 
-def _as_floats(answer: Result, arith: KllmArith, weights: Codebook | None) -> Divisors:
+def _as_floats(answer: stepping.Result, arith: KllmArith, weights: Codebook | None) -> Divisors:
     """Words as floats, without those of weights if none are given."""
     wide = np.float64 if width(arith) == 64 else np.float32
     unused = answer.rms.size * 2 if weights is None and answer.divided is not None else 0
@@ -96,7 +96,7 @@ def _as_floats(answer: Result, arith: KllmArith, weights: Codebook | None) -> Di
         divided=None if weights is None or answer.divided is None else answer.divided.view(np.float16),
         shift=None if answer.shift is None else answer.shift.view(np.float16),
         overflow=np.zeros(answer.rms.shape, np.bool_) if answer.overflow is None else answer.overflow,
-        indices=answer.indices,
-        macs=answer.macs,
-        divides=answer.divides - unused,
+        indices=int(answer.indices),
+        macs=int(answer.macs),
+        divides=int(answer.divides) - unused,
     )

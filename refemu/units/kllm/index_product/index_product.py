@@ -15,31 +15,29 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_i
 from refemu.arith.scalar32 import pattern16, value16
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
-from refemu.units import Changes, Combinational, Config, DeclaredState, Flag, Port, Ports, Unit, constant, stepping
+from refemu.units import (
+    AnyUnit,
+    Changes,
+    Combinational,
+    Config,
+    Flag,
+    Port,
+    Ports,
+    Unit,
+    constant,
+    stepping,
+)
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 
 INFINITE = 0x7C00  #: exponent field of infinity and NaN
 
 
-@dataclass(frozen=True, eq=False)
-class Result(stepping.Result):
-    """Outputs of a run, one value per element."""
-
-    q: np.ndarray  #: uint8: (a << nB) | b, 0 at outliers
-    mask: np.ndarray  #: bool: the result is stored in fp16
-    outlier: np.ndarray  #: uint16 words, 0 where `mask` is False
-    overflow: np.ndarray  #: bool: a product of finite values exceeded fp16
-    concats: int
-    products_sparse: int
-    overflows: int
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(stepping.Result):
     """The product of two tensors as computed in hardware; infinities cannot be in a tensor: see `why_not`."""
 
-    bits: Result  #: outputs of the unit, element by element
+    bits: stepping.Result  #: outputs of the unit, element by element
     scale: np.ndarray  #: patterns, sA * sB: fp16, or float32 where the product of scales is exact
     codebook: Codebook  #: all products of centroids; one row per vector if an operand has
     axis: int  #: axis of the vectors
@@ -156,7 +154,7 @@ def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "p
 
 
 def product_by(
-    elements: Callable[..., Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
+    elements: Callable[..., stepping.Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
 ) -> Product:
     """The product of two tensors; elements: `run` of the unit or of its compiled form."""
     arith = KllmArith.preset(preset)
@@ -174,7 +172,7 @@ def product_by(
         b_bits=b.bits,
     )
     codebook = cartesian(a.codebook, b.codebook, arith.table)
-    return Product(bits, narrow, codebook, a.axis, bits.concats, bits.products_sparse)
+    return Product(bits, narrow, codebook, a.axis, int(bits.concats), int(bits.products_sparse))
 
 
 def _require(a: KMeansTensor, b: KMeansTensor) -> None:
@@ -188,15 +186,14 @@ def _require(a: KMeansTensor, b: KMeansTensor) -> None:
         raise Refused(f"{name}: operands must have one shape and axis, got {a!r} and {b!r}")
 
 
-UNIT: Unit[DeclaredState, Result] = Unit(
+UNIT: AnyUnit = Unit(
     unit_class=IndexProduct,
     paper="kllm §III-B1",
     meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
-    result=Result,
     flags={
         "OUTLIER": Flag(0, "an operand is an outlier, and so is the product", "mask"),
         "OVERFLOW": Flag(1, "the product of finite values exceeded fp16", "overflow"),
     },
 )
-State, run = IndexProduct.State, UNIT.run
+State, Result, run = IndexProduct.State, UNIT.result, UNIT.run
