@@ -29,7 +29,4 @@ class Devices(Functional):
         return terms * (np.float32(1) / total)
 
 
-VARIANTS: tuple[Variant, ...] = (
-    *choices("D-kllm-20", "softmax", "fp16", "softmax32"),
-    *variants_of(Devices),
-)
+VARIANTS: tuple[Variant, ...] = (*choices("D-kllm-20", "softmax", "fp16", "softmax32"), *variants_of(Devices))

@@ -184,12 +184,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         valid = self._counts(column)[part].astype(int).tolist()
         amount = [_padded(column.a[part].tolist())] if self.integer else []
         after = self.counter.cycle(int(low == 0), _padded(q[part]), _padded(valid), *amount)
-        return {
-            **begun,
-            "counted": min(low + INPUTS, column.a.size),
-            "count": after.count,
-            "indices": valid.count(1),
-        }
+        return {**begun, "counted": min(low + INPUTS, column.a.size), "count": after.count, "indices": valid.count(1)}
 
     @decides("D-kllm-13")
     def _counts(self, column: Column) -> np.ndarray:

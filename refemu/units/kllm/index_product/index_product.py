@@ -15,18 +15,7 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_i
 from refemu.arith.scalar32 import pattern16, value16
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
-from refemu.units import (
-    AnyUnit,
-    Changes,
-    Combinational,
-    Config,
-    Flag,
-    Port,
-    Ports,
-    Unit,
-    constant,
-    stepping,
-)
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, stepping
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 

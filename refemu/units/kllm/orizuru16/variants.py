@@ -17,10 +17,7 @@ class Devices(Orizuru16):
         return -magnitude - 1 if word & 0x8000 else magnitude
 
 
-VARIANTS: tuple[Variant, ...] = (
-    *choices("D-kllm-21", "min_leaf", "not_max", "compare"),
-    *variants_of(Devices),
-)
+VARIANTS: tuple[Variant, ...] = (*choices("D-kllm-21", "min_leaf", "not_max", "compare"), *variants_of(Devices))
 UNOBSERVABLE: dict[str, str] = {
     "D-kllm-70": "A row of a set shows both trees when they have settled, whether in one edge or in four.",
 }

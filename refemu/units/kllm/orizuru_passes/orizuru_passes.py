@@ -161,10 +161,7 @@ class OrizuruPasses(Combinational):
             state = array.step()
         self._counts.append(Counts(state.comparisons, state.comparisons_live, state.cycles, 1))
         popped = [top[i] for i in state.max_index], [low[i] for i in state.min_index]
-        root = (
-            [top[array.leaf(MAX)]] * state.root_max_valid,
-            [low[array.leaf(MIN)]] * state.root_min_valid,
-        )
+        root = ([top[array.leaf(MAX)]] * state.root_max_valid, [low[array.leaf(MIN)]] * state.root_min_valid)
         return Ends(popped, root)
 
     @decides("D-kllm-61")

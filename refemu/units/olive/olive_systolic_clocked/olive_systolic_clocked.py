@@ -262,10 +262,7 @@ class OliveSystolicClocked(Sequential):
         """Accumulators and flags of the bottom row of elements."""
         rows, cols = self.grid(self.state.mode)
         last, beyond = self._places(self.state.mode)[(rows - 1) * cols :], (0,) * (self.cols - cols)
-        return {
-            "south": (*(acc[at] for at in last), *beyond),
-            "south_overflow": (*(flags[at] for at in last), *beyond),
-        }
+        return {"south": (*(acc[at] for at in last), *beyond), "south_overflow": (*(flags[at] for at in last), *beyond)}
 
     def drain(self, wide: int, *others: int | Lanes) -> Changes:
         """Move accumulators one row south; the bottom row leaves, zeros enter at the top."""
