@@ -14,6 +14,9 @@ from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "Clustering", "State", "run"]
 
@@ -155,4 +158,5 @@ UNIT: AnyUnit = Unit(
         "OVERFLOW": Flag(1, "x^ became infinite, and so did every distance: index 0"),
     },
 )
-State, run = Clustering.State, UNIT.run
+State: type[DeclaredState] = Clustering.State
+run: RunFunction[Result] = UNIT.run

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from refemu.arith.checks import require_int
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["INPUT_BITS", "REGISTER_BITS", "UNIT", "Concat", "State", "run"]
 
@@ -52,4 +54,5 @@ UNIT: AnyUnit = Unit(
     meaning="two indices joined in a register of 8 bits",
     configs={"a4": Config(a_bits=4, b_bits=4), "a3": Config(a_bits=3, b_bits=4), "a3_qk": Config(a_bits=3, b_bits=3)},
 )
-State, run = Concat.State, UNIT.run
+State: type[DeclaredState] = Concat.State
+run: RunFunction[Result] = UNIT.run

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.arith.tables import table16
-from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.ports import Lanes
 
@@ -274,4 +274,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     },
     result=Result,
 )
-State, run = Functional.State, UNIT.run
+State: type[DeclaredState] = Functional.State
+run: RunFunction[Result] = UNIT.run

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
-from refemu.units import Changes, Config, Port, Ports, Sequential, Unit, constant, decides, stepping
+from refemu.units import Changes, Config, Port, Ports, RunFunction, Sequential, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.ports import Lanes
 
@@ -204,4 +204,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     },
     result=Result,
 )
-State, run = IndexCounter.State, UNIT.run
+State: type[DeclaredState] = IndexCounter.State
+run: RunFunction[Result] = UNIT.run

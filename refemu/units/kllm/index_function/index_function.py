@@ -14,7 +14,7 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, require_int
 from refemu.arith.tables import SHA256, FunctionName, table16
 from refemu.formats import Codebook, KMeansTensor
-from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState, ports_of
 from refemu.units.ports import Lanes, put
 
@@ -258,4 +258,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     ports=lambda config: ports_of(IndexFunction, {**config, "function": named(config.get("function", "silu"))}),
     result=Result,
 )
-State, run = IndexFunction.State, UNIT.run
+State: type[DeclaredState] = IndexFunction.State
+run: RunFunction[Result] = UNIT.run

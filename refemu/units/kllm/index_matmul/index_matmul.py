@@ -18,6 +18,7 @@ from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
 from refemu.units.kllm.index_matmul.ports import MatmulOptions
 from refemu.units.kllm.index_matmul.problem import Column, column_at_ports, require_exact
+from refemu.units.unit import RunFunction
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -244,4 +245,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "BOTH": Flag(2, "a position is an outlier of both operands (D-kllm-12)"),
     },
 )
-State, run = IndexMatmul.State, UNIT.run
+State: type[DeclaredState] = IndexMatmul.State
+run: RunFunction[Result] = UNIT.run

@@ -16,10 +16,11 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
-from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.ports import Lanes
+from refemu.units.unit import RunFunction
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 LARGEST = 0x7BFF  #: word of the largest finite value
@@ -272,4 +273,6 @@ UNIT: AnyUnit = Unit(
     },
     flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16", "overflow")},
 )
-State, Result, run = IndexNorm.State, UNIT.result, UNIT.run
+State: type[DeclaredState] = IndexNorm.State
+Result: type[stepping.Result] = UNIT.result
+run: RunFunction[stepping.Result] = UNIT.run

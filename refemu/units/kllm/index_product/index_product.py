@@ -16,6 +16,8 @@ from refemu.arith.scalar32 import pattern16, value16
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 
@@ -185,4 +187,6 @@ UNIT: AnyUnit = Unit(
         "OVERFLOW": Flag(1, "the product of finite values exceeded fp16", "overflow"),
     },
 )
-State, Result, run = IndexProduct.State, UNIT.result, UNIT.run
+State: type[DeclaredState] = IndexProduct.State
+Result: type[stepping.Result] = UNIT.result
+run: RunFunction[stepping.Result] = UNIT.run

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.units import Result, RunFunction
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.functional import Functional, Softmax
@@ -378,4 +379,5 @@ UNIT: AnyUnit = Unit(
         "TIES": Flag(1, "the k-th largest or smallest value occurs twice"),
     },
 )
-State, run = KllmChip.State, UNIT.run
+State: type[DeclaredState] = KllmChip.State
+run: RunFunction[Result] = UNIT.run

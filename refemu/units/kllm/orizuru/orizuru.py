@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import trees
 from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, trees_of, units_needed
@@ -376,4 +376,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     },
     result=Result,
 )
-State, run = Orizuru.State, UNIT.run
+State: type[DeclaredState] = Orizuru.State
+run: RunFunction[Result] = UNIT.run

@@ -10,7 +10,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
 from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import MinLeaf
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "Orizuru16", "State", "run"]
 
@@ -152,4 +155,5 @@ UNIT: AnyUnit = Unit(
     meaning="a 16-input unit of Orizuru: both trees settle in a clock edge",
     configs={"leaves": Config(min_leaf="not_max"), "above": Config(min_leaf="compare")},
 )
-State, run = Orizuru16.State, UNIT.run
+State: type[DeclaredState] = Orizuru16.State
+run: RunFunction[Result] = UNIT.run

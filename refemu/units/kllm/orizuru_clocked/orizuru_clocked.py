@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from refemu.units import Config, DeclaredState, Unit, constant
+from refemu.units import Config, DeclaredState, RunFunction, Unit, constant
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
@@ -56,4 +56,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     },
     result=Result,
 )
-State, run = ClockedOrizuru.State, UNIT.run
+State: type[DeclaredState] = ClockedOrizuru.State
+run: RunFunction[Result] = UNIT.run

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
@@ -221,4 +221,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     },
     result=Result,
 )
-State, run = OrizuruPasses.State, UNIT.run
+State: type[DeclaredState] = OrizuruPasses.State
+run: RunFunction[Result] = UNIT.run

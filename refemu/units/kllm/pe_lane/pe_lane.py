@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from refemu.arith.checks import Refused, require_int
-from refemu.units import AnyUnit, Config, DeclaredState, Flag, Lanes, Unit, constant, decides
+from refemu.units import AnyUnit, Config, DeclaredState, Flag, Lanes, Result, RunFunction, Unit, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
@@ -259,4 +259,5 @@ UNIT: AnyUnit = Unit(
         "STALL": Flag(2, "the counters hold positions and wait"),
     },
 )
-State, run = PeLane.State, UNIT.run
+State: type[DeclaredState] = PeLane.State
+run: RunFunction[Result] = UNIT.run

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units import Changes, Combinational, Config, Port, Ports, Unit, constant, decides, stepping
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.ports import Lanes
 
@@ -235,4 +235,5 @@ UNIT: Unit[DeclaredState, Result] = Unit(
     },
     result=Result,
 )
-State, run = ScoreQuantizer.State, UNIT.run
+State: type[DeclaredState] = ScoreQuantizer.State
+run: RunFunction[Result] = UNIT.run

@@ -13,7 +13,10 @@ from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
 
@@ -180,4 +183,5 @@ UNIT: AnyUnit = Unit(
     },
     flags={"OVERFLOW": Flag(0, "the sum, or a count, exceeds fp16 (D-kllm-4)", "overflow")},
 )
-State, run = WeightedSum.State, UNIT.run
+State: type[DeclaredState] = WeightedSum.State
+run: RunFunction[Result] = UNIT.run

@@ -10,7 +10,10 @@ import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Cases, Changes, Combinational, Config, Kind, Port, Ports, Unit, constant
+from refemu.units.declaration import DeclaredState
+from refemu.units.stepping import Result
 from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.unit import RunFunction
 
 __all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "run"]
 
@@ -83,4 +86,5 @@ UNIT: AnyUnit = Unit(
     configs={"flint4": Config(pairs=FLINT4_PAIRS)},
     cases=cases,
 )
-State, run = FlintDecoder.State, UNIT.run
+State: type[DeclaredState] = FlintDecoder.State
+run: RunFunction[Result] = UNIT.run

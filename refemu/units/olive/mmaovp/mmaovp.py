@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
 from refemu.units.ports import put
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "CHUNKS",
@@ -266,4 +269,5 @@ UNIT: AnyUnit = Unit(
         "UNSPECIFIED": Flag(2, "a bias above 7, negative in a signed reading of .s4 (D-olive-21)"),
     },
 )
-State, run = MmaOvp.State, UNIT.run
+State: type[DeclaredState] = MmaOvp.State
+run: RunFunction[Result] = UNIT.run

@@ -6,7 +6,7 @@ the paper's tensor core takes sixteen at once. D holds the partial sums.
 
 from functools import partial
 
-from refemu.units import AnyUnit, Config, Unit, cycle_accurate
+from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, cycle_accurate
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.olive import mmaovp
 from refemu.units.olive.mmaovp import OPERATIONS, MmaOvp
@@ -30,4 +30,5 @@ UNIT: AnyUnit = Unit(
     mark=partial(cycle_accurate.marks, mmaovp.UNIT),
     flags=mmaovp.UNIT.flags,
 )
-State, run = ClockedMmaOvp.State, UNIT.run
+State: type[DeclaredState] = ClockedMmaOvp.State
+run: RunFunction[Result] = UNIT.run

@@ -12,6 +12,8 @@ from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Po
 from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Operand", "State", "run"]
 
@@ -185,4 +187,5 @@ UNIT: AnyUnit = Unit(
         "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)", "illegal"),
     },
 )
-State, run = DotProductUnit.State, UNIT.run
+State: type[DeclaredState] = DotProductUnit.State
+run: RunFunction[Result] = UNIT.run

@@ -5,7 +5,7 @@ Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which states no pipeline stages. Co
 
 from functools import partial
 
-from refemu.units import AnyUnit, Config, Unit, cycle_accurate
+from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, cycle_accurate
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.olive import olive_edp
 from refemu.units.olive.olive_edp import EVENTS, DotProductUnit
@@ -32,4 +32,5 @@ UNIT: AnyUnit = Unit(
     mark=partial(cycle_accurate.marks, olive_edp.UNIT),
     flags=olive_edp.UNIT.flags,
 )
-State, run = ClockedDotProductUnit.State, UNIT.run
+State: type[DeclaredState] = ClockedDotProductUnit.State
+run: RunFunction[Result] = UNIT.run

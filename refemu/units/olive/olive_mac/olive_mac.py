@@ -7,6 +7,9 @@ from typing import ClassVar, Literal, TypeAlias
 
 from refemu.arith.checks import require_choice, require_int
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["ACC_BITS", "BEYOND", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
 
@@ -96,4 +99,5 @@ UNIT: AnyUnit = Unit(
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
     flags={"OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow")},
 )
-State, run = OliveMac.State, UNIT.run
+State: type[DeclaredState] = OliveMac.State
+run: RunFunction[Result] = UNIT.run

@@ -6,7 +6,10 @@ Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [oli
 from typing import ClassVar, Literal
 
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]
 
@@ -100,4 +103,5 @@ UNIT: AnyUnit = Unit(
     },
     flags={"OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow")},
 )
-State, run = OlivePe8.State, UNIT.run
+State: type[DeclaredState] = OlivePe8.State
+run: RunFunction[Result] = UNIT.run

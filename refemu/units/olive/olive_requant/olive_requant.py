@@ -13,8 +13,11 @@ from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, val
 from refemu.formats import Ovp
 from refemu.formats.presets import OvpName
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS
 from refemu.units.olive.ovp_encoder import OvpEncoder
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["NO_BIAS", "UNIT", "OliveRequant", "State", "run"]
 
@@ -184,4 +187,5 @@ UNIT: AnyUnit = Unit(
         "SUBNORMAL": Flag(3, "an output is subnormal in fp16"),
     },
 )
-State, run = OliveRequant.State, UNIT.run
+State: type[DeclaredState] = OliveRequant.State
+run: RunFunction[Result] = UNIT.run

@@ -11,11 +11,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OvpDecoder
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "OliveSystolic", "Operand", "Pe", "State", "run"]
 
@@ -261,4 +264,5 @@ UNIT: AnyUnit = Unit(
         "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)", "illegal"),
     },
 )
-State, run = OliveSystolic.State, UNIT.run
+State: type[DeclaredState] = OliveSystolic.State
+run: RunFunction[Result] = UNIT.run

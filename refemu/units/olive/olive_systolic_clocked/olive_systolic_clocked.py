@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from refemu.arith.checks import Refused, require_int
+from refemu.units import Result, RunFunction
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode, require_overflow
@@ -328,4 +329,5 @@ UNIT: AnyUnit = Unit(
         "ILLEGAL": Flag(1, "a pair since reset is an identifier next to magnitude 0 (D-olive-18)", "illegal"),
     },
 )
-State, run = OliveSystolicClocked.State, UNIT.run
+State: type[DeclaredState] = OliveSystolicClocked.State
+run: RunFunction[Result] = UNIT.run

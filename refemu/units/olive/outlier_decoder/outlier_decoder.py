@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import require_choice, require_int
+from refemu.units import DeclaredState, Result, RunFunction
 from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.ports import Port, Ports
 from refemu.units.stimuli import Seeds, columns, random_inputs
@@ -142,4 +143,5 @@ UNIT: AnyUnit = Unit(
         "UNSPECIFIED": Flag(2, "the paper leaves an output of this row open; see the other flags"),
     },
 )
-State, run = OutlierDecoder.State, UNIT.run
+State: type[DeclaredState] = OutlierDecoder.State
+run: RunFunction[Result] = UNIT.run

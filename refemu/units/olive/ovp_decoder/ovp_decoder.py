@@ -10,8 +10,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.flint_decoder import flint_decoder
 from refemu.units.olive.outlier_decoder import outlier_decoder
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["OUTLIERS", "UNIT", "Normal", "Outlier", "OvpDecoder", "State", "run"]
 
@@ -130,4 +133,5 @@ UNIT: AnyUnit = Unit(
         "UNSPECIFIED": Flag(3, "the paper leaves an output of this row open; see the other flags"),
     },
 )
-State, run = OvpDecoder.State, UNIT.run
+State: type[DeclaredState] = OvpDecoder.State
+run: RunFunction[Result] = UNIT.run

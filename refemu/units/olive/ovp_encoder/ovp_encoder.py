@@ -15,6 +15,9 @@ from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.presets import OvpName
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.stepping import Result
+from refemu.units.unit import RunFunction
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
 
@@ -199,4 +202,5 @@ UNIT: AnyUnit = Unit(
         "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)", "raised"),
     },
 )
-State, run = OvpEncoder.State, UNIT.run
+State: type[DeclaredState] = OvpEncoder.State
+run: RunFunction[Result] = UNIT.run
