@@ -12,7 +12,6 @@ import dataclasses
 import importlib
 import inspect
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
@@ -120,7 +119,7 @@ def exported(package: str) -> dict[str, str]:
 
 def is_derived(unit: AnyUnit) -> bool:
     """Whether the class of a unit's Result is derived."""
-    return getattr(sys.modules[unit.result.__module__], unit.result.__qualname__, None) is not unit.result
+    return hasattr(unit.result, "derived")
 
 
 def classes(unit: AnyUnit) -> list[str]:

@@ -55,66 +55,19 @@ __all__ = [
     "working",
 ]
 
-#: The paper of every unit, which gives its package: `refemu.units.<paper>.<name>`.
-PAPERS = {
-    "bfp_accumulator": "harmonia",
-    "bfp_aligner": "harmonia",
-    "bfp_converter": "harmonia",
-    "bfp_pe": "harmonia",
-    "bfp_pe_array": "harmonia",
-    "bfp_pe_array_clocked": "harmonia",
-    "bit_allocator": "harmonia",
-    "clustering": "kllm",
-    "concat": "kllm",
-    "fdgf": "harmonia",
-    "flint_decoder": "olive",
-    "fp16_mac": "kllm",
-    "fp2half": "harmonia",
-    "free_page_list": "leankv",
-    "functional": "kllm",
-    "generation_compressor": "leankv",
-    "harmonia_core": "harmonia",
-    "harmonia_core_clocked": "harmonia",
-    "index_counter": "kllm",
-    "index_function": "kllm",
-    "index_matmul": "kllm",
-    "index_norm": "kllm",
-    "index_product": "kllm",
-    "k_offset": "harmonia",
-    "kllm_chip": "kllm",
-    "kv_compressor": "leankv",
-    "kv_quantizer": "leankv",
-    "layer_step": "leankv",
-    "mmaovp": "olive",
-    "mmaovp_clocked": "olive",
-    "olive_edp": "olive",
-    "olive_edp_clocked": "olive",
-    "olive_mac": "olive",
-    "olive_pe8": "olive",
-    "olive_requant": "olive",
-    "olive_systolic": "olive",
-    "olive_systolic_clocked": "olive",
-    "orizuru": "kllm",
-    "orizuru16": "kllm",
-    "orizuru_clocked": "kllm",
-    "orizuru_passes": "kllm",
-    "outlier_decoder": "olive",
-    "ovp_decoder": "olive",
-    "ovp_encoder": "olive",
-    "page_manager": "leankv",
-    "page_reader": "leankv",
-    "page_table": "leankv",
-    "paged_attention": "leankv",
-    "pe_lane": "kllm",
-    "prefix_sum": "leankv",
-    "prompt_compressor": "leankv",
-    "score_quantizer": "kllm",
-    "significance": "leankv",
-    "streaming_significance": "leankv",
-    "sub_pe": "harmonia",
-    "v_grouper": "harmonia",
-    "weighted_sum": "kllm",
+#: Units of each paper; their packages are `refemu.units.<paper>.<name>`.
+_BLOCKS = {
+    "harmonia": "bfp_accumulator bfp_aligner bfp_converter bfp_pe bfp_pe_array bfp_pe_array_clocked bit_allocator fdgf "
+    "fp2half harmonia_core harmonia_core_clocked k_offset sub_pe v_grouper",
+    "kllm": "clustering concat fp16_mac functional index_counter index_function index_matmul index_norm index_product "
+    "kllm_chip orizuru orizuru16 orizuru_clocked orizuru_passes pe_lane score_quantizer weighted_sum",
+    "leankv": "free_page_list generation_compressor kv_compressor kv_quantizer layer_step page_manager page_reader "
+    "page_table paged_attention prefix_sum prompt_compressor significance streaming_significance",
+    "olive": "flint_decoder mmaovp mmaovp_clocked olive_edp olive_edp_clocked olive_mac olive_pe8 olive_requant "
+    "olive_systolic olive_systolic_clocked outlier_decoder ovp_decoder ovp_encoder",
 }
+#: The paper of every unit, in alphabetical order of units.
+PAPERS = dict(sorted((name, paper) for paper, names in _BLOCKS.items() for name in names.split()))
 
 
 def _validated(unit: object, name: str, origin: plugins.Origin) -> AnyUnit:
@@ -129,23 +82,14 @@ _PLUGGED = plugins.Registry("unit", lambda: PAPERS, _validated)
 
 
 def names() -> tuple[str, ...]:
-    """List every unit of refemu itself.
-
-    Returns
-    -------
-    tuple of str
-        Names in alphabetical order.
-    """
+    """List every unit of refemu itself, in alphabetical order."""
     return tuple(PAPERS)
 
 
 def plugged() -> tuple[str, ...]:
     """List every unit that is not refemu's own: of installed distributions, then those registered by call.
 
-    Returns
-    -------
-    tuple of str
-        Names; `distribution/unit` if a name is not unique.
+    A name that is not unique is `distribution/unit`.
     """
     return _PLUGGED.names()
 
@@ -156,35 +100,17 @@ def _is_own(unit: object) -> bool:
 
 
 def working() -> dict[str, AnyUnit]:
-    """Load every unit that is not refemu's own.
-
-    Returns
-    -------
-    dict of Unit
-        Units that load, by the names of `plugged`.
-    """
+    """Load every unit that is not refemu's own: those that load, by the names of `plugged`."""
     return _PLUGGED.working()[0]
 
 
 def broken() -> tuple[plugins.Broken, ...]:
-    """Load every unit and fault library of every installed distribution, and list those that fail.
-
-    Returns
-    -------
-    tuple of Broken
-        Kind, key, version and error of each.
-    """
+    """Load every unit and fault library of every installed distribution, and list those that fail, with the error."""
     return (*_PLUGGED.working()[1], *faults.broken(find))
 
 
 def called() -> tuple[str, ...]:
-    """List the units that were registered by call, in this process only.
-
-    Returns
-    -------
-    tuple of str
-        Names.
-    """
+    """List the units that were registered by call, in this process only."""
     return _PLUGGED.called()
 
 
@@ -194,22 +120,8 @@ def register(unit: AnyUnit) -> AnyUnit:
     A later unit of the same name replaces an earlier one. To make a unit available in every process, name it in the
     entry points `refemu.units` of a distribution.
 
-    Parameters
-    ----------
-    unit : Unit
-        Descriptor.
-
-    Returns
-    -------
-    Unit
-        The same.
-
-    Raises
-    ------
-    Refused
-        The descriptor contradicts itself, or the name is one of refemu's or of the unit's own distribution.
-    RefusedType
-        `unit` is not a Unit.
+    Raises Refused if the descriptor contradicts itself, or the name is one of refemu's or of the unit's own
+    distribution.
     """
     if _PLUGGED.holds(unit) or _is_own(unit):
         return unit
@@ -222,13 +134,7 @@ def register(unit: AnyUnit) -> AnyUnit:
 
 
 def unregister(name: str) -> None:
-    """Remove a unit that was registered with `register`, not by a plug-in.
-
-    Parameters
-    ----------
-    name : str
-        Name of a unit; no effect if none of this name was registered so.
-    """
+    """Remove a unit that was registered with `register`, not by a plug-in; no effect if there is none."""
     _PLUGGED.forget(name)
 
 
@@ -238,23 +144,8 @@ def register_faults(library: FaultLibrary) -> FaultLibrary:
     A later library for the same unit replaces an earlier one. To make a library available in every process, name it in
     the entry points `refemu.faults` of a distribution, under the name of the unit.
 
-    Parameters
-    ----------
-    library : FaultLibrary
-        Faulty devices of one unit, refemu's own or any other.
-
-    Returns
-    -------
-    FaultLibrary
-        The same.
-
-    Raises
-    ------
-    Refused
-        Its unit is unknown, it is empty, the id of a device is neither D-word-number nor F-word-number, or a device
-        says nothing.
-    RefusedType
-        `library` is not a FaultLibrary, or an entry of it is not a Variant.
+    Raises Refused if its unit is unknown, it is empty, the id of a device is neither D-word-number nor F-word-number,
+    or a device says nothing.
     """
     known = faults.required(library)
     if find(known.unit).key != known.unit:
@@ -263,13 +154,7 @@ def register_faults(library: FaultLibrary) -> FaultLibrary:
 
 
 def unregister_faults(unit: str) -> None:
-    """Remove a fault library that was registered by call.
-
-    Parameters
-    ----------
-    unit : str
-        Unit of the library, as named in the library; no effect if there is none.
-    """
+    """Remove the fault library of a unit that was registered by call; no effect if there is none."""
     faults.REGISTRY.forget(unit)
 
 
@@ -298,26 +183,11 @@ def find(name: str | AnyUnit) -> AnyUnit:
 
 
 def choose(spec: str | AnyUnit, config: str | None = None) -> tuple[AnyUnit, str]:
-    """Find a unit and one configuration of it.
+    """Find a unit and one configuration of it: its ready name, or the parameters that differ from their defaults.
 
-    Parameters
-    ----------
-    spec : str or Unit
-        Name, or name and configuration: "orizuru:n8", "orizuru:n=4096,k=21".
-    config : str, optional
-        Configuration, if `spec` names none; by default the unit's first.
-
-    Returns
-    -------
-    unit : Unit
-        Descriptor.
-    config : str
-        Configuration: its ready name, or the parameters that differ from their defaults.
-
-    Raises
-    ------
-    Refused
-        An unknown name or parameter, with the nearest; a value that the unit rejects; two configurations.
+    spec: name, or name and configuration: "orizuru:n8", "orizuru:n=4096,k=21". config: if `spec` names none; by default
+    the first of the unit. Raises Refused for an unknown name or parameter, with the nearest, a value that the unit
+    rejects, or two configurations.
     """
     name, text = parameters.split(spec) if isinstance(spec, str) else (spec, None)
     unit = find(name)
@@ -328,43 +198,15 @@ def choose(spec: str | AnyUnit, config: str | None = None) -> tuple[AnyUnit, str
 
 
 def configurations(spec: str | AnyUnit) -> tuple[AnyUnit, list[str]]:
-    """Find a unit, and the configuration after its name, or else all its ready configurations.
-
-    Parameters
-    ----------
-    spec : str or Unit
-        As for `choose`.
-
-    Returns
-    -------
-    unit : Unit
-        Descriptor.
-    configs : list of str
-        Configurations.
-
-    Raises
-    ------
-    Refused
-        As `choose` does.
-    """
+    """Find a unit, and the configuration after its name, or else all its ready configurations; raises as `choose`."""
     unit, config = choose(spec)
     return unit, [config] if isinstance(spec, str) and ":" in spec else list(unit.configs)
 
 
 def module(name: str | AnyUnit, compiled: bool = False) -> ModuleType:
-    """Import the module of a unit, or of its compiled form.
+    """Import the module of a unit, also of a plug-in, or of its compiled form.
 
-    Parameters
-    ----------
-    name : str or Unit
-        Unit, also of a plug-in.
-    compiled : bool
-        Import that of the compiled form. One that is derived from the text of the unit has `run` alone.
-
-    Returns
-    -------
-    module
-        Module.
+    A compiled form that is derived from the text of the unit has `run` alone.
     """
     if isinstance(name, str) and name in PAPERS and not compiled:
         return importlib.import_module(f"refemu.units.{PAPERS[name]}.{name}")

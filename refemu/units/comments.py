@@ -13,19 +13,10 @@ _COMMENT = re.compile(r"(?:^|[^\"'])#: *(.*)$")
 
 @cache
 def of_class(kind: type[Any]) -> dict[str, str]:
-    """Extract the comment of each annotated field, including those of base classes.
+    """Extract the comment of each annotated field, including those of base classes, in the order of the source.
 
-    A field's comment is on its last line, on the lines before it, or both.
-
-    Parameters
-    ----------
-    kind : type
-        Class; one whose source cannot be read has no comments.
-
-    Returns
-    -------
-    dict of str
-        Comments by field, in the order of the source, without fields that have none.
+    A field's comment is on its last line, on the lines before it, or both. Fields without one are left out, also those
+    of a class whose source cannot be read.
     """
     fields = getattr(kind, "__dataclass_fields__", {}).values()
     meanings = {field.name: field.metadata["meaning"] for field in fields if "meaning" in field.metadata}

@@ -10,13 +10,7 @@ class Config(Mapping[str, Any]):
     """Parameters of a unit by keyword, frozen: `Config(normal="int4", outlier=(2, 1))`."""
 
     def __init__(self, **parameters: Any) -> None:
-        """Freeze parameters; convert NumPy scalars to Python's.
-
-        Parameters
-        ----------
-        **parameters : object
-            Parameters by name.
-        """
+        """Freeze parameters by name; convert NumPy scalars to Python's."""
         self._parameters = {name: plain(value) for name, value in sorted(parameters.items())}
 
     def __getitem__(self, name: str) -> Any:

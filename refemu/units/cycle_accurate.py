@@ -70,29 +70,12 @@ class CycleAccurate(Sequential):
 
     @decides("D-arith-19")
     def begins(self, start: int) -> bool:
-        """Whether this row opens an operation.
-
-        Parameters
-        ----------
-        start : int
-            Value of the port.
-
-        Returns
-        -------
-        bool
-            False while an operation is under way.
-        """
+        """Whether this row, with a value of port `start`, opens an operation: not while one is under way."""
         return bool(start) and not self.state.busy
 
     @decides("D-arith-21")
     def idle(self) -> Changes:
-        """Advance an edge without an operation.
-
-        Returns
-        -------
-        mapping
-            Changes of an idle row: `valid` is 1 only in the row that closes an operation.
-        """
+        """Changes of an edge without an operation: `valid` is 1 only in the row that closes one."""
         return {"valid": 0}
 
     @cached_property
@@ -109,18 +92,7 @@ class CycleAccurate(Sequential):
         return {name: value for name, value in values.items() if name not in hidden} | held
 
     def whole(self, state: DeclaredState) -> Any:
-        """State of the inner unit within a State of this one.
-
-        Parameters
-        ----------
-        state : State
-            A State of this unit.
-
-        Returns
-        -------
-        State
-            State of the inner unit; operands that it no longer needs are those of the last row.
-        """
+        """State of the inner unit within a State of this one; operands no longer needed are those of the last row."""
         kind = type(self.inner.state)
         values = {field.name: getattr(state, field.name) for field in dataclasses.fields(kind)}
         held = {name: getattr(state, f"{name}{HELD}") for name in self.held}

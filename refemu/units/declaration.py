@@ -43,34 +43,12 @@ class DeclaredState:
 
 
 def constant(method: Callable[[Any], T]) -> T:
-    """Decorate a method that takes only `self`, such as `ports`: it is called once per device.
-
-    Parameters
-    ----------
-    method : callable
-        Method without arguments, called once per device.
-
-    Returns
-    -------
-    object
-        Attribute of devices with the result of the method.
-    """
+    """Decorate a method that takes only `self`, such as `ports`: it is called once per device, then an attribute."""
     return cached_property(method)  # type: ignore[return-value]  # what an instance has
 
 
 def decides(*ids: str) -> Callable[[F], F]:
-    """Mark the function that takes a decision, which variants override.
-
-    Parameters
-    ----------
-    *ids : str
-        Ids of docs/decisions-*.md, or of a plug-in's decisions.md: "D-word-number".
-
-    Returns
-    -------
-    callable
-        Decorator, which returns the function itself, with `decisions`.
-    """
+    """Mark the function that takes decisions, `ids` such as "D-word-number", which variants override."""
 
     def mark(function: F) -> F:
         vars(function)["decisions"] = ids

@@ -32,7 +32,7 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
         for name in dict.fromkeys(name for each in sorted(names, key=len, reverse=True) for name in each)
     ]
     counts = [(name, int) for name in counters]
-    namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters."}
+    namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters.", "derived": True}
     return dataclasses.make_dataclass(
         "Result",
         [*fields, *counts],
@@ -69,22 +69,8 @@ def compiled_run(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
 
     It gets contiguous, writable arrays in the order of the ports, outputs followed by registers: (rows,) for a
     combinational unit, (devices, events) for a sequential one, then for a vector the axis of lanes. It fills the
-    outputs and returns the counters in the order of `unit.counters`; another number of counters raises.
-
-    Parameters
-    ----------
-    unit : Unit
-        Descriptor.
-
-    Returns
-    -------
-    callable
-        Decorator.
-
-    Raises
-    ------
-    Refused
-        At a call, for the same inputs as the readable form.
+    outputs and returns the counters in the order of `unit.counters`; another number of counters raises. A call raises
+    Refused for the same inputs as the readable form.
     """
 
     order = _order(unit)

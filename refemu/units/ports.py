@@ -75,41 +75,14 @@ class Port:
         return np.dtype(np.bool_) if self.bits == 1 else self.dtype
 
     def filled(self, value: int) -> int | Lanes:
-        """Value of the port in one event with the same number in every field.
-
-        Parameters
-        ----------
-        value : int
-            Number.
-
-        Returns
-        -------
-        int or tuple of int
-            A tuple for a vector.
-        """
+        """Value of the port in one event with the same number in every field: a tuple for a vector."""
         return value if self.lanes is None else (value,) * self.lanes
 
     def validate(self, values: ArrayLike, unit: str) -> np.ndarray:
-        """Check values and convert them to the port's dtype.
+        """Check `values`, with lanes last for a vector, and convert them to the port's dtype; unit: for messages.
 
-        Parameters
-        ----------
-        values : array_like of integers
-            Values; the last axis of a vector has the lanes.
-        unit : str
-            Name of the unit, for error messages.
-
-        Returns
-        -------
-        ndarray
-            The values in the port's dtype.
-
-        Raises
-        ------
-        Refused
-            A value is outside the port's bits or limits; the message has the first bad index.
-        RefusedType
-            The dtype is not an integer, or the number of lanes is wrong.
+        Raises Refused with the first bad index for a value outside the port's bits or limits, RefusedType for a dtype
+        that is not an integer or a wrong number of lanes.
         """
         array = require_integers(values, f"{unit}.{self.name}")
         if self.shape and array.shape[-1:] != self.shape:
@@ -129,27 +102,7 @@ class Port:
         return few and {*map(type, lanes)} == {int} and low <= min(lanes) and max(lanes) <= high
 
     def validate_one(self, value: ArrayLike | int, unit: str) -> int | Lanes:
-        """Check the value of one event.
-
-        Parameters
-        ----------
-        value : int or sequence of int
-            One per lane of a vector.
-        unit : str
-            Name of the unit, for error messages.
-
-        Returns
-        -------
-        int or tuple of int
-            A tuple for a vector.
-
-        Raises
-        ------
-        Refused
-            The value is outside the port's bits or limits.
-        RefusedType
-            Another type, or a wrong number of lanes.
-        """
+        """Check the `value` of one event, one int per lane of a vector; errors are those of `validate`."""
         low, high = self.limits
         if self.lanes is None and type(value) is int and low <= value <= high:
             return value  # the case of a loop of steps: without an array

@@ -23,18 +23,7 @@ class Result:
     """Base of every Result: outputs as arrays, counters as int."""
 
     def equals(self, other: object) -> bool:
-        """Whether the other Result has the same type, and every field the same dtype, shape and content.
-
-        Parameters
-        ----------
-        other : object
-            Anything.
-
-        Returns
-        -------
-        bool
-            True if it is equal.
-        """
+        """Whether the other Result has the same type, and every field the same dtype, shape and content."""
         if type(self) is not type(other):
             return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
@@ -81,29 +70,13 @@ class Stepped(Generic[S]):
         return False
 
     def snapshot(self) -> S:
-        """Every register, port and counter after the last event.
-
-        Returns
-        -------
-        State
-            Frozen, comparable, hashable.
-        """
+        """Every register, port and counter after the last event: a State, frozen, comparable and hashable."""
         return self.state
 
     def restore(self, state: S) -> None:
         """Restore every register to its value when `state` was taken.
 
-        Parameters
-        ----------
-        state : State
-            A State of this unit.
-
-        Raises
-        ------
-        Refused
-            A port of the State is out of range.
-        RefusedType
-            The State is of another unit.
+        Raises Refused if a port of the State is out of range, RefusedType if it is of another unit.
         """
         if type(state) is not type(self.state):
             raise RefusedType(f"{self.name}: state must be a State of this unit, got {type(state).__name__}")
@@ -122,60 +95,21 @@ class Stepped(Generic[S]):
         return f"{type(self).__name__}({', '.join(state_text)})"
 
     def reset(self, state: type[S], **registers: Any) -> S:
-        """State at reset: event "reset", index -1, 0 in every port, lane and counter.
-
-        Parameters
-        ----------
-        state : type
-            Class of the State.
-        **registers : object
-            Registers with other values.
-
-        Returns
-        -------
-        State
-            State at reset.
-        """
+        """State at reset: event "reset", index -1, 0 in ports, lanes and counters, other values in `registers`."""
         lanes = {port.name: (0,) * port.lanes for port in self.ports.all if port.lanes}
         fields = dict.fromkeys(_registers(state), 0) | lanes  # type: ignore[arg-type]  # a class is hashable
         return state(**{**fields, "event": "reset", "index": -1, **registers})
 
     def latched(self, *inputs: Any, **changed: Any) -> S:
-        """Present State with the next index and new inputs.
-
-        Parameters
-        ----------
-        *inputs : int or tuple of int
-            Values of the input ports, in order.
-        **changed : object
-            Other fields that change.
-
-        Returns
-        -------
-        State
-            The State; it is not committed.
-        """
+        """Present State with the next index, new inputs and other changed fields; it is not committed."""
         ports = {port.name: value for port, value in zip(self.ports.inputs, inputs, strict=True)}
         registers: dict[str, Any] = vars(self.state)
         return type(self.state)(**{**registers, "index": registers["index"] + 1, **ports, **changed})
 
     def changed(self, **fields: Any) -> S:
-        """Present State with some fields changed; four times as fast as `dataclasses.replace`.
+        """Present State with some fields changed, not committed; four times as fast as `dataclasses.replace`.
 
-        Parameters
-        ----------
-        **fields : object
-            Fields that change.
-
-        Returns
-        -------
-        State
-            The State; it is not committed.
-
-        Raises
-        ------
-        TypeError
-            A name is not a field of the State.
+        Raises TypeError for a name that is not a field of the State.
         """
         before = self.state
         state: S = object.__new__(before.__class__)
@@ -194,26 +128,10 @@ class Stepped(Generic[S]):
         """
 
     def validate_event(self, *values: Any, **named: Any) -> list[Any]:
-        """Check the inputs of one event.
+        """Check the inputs of one event, in order or by name of the port: Python ints, tuples for lanes.
 
-        Parameters
-        ----------
-        *values : int or tuple of int
-            One per input port, in order.
-        **named : int or tuple of int
-            The same by name of the port.
-
-        Returns
-        -------
-        list
-            Python ints, tuples for lanes, in the ports' order.
-
-        Raises
-        ------
-        Refused
-            A value is out of range, or the block cannot process it.
-        RefusedType
-            An input is missing, unknown or of another type.
+        Raises Refused for a value that is out of range or that the block cannot process, RefusedType for an input that
+        is missing, unknown or of another type.
         """
         ordered = in_order(self.name, self.ports.inputs, values, named)
         inputs = [port.validate_one(value, self.name) for port, value in zip(self.ports.inputs, ordered, strict=True)]
@@ -222,26 +140,10 @@ class Stepped(Generic[S]):
         return inputs
 
     def validated(self, *values: Any, **named: Any) -> list[np.ndarray]:
-        """Check the inputs of many events and broadcast them.
+        """Check the inputs of many events, in order or by name, and broadcast them: arrays of one shape, lanes last.
 
-        Parameters
-        ----------
-        *values : array_like of integers
-            One per input port, in order.
-        **named : array_like of integers
-            The same by name of the port.
-
-        Returns
-        -------
-        list of ndarray
-            Arrays of one shape, lanes last, in the ports' order.
-
-        Raises
-        ------
-        Refused
-            A value is out of range, or shapes do not broadcast.
-        RefusedType
-            An input is missing, unknown or of another dtype.
+        Raises Refused for a value out of range or shapes that do not broadcast, RefusedType for an input that is
+        missing, unknown or of another dtype.
         """
         arrays = validate(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
         self._require(*arrays)
@@ -270,18 +172,7 @@ class Stepped(Generic[S]):
         yield from self.operations(self.validated(*values, **named))
 
     def operations(self, arrays: Sequence[np.ndarray]) -> Iterator[S]:
-        """Yield the State after every event of checked inputs.
-
-        Parameters
-        ----------
-        arrays : sequence of ndarray
-            One per input port, from `validated`.
-
-        Returns
-        -------
-        iterator of State
-            States in order.
-        """
+        """Yield the State after every event of checked inputs: `arrays` from `validated`, one per input port."""
         flat = [
             map(tuple, array.reshape(-1, port.lanes).tolist()) if port.lanes else array.reshape(-1).tolist()
             for array, port in zip(arrays, self.ports.inputs, strict=True)

@@ -1,6 +1,6 @@
 """Stimuli for golden cases: seeded random port values, columns of one length, sequences of events.
 
-A module `cases.py` cites the sections of its unit, such as [olive §4.2].
+A module `cases.py` cites the sections of its unit: [olive §4.2]. It has stimuli only; outputs come from the unit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,23 +19,9 @@ Seeds: TypeAlias = int | range  #: one seed, or consecutive ones
 
 
 def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
-    """Draw the first words of the sequence of a label, for every seed.
+    """Draw the first `count` words of the sequence of a label, for every seed: uint64 (seeds, count).
 
-    Parameters
-    ----------
-    label : str
-        Name of the sequence.
-    seed : int or range
-        Seeds.
-    count : int
-        Words of each seed.
-    after : int
-        Added to every seed.
-
-    Returns
-    -------
-    ndarray of uint64 (seeds, count)
-        Words.
+    after: added to every seed.
     """
     seeds = seed if isinstance(seed, range) else (seed,)
     return prng.words_of([prng.stream(label, each + after) for each in seeds], 0, count)
@@ -44,34 +30,11 @@ def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
 def random(
     unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random", first: int = 0
 ) -> np.ndarray:
-    """Draw uniform values of a port, one sequence per unit, kind, port and seed.
+    """Draw uniform values of a port, int64 with lanes last, one sequence per unit, kind, port and seed.
 
-    Words of an fp16 port are finite; values are within the port's limits.
-
-    Parameters
-    ----------
-    unit : str
-        Name of the unit.
-    port : Port
-        Port.
-    shape : tuple of int
-        Shape of the values of one seed, without lanes.
-    seed : int or range
-        Seed; a range concatenates the values of its seeds along the first axis.
-    kind : str
-        Kind of the cases.
-    first : int
-        Number of rows of the sequence to skip.
-
-    Returns
-    -------
-    ndarray of int64
-        Values, lanes last for a vector.
-
-    Raises
-    ------
-    Refused
-        A seed is out of range.
+    Words of an fp16 port are finite; values are within the port's limits. shape: of the values of one seed, without
+    lanes; a range of seeds concatenates along the first axis. first: rows of the sequence to skip. Raises Refused for a
+    seed out of range.
     """
     full = (*shape, *port.shape)
     seeds = seed if isinstance(seed, range) else (seed,)
@@ -84,20 +47,7 @@ def random(
 
 
 def validated(port: Port, values: np.ndarray) -> np.ndarray:
-    """Map values of a port's bits to its limits, and fp16 patterns to finite ones; others are unchanged.
-
-    Parameters
-    ----------
-    port : Port
-        Port.
-    values : ndarray of int64
-        Values.
-
-    Returns
-    -------
-    ndarray of int64
-        Values that the port admits.
-    """
+    """Map int64 `values` of a port's bits to its limits, and fp16 patterns to finite ones; others are unchanged."""
     if port.kind == "f16":
         values = np.where(values & 0x7C00 == 0x7C00, values ^ 0x4000, values)
     low, high = port.limits
@@ -108,24 +58,7 @@ def validated(port: Port, values: np.ndarray) -> np.ndarray:
 
 
 def random_inputs(unit: str, ports: Sequence[Port], shape: tuple[int, ...], seed: Seeds) -> dict[str, np.ndarray]:
-    """Draw uniform values of every port, as `random` does.
-
-    Parameters
-    ----------
-    unit : str
-        Name of the unit.
-    ports : sequence of Port
-        Ports.
-    shape : tuple of int
-        Shape of the values of one seed, without lanes.
-    seed : int or range
-        Seed.
-
-    Returns
-    -------
-    dict of ndarray of int64
-        Values by port.
-    """
+    """Draw uniform values of every port, as `random` does; shape: without lanes, for one seed."""
     return {port.name: random(unit, port, shape, seed) for port in ports}
 
 
@@ -138,37 +71,16 @@ def first_of_each(inputs: Mapping[str, np.ndarray], rows: int, few: int) -> dict
 
 
 def columns(**values: ArrayLike) -> dict[str, np.ndarray]:
-    """Make arrays of one length from sequences and scalars: `columns(pair=[1, 2], bias=3)`.
-
-    Parameters
-    ----------
-    **values : array_like of integers
-        Values by port; a scalar is repeated in every row.
-
-    Returns
-    -------
-    dict of ndarray
-        Arrays by port.
-    """
+    """Make arrays of one length from sequences and scalars: `columns(pair=[1, 2], bias=3)`."""
     arrays = {port: np.asarray(value) for port, value in values.items()}
     length = max(array.shape[0] for array in arrays.values() if array.ndim)
     return {port: array if array.ndim else np.full(length, array) for port, array in arrays.items()}
 
 
 def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
-    """Make inputs of cases that are sequences of events.
+    """Make inputs of cases that are sequences of events, int64 (cases, events).
 
-    Parameters
-    ----------
-    names : sequence of str
-        Ports.
-    events : sequence
-        Cases of equal length; an event has one value per name.
-
-    Returns
-    -------
-    dict of ndarray of int64 (cases, events)
-        Arrays by port.
+    events: cases of equal length; an event has one value per name.
     """
     table = np.array(events, np.int64)
     return {name: table[:, :, column] for column, name in enumerate(names)}

@@ -39,6 +39,7 @@ class Flag:
 
     bit: int  #: bit of the flags word
     why: str  #: reason for such rows
+    output: str = ""  #: rows with a lane of this output that is not 0 have the flag; "": `mark` says which rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,8 @@ class Unit(Generic[S, R]):
         for name in stimuli if home and _exists(home) else ():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(importlib.import_module(home), name, None))
+        if self.mark is None and any(flag.output for flag in self.flags.values()):
+            object.__setattr__(self, "mark", self._marked)
         self._require_callables()
         if declared and "State" not in vars(unit_class):
             complete(unit_class, self.ready_ports, inputs_of(self))
@@ -143,6 +146,16 @@ class Unit(Generic[S, R]):
             return function(parameters.full(self, config), *rest)
 
         return completing
+
+    def _marked(self, config: Config, inputs: object, result: Result) -> dict[str, np.ndarray]:
+        """Rows of flags that name an output; none if the configuration lacks it."""
+        shapes = {port.name: port.shape for port in self.ports(config).outputs}
+        first = next(iter(shapes))
+        rows = getattr(result, first).shape
+        none = np.zeros(rows[: len(rows) - len(shapes[first])], np.bool_)
+        values = {name: getattr(result, name) != 0 for name in shapes}
+        marked = {name: value.any(axis=-1) if shapes[name] else value for name, value in values.items()}
+        return {name: marked.get(flag.output, none) for name, flag in self.flags.items()}
 
     def _require_callables(self) -> None:
         """Reject fields from which the derived ones cannot be made."""
@@ -243,26 +256,9 @@ class Unit(Generic[S, R]):
     ) -> Iterator[Cases]:
         """Cases for a configuration: all of a ready one; for another, those of ready configurations that fit.
 
-        Parameters
-        ----------
-        config : Config
-            Parameters.
-        kind : Kind
-            Any but "model".
-        seed : int or range
-            Seed of the random cases; a range for the cases of each seed in turn.
-        left_out : callable, optional
-            Called with the reason of cases that do not fit, and the error.
-
-        Yields
-        ------
-        Cases
-            Blocks of cases.
-
-        Raises
-        ------
-        Refused
-            The unit returned cases of another kind.
+        kind: any but "model". seed: of the random cases; a range for the cases of each seed in turn. left_out is called
+        with the reason of cases that do not fit, and the error. Raises Refused if the unit returns cases of another
+        kind.
         """
         blocks = self._of_kind(kind, self.cases(config, kind, seed))
         yield from blocks if config in self.configs.values() else self._fitting(config, blocks, left_out)
@@ -290,22 +286,9 @@ class Unit(Generic[S, R]):
                 yield block
 
     def config(self, text: str) -> Config:
-        """Configuration by name or parameters.
+        """Configuration by a ready name, "n8", or parameters, "n=4096,k=21" or "n8,k=3".
 
-        Parameters
-        ----------
-        text : str
-            A ready name, "n8", or parameters, "n=4096,k=21" or "n8,k=3".
-
-        Returns
-        -------
-        Config
-            Configuration, with every parameter unless it is a ready one.
-
-        Raises
-        ------
-        Refused
-            An unknown name or parameter, with the nearest; a value that the unit rejects.
+        Raises Refused for an unknown name or parameter, with the nearest, and for a value that the unit rejects.
         """
         return parameters.config(self, text)
 
@@ -338,21 +321,9 @@ class Unit(Generic[S, R]):
         return run(**self._checked(config, inputs), **Config(**config))
 
     def closing(self, config: Config, inputs: Mapping[str, Any], result: Result) -> np.ndarray | None:
-        """Find the rows that complete an operation.
+        """Find the rows that complete an operation: bool (cases, events); None if each row is an operation.
 
-        Parameters
-        ----------
-        config : Config
-            Parameters.
-        inputs : mapping of str to ndarray
-            As for `evaluate`.
-        result : Result
-            Result of `evaluate` for them.
-
-        Returns
-        -------
-        ndarray of bool or None
-            (cases, events); None if each row is an operation.
+        inputs: as for `evaluate`. result: of `evaluate` for them.
         """
         if self.closes is not None:
             return np.asarray(self.closes(config, inputs, result), np.bool_)
@@ -362,42 +333,11 @@ class Unit(Generic[S, R]):
         return np.logical_or.reduce(marks) if marks else None
 
     def trace(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> Iterator[S]:
-        """Yield the State after every event of one case, by the readable form.
-
-        Parameters
-        ----------
-        config : mapping
-            Parameters.
-        inputs : mapping of str to array_like
-            As for `evaluate`.
-
-        Returns
-        -------
-        iterator of State
-            States in order.
-
-        Raises
-        ------
-        Refused
-            A port is missing or unknown, or a value out of range.
-        """
+        """Yield the State after every event of one case, by the readable form; inputs are those of `evaluate`."""
         return iter(self.unit_class(**config).steps(**self._checked(config, inputs)))
 
     def draw(self, config: Mapping[str, Any], state: S) -> str:
-        """Draw a State.
-
-        Parameters
-        ----------
-        config : mapping
-            Parameters.
-        state : State
-            State of the unit in this configuration.
-
-        Returns
-        -------
-        str
-            SVG; "" if the unit has no drawing.
-        """
+        """Draw a State of the unit in a configuration as SVG; "" if the unit has no drawing."""
         return state_text.drawing(self, self.ports(Config(**config)), state)
 
     def _checked(self, config: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,11 @@ first two compose exactly; a function on outputs comes last.
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from types import CellType, FunctionType
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -24,19 +25,11 @@ from refemu.units.stepping import Descriptor, Result, Stepped
 Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
 def _unchanged(config: Config) -> Config:
-    """Return the configuration unchanged.
-
-    Parameters
-    ----------
-    config : Config
-        Configuration.
-
-    Returns
-    -------
-    Config
-        The same.
-    """
+    """Return the configuration unchanged."""
     return config
 
 
@@ -52,22 +45,7 @@ class Variant:
 
 
 def choices(decision: str, parameter: str, *values: object) -> tuple[Variant, ...]:
-    """Variants that set one parameter of the configuration to each of several values.
-
-    Parameters
-    ----------
-    decision : str
-        Id, such as "D-olive-33".
-    parameter : str
-        Name of the parameter.
-    *values : object
-        Values to try.
-
-    Returns
-    -------
-    tuple of Variant
-        One per value.
-    """
+    """Variants of a decision that set one parameter of the configuration to each of several values."""
     return tuple(Variant(decision, f"{parameter} is {value!r}", partial(_with, parameter, value)) for value in values)
 
 
@@ -113,6 +91,68 @@ def overriding(
     body = {"__doc__": says, "__module__": module} | {name: member(name, each) for name, each in members.items()}
     changed: type[Any] = type(unit_class.__name__, (unit_class,), body)
     return Variant(decision, says, apply, changed)
+
+
+def replaces(method: str, decision: str, says: str, apply: Callable[[Config], Config] = _unchanged) -> Callable[[F], F]:
+    """Mark a method, under a name of its own, as `method` of a device with this variant.
+
+    Methods with one decision and one text are those of one device. The other arguments are those of `Variant`.
+    """
+
+    def mark(function: F) -> F:
+        vars(function).setdefault("replaces", []).append((method, (decision, says, apply)))
+        return function
+
+    return mark
+
+
+def variants_of(devices: type[Stepped[Any]]) -> tuple[Variant, ...]:
+    """The variants whose methods a class has: each is a class with its methods alone, over the bases of `devices`."""
+    methods: dict[tuple[str, str, Callable[[Config], Config]], dict[str, FunctionType]] = {}
+    for function in vars(devices).values():
+        for method, variant in getattr(function, "replaces", ()):
+            methods.setdefault(variant, {})[method] = function
+    return tuple(Variant(*key, unit_class=_replacing(devices, each)) for key, each in methods.items())
+
+
+def _replacing(devices: type[Stepped[Any]], methods: Mapping[str, FunctionType]) -> type[Stepped[Any]]:
+    """A class with methods of `devices`, whose `super()` is the class after it."""
+    cell, namespace = CellType(), dict[str, Any](__module__=devices.__module__)
+    for name, each in methods.items():
+        cells = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
+        closure = tuple(cell if free == "__class__" else other for free, other in cells)
+        namespace[name] = FunctionType(each.__code__, each.__globals__, name, each.__defaults__, closure)
+    cell.cell_contents = kind = type(next(iter(methods.values())).__name__, devices.__bases__, namespace)
+    return kind
+
+
+def of_part(
+    unit_class: type[Any],
+    part: str,
+    known: Iterable[Variant],
+    apply: Callable[[Config], Config] | None = None,
+    first: int = 0,
+) -> tuple[Variant, ...]:
+    """Variants of a device whose attribute `part`, a unit or units in tuples and lists, is also of the class of each.
+
+    first: number of the first unit that changes. Those of two variants combine.
+    """
+    classes = [(each, _within(unit_class, part, each.unit_class, first)) for each in known if each.unit_class]
+    return tuple(dataclasses.replace(each, apply=apply or each.apply, unit_class=kind) for each, kind in classes)
+
+
+def _within(unit_class: type[Any], part: str, other: type[Any], first: int) -> type[Any]:
+    def also(units: Any) -> Any:
+        if isinstance(units, tuple | list):
+            return type(units)([*units[:first], *map(also, units[first:])])
+        return type(other.__name__, (other, type(units)), {})(**{name: getattr(units, name) for name in units._names})
+
+    def init(self: Any, *args: Any, **named: Any) -> None:
+        super(changed, self).__init__(*args, **named)
+        setattr(self, part, also(getattr(self, part)))
+
+    changed: type[Any] = type(f"{other.__name__}{unit_class.__name__}", (unit_class,), {"__init__": init})
+    return changed
 
 
 @dataclass(frozen=True, eq=False)

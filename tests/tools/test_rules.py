@@ -23,7 +23,7 @@ HOUSE = dict.fromkeys(
 ) | {
     "refemu/arith/fp16.py": "from refemu.arith import bits\n",
     "refemu/arith/bits.py": "def widths(x) -> list[int]: pass\ndef words(x): pass\n",
-    "refemu/units/__init__.py": 'PAPERS = {"planted": "olive"}\n',
+    "refemu/units/__init__.py": '_BLOCKS = {"olive": "planted"}\n',
 }
 OLIVE, KLLM, UNITS = "refemu/units/olive/planted.py", "refemu/units/kllm/planted.py", "refemu/units/planted.py"
 TESTING, BITS, DECISIONS = "refemu/testing/__init__.py", "refemu/arith/bits.py", "docs/decisions-arith.md"

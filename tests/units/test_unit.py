@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refemu import units
@@ -35,3 +36,23 @@ def test_cases_are_of_kind_that_is_asked_for() -> None:
     assert list(mixed.stimuli(unit.configs["a4"], "edge"))
     with pytest.raises(Refused, match=r"^concat: cases of kind paper must be of it, got edge in block 0$"):
         list(mixed.stimuli(unit.configs["a4"], "paper"))
+
+
+def test_flag_marks_rows_of_its_output() -> None:
+    unit = units.find("olive_systolic")
+    blocks = list(unit.cases(unit.configs["int4"], "edge", 0))
+    results = [unit.evaluate(unit.configs["int4"], block.inputs) for block in blocks]
+    assert unit.mark is not None
+    for block, result in zip(blocks, results, strict=True):
+        rows = unit.mark(unit.configs["int4"], block.inputs, result)
+        assert np.array_equal(rows["OVERFLOW"], result.overflow.any(axis=-1))
+        assert np.array_equal(rows["ILLEGAL"], result.illegal)
+    assert any(result.overflow.any() for result in results) and any(result.illegal.any() for result in results)
+
+
+def test_flag_without_its_output_marks_no_row() -> None:
+    unit = units.find("index_norm")
+    block = next(iter(unit.cases(unit.configs["layer_exact"], "edge", 0)))
+    result = unit.evaluate(unit.configs["layer_exact"], block.inputs)
+    assert unit.mark is not None and result.overflow is None
+    assert not unit.mark(unit.configs["layer_exact"], block.inputs, result)["OVERFLOW"].any()

@@ -22,9 +22,9 @@ FOR_AUTHORS = ("refemu.arith.jit", "refemu.units.stimuli")  #: modules for autho
 CHECKED = re.compile("require|admit|accept|lookup|reading|_admitted|_checked")
 CITATION = re.compile(r"\[(olive|kllm|harmonia|leankv) [^\]]+\]")
 OF_PAPER = re.compile(r"refemu\.(formats|units)\.(olive|kllm|harmonia|leankv)\b")
-OF_UNIT = re.compile(r"refemu\.units\.(olive|kllm|harmonia|leankv)\b")
+OF_UNIT = re.compile(r"refemu\.units\b")
 ARRAY = "ndarray|ArrayLike"  #: in annotations
-DERIVED = {"UNIT", "State", "run"}  #: names of a unit derived from its class, with their descriptions
+DERIVED = {"UNIT", "State", "Result", "run"}  #: names of a unit derived from its class, with their descriptions
 
 
 class Public(NamedTuple):
@@ -43,8 +43,8 @@ def packages(house: House) -> list[Module]:
         places = [house.definition(arith, name) for name in arith.exported]
         names += [place[0].name for place in places if place and place[1] is None]
     if units := house.front("refemu.units"):
-        papers = ast.literal_eval(getattr(units.defined.get("PAPERS"), "value", ast.Dict([], [])))
-        names += [f"refemu.units.{paper}.{name}" for name, paper in papers.items()]
+        blocks = ast.literal_eval(getattr(units.defined.get("_BLOCKS"), "value", ast.Dict([], [])))
+        names += [f"refemu.units.{paper}.{name}" for paper, names in blocks.items() for name in names.split()]
     return [front for name in names if (front := house.front(name))]
 
 

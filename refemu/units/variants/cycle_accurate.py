@@ -1,8 +1,6 @@
 """Variants of the decisions of a cycle-accurate unit."""
 
-import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from refemu.units.config import Config
 from refemu.units.cycle_accurate import CycleAccurate
 from refemu.units.declaration import Changes
 from refemu.units.unit import AnyUnit
-from refemu.units.variant import Variant
+from refemu.units.variant import Variant, of_part
 
 
 class Restarted(CycleAccurate):
@@ -59,25 +57,7 @@ def inner(unit: AnyUnit, known: Sequence[Variant]) -> tuple[Variant, ...]:
     """
     configs = unit.configs.values()
     parameters = [each for each in known if any(each.apply(config) != config for config in configs)]
-    classes = [
-        replace(each, unit_class=_with(unit.unit_class, each.unit_class))
-        for each in known
-        if each.unit_class is not None
-    ]
-    return *parameters, *classes
-
-
-def _with(unit_class: type[Any], part: type[Any]) -> type[Any]:
-    """`unit_class` whose inner unit also has the methods of `part`, in addition to those of another such class."""
-    names = tuple(inspect.signature(unit_class).parameters)
-
-    def init(self: Any, *args: Any, **named: Any) -> None:
-        super(changed, self).__init__(*args, **named)
-        kind = type(part.__name__, (part, type(self.inner)), {})
-        self.inner = kind(**{name: getattr(self, name) for name in names})
-
-    changed: type[Any] = type(f"{part.__name__}{unit_class.__name__}", (unit_class,), {"__init__": init})
-    return changed
+    return *parameters, *of_part(unit.unit_class, "inner", known)
 
 
 def variants(unit: AnyUnit) -> tuple[Variant, ...]:

@@ -13,7 +13,7 @@ from refemu.arith.threads import using_threads
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru_passes import OrizuruPasses, search
 from refemu.units.kllm.orizuru_passes.orizuru_passes import Counts, Ends
-from refemu.units.kllm.orizuru_passes.variants import ByPosition, InTurn, Rootless, WholeTree
+from refemu.units.kllm.orizuru_passes.variants import VARIANTS
 from tests.oracles.kllm import units
 
 JIT = [pytest.param(False, id="unit"), pytest.param(True, id="compiled")]
@@ -182,7 +182,7 @@ class Free(OrizuruPasses):
         return ends
 
 
-@pytest.mark.parametrize("broken", [Forgetful, Reusing, Shared, Free, Rootless, InTurn, ByPosition, WholeTree])
+@pytest.mark.parametrize("broken", [Forgetful, Reusing, Shared, Free, *(each.unit_class for each in VARIANTS)])
 def test_broken_passes_are_seen(broken: type[OrizuruPasses]) -> None:
     """A lost root, lost candidates, stale comparisons, another order, another price."""
     right, wrong = OrizuruPasses(40, 3, 16), broken(40, 3, 16)

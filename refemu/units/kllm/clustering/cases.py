@@ -1,6 +1,6 @@
 """Golden cases of clustering: every value near ties of one codebook, scales that round, ends, codebooks with repeats.
 
-The unit is the Clustering Unit of [kllm §IV-A]. Stimuli only: expected outputs come from clustering.py.
+The unit is the Clustering Unit of [kllm §IV-A].
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,8 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 #: trained on normal samples; 7 values in [-1, 1] have different indices in `paper` and `exact` (D-kllm-8)
 TRAINED_BELOW = (0xB89B, 0xB6EA, 0xB55D, 0xB425, 0xB237, 0xB053, 0xAD18, 0xA67B)

@@ -13,11 +13,10 @@ from refemu.arith.checks import Refused, at, first_index, require_int
 from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.clustering import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "Clustering", "State", "run"]
 
@@ -154,9 +153,6 @@ UNIT: AnyUnit = Unit(
         "exact": Config(bits=4, preset="exact"),
         "paper_3": Config(bits=3, preset="paper"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={
         "TIE": Flag(0, "two centroids are equally near; the lower one is taken (D-kllm-7)"),
         "OVERFLOW": Flag(1, "x^ became infinite, and so did every distance: index 0"),

@@ -1,13 +1,9 @@
-"""Golden cases of concat: [kllm §III-B]'s exchanged operands, both ends of both widths, every pair.
-
-Stimuli only: expected outputs come from concat.py.
-"""
+"""Golden cases of concat: [kllm §III-B]'s exchanged operands, both ends of both widths, every pair."""
 
 from collections.abc import Iterator
 
-from refemu.units import find, stimuli
+from refemu.units import Cases, Config, Kind, find, stimuli
 from refemu.units.stimuli import Seeds
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:

@@ -6,11 +6,9 @@ Paper: [kllm §III-B, §IV-A].
 from typing import ClassVar
 
 from refemu.arith.checks import require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant
-from refemu.units.kllm.concat import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["INPUT_BITS", "REGISTER_BITS", "UNIT", "Concat", "State", "run"]
 
@@ -55,7 +53,6 @@ UNIT: AnyUnit = Unit(
     paper="kllm §III-B, §IV-A",
     meaning="two indices joined in a register of 8 bits",
     configs={"a4": Config(a_bits=4, b_bits=4), "a3": Config(a_bits=3, b_bits=4), "a3_qk": Config(a_bits=3, b_bits=3)},
-    cases=cases.cases,
 )
 State: type[DeclaredState] = Concat.State
 run: RunFunction[Result] = UNIT.run

@@ -3,9 +3,8 @@
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.units.config import Config
+from refemu.units import Config, Variant
 from refemu.units.kllm.concat import INPUT_BITS
-from refemu.units.variant import Variant
 
 
 def second_high(config: Config, inputs: Any, result: Any) -> Any:

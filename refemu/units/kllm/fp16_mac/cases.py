@@ -1,7 +1,6 @@
 """Golden cases of fp16_mac: [kllm §IV-A]'s reduction, sums that differ with one and two roundings, ends of the range.
 
-With directions or flags: ties, tiny and overflowing results, zeros and NaN in every direction. Stimuli only: expected
-outputs come from fp16_mac.py.
+With directions or flags: ties, tiny and overflowing results, zeros and NaN in every direction.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 SPECIAL = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC01, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00]
 SIGNALLING, PAYLOAD = 0x7D01, 0xFE55  #: NaN that signals; quiet NaN with a payload and a sign
@@ -21,28 +19,9 @@ Inputs = dict[str, np.ndarray]
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind for one configuration."""
-    if config.get("ieee_flags", False) or config.get("direction", "half_even") != "half_even":
-        yield from _ieee(config, kind, seed)
-        return
+    """Golden cases of one kind for one configuration; `rm` goes through all codes where it is a port."""
     ports = find("fp16_mac").ports(config).inputs
-    if kind == "paper":
-        yield Cases(kind, "[kllm §III-B1] three MACs of a reduction: 2 * -0.375, 1 * 0.75, 2 * 0.125", _reduction())
-    if kind == "edge":
-        why = "one rounding preserves what two lose; a sum that float32 alone rounds incorrectly"
-        yield Cases(kind, why, _once_or_twice(), "D-kllm-3")
-        why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
-        yield Cases(kind, why, _grid(SPECIAL, SPECIAL, SPECIAL))
-        yield Cases(kind, FAR_BELOW, _far_below(), "D-kllm-3")
-    if kind == "random":
-        drawn = random_inputs("fp16_mac", ports, (1024,), seed)
-        yield Cases(kind, "uniform words", drawn)
-        yield Cases(kind, "magnitudes from 0.5 to 2, so that product and sum overlap", _near_one(drawn))
-
-
-def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Cases of a unit with directions or flags; `rm` goes through all codes where it is a port."""
-    ports = find("fp16_mac").ports(config).inputs
+    ieee = config.get("ieee_flags", False) or config.get("direction", "half_even") != "half_even"
     codes = CODES if any(port.name == "rm" for port in ports) else 0
     if kind == "paper":
         inputs = _in_each(codes, _reduction())
@@ -50,18 +29,10 @@ def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "edge":
         why = "one rounding preserves what two lose; a sum that float32 alone rounds incorrectly"
         yield Cases(kind, why, _in_each(codes, _once_or_twice()), "D-kllm-3")
-        why = "a quarter, a half and three quarters of a unit in the last place, exact and a little more, both signs"
-        yield Cases(kind, why, _in_each(codes, _ties()), "D-arith-2")
-        why = "results near the smallest normal number, exact and inexact: tiny before or after rounding"
-        yield Cases(kind, why, _in_each(codes, _about_normal()), "D-arith-24")
-        why = "results near the largest number: infinity or 65504, by direction"
-        yield Cases(kind, why, _in_each(codes, _about_largest()), "D-arith-2")
-        why = "signed zeros, and sums that cancel"
-        yield Cases(kind, why, _in_each(codes, _grid([0, 0x8000, 0x3C00, 0xC200], *[[0, 0x8000, 0x3C00, 0xBC00]] * 2)))
-        why = "NaN, quiet and signalling, in each operand, also with infinity * 0"
-        yield Cases(kind, why, _in_each(codes, _not_numbers()), "D-arith-25")
+        if ieee:
+            yield from _ieee(codes)
         why = "zeros, subnormals, ends of the range, infinities and NaN, all combinations"
-        special = [*SPECIAL, SIGNALLING, PAYLOAD]
+        special = [*SPECIAL, SIGNALLING, PAYLOAD] if ieee else SPECIAL
         yield Cases(kind, why, _in_turn(codes, _grid(special, special, special)))
         yield Cases(kind, FAR_BELOW, _in_each(codes, _far_below()), "D-kllm-3")
     if kind == "random":
@@ -74,7 +45,22 @@ def _ieee(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             "b": drawn["b"] & 0x83FF | 0x1C00,
             "acc": drawn["acc"] & 0x87FF,
         }
-        yield Cases(kind, "products and sums near the smallest normal number", drawn | low, "D-arith-24")
+        if ieee:
+            yield Cases(kind, "products and sums near the smallest normal number", drawn | low, "D-arith-24")
+
+
+def _ieee(codes: int) -> Iterator[Cases]:
+    """Edge cases of a unit with directions or flags."""
+    why = "a quarter, a half and three quarters of a unit in the last place, exact and a little more, both signs"
+    yield Cases("edge", why, _in_each(codes, _ties()), "D-arith-2")
+    why = "results near the smallest normal number, exact and inexact: tiny before or after rounding"
+    yield Cases("edge", why, _in_each(codes, _about_normal()), "D-arith-24")
+    why = "results near the largest number: infinity or 65504, by direction"
+    yield Cases("edge", why, _in_each(codes, _about_largest()), "D-arith-2")
+    why = "signed zeros, and sums that cancel"
+    yield Cases("edge", why, _in_each(codes, _grid([0, 0x8000, 0x3C00, 0xC200], *[[0, 0x8000, 0x3C00, 0xBC00]] * 2)))
+    why = "NaN, quiet and signalling, in each operand, also with infinity * 0"
+    yield Cases("edge", why, _in_each(codes, _not_numbers()), "D-arith-25")
 
 
 def _reduction() -> Inputs:

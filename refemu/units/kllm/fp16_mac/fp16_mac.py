@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal, get_args
 
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import odd_sum, pattern16, value16
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.fp16_mac import cases, ieee16
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.kllm.fp16_mac import ieee16
 from refemu.units.kllm.fp16_mac.ieee16 import DIRECTIONS, Direction, Tininess
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["DYNAMIC", "ONE", "ROUNDINGS", "UNIT", "Fp16Mac", "InfZeroNan", "Rounding", "State", "run"]
 
@@ -158,8 +158,6 @@ UNIT: AnyUnit = Unit(
         "ieee": Config(rounding="fp16_fma", direction=DYNAMIC, ieee_flags=True),
         "ieee_separate": Config(rounding="fp16", direction=DYNAMIC, ieee_flags=True),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={"OVERFLOW": Flag(0, "finite operands whose product or sum exceeds fp16")},
 )
 State: type[DeclaredState] = Fp16Mac.State

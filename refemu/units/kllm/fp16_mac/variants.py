@@ -10,7 +10,7 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.units.config import Config
 from refemu.units.kllm.fp16_mac import DYNAMIC, ONE, ROUNDINGS, UNIT
-from refemu.units.variant import Answer, Variant, choices
+from refemu.units.variant import Variant, choices
 
 _MODES = {
     "results saturate": fp16.Fp16Mode(overflow="saturate"),
@@ -149,37 +149,29 @@ def _of_the_sum(config: Config, inputs: Inputs, result: Any) -> Any:
     return {"fflags": _answers(config, inputs, a=result.product, b=ones).fflags}
 
 
-def _mode_of(says: str) -> Variant:
-    """Another mode of a device without directions and flags."""
-    return Variant("D-arith-2", says, apply=PLAIN, answer=partial(_in_mode, _MODES[says]))
-
-
-def _by_flags(decision: str, says: str, answer: Answer) -> Variant:
-    return Variant(decision, says, apply=FLAGS, answer=answer)
-
-
-def _of_cores(decision: str, says: str, answer: Answer) -> Variant:
-    return Variant(decision, says, apply=CORE, answer=answer)
-
-
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-3", "rounding", *ROUNDINGS),
     *(  # before those that need the default direction
         Variant("D-arith-2", f"direction is {direction!r}", apply=partial(_fixed, direction))
         for direction in ("truncate", "floor", "ceil", "half_away")
     ),
-    *map(_mode_of, _MODES),
-    _by_flags("D-arith-2", "overflows are the largest number in every direction", _saturated),
-    _by_flags("D-arith-2", "overflows are infinite in every direction", _infinite_overflow),
-    _by_flags("D-arith-2", "subnormal operands and results are zeros", _flushed),
+    *(Variant("D-arith-2", says, PLAIN, answer=partial(_in_mode, mode)) for says, mode in _MODES.items()),
+    Variant("D-arith-2", "overflows are the largest number in every direction", FLAGS, answer=_saturated),
+    Variant("D-arith-2", "overflows are infinite in every direction", FLAGS, answer=_infinite_overflow),
+    Variant("D-arith-2", "subnormal operands and results are zeros", FLAGS, answer=_flushed),
     Variant("D-arith-18", "overflow shows an overflowing product too", apply=PLAIN, answer=_product_overflows),
     Variant("D-arith-18", "overflow shows every infinity", apply=PLAIN, answer=_any_infinity),
-    _of_cores("D-arith-22", "rm counts as in x86: nearest, down, up, zero", partial(_coded, (0, 2, 3, 1, 4))),
-    _of_cores("D-arith-22", "rm counts as in Arm: nearest, up, down, zero", partial(_coded, (0, 3, 2, 1, 4))),
-    _of_cores("D-arith-22", "rm 4 is nearest even too", partial(_coded, (0, 1, 2, 3, 0))),
-    _of_cores("D-arith-2", "terms that cancel leave +0 in every direction", _positive_zero),
-    _by_flags("D-arith-23", "flags in Arm's order, NV at bit 0", _arms_order),
-    _by_flags("D-arith-23", "UF wherever the result is subnormal", _exact_underflow),
+    *(
+        Variant("D-arith-22", says, CORE, answer=partial(_coded, codes))
+        for says, codes in (
+            ("rm counts as in x86: nearest, down, up, zero", (0, 2, 3, 1, 4)),
+            ("rm counts as in Arm: nearest, up, down, zero", (0, 3, 2, 1, 4)),
+            ("rm 4 is nearest even too", (0, 1, 2, 3, 0)),
+        )
+    ),
+    Variant("D-arith-2", "terms that cancel leave +0 in every direction", CORE, answer=_positive_zero),
+    Variant("D-arith-23", "flags in Arm's order, NV at bit 0", FLAGS, answer=_arms_order),
+    Variant("D-arith-23", "UF wherever the result is subnormal", FLAGS, answer=_exact_underflow),
     *_choices("D-arith-24", "tininess", "after", "before", "after"),
     *_choices("D-arith-25", "inf_zero_nan", "invalid", "quiet", "invalid"),
     Variant("D-arith-26", "flags are those of the sum alone", apply=SEPARATE, answer=_of_the_sum),

@@ -1,17 +1,12 @@
-"""Golden cases of functional: ends of the range, ties of a row, masked logits, random words. [kllm §IV-A]
-
-Stimuli only: expected outputs come from functional.py.
-"""
+"""Golden cases of functional: ends of the range, ties of a row, masked logits, random words. [kllm §IV-A]"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 ONE, INF, MINUS = 0x3C00, 0x7C00, 0x8000
 

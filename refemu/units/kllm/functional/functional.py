@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, fp32
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.arith.tables import table16
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.functional import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.ports import Lanes
 
 __all__ = ["OPS", "PASSES", "UNIT", "WIDTH", "Functional", "Op", "Result", "Softmax", "State", "apply", "run"]
 
@@ -246,36 +244,12 @@ def require_rows(x: ArrayLike, op: Op) -> np.ndarray:
 
 
 def apply(x: ArrayLike, *, op: Op = "exp", softmax: Softmax = "fp16") -> Result:
-    """Apply a function to every value, or softmax to every row.
+    """Apply a function to every value of `x`, float16 of any shape, or softmax to each row (..., t). [kllm §IV-A]
 
     With softmax "fp16", d = r16(x - max), e = exp(d) rounded to fp16, the sum is float32 (D-kllm-20), and p = r16(r32(e
-    / sum)); with "softmax32" all is float32, then r16. Counters follow the shape: a function takes the last axis
-    8 values a cycle.
-
-    Parameters
-    ----------
-    x : array_like of float16, any shape, (..., t) for softmax
-        No NaN, no +Inf; in softmax -Inf masks a value, but not a whole row.
-    op : {"exp", "sqrt", "recip", "softmax"}
-        Function.
-    softmax : {"fp16", "softmax32"}
-        Which steps of softmax round to fp16.
-
-    Returns
-    -------
-    Result
-        `y` as float16 of the shape of x, and the counters.
-
-    Raises
-    ------
-    Refused
-        An option is unknown, a value is NaN or +Inf, or a row of softmax is empty or has no finite value.
-    RefusedType
-        `x` is not float16, or a scalar in softmax.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6]
+    / sum)); with "softmax32" all is float32, then r16. -Inf masks a value, but not a whole row. A function takes the
+    last axis 8 values a cycle. Raises Refused for NaN, +Inf, or a row of softmax that is empty or has no finite value,
+    RefusedType for another dtype or a scalar in softmax.
     """
     array = require_rows(x, require_choice(op, get_args(Op), "functional", "op"))
     require_values(array, op)
@@ -298,7 +272,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "softmax": Config(op="softmax", t=20, softmax="fp16"),
         "softmax32": Config(op="softmax", t=20, softmax="softmax32"),
     },
-    cases=cases.cases,
     result=Result,
 )
 State: type[DeclaredState] = Functional.State

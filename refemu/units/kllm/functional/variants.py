@@ -4,39 +4,29 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.units.kllm.functional import Functional
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant, choices, replaces, variants_of
 
 
-class Sum16(Functional):
-    """The sum of the exponentials is rounded to fp16 after every addition."""
+class Devices(Functional):
+    """Methods of other designs."""
 
-    def added(self, total: np.float32, terms: np.ndarray) -> np.float32:
+    @replaces("added", "D-kllm-20", "the sum is fp16")
+    def sum16(self, total: np.float32, terms: np.ndarray) -> np.float32:
         for term in terms:
             total = np.float32(fp16.round16(np.asarray(total + term)))
         return total
 
-
-class TreeOfEight(Functional):
-    """The exponentials of a cycle are added as a tree before they enter the sum."""
-
-    def added(self, total: np.float32, terms: np.ndarray) -> np.float32:
+    @replaces("added", "D-kllm-20", "the exponentials of a cycle are added as a tree")
+    def tree_of_eight(self, total: np.float32, terms: np.ndarray) -> np.float32:
         level = list(terms)
         while len(level) > 1:
             odd = level[len(level) - len(level) % 2 :]
             level = [left + right for left, right in zip(level[::2], level[1::2], strict=False)] + odd
         return np.float32(total + level[0])
 
-
-class Reciprocal(Functional):
-    """Terms are multiplied by the float32 reciprocal of the sum."""
-
-    def quotients(self, terms: np.ndarray, total: np.float32) -> np.ndarray:
+    @replaces("quotients", "D-kllm-20", "terms are multiplied by the reciprocal of the sum")
+    def reciprocal(self, terms: np.ndarray, total: np.float32) -> np.ndarray:
         return terms * (np.float32(1) / total)
 
 
-VARIANTS: tuple[Variant, ...] = (
-    *choices("D-kllm-20", "softmax", "fp16", "softmax32"),
-    Variant("D-kllm-20", "the sum is fp16", unit_class=Sum16),
-    Variant("D-kllm-20", "the exponentials of a cycle are added as a tree", unit_class=TreeOfEight),
-    Variant("D-kllm-20", "terms are multiplied by the reciprocal of the sum", unit_class=Reciprocal),
-)
+VARIANTS: tuple[Variant, ...] = (*choices("D-kllm-20", "softmax", "fp16", "softmax32"), *variants_of(Devices))

@@ -1,15 +1,11 @@
-"""Golden cases of index_counter: the worked columns of [kllm Fig. 3]'s shape, chunks that are not full, full counters.
-
-Stimuli only: expected outputs come from index_counter.py.
-"""
+"""Golden cases of index_counter: the worked columns of [kllm Fig. 3]'s shape, chunks that are not full, full ones."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 CYCLES = 16  #: cycles of a random case
 LANES = 16  #: positions a cycle

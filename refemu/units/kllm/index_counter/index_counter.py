@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
-from refemu.units import stepping
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.kllm.index_counter import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units import Changes, Config, Port, Ports, RunFunction, Sequential, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.ports import Lanes
 
 __all__ = ["INPUTS", "MOST_BITS", "UNIT", "IndexCounter", "Result", "State", "counts", "run"]
 
@@ -150,38 +148,12 @@ def counts(
     counter_bits: int = 62,
     amount_bits: int = 8,
 ) -> Result:
-    """Count each index along the last axis, or with `amount` sum the amounts at each index.
+    """Count each index along the last axis, or with `amount` sum the amounts at each index. [kllm §IV-B, §III-B2]
 
-    Parameters
-    ----------
-    index : array_like of integers (..., K)
-        Below 2**bits where valid.
-    bits : int
-        Width of an index, 1 to 8.
-    amount : array_like of integers, shape of `index`, optional
-        Below 2**amount_bits.
-    valid : array_like of bool, shape of `index`, optional
-        Positions that count; all by default.
-    counter_bits : int
-        Width of a register, 1 to 62.
-    amount_bits : int
-        Width of an amount, 1 to 8.
-
-    Returns
-    -------
-    Result
-        `count` int64 (..., 2**bits), and the counters.
-
-    Raises
-    ------
-    Refused
-        An index or amount is out of range, or a count does not fit.
-    RefusedType
-        A dtype or shape is wrong.
-
-    References
-    ----------
-    [kllm §IV-B, §III-B2]
+    index: integers (..., K), below 2**bits where valid. amount: of the shape of `index`, below 2**amount_bits. valid:
+    bool of that shape, positions that count; all by default. The widths are those of `IndexCounter`. The Result has
+    `count` int64 (..., 2**bits). Raises Refused for an index or amount out of range or a count that does not fit,
+    RefusedType for a wrong dtype or shape.
     """
     q, used, amounts = require_input(index, bits, amount, valid, amount_bits)
     counter = IndexCounter(bits, amount_bits if amount is not None else 0, counter_bits)
@@ -230,7 +202,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "w4a4": Config(bits=8, amount_bits=0, counter_bits=13),
         "integer": Config(bits=4, amount_bits=4, counter_bits=16),
     },
-    cases=cases.cases,
     result=Result,
 )
 State: type[DeclaredState] = IndexCounter.State

@@ -1,7 +1,4 @@
-"""Golden cases of index_function: a codebook over [-1, 1] at several scales, zeros, subnormals, random. [kllm §III-C1]
-
-Stimuli only: expected outputs come from index_function.py.
-"""
+"""Golden cases of index_function: a codebook over [-1, 1] at some scales, zeros, subnormals, random. [kllm §III-C1]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,10 +6,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 ONE, LARGEST, MINUS = 0x3C00, 0x7BFF, 0x8000
 

@@ -13,13 +13,10 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, require_int
 from refemu.arith.tables import SHA256, FunctionName, table16
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides, ports_of
-from refemu.units.kllm.index_function import cases
-from refemu.units.ports import Lanes, Port, Ports, put
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.formats import Codebook, KMeansTensor
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState, ports_of
+from refemu.units.ports import Lanes, put
 
 __all__ = ["UNIT", "Evaluation", "Function", "IndexFunction", "Mode", "Result", "State", "apply", "relu", "run"]
 
@@ -53,17 +50,7 @@ class Evaluation(stepping.Result):
 
 @cache
 def relu() -> np.ndarray:
-    """Tabulate ReLU: x if x > 0, else +0, NaN included.
-
-    Returns
-    -------
-    ndarray of uint16 (65536,)
-        Entry u is the fp16 word of the function at word u.
-
-    References
-    ----------
-    [kllm §III-C1]
-    """
+    """Tabulate ReLU: x if x > 0, else +0, NaN included; uint16 (65536,), by fp16 word. [kllm §III-C1]"""
     words = np.arange(1 << 16).astype(np.uint16)
     return np.where(fp16.values(words) > 0, words, np.uint16(0))
 
@@ -212,37 +199,12 @@ def require_input(tensor: Any, mode: Mode, scale: float | None) -> np.ndarray:
 
 
 def apply(tensor: KMeansTensor, function: Function, *, mode: Mode = "token", scale: float | None = None) -> Evaluation:
-    """Apply a function to every value of a tensor, by one evaluation per centroid and outlier.
+    """Apply a function to every value of a tensor, by one evaluation per centroid and outlier. [kllm §III-C1]
 
     Mode "token" makes a table per vector, f(r16(s * c)); "offline" one table from the static `scale`; "literal" r16(s *
-    f(c)).
-
-    Parameters
-    ----------
-    tensor : KMeansTensor
-        Without zero points, of fp16 scales and centroids.
-    function : str or ndarray of uint16 (65536,)
-        A name of `arith.tables`, "relu", or a table of fp16 words.
-    mode : {"token", "offline", "literal"}
-        Which table is made (D-kllm-17).
-    scale : float, optional
-        Positive fp16 value; needed by "offline", and only there.
-
-    Returns
-    -------
-    Evaluation
-        A tensor of scale 1 with f(x) at outliers, its table, and the number of evaluations.
-
-    Raises
-    ------
-    Refused
-        A function is unknown, a value is NaN or infinite, or tensor, mode and scale do not match.
-    RefusedType
-        `tensor` is not a KMeansTensor.
-
-    References
-    ----------
-    [kllm §III-C1]
+    f(c)). tensor: without zero points, of fp16 scales and centroids. function: a name of `arith.tables`, "relu", or
+    uint16 (65536,) of fp16 words. scale: positive fp16 value, for "offline" alone. Raises Refused for an unknown
+    function, a value that is NaN or infinite, or operands that do not match.
     """
     scales = np.asarray(require_input(tensor, mode, scale)).reshape(-1)
     codebooks = tensor.codebook.values.reshape(-1, 1 << tensor.bits)
@@ -294,9 +256,7 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "relu": Config(function="relu", bits=4, outliers=2, mode="token"),
     },
     ports=lambda config: ports_of(IndexFunction, {**config, "function": named(config.get("function", "silu"))}),
-    cases=cases.cases,
     result=Result,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = IndexFunction.State
 run: RunFunction[Result] = UNIT.run

@@ -14,14 +14,7 @@ from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.units.declaration import decides
 from refemu.units.kllm.fp16_mac import ONE, ROUNDINGS, Fp16Mac
-from refemu.units.kllm.index_matmul.arithmetic import (
-    UNIT_BITS,
-    finish_exact,
-    marginals,
-    mean_term,
-    merge,
-    zero_terms,
-)
+from refemu.units.kllm.index_matmul.arithmetic import UNIT_BITS, finish_exact, marginals, mean_term, merge, zero_terms
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.weighted_sum import sums
 from refemu.units.kllm.weighted_sum.weighted_sum import exact_sum

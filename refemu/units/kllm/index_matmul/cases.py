@@ -1,7 +1,4 @@
-"""Golden cases of index_matmul: the column with [kllm Fig. 3]'s dimensions, outliers of either operand, scales.
-
-Stimuli only: expected outputs come from index_matmul.py.
-"""
+"""Golden cases of index_matmul: the column with [kllm Fig. 3]'s dimensions, outliers of either operand, scales."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,10 +6,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 A = [0, 1, 1, 0, 1, 0, 0, 1]  #: indices of a worked column of [kllm Fig. 3a]'s dimensions
 B = [3, 0, 2, 2, 1, 3, 0, 1]

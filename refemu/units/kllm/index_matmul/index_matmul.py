@@ -12,16 +12,13 @@ import numpy as np
 
 from refemu.arith.checks import Refused, require_int
 from refemu.formats.kllm.kmeans_norm import folds
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import Changes, Combinational, Config, DeclaredState, Flag, Lanes, Unit, constant, decides, stepping
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.index_matmul import cases
 from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
 from refemu.units.kllm.index_matmul.ports import MatmulOptions
 from refemu.units.kllm.index_matmul.problem import Column, column_at_ports, require_exact
-from refemu.units.ports import Lanes
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,10 +44,6 @@ class IndexMatmul(MatmulOptions, Combinational):
 
     A column is concatenated, counted sixteen positions a cycle, reduced, joined by its sparse part, and merged. With
     `integer`, `a_index` holds the integers; A has no mask and no codebook; `b_scale` and `products` are missing.
-
-    References
-    ----------
-    [kllm §III-B, §III-D, Fig. 3, Fig. 5]
     """
 
     name = "index_matmul"
@@ -192,12 +185,7 @@ class IndexMatmul(MatmulOptions, Combinational):
         valid = self._counts(column)[part].astype(int).tolist()
         amount = [_padded(column.a[part].tolist())] if self.integer else []
         after = self.counter.cycle(int(low == 0), _padded(q[part]), _padded(valid), *amount)
-        return {
-            **begun,
-            "counted": min(low + INPUTS, column.a.size),
-            "count": after.count,
-            "indices": valid.count(1),
-        }
+        return {**begun, "counted": min(low + INPUTS, column.a.size), "count": after.count, "indices": valid.count(1)}
 
     @decides("D-kllm-13")
     def _counts(self, column: Column) -> np.ndarray:
@@ -250,10 +238,7 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "integer": Config(k=20, a_bits=4, b_bits=4, integer=True, preset="paper"),
         "layer": Config(k=20, a_bits=2, b_bits=3, integer=False, preset="paper", biased=True, norm="layer"),
     },
-    cases=cases.cases,
     result=Result,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={
         "OVERFLOW": Flag(0, "the output, or an intermediate result, exceeded fp16"),
         "OUTLIER": Flag(1, "a position is in the sparse path (D-kllm-13)"),

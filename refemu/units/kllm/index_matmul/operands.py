@@ -12,9 +12,7 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats import Codebook, KllmArith, KMeansTensor
 from refemu.units.declaration import decides
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale
 from refemu.units.kllm.index_norm import Divisors
@@ -65,20 +63,7 @@ class Norm:
 
     @classmethod
     def of(cls, divisors: Divisors, row_sum: np.ndarray | None = None) -> "Norm":
-        """Connect the outputs of index_norm.
-
-        Parameters
-        ----------
-        divisors : Divisors
-            Result of `index_norm.divisors`.
-        row_sum : ndarray, optional
-            LayerNorm: sums over the weights.
-
-        Returns
-        -------
-        Norm
-            Statistics and divided operands.
-        """
+        """Connect the outputs of `index_norm.divisors`; row_sum: LayerNorm's sums over the weights."""
         wires = divisors.folded, divisors.divided, divisors.shift
         return cls(divisors.divisor, divisors.mean, row_sum, *wires)
 

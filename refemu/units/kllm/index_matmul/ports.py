@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declaration import constant, decides
-from refemu.units.ports import Port, Ports
+from refemu.units import Port, Ports, constant, decides
 
 NormPorts = Literal["none", "rms", "layer"]  #: norm whose divided operands are inputs
 

@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.operands import Precision
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_norm import folds, quotient16
-from refemu.formats.kllm.kmeans_tables import cartesian
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm.index_matmul.arithmetic import dequantized, floats, joint_scale, r16
 from refemu.units.kllm.index_matmul.operands import (
     NAME,
@@ -103,18 +101,7 @@ class Problem:
         return h.reshape(-1).astype(np.float64), r16(np.asarray(norm.row_sum, np.float64))
 
     def values(self, m: int, n: int) -> np.ndarray:
-        """Values of B that the sparse path of one output reads.
-
-        Parameters
-        ----------
-        m, n : int
-            Row and column.
-
-        Returns
-        -------
-        ndarray of float32 (K,)
-            fp16 values.
-        """
+        """Values of B for the sparse path of output (m, n): fp16 values as float32 (K,)."""
         if self.integer or self.b.zero is not None or self.b.mask[n].any():
             return self.b.value[n]
         divided = self.divided[1]
@@ -122,17 +109,9 @@ class Problem:
         return r16(self.b.scale[n] * centroids[self.b.index[n]]).astype(np.float32)
 
     def finish(self, m: int, n: int) -> tuple[float, float, float] | None:
-        """Operands of the exact accumulator, which subtracts mean * R_n, then divides.
+        """Divisor, mean and R_n of an output for the exact accumulator, which subtracts mean * R_n, then divides.
 
-        Parameters
-        ----------
-        m, n : int
-            Row and column.
-
-        Returns
-        -------
-        tuple of 3 float or None
-            Divisor, mean and R_n; None without a norm or with a rounding accumulator.
+        None without a norm or with a rounding accumulator.
         """
         if self.norm is None or folds(self.arith):
             return None
@@ -158,44 +137,10 @@ def require_problem(
     right: Vectors | None = None,
     dequantize: Dequantize = KMeansTensor.dequantize_fp16,
 ) -> Problem:
-    """Check the arguments of `matmul`.
+    """Check the arguments of `matmul`; raises Refused or RefusedType if the operands do not match. [kllm §III-B]
 
-    Parameters
-    ----------
-    a : KMeansTensor or Scores
-        Left operand.
-    b : KMeansTensor
-        Right operand.
-    preset : str or KllmArith
-        Arithmetic.
-    products : Codebook or None
-        Product codebook.
-    bias : ndarray of float16 (N,) or None
-        Added to the outputs.
-    norm : Norm or None
-        Norm of A's rows.
-    seen : array_like of integers or None
-        Columns that each row sees.
-    right : Vectors, optional
-        Columns of `b`, if laid out in advance.
-    dequantize : callable
-        Reads the values of a tensor as float16.
-
-    Returns
-    -------
-    Problem
-        Operands, table and shape of the result.
-
-    Raises
-    ------
-    Refused
-        The operands do not match.
-    RefusedType
-        An operand has a wrong type or dtype.
-
-    References
-    ----------
-    [kllm §III-B]
+    bias: float16 (N,). seen: columns that each row sees. right: columns of `b`, if laid out in advance. dequantize:
+    reads the values of a tensor as float16.
     """
     arith, integer = KllmArith.preset(preset), isinstance(a, Scores)
     if isinstance(a, Scores):

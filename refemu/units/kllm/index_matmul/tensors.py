@@ -6,9 +6,8 @@ Paper: [kllm §III-B, §III-D].
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats import Codebook, KllmArith, KMeansTensor
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.units.kllm.index_matmul.index_matmul import UNIT, IndexMatmul, Result
 from refemu.units.kllm.index_matmul.operands import Norm, Scores
 from refemu.units.kllm.index_matmul.problem import column, require_problem
@@ -24,41 +23,14 @@ def matmul(
     norm: Norm | None = None,
     seen: ArrayLike | None = None,
 ) -> Result:
-    """Multiply matrices, y = A x B, a row of A and a column of B at a time.
+    """Multiply matrices, y = A x B, a row of A and a column of B at a time: y is float16. [kllm §III-B, §III-D]
 
-    Parameters
-    ----------
-    a : KMeansTensor or Scores
-        Vectors of length K, the tokens.
-    b : KMeansTensor
-        Matrix whose N vectors, of length K, are the columns (output channels of a weight, tokens of K^T). With
-        Scores, a matrix (K, N) with vectors along its other axis (tokens of V).
-    preset : str or KllmArith
-        Arithmetic.
-    products : Codebook, optional
-        Entry (i << nB) | j for a_i * b_j; by default computed from both codebooks.
-    bias : ndarray of float16 (N,), optional
-        Added to the outputs.
-    norm : Norm, optional
-        Norm of A's rows, whose division is delayed to here.
-    seen : array_like of integers, optional
-        Columns that each row sees (the rest is 0); for Scores the positions.
-
-    Returns
-    -------
-    Result
-        `y` float16 of the shape of A's vectors and N, and the counters.
-
-    Raises
-    ------
-    Refused
-        The operands do not match, B has outliers with a norm, or zero points with Scores.
-    RefusedType
-        An operand has a wrong type or dtype.
-
-    References
-    ----------
-    [kllm §III-B, §III-D]
+    a: vectors of length K, the tokens. b: a matrix whose N vectors, of length K, are the columns (output channels of a
+    weight, tokens of K^T); with Scores, a matrix (K, N) with vectors along its other axis (tokens of V). products:
+    entry (i << nB) | j for a_i * b_j; by default computed from both codebooks. bias: float16 (N,), added to the
+    outputs. norm: of A's rows, whose division is delayed to here. seen: columns that each row sees (the rest is 0); for
+    Scores the positions. Raises Refused if the operands do not match, B has outliers with a norm, or zero points with
+    Scores, RefusedType for a wrong type or dtype.
     """
     task = require_problem(a, b, preset, products, bias, norm, seen)
     a_bits = 8 if isinstance(a, Scores) else a.codebook.bits

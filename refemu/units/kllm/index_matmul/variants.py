@@ -12,53 +12,65 @@ from refemu.units.kllm.index_matmul.accumulators import Macs
 from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
 from refemu.units.kllm.index_matmul.problem import Column
 from refemu.units.kllm.variants.arith import option
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant, choices, replaces, variants_of
 
 WIDTH = 3  #: bits of a narrow counter
 
 
-class AllCounted(IndexMatmul):
-    """Outlier positions are counted with the index that is stored there."""
-
-    def _counts(self, column: Column) -> np.ndarray:
-        return np.ones_like(column.left_out)
+def _truncated(x: np.ndarray) -> np.ndarray:
+    """fp16 values, toward 0."""
+    return fp16.round16(x, fp16.Fp16Mode(rounding="truncate"))
 
 
-class OnlyA(IndexMatmul):
-    """Only outliers of A are excluded from the counts; outliers of B count with their index."""
+class Devices(IndexMatmul):
+    """Methods of other designs."""
 
-    def _column(self, state: DeclaredState) -> Column:
-        if self.integer or self.norm != "none":
-            raise Refused("index_matmul: integers, and weights after a norm, have no outliers")
-        column = super()._column(state)
-        return column._replace(left_out=np.array(state.a_mask) > 0)
+    @replaces("_merged", "D-kllm-3", "the MACs of the merge round once")
+    def fused_merge(self, inside: int, outside: int, column: Column) -> int:
+        if not isinstance(self.accumulator, Macs):
+            raise Refused("index_matmul: this accumulator has no fp16 MACs")
+        self.accumulator.merging = Fp16Mac("fp16_fma")
+        return super()._merged(inside, outside, column)
 
+    @replaces("_merged", "D-kllm-40", "the bias joins the sparse part")
+    def bias_first(self, inside: int, outside: int, column: Column) -> int:
+        if not isinstance(self.accumulator, Macs) or column.bias is None:
+            raise Refused("index_matmul: no bias, or it is rounded once with the rest")
+        _, word = Fp16Mac().multiply_add(self.state.bias, ONE, pattern16(value32(outside)))
+        return super()._merged(inside, pattern32(value16(word)), column._replace(bias=None))
 
-class NarrowCounters(IndexMatmul):
-    """Counters of three bits wrap."""
+    @replaces("_merged", "D-kllm-40", "the bias is added before the shift")
+    def shift_last(self, inside: int, outside: int, column: Column) -> int:
+        if not isinstance(self.accumulator, Macs) or column.bias is None or column.shift is None:
+            raise Refused("index_matmul: no bias, no shift, or they are rounded once with the rest")
+        before = super()._merged(inside, outside, column._replace(shift=None))
+        return Fp16Mac().multiply_add(self.state.shift ^ 0x8000, self.state.row_sum, before)[1]
 
-    def _dense(self, count: tuple[int, ...], column: Column) -> int:
-        return super()._dense(tuple(number & ((1 << WIDTH) - 1) for number in count), column)
-
-
-class ScaleFirst(IndexMatmul):
-    """The product of the scales is multiplied into every entry of the table."""
-
-    def _dense(self, count: tuple[int, ...], column: Column) -> int:
+    @replaces("_dense", "D-kllm-33", "the scales are multiplied into the table")
+    def scale_first(self, count: tuple[int, ...], column: Column) -> int:
         if self.arith.acc == "exact":
             raise Refused("index_matmul: the exact accumulator rounds once, in any order of scales")
         with np.errstate(all="ignore"):  # an infinite scale times an entry of 0
             table = fp16.round16(np.asarray(column.table, np.float32) * np.float32(column.scale))
         return super()._dense(count, column._replace(table=table))
 
-    def _merged(self, inside: int, outside: int, column: Column) -> int:
+    @replaces("_merged", "D-kllm-33", "the scales are multiplied into the table")
+    def scale_first_merged(self, inside: int, outside: int, column: Column) -> int:
         return super()._merged(inside, outside, column._replace(scale=np.float64(1)))
 
+    @replaces("_column", "D-kllm-12", "only outliers of A are excluded from the counts")
+    def only_a(self, state: DeclaredState) -> Column:
+        if self.integer or self.norm != "none":
+            raise Refused("index_matmul: integers, and weights after a norm, have no outliers")
+        column = super()._column(state)
+        return column._replace(left_out=np.array(state.a_mask) > 0)
 
-class TruncatedWeights(IndexMatmul):
-    """Weights of the sparse path are truncated to fp16."""
+    @replaces("_counts", "D-kllm-13", "positions of outliers are counted too")
+    def all_counted(self, column: Column) -> np.ndarray:
+        return np.ones_like(column.left_out)
 
-    def _column(self, state: DeclaredState) -> Column:
+    @replaces("_column", "D-kllm-32", "weights of the sparse path are truncated to fp16")
+    def truncated_weights(self, state: DeclaredState) -> Column:
         column = super()._column(state)
         if self.integer or self.arith.acc == "exact":
             raise Refused("index_matmul: the sparse path has no scale of B, or its operands must be fp16")
@@ -67,40 +79,9 @@ class TruncatedWeights(IndexMatmul):
         outlier = np.array(state.b_mask if state.b_mask != () else (0,) * self.k) > 0
         return column._replace(b_value=fp16.round16(np.where(outlier, column.b_value, _truncated(exact))))
 
-
-class FusedMerge(IndexMatmul):
-    """The MACs of the merge round once."""
-
-    def _merged(self, inside: int, outside: int, column: Column) -> int:
-        if not isinstance(self.accumulator, Macs):
-            raise Refused("index_matmul: this accumulator has no fp16 MACs")
-        self.accumulator.merging = Fp16Mac("fp16_fma")
-        return super()._merged(inside, outside, column)
-
-
-class BiasFirst(IndexMatmul):
-    """The bias joins the sparse part, before the dense part is added and a LayerNorm's shift subtracted."""
-
-    def _merged(self, inside: int, outside: int, column: Column) -> int:
-        if not isinstance(self.accumulator, Macs) or column.bias is None:
-            raise Refused("index_matmul: no bias, or it is rounded once with the rest")
-        _, word = Fp16Mac().multiply_add(self.state.bias, ONE, pattern16(value32(outside)))
-        return super()._merged(inside, pattern32(value16(word)), column._replace(bias=None))
-
-
-class ShiftLast(IndexMatmul):
-    """A LayerNorm's shift is subtracted after the bias."""
-
-    def _merged(self, inside: int, outside: int, column: Column) -> int:
-        if not isinstance(self.accumulator, Macs) or column.bias is None or column.shift is None:
-            raise Refused("index_matmul: no bias, no shift, or they are rounded once with the rest")
-        before = super()._merged(inside, outside, column._replace(shift=None))
-        return Fp16Mac().multiply_add(self.state.shift ^ 0x8000, self.state.row_sum, before)[1]
-
-
-def _truncated(x: np.ndarray) -> np.ndarray:
-    """fp16 values, toward 0."""
-    return fp16.round16(x, fp16.Fp16Mode(rounding="truncate"))
+    @replaces("_dense", "D-kllm-4", "counters of three bits wrap")
+    def narrow_counters(self, count: tuple[int, ...], column: Column) -> int:
+        return super()._dense(tuple(number & ((1 << WIDTH) - 1) for number in count), column)
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -108,14 +89,7 @@ VARIANTS: tuple[Variant, ...] = (
     option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
     option("D-kllm-3", "a MAC rounds once", acc="fp16_fma", order=dot.Sequential()),
     option("D-kllm-33", "the product of the scales is not rounded", scale_y="exact"),
-    Variant("D-kllm-3", "the MACs of the merge round once", unit_class=FusedMerge),
-    Variant("D-kllm-40", "the bias joins the sparse part", unit_class=BiasFirst),
-    Variant("D-kllm-40", "the bias is added before the shift", unit_class=ShiftLast),
-    Variant("D-kllm-33", "the scales are multiplied into the table", unit_class=ScaleFirst),
-    Variant("D-kllm-12", "only outliers of A are excluded from the counts", unit_class=OnlyA),
-    Variant("D-kllm-13", "positions of outliers are counted too", unit_class=AllCounted),
-    Variant("D-kllm-32", "weights of the sparse path are truncated to fp16", unit_class=TruncatedWeights),
-    Variant("D-kllm-4", "counters of three bits wrap", unit_class=NarrowCounters),
+    *variants_of(Devices),
 )
 UNOBSERVABLE = {
     "D-kllm-5": "The entries of the product codebook are inputs; this unit does not round them.",

@@ -1,7 +1,4 @@
-"""Golden cases of index_norm: Fig. 4's single index, outliers, zeros, values that repeat, random. [kllm §III-C2]
-
-Stimuli only: expected outputs come from index_norm.py.
-"""
+"""Golden cases of index_norm: Fig. 4's single index, outliers, zeros, values that repeat, random. [kllm §III-C2]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,10 +6,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 ONE, LARGEST, MINUS = 0x3C00, 0x7BFF, 0x8000
 
@@ -79,9 +74,3 @@ def _cases(kind: Kind, why: str, config: Config, ports: tuple[Port, ...], rows: 
     values = {"q": np.stack(q) * (1 - marks), "mask": marks, "x": marks * np.array(words)[:, None]}
     inputs = {**values, "scale": np.array(scale), **tables(config, ports, (len(rows),))}
     return Cases(kind, why, inputs, decision)
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    overflow = result.overflow
-    return {"OVERFLOW": np.zeros(result.rms.shape, np.bool_) if overflow is None else overflow}

@@ -6,7 +6,6 @@ sparse path as divided centroids of the weights.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -17,35 +16,16 @@ from refemu.arith.checks import Refused, require_int
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.index_norm import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.units.ports import Lanes
+from refemu.units.unit import RunFunction
 
 NormKind = Literal["rms", "layer"]  #: Kind of norm: RMSNorm or LayerNorm
 LARGEST = 0x7BFF  #: word of the largest finite value
 
 Number = float | Fraction
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepping.Result):
-    """Outputs of a run, words per vector; None if the configuration has no such port."""
-
-    rms: np.ndarray  #: divisor: the root mean square, or LayerNorm's standard deviation
-    mean: np.ndarray | None = None  #: means of LayerNorm
-    folded: np.ndarray | None = None  #: scale over divisor, fp16 words
-    divided: np.ndarray | None = None  #: weights' centroids over divisor, fp16 words
-    shift: np.ndarray | None = None  #: mean over divisor, fp16 words
-    overflow: np.ndarray | None = None  #: bool: a word of the fold is infinite
-    count: np.ndarray  #: counts of the indices
-    dense: np.ndarray  #: words of the last sums over centroids
-    moments: np.ndarray  #: words of the moments
-    indices: int
-    macs: int
-    divides: int
 
 
 class IndexNorm(Combinational):
@@ -282,7 +262,7 @@ SIZE: dict[str, int | float] = {
     "eps": 1e-5,
 }  #: sizes of the ready configurations: two and a half cycles of the counter
 
-UNIT: Unit[DeclaredState, Result] = Unit(
+UNIT: AnyUnit = Unit(
     unit_class=IndexNorm,
     paper="kllm §III-C2, Eq. (3), Fig. 4",
     meaning="RMSNorm and LayerNorm from counts of indices",
@@ -291,10 +271,8 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "layer": Config(**SIZE, weight_bits=3, norm="layer", preset="paper"),
         "layer_exact": Config(**SIZE, weight_bits=4, norm="layer", preset="exact"),
     },
-    cases=cases.cases,
-    result=Result,
-    mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16")},
+    flags={"OVERFLOW": Flag(0, "a divided scale, centroid or mean is beyond fp16", "overflow")},
 )
 State: type[DeclaredState] = IndexNorm.State
-run: RunFunction[Result] = UNIT.run
+Result: type[stepping.Result] = UNIT.result
+run: RunFunction[stepping.Result] = UNIT.run

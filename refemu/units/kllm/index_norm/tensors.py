@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
+from refemu.formats import Codebook, KllmArith, KMeansTensor, squares
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_norm import quotient16, require_normed, width
-from refemu.formats.kllm.kmeans_tables import squares
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units import stepping
-from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, Result, run
+from refemu.units.kllm.index_norm.index_norm import IndexNorm, NormKind, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +30,7 @@ class Divisors(stepping.Result):
     divides: int  #: divisions of the fold
 
     def of(self, weights: Codebook) -> "Divisors":
-        """Divide the centroids of another weight matrix that reads the same vectors.
-
-        Parameters
-        ----------
-        weights : Codebook
-            Codebook of the matrix.
-
-        Returns
-        -------
-        Divisors
-            The same statistics, with `divided` for these centroids. Counters are unchanged: the statistics count once.
-        """
+        """Divide the centroids of another weight matrix that reads the same vectors; counters are unchanged."""
         if self.folded is None:
             return self
         return replace(self, divided=quotient16(weights.centroids, self.divisor[..., None]))
@@ -57,76 +44,26 @@ def divisors(
     preset: Preset | KllmArith = "paper",
     weights: Codebook | None = None,
 ) -> Divisors:
-    """Compute the divisor of every vector, which divides the outputs of its matmul, from counts of indices.
+    """Compute the divisor of every vector, which divides outputs of its matmul, from counts of indices. [kllm §III-C2]
 
-    Parameters
-    ----------
-    a : KMeansTensor
-        Values before the norm, of fp16 scales, one codebook of fp16 centroids, no zero points.
-    norm : {"rms", "layer"}
-        Kind of norm; "layer" has mean and shift.
-    eps : float
-        Added to the mean square, finite and at least 0 (D-kllm-19).
-    preset : str or KllmArith
-        Arithmetic of the sums (D-kllm-20).
-    weights : Codebook, optional
-        Codebook of a weight matrix, divided for the sparse path.
-
-    Returns
-    -------
-    Divisors
-        Statistics and divided operands, of the vectors' shape.
-
-    Raises
-    ------
-    Refused
-        A divisor is 0, vectors have no values, or the operand is not valid for a norm.
-
-    References
-    ----------
-    [kllm §III-C2]
+    a: values before the norm, of fp16 scales, one codebook of fp16 centroids, no zero points. norm, eps and preset are
+    those of `IndexNorm`. weights: codebook of a weight matrix, divided for the sparse path. Raises Refused if a divisor
+    is 0, vectors have no values, or the operand is not valid for a norm.
     """
     return divisors_by(run, a, norm, eps, preset, weights)
 
 
 def divisors_by(
-    vectors: Callable[..., Result],
+    vectors: Callable[..., stepping.Result],
     a: KMeansTensor,
     norm: NormKind,
     eps: float,
     preset: Preset | KllmArith,
     weights: Codebook | None,
 ) -> Divisors:
-    """Compute the divisors with the unit or with its compiled form.
+    """Compute `divisors` with `vectors`: `run` of the unit or of its compiled form. a: as there. [kllm §III-C2]
 
-    Parameters
-    ----------
-    vectors : callable
-        `run` of the unit or of its compiled form.
-    a : KMeansTensor
-        As for `divisors`, like the other arguments.
-    norm : {"rms", "layer"}
-        Kind of norm.
-    eps : float
-        Added to the mean square.
-    preset : str or KllmArith
-        Arithmetic of the sums.
-    weights : Codebook or None
-        Codebook of a weight matrix.
-
-    Returns
-    -------
-    Divisors
-        Statistics and divided operands.
-
-    Raises
-    ------
-    Refused
-        As `divisors` does.
-
-    References
-    ----------
-    [kllm §III-C2]
+    Raises Refused as `divisors` does.
     """
     require_normed(a)
     config = {"n": a.length, "bits": a.bits, "weight_bits": weights.bits if weights is not None else 1}
@@ -148,7 +85,7 @@ def divisors_by(
     return _as_floats(vectors(**inputs, **config, norm=norm, eps=eps, preset=preset), device.arith, weights)
 
 
-def _as_floats(answer: Result, arith: KllmArith, weights: Codebook | None) -> Divisors:
+def _as_floats(answer: stepping.Result, arith: KllmArith, weights: Codebook | None) -> Divisors:
     """Words as floats, without those of weights if none are given."""
     wide = np.float64 if width(arith) == 64 else np.float32
     unused = answer.rms.size * 2 if weights is None and answer.divided is not None else 0
@@ -159,7 +96,7 @@ def _as_floats(answer: Result, arith: KllmArith, weights: Codebook | None) -> Di
         divided=None if weights is None or answer.divided is None else answer.divided.view(np.float16),
         shift=None if answer.shift is None else answer.shift.view(np.float16),
         overflow=np.zeros(answer.rms.shape, np.bool_) if answer.overflow is None else answer.overflow,
-        indices=answer.indices,
-        macs=answer.macs,
-        divides=answer.divides - unused,
+        indices=int(answer.indices),
+        macs=int(answer.macs),
+        divides=int(answer.divides) - unused,
     )

@@ -9,25 +9,7 @@ from refemu.formats.kllm.kmeans_norm import NoDivisor
 from refemu.units.config import Config
 from refemu.units.kllm.index_norm import IndexNorm
 from refemu.units.kllm.variants.arith import option
-from refemu.units.variant import Variant, choices
-
-
-class EpsAfterRoot(IndexNorm):
-    """eps is added to the root."""
-
-    def _divisor(self, square: float) -> float:
-        root = float(self._round(float(np.sqrt(np.float64(square)))))
-        if not root > 0:
-            raise NoDivisor(root)
-        return float(self._round(root + float(self._round(self.eps))))
-
-
-class SampleVariance(IndexNorm):
-    """The variance is divided by n - 1."""
-
-    def _variance(self, mean: float, square: float) -> float:
-        wider = float(self._round(super()._variance(mean, square) * self.n / (self.n - 1)))
-        return super()._variance(mean, float(self._round(wider + float(self._round(mean * mean)))))
+from refemu.units.variant import Variant, choices, replaces, variants_of
 
 
 def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
@@ -38,12 +20,27 @@ def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
     return {"divided": np.broadcast_to(weights, np.shape(result.divided)).astype(result.divided.dtype)}
 
 
+class Devices(IndexNorm):
+    """Methods of other designs."""
+
+    @replaces("_divisor", "D-kllm-19", "eps is added to the root")
+    def eps_after_root(self, square: float) -> float:
+        root = float(self._round(float(np.sqrt(np.float64(square)))))
+        if not root > 0:
+            raise NoDivisor(root)
+        return float(self._round(root + float(self._round(self.eps))))
+
+    @replaces("_variance", "D-kllm-39", "the variance is divided by n - 1")
+    def sample_variance(self, mean: float, square: float) -> float:
+        wider = float(self._round(super()._variance(mean, square) * self.n / (self.n - 1)))
+        return super()._variance(mean, float(self._round(wider + float(self._round(mean * mean)))))
+
+
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-19", "eps", 0.0, 1 / (1 << 10)),
-    Variant("D-kllm-19", "eps is added to the root", unit_class=EpsAfterRoot),
+    *variants_of(Devices),
     option("D-kllm-20", "sums are fp16", stat="fp16"),
     Variant("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),
-    Variant("D-kllm-39", "the variance is divided by n - 1", unit_class=SampleVariance),
 )
 UNOBSERVABLE = {
     "D-kllm-18": "The ports take indices, so the input is quantized before this unit in every design.",

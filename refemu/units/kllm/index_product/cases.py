@@ -1,16 +1,11 @@
-"""Golden cases of index_product: every pair of indices [kllm §III-B1], outliers of either side, ends of fp16.
+"""Golden cases of index_product: every pair of indices [kllm §III-B1], outliers of either side, ends of fp16."""
 
-Stimuli only: expected outputs come from index_product.py.
-"""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -42,8 +37,3 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     if kind == "random":
         drawn = random_inputs("index_product", ports, (512,), seed)
         yield Cases(kind, "uniform indices and words, three of four products in fp16", drawn)
-
-
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OUTLIER": result.mask, "OVERFLOW": result.overflow}

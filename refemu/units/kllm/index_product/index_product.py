@@ -13,39 +13,22 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
 from refemu.arith.scalar32 import pattern16, value16
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_tables import cartesian
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
-from refemu.units.kllm.index_product import cases
-from refemu.units.ports import Port, Ports
-from refemu.units.unit import Config, Flag, RunFunction, Unit
+from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
+from refemu.formats.kllm.kllm_arith import Preset
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "IndexProduct", "Product", "Result", "State", "product", "run"]
 
 INFINITE = 0x7C00  #: exponent field of infinity and NaN
 
 
-@dataclass(frozen=True, eq=False)
-class Result(stepping.Result):
-    """Outputs of a run, one value per element."""
-
-    q: np.ndarray  #: uint8: (a << nB) | b, 0 at outliers
-    mask: np.ndarray  #: bool: the result is stored in fp16
-    outlier: np.ndarray  #: uint16 words, 0 where `mask` is False
-    overflow: np.ndarray  #: bool: a product of finite values exceeded fp16
-    concats: int
-    products_sparse: int
-    overflows: int
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(stepping.Result):
     """The product of two tensors as computed in hardware; infinities cannot be in a tensor: see `why_not`."""
 
-    bits: Result  #: outputs of the unit, element by element
+    bits: stepping.Result  #: outputs of the unit, element by element
     scale: np.ndarray  #: patterns, sA * sB: fp16, or float32 where the product of scales is exact
     codebook: Codebook  #: all products of centroids; one row per vector if an operand has
     axis: int  #: axis of the vectors
@@ -53,13 +36,7 @@ class Product(stepping.Result):
     products_sparse: int  #: elements that were multiplied in fp16
 
     def why_not(self) -> str | None:
-        """Reason why the product has no `tensor`: an outlier or a scale exceeded fp16, or a scale became 0.
-
-        Returns
-        -------
-        str or None
-            Reason, or None if there is a tensor.
-        """
+        """Reason why the product has no `tensor`, or None: an outlier or a scale exceeded fp16, or a scale became 0."""
         wide = np.float16 if self.scale.dtype == np.uint16 else np.float32
         scales: np.ndarray = self.scale.view(wide)
         outliers = fp16.values(self.bits.outlier)
@@ -87,18 +64,7 @@ class Product(stepping.Result):
         return KMeansTensor(self.codebook, self.bits.q, self.scale, mask.copy(), words, self.axis)
 
     def equals(self, other: object) -> bool:
-        """Whether the other product is equal in every field, dtypes and shapes included.
-
-        Parameters
-        ----------
-        other : object
-            Anything.
-
-        Returns
-        -------
-        bool
-            True if it is a Product of the same words, codebook, axis and scale.
-        """
+        """Whether the other product is equal in every field, dtypes and shapes included."""
         return (
             isinstance(other, Product)
             and self.bits.equals(other.bits)
@@ -170,37 +136,16 @@ class IndexProduct(Combinational):
 
 
 def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "paper") -> Product:
-    """Multiply two tensors element by element.
+    """Multiply two tensors element by element; the `tensor` of the Product has nA + nB bits. [kllm §III-B1]
 
-    Parameters
-    ----------
-    a, b : KMeansTensor
-        Tensors of one shape and axis, with fp16 scales, no zero points, and at most 8 bits of index together; a
-        codebook may have one row per vector.
-    preset : str or KllmArith
-        Arithmetic; `scale_y` and `table` matter.
-
-    Returns
-    -------
-    Product
-        Words of the product; its `tensor`, if nothing exceeded fp16, has nA + nB bits.
-
-    Raises
-    ------
-    Refused
-        The operands do not match, or the preset is unknown.
-    RefusedType
-        An operand is not a KMeansTensor.
-
-    References
-    ----------
-    [kllm §III-B1]
+    a, b: of one shape and axis, with fp16 scales, no zero points, and at most 8 bits of index together; a codebook may
+    have one row per vector. preset: `scale_y` and `table` of it matter. Raises Refused if the operands do not match.
     """
     return product_by(run, a, b, preset)
 
 
 def product_by(
-    elements: Callable[..., Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
+    elements: Callable[..., stepping.Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
 ) -> Product:
     """The product of two tensors; elements: `run` of the unit or of its compiled form."""
     arith = KllmArith.preset(preset)
@@ -218,7 +163,7 @@ def product_by(
         b_bits=b.bits,
     )
     codebook = cartesian(a.codebook, b.codebook, arith.table)
-    return Product(bits, narrow, codebook, a.axis, bits.concats, bits.products_sparse)
+    return Product(bits, narrow, codebook, a.axis, int(bits.concats), int(bits.products_sparse))
 
 
 def _require(a: KMeansTensor, b: KMeansTensor) -> None:
@@ -232,18 +177,16 @@ def _require(a: KMeansTensor, b: KMeansTensor) -> None:
         raise Refused(f"{name}: operands must have one shape and axis, got {a!r} and {b!r}")
 
 
-UNIT: Unit[DeclaredState, Result] = Unit(
+UNIT: AnyUnit = Unit(
     unit_class=IndexProduct,
     paper="kllm §III-B1",
     meaning="element-wise product: indices concatenated",
     configs={"w4a4": Config(a_bits=4, b_bits=4), "w3a3": Config(a_bits=3, b_bits=3)},
-    cases=cases.cases,
-    result=Result,
-    mark=cases.mark,
     flags={
-        "OUTLIER": Flag(0, "an operand is an outlier, and so is the product"),
-        "OVERFLOW": Flag(1, "the product of finite values exceeded fp16"),
+        "OUTLIER": Flag(0, "an operand is an outlier, and so is the product", "mask"),
+        "OVERFLOW": Flag(1, "the product of finite values exceeded fp16", "overflow"),
     },
 )
 State: type[DeclaredState] = IndexProduct.State
-run: RunFunction[Result] = UNIT.run
+Result: type[stepping.Result] = UNIT.result
+run: RunFunction[stepping.Result] = UNIT.run

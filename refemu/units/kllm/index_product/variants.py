@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.config import Config
-from refemu.units.variant import Variant
+from refemu.units import Config, Variant
 
 
 def second_high(config: Config, inputs: Any, result: Any) -> Any:

@@ -1,8 +1,6 @@
 """Golden cases of kllm_chip: tokens of [kllm Fig. 5]'s kind, with ties among their outliers, by columns of three tiles.
 
 With the Functional Unit, no output is NaN or +Inf, and columns also produce the cases of functional.
-
-Stimuli only: expected outputs come from kllm_chip.py.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kmeans_tables import cartesian
-from refemu.units import find
+from refemu.formats import Codebook, cartesian
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.kllm.functional import cases as functional_cases
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 BOOK = (0xBB00, 0xB400, 0x3400, 0x3900)  #: centroids of 2 bits
 ONE, LARGEST, SIGN, INFINITY = 0x3C00, 0x7BFF, 0x8000, 0x7C00

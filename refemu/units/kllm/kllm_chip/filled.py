@@ -43,31 +43,10 @@ class LaneTimes:
 
 
 def at_once(rows: int, length: int, width: int, a_bits: int, entries: int, sizes: ChipSizes, order: Order) -> int:
-    """Rows that pass a slab of weights while it stays: as many as buffers and MACs hold.
+    """Rows that pass a slab of weights while it stays: as many as buffers and MACs hold. [kllm §V-D, Table I]
 
-    Parameters
-    ----------
-    rows : int
-        Rows of the batch.
-    length, width : int
-        Positions and columns of the longest and the widest row.
-    a_bits : int
-        Width of an index of A.
-    entries : int
-        Entries of the codebook.
-    sizes : ChipSizes
-        Sizes of the chip.
-    order : {"weights", "rows"}
-        What stays while the other passes.
-
-    Returns
-    -------
-    int
-        Rows, at least 1.
-
-    References
-    ----------
-    [kllm §V-D, Table I]
+    length, width: positions and columns of the longest and the widest row. a_bits: of an index of A. entries: of the
+    codebook.
     """
     if order == "rows":
         return 1
@@ -84,26 +63,7 @@ class Plan(NamedTuple):
 
 
 def tiled(rows: Sequence[Rows], sizes: ChipSizes, heads: int = 1) -> Plan:
-    """Lay out the tiles of a product.
-
-    Parameters
-    ----------
-    rows : sequence of Rows
-        Parts of the batch, each of which reads the columns once.
-    sizes : ChipSizes
-        Sizes of the chip.
-    heads : int
-        Equal products at once, each on lanes of its own.
-
-    Returns
-    -------
-    Plan
-        Tiles of lane 0.
-
-    References
-    ----------
-    [kllm §IV-A]
-    """
+    """Lay out the tiles of lane 0. heads: equal products at once, each on lanes of its own. [kllm §IV-A]"""
     tiles: list[tuple[int, ...]] = []
     groups = []
     for part in rows:
@@ -125,33 +85,11 @@ def fed(
     extra: int = 0,
     fill: Fill = "stream",
 ) -> LaneTimes:
-    """Times of a product by maxima and sums.
+    """Times of a product by maxima and sums. [kllm §IV-A, §V-A]
 
-    Parameters
-    ----------
-    laid : Plan
-        Tiles of the product.
-    sizes : ChipSizes
-        Sizes of the chip.
-    entries : int
-        Entries of the codebook.
-    bits : int
-        Width of an index of the weights.
-    rate : Fraction, optional
-        Bits that the memory's port moves in an edge, for all lanes; None: weights are there.
-    extra : int
-        Edges for a shift and a bias.
-    fill : {"stream", "slab"}
-        Whether the port may end one slab and begin the next in one edge.
-
-    Returns
-    -------
-    LaneTimes
-        Edges and counts.
-
-    References
-    ----------
-    [kllm §IV-A, §V-A]
+    entries: of the codebook. bits: of an index of the weights. rate: bits that the memory's port moves in an edge, for
+    all lanes; None if weights are there. extra: edges for a shift and a bias. fill: whether the port may end one slab
+    and begin the next in one edge.
     """
     from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 

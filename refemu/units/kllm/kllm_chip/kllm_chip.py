@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.units import Result, RunFunction
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.functional import Functional, Softmax
 from refemu.units.kllm.functional.functional import require_softmax
-from refemu.units.kllm.kllm_chip import cases
 from refemu.units.kllm.kllm_chip.lanes import LaneArray
 from refemu.units.kllm.kllm_chip.plan import Operands, passes
 from refemu.units.kllm.kllm_chip.product import APPLIED, Function
@@ -24,8 +24,7 @@ from refemu.units.kllm.orizuru_passes import OrizuruPasses
 from refemu.units.kllm.pe_lane import UNIT as LANE
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 TABLE_1 = (16, 4096, 32, 16, 32)  #: lanes, Concat units, counters, counter inputs, MACs
 ONE = 0x3C00
@@ -34,12 +33,7 @@ SHOWN = {"z": "y", "top": "top", "terms": "terms", "total": "total"}  #: port of
 
 
 class KllmChip(Combinational):
-    """KLLM's chip: an operation is a token by n columns. `b_index` holds one column of B after the other.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6, Table I]
-    """
+    """KLLM's chip: an operation is a token by n columns. `b_index` holds one column of B after the other."""
 
     name = "kllm_chip"
     events: ClassVar[tuple[str, ...]] = ("search", "cluster", "edge", "function_")
@@ -380,9 +374,6 @@ UNIT: AnyUnit = Unit(
         ),
         "softmax": Config(**{**SMALL, "k": 8, "n": 20, "sizes": (2, 16, 2, 4, 4), "function": "softmax"}),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    legal=cases.legal,
     flags={
         "OVERFLOW": Flag(0, "an output exceeded fp16"),
         "TIES": Flag(1, "the k-th largest or smallest value occurs twice"),

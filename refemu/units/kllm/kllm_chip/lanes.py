@@ -34,25 +34,9 @@ class LaneArray:
         counter_bits: int = 18,
         rate: Fraction | None = None,
     ) -> None:
-        """Make the lanes.
+        """Make the lanes; raises Refused if the sizes do not match.
 
-        Parameters
-        ----------
-        sizes : ChipSizes
-            Sizes of the chip.
-        a_bits, b_bits : int
-            Widths of the indices.
-        integer : bool
-            Whether A holds integers.
-        counter_bits : int
-            Width of a count.
-        rate : Fraction, optional
-            Bits that the memory's port moves into all Weight Buffers in an edge; None: weights are there.
-
-        Raises
-        ------
-        Refused
-            The sizes do not match.
+        rate: bits that the memory's port moves into all Weight Buffers in an edge; None if weights are there.
         """
         self.sizes: ChipSizes = sizes
         self.lanes: list[PeLane] = [sizes.lane(a_bits, b_bits, integer, counter_bits) for _ in range(sizes.lanes)]
@@ -68,15 +52,7 @@ class LaneArray:
         return f"<LaneArray of {len(self.lanes)}>"
 
     def begin(self, operands: Operands, plan: Sequence[Pass]) -> None:
-        """Take a product; its edges follow.
-
-        Parameters
-        ----------
-        operands : Operands
-            Words of the product.
-        plan : sequence of Pass
-            Its passes.
-        """
+        """Take a product; its edges follow."""
         self.plan, self.waiting = plan, 0
         self.y = np.zeros((len(operands.a), len(operands.b)), np.uint16)
         self.levels = [Fraction(0)] * len(self.lanes)
@@ -99,14 +75,8 @@ class LaneArray:
     def resume(self, states: Sequence[DeclaredState], taken: Sequence[int], begun: Sequence[int], waiting: int) -> None:
         """Resume in the middle of the last product.
 
-        Parameters
-        ----------
-        states : sequence of State
-            Registers of the lanes.
-        taken, begun : sequence of int
-            Slabs of the product that each lane took, and tiles that it began before.
-        waiting : int
-            Number of the pass that no lane has begun.
+        states: of the lanes. taken, begun: slabs that each lane took, and tiles that it began before. waiting: number
+        of the pass that no lane has begun.
         """
         self.waiting = waiting
         for lane, feeder, state, slabs_taken, first in zip(self.lanes, self.feeders, states, taken, begun, strict=True):
@@ -119,13 +89,7 @@ class LaneArray:
         return self.waiting < len(self.plan) or any(lane.state.phase != IDLE for lane in self.lanes)
 
     def edge(self) -> list[DeclaredState]:
-        """Execute one edge of every lane.
-
-        Returns
-        -------
-        list of State
-            Registers of the lanes.
-        """
+        """Execute one edge of every lane; return their States."""
         go = self._go()
         for at, (lane, feeder) in enumerate(zip(self.lanes, self.feeders, strict=True)):
             pick = feeder.pick(lane.state, self._filled(at, feeder.taken))
@@ -153,20 +117,7 @@ class LaneArray:
 
     @decides("D-kllm-31")
     def columns(self, lane: int, task: Pass) -> range:
-        """Columns that a lane has in a pass.
-
-        Parameters
-        ----------
-        lane : int
-            Number of the lane.
-        task : Pass
-            Pass.
-
-        Returns
-        -------
-        range
-            Columns.
-        """
+        """Columns that a lane has in a pass."""
         return columns_of(lane, task, self.sizes.macs)
 
     @decides("D-kllm-48")

@@ -62,26 +62,9 @@ def words(values: np.ndarray) -> np.ndarray:
 
 
 def operands(task: Problem) -> Operands:
-    """Words of a checked MatMul.
+    """Words of a checked MatMul. [kllm §III-B, §IV-A]
 
-    Parameters
-    ----------
-    task : Problem
-        Arguments of `index_matmul.matmul`.
-
-    Returns
-    -------
-    Operands
-        Words of the product.
-
-    Raises
-    ------
-    Refused
-        The lanes do not have this arithmetic, or an operand has zero points.
-
-    References
-    ----------
-    [kllm §III-B, §IV-A]
+    Raises Refused if the lanes do not have this arithmetic, or an operand has zero points.
     """
     arith = task.arith
     if (arith.acc, arith.table, arith.scale_y) != ("fp16",) * 3 or not isinstance(arith.order, Sequential):
@@ -135,23 +118,9 @@ def _left(task: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 @decides("D-kllm-47")
 def passes(operands: Operands, sizes: ChipSizes) -> list[Pass]:
-    """Passes of all rows, tile after tile; with carried sums each slab of a column is a pass.
+    """Passes of all rows, in the order in which the MACs reduce them. [kllm §III-B, §IV-A]
 
-    Parameters
-    ----------
-    operands : Operands
-        Product.
-    sizes : ChipSizes
-        Sizes of the chip.
-
-    Returns
-    -------
-    list of Pass
-        In the order in which the MACs reduce them.
-
-    References
-    ----------
-    [kllm §III-B, §IV-A]
+    Tile follows tile; with carried sums each slab of a column is a pass.
     """
     return laid_out(operands.limits.tolist(), lambda m, length: _left_out(operands, m, length), sizes)
 
@@ -159,25 +128,10 @@ def passes(operands: Operands, sizes: ChipSizes) -> list[Pass]:
 def laid_out(
     limits: Sequence[Sequence[int]], left_out: Callable[[int, int], np.ndarray], sizes: ChipSizes
 ) -> list[Pass]:
-    """Passes of rows from their sizes alone.
+    """Passes of rows from their sizes alone, in the order in which the MACs reduce them. [kllm §III-B, §IV-A]
 
-    Parameters
-    ----------
-    limits : sequence of (int, int)
-        Positions and columns of every row.
-    left_out : callable
-        left_out(row, positions): positions that each column excludes from the counts, (N,).
-    sizes : ChipSizes
-        Sizes of the chip.
-
-    Returns
-    -------
-    list of Pass
-        In the order in which the MACs reduce them.
-
-    References
-    ----------
-    [kllm §III-B, §IV-A]
+    limits: positions and columns of every row. left_out(row, positions): positions that each column excludes from the
+    counts, (N,).
     """
     plan = []
     for m, (length, width) in enumerate(limits):

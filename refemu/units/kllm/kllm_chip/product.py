@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
+from refemu.formats import Codebook, KllmArith, KMeansTensor
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.units import stepping
 from refemu.units.kllm.functional import Softmax, functional
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
@@ -71,43 +70,13 @@ def matmul(
     seen: ArrayLike | None = None,
     function: Function = "none",
 ) -> Product:
-    """Multiply matrices on the lanes of a chip: the bits of `index_matmul.matmul`, edge by edge.
+    """Multiply matrices on the lanes of a chip: the bits of `index_matmul.matmul`, edge by edge. [kllm §IV-A, Table I]
 
-    Parameters
-    ----------
-    a : KMeansTensor or Scores
-        As for `index_matmul.matmul`.
-    b : KMeansTensor
-        Matrix of columns.
-    chip : ChipSizes, optional
-        By default that of [kllm Table I].
-    preset : str or KllmArith
-        Arithmetic: fp16 accumulators and tables.
-    products : Codebook, optional
-        Product codebook.
-    bias : ndarray of float16 (N,), optional
-        Added to the outputs.
-    norm : Norm, optional
-        Norm of A's rows, applied afterwards.
-    seen : array_like of integers, optional
-        Columns that each row sees.
-    function : {"none", "exp", "sqrt", "recip", "softmax"}
-        Function that the Functional Unit applies to the outputs of every row; the preset rounds softmax.
-
-    Returns
-    -------
-    Product
-        Outputs and counters.
-
-    Raises
-    ------
-    Refused
-        As `index_matmul.matmul` does; the lanes do not have the arithmetic; a buffer is too small for one row; an
-        output for the Functional Unit is NaN or +Inf, or a row of softmax has no finite one.
-
-    References
-    ----------
-    [kllm §IV-A, Table I]
+    Operands are those of `index_matmul.matmul`, with fp16 accumulators and tables: bias float16 (N,), seen: columns
+    that each row sees. chip: by default that of [kllm Table I]. function: applied by the Functional Unit to the outputs
+    of every row; the preset rounds softmax. Raises Refused as `index_matmul.matmul` does, if the lanes do not have the
+    arithmetic, a buffer is too small for one row, an output for the Functional Unit is NaN or +Inf, or a row of softmax
+    has no finite one.
     """
     require_choice(function, get_args(Function), "kllm_chip", "function")
     task = require_problem(a, b, preset, products, bias, norm, seen)
@@ -135,30 +104,9 @@ def applied(product: Product, words: Operands, function: Function, softmax: Soft
 
 
 def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Product:
-    """Step the lanes through a product.
+    """Step the lanes through a product; shape: of the result. [kllm §III-B, §IV-A]
 
-    Parameters
-    ----------
-    words : Operands
-        Product.
-    shape : tuple of int
-        Shape of the result.
-    sizes : ChipSizes
-        Sizes of the chip.
-
-    Returns
-    -------
-    Product
-        Outputs and counters.
-
-    Raises
-    ------
-    Refused
-        A buffer is too small for one row.
-
-    References
-    ----------
-    [kllm §III-B, §IV-A]
+    Raises Refused if a buffer is too small for one row.
     """
     batches, bits = parts(words, sizes)
     array = LaneArray(sizes, words.a_bits, words.b_bits, words.integer, bits)

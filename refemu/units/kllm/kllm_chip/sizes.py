@@ -61,86 +61,24 @@ class ChipSizes:
         return self.counter_inputs * (1 if self.lane_mapping == "counter" else self.counters)
 
     def lane_of(self, n: int) -> int:
-        """Lane of an output column: `macs` columns each in turn.
-
-        Parameters
-        ----------
-        n : int
-            Column.
-
-        Returns
-        -------
-        int
-            Lane.
-        """
+        """Lane of output column `n`: `macs` columns each in turn."""
         return n // self.macs % self.lanes
 
     def lane(self, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18) -> PeLane:
-        """Make a lane of these sizes.
-
-        Parameters
-        ----------
-        a_bits, b_bits : int
-            Widths of the indices.
-        integer : bool
-            Whether A holds integers.
-        counter_bits : int
-            Width of a count.
-
-        Returns
-        -------
-        PeLane
-            The lane, at reset.
-
-        Raises
-        ------
-        Refused
-            The sizes do not match.
-        """
+        """Make a lane of these sizes, at reset; raises Refused if the sizes do not match."""
         sizes = self.concat, self.counters, self.counter_inputs, self.macs
         return PeLane(*sizes, a_bits, b_bits, integer, self.lane_mapping, self.merge, counter_bits)
 
     def counter_bits(self, k: int, a_bits: int, integer: bool = False) -> int:
-        """Width of a count: 13 bits for 4,096 positions.
-
-        Parameters
-        ----------
-        k : int
-            Positions of a column.
-        a_bits : int
-            Width of A's integers, which are amounts.
-        integer : bool
-            Whether A holds integers.
-
-        Returns
-        -------
-        int
-            Bits.
-        """
+        """Width of a count of `k` positions: 13 bits for 4,096. a_bits: of A's integers, which are amounts."""
         held = min(k, self.positions) if self.carry == "sums" else k
         return max(1, (held * ((1 << a_bits) - 1 if integer else 1)).bit_length())
 
     def rows_at_once(self, k: int, n: int, a_bits: int, entries: int) -> int:
-        """Rows whose indices and outputs fit the buffers at once; a larger batch is divided into parts.
+        """Rows whose indices and outputs fit the buffers at once, at least 1; a larger batch is divided into parts.
 
-        Parameters
-        ----------
-        k, n : int
-            Positions and columns.
-        a_bits : int
-            Width of an index of A.
-        entries : int
-            Entries of the codebook.
-
-        Returns
-        -------
-        int
-            At least 1.
-
-        Raises
-        ------
-        Refused
-            A single row, a codebook, or a slab of weights of 4 bits is too large.
+        k, n: positions and columns. entries: of the codebook. Raises Refused if a single row, a codebook, or a slab of
+        weights of 4 bits is too large.
         """
         needed = {"weight": self.concat * 4, "index": k * a_bits, "codebook": entries * 16, "out": n * OUT_BITS}
         for name, bits in needed.items():

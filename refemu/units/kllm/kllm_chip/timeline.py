@@ -29,27 +29,9 @@ class Times:
 
 
 def edges(plan: Sequence[Pass], sizes: ChipSizes, entries: int, extra: int = 0) -> int:
-    """Count the edges of a product.
+    """Count the edges of a product until the last output. [kllm §IV-A]
 
-    Parameters
-    ----------
-    plan : sequence of Pass
-        Its passes.
-    sizes : ChipSizes
-        Sizes of the chip.
-    entries : int
-        Entries of the codebook.
-    extra : int
-        Edges for a shift and a bias.
-
-    Returns
-    -------
-    int
-        Edges until the last output.
-
-    References
-    ----------
-    [kllm §IV-A]
+    entries: of the codebook. extra: edges for a shift and a bias.
     """
     times, apart = Times(), sizes.lane_mapping == "counter"
     merge = sizes.counters if sizes.merge == "serial" and not apart else 1

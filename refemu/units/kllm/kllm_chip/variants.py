@@ -2,44 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units.config import Config
-from refemu.units.declaration import Changes, DeclaredState
+from refemu.units import Changes, Config, DeclaredState, Variant, choices
 from refemu.units.kllm.clustering import Clustering
 from refemu.units.kllm.fp16_mac import Fp16Mac
-from refemu.units.kllm.functional import WIDTH, Functional
-from refemu.units.kllm.functional import variants as functional_variants
+from refemu.units.kllm.functional import WIDTH
+from refemu.units.kllm.functional import variants as functional
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
-from refemu.units.kllm.orizuru_passes import variants as passes_variants
-from refemu.units.variant import Variant, choices
-
-
-class LeastOutlier(KllmChip):
-    """The scale is the larger magnitude of the last popped outliers."""
-
-    def _scale(self, done: DeclaredState) -> int:
-        x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
-        return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
-
-
-class Upper(KllmChip):
-    """The scale is the magnitude of the max tree's root."""
-
-    def _scale(self, done: DeclaredState) -> int:
-        return done.root_max & 0x7FFF or super()._scale(done)
-
-
-class Smallest(KllmChip):
-    """The scale of zeros is the smallest number."""
-
-    def _scale(self, done: DeclaredState) -> int:
-        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
+from refemu.units.kllm.orizuru_passes import variants as passes
+from refemu.units.variant import of_part, replaces, variants_of
 
 
 class DealtLanes(LaneArray):
@@ -47,12 +24,6 @@ class DealtLanes(LaneArray):
 
     def columns(self, lane: int, task: Pass) -> range:
         return range(task.first + lane, task.first + task.width, self.sizes.lanes)
-
-
-class Dealt(KllmChip):
-    """Columns are dealt to the lanes one by one."""
-
-    lane_array = DealtLanes
 
 
 class CountingAll(LaneArray):
@@ -64,53 +35,6 @@ class CountingAll(LaneArray):
         super().begin(operands, plan)
         for feeder, stream in zip(self.feeders, streams, strict=True):
             feeder._stream = stream
-
-
-class Counting(KllmChip):
-    """Positions of outliers are counted too."""
-
-    lane_array = CountingAll
-
-
-class Fused(KllmChip):
-    """A MAC rounds once."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        for lane in self.array.lanes:
-            lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
-
-
-class SearchedApart(KllmChip):
-    """Candidates of the two trees take separate passes."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.orizuru = passes_variants.InTurn(self.k, self.pops, self.tree)
-
-
-class WholeTree(KllmChip):
-    """A short pass takes all levels of the tree."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.orizuru = passes_variants.WholeTree(self.k, self.pops, self.tree)
-
-
-class Rootless(KllmChip):
-    """The root of a chunk is not a candidate."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.orizuru = passes_variants.Rootless(self.k, self.pops, self.tree)
-
-
-class Higher(KllmChip):
-    """The higher of two nearest centroids is taken."""
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
 
 
 class Overlapped(KllmChip):
@@ -126,32 +50,9 @@ class Overlapped(KllmChip):
         return {**after, "cycles_taken": self.state.cycles_taken, "cycles": 0}
 
 
-class WithFunctional(KllmChip):
-    """A Functional Unit of another kind."""
-
-    other: ClassVar[type[Functional]] = Functional
-
-    def __init__(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.functional = self.other(self.function, self.n, self.softmax)  # type: ignore[arg-type]
-
-
-class Sum16(WithFunctional):
-    """The sum of the exponentials is fp16."""
-
-    other = functional_variants.Sum16
-
-
-class TreeOfEight(WithFunctional):
-    """The exponentials of a cycle are added as a tree."""
-
-    other = functional_variants.TreeOfEight
-
-
-class Reciprocal(WithFunctional):
-    """Terms are multiplied by the reciprocal of the sum."""
-
-    other = functional_variants.Reciprocal
+def _with(lanes: type[LaneArray]) -> type[KllmChip]:
+    """A chip with other lanes."""
+    return type(lanes.__name__, (KllmChip,), {"lane_array": lanes})
 
 
 def _applied(config: Config) -> Config:
@@ -168,25 +69,45 @@ def _softmax32(config: Config) -> Config:
     return Config(**{**config, "softmax": "softmax32"})
 
 
+class Devices(KllmChip):
+    """Methods of other designs."""
+
+    @replaces("__init__", "D-kllm-3", "a MAC rounds once")
+    def fused(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        for lane in self.array.lanes:
+            lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
+
+    @replaces("_scale", "D-kllm-9", "the scale is the larger magnitude of the last outliers")
+    def least_outlier(self, done: DeclaredState) -> int:
+        x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
+        return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
+
+    @replaces("_scale", "D-kllm-9", "the scale is the magnitude of the max tree's root")
+    def upper(self, done: DeclaredState) -> int:
+        return done.root_max & 0x7FFF or super()._scale(done)
+
+    @replaces("_scale", "D-kllm-11", "the scale of zeros is the smallest number")
+    def smallest(self, done: DeclaredState) -> int:
+        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
+
+    @replaces("__init__", "D-kllm-7", "the higher of two nearest centroids")
+    def higher(self, *sizes: Any, **options: Any) -> None:
+        super().__init__(*sizes, **options)
+        self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
+
+
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-kllm-3", "a MAC rounds once", unit_class=Fused),
-    Variant("D-kllm-13", "positions of outliers are counted too", unit_class=Counting),
-    Variant("D-kllm-9", "the scale is the larger magnitude of the last outliers", unit_class=LeastOutlier),
-    Variant("D-kllm-9", "the scale is the magnitude of the max tree's root", unit_class=Upper),
-    Variant("D-kllm-11", "the scale of zeros is the smallest number", unit_class=Smallest),
+    *variants_of(Devices),
+    Variant("D-kllm-13", "positions of outliers are counted too", unit_class=_with(CountingAll)),
     *choices("D-kllm-31", "lane_mapping", "column", "counter"),
-    Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=Dealt),
+    Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=_with(DealtLanes)),
     *choices("D-kllm-42", "merge", "tree", "serial"),
     *choices("D-kllm-47", "carry", "counts", "sums"),
-    Variant("D-kllm-60", "the root of a chunk is not a candidate", unit_class=Rootless),
-    Variant("D-kllm-60", "candidates of the two trees take separate passes", unit_class=SearchedApart),
-    Variant("D-kllm-61", "a short pass takes all levels of the tree", unit_class=WholeTree),
-    Variant("D-kllm-7", "the higher of two nearest centroids", unit_class=Higher),
+    *of_part(KllmChip, "orizuru", [each for each in passes.VARIANTS if "order" not in each.says]),
     Variant("D-kllm-62", "the first pass begins while lanes work", _applied, Overlapped),
     Variant("D-kllm-20", "softmax is 'softmax32'", _softmax32),
-    Variant("D-kllm-20", "the sum is fp16", _applied, Sum16),
-    Variant("D-kllm-20", "the exponentials of a cycle are added as a tree", _applied, TreeOfEight),
-    Variant("D-kllm-20", "terms are multiplied by the reciprocal of the sum", _applied, Reciprocal),
+    *of_part(KllmChip, "functional", functional.VARIANTS, _applied),
 )
 UNOBSERVABLE = {
     "D-kllm-10": "Zero points do not cross the ports of this unit, and products of tensors with them are invalid.",

@@ -33,10 +33,6 @@ class OrizuruArray(Orizuru):
     """Orizuru as an array of 16-input units in stages; constructor, events and States are those of `Orizuru`.
 
     The root's unit is the first of `stages`; units over padding exist, and never have a value.
-
-    References
-    ----------
-    [kllm §IV-C, Table I]
     """
 
     def __post_init__(self) -> None:
@@ -154,12 +150,7 @@ class OrizuruArray(Orizuru):
 
 
 class CandidateArray(OrizuruArray):
-    """The array with separate leaves of the min tree and the max tree: candidates of several passes.
-
-    References
-    ----------
-    [kllm §IV-C, Table I]
-    """
+    """The array with separate leaves of the min tree and the max tree: candidates of several passes."""
 
     def load_apart(self, top: Lanes, low: Lanes) -> DeclaredState:
         """Load the leaves of both trees."""

@@ -1,16 +1,12 @@
-"""Golden cases of orizuru: a row with the steps of [kllm Fig. 7], ties, zeros, infinities, random rows.
-
-Stimuli only: expected outputs come from orizuru.py.
-"""
+"""Golden cases of orizuru: a row with the steps of [kllm Fig. 7], ties, zeros, infinities, random rows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random, words
-from refemu.units.unit import Cases, Config, Kind
 
 FIG7 = (0x4200, 0x4700, 0x3C00, 0x4500, 0x4000, 0x4600, 0x4880, 0x4400)  #: 3 7 1 5 2 6 9 4, a row with Fig. 7's steps
 HIGH, INF, TINY, ONE = 0x7BFF, 0x7C00, 0x0001, 0x3C00

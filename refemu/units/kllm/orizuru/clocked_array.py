@@ -28,36 +28,12 @@ class Edge(NamedTuple):
 
 
 class ClockedArray:
-    """An array of 16-input units with a clock; a unit of the lowest stage shares its leaves between the trees.
-
-    References
-    ----------
-    [kllm §IV-C, Table I]
-    """
+    """An array of 16-input units with a clock; a unit of the lowest stage shares its leaves between the trees."""
 
     def __init__(
         self, n: int, k: int, settling: Settling = "level", total_order: bool = False, min_leaf: MinLeaf = "not_max"
     ) -> None:
-        """Make the array.
-
-        Parameters
-        ----------
-        n : int
-            Inputs.
-        k : int
-            Pops of each tree.
-        settling : {"level", "unit"}
-            What of a path settles in an edge.
-        total_order : bool
-            Compare integer keys.
-        min_leaf : {"not_max", "compare"}
-            Source of the lowest bits of the min tree.
-
-        Raises
-        ------
-        Refused
-            A size is out of range, or an option unknown.
-        """
+        """Make the array of `n` inputs and `k` pops a tree; raises Refused for an invalid size or option."""
         require_choice(settling, ("level", "unit"), "orizuru", "settling")
         self._array: OrizuruArray = OrizuruArray(n, k, total_order, min_leaf)
         self.settling: Settling = settling
@@ -66,22 +42,9 @@ class ClockedArray:
         return f"ClockedArray({self._array.n}, {self._array.k}, {self.settling!r})"
 
     def edges(self, x: ArrayLike) -> Iterator[Edge]:
-        """Yield every edge of the search of one row.
+        """Yield every edge of the search of one row `x`, float16 (n,); raises Refused for a NaN without a total order.
 
-        Parameters
-        ----------
-        x : array_like of float16 (n,)
-            Values.
-
-        Yields
-        ------
-        Edge
-            Settling of both trees from the leaves to the roots, then pops, each with the repair of its paths.
-
-        Raises
-        ------
-        Refused
-            A NaN without a total order.
+        Both trees settle from the leaves to the roots; then come pops, each with the repair of its paths.
         """
         array = self._array
         words, _ = require_input(x, array.k, array.min_leaf)

@@ -14,12 +14,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.orizuru import cases, trees
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.kllm.orizuru import trees
 from refemu.units.kllm.orizuru.trees import FIELDS, MAX, MIN, Tree, better, levels, trees_of, units_needed
-from refemu.units.ports import Lanes, Port, Ports, put, validate
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.ports import Lanes, put, validate
 
 #: Source of the lowest bits of the min tree: the max tree's, inverted, or comparisons (D-kllm-21)
 MinLeaf = Literal["not_max", "compare"]
@@ -155,26 +154,9 @@ class Orizuru(Combinational):
         return (REPAIRS if above else POPS)[pop // self.state.k]
 
     def load(self, x: ArrayLike, k: int | None = None) -> DeclaredState:
-        """Load the values into the leaves that both trees share.
+        """Load `x`, float16 values or their words (n,), into the leaves of both trees; k: 0 to n pops of each tree.
 
-        Parameters
-        ----------
-        x : array_like of float16 or uint16 (n,)
-            Values or their words.
-        k : int, optional
-            Pops of each tree, 0 to n; by default that of the constructor.
-
-        Returns
-        -------
-        State
-            Registers after the load.
-
-        Raises
-        ------
-        Refused
-            A NaN without a total order, or `k` out of range.
-        RefusedType
-            A dtype or shape is wrong.
+        Raises Refused for a NaN without a total order or `k` out of range, RefusedType for a wrong dtype or shape.
         """
         pops = require_int(self.k if k is None else k, 0, self.n, self.name, "k")
         return self._load(self.validate_event(_words(x))[0], pops)
@@ -312,25 +294,7 @@ class Orizuru(Combinational):
         return better(tree, (alive[left], self._keys[left]), (alive[right], self._keys[right]))
 
     def steps(self, x: ArrayLike, k: int | None = None) -> Iterator[DeclaredState]:
-        """Yield the State after every event of every operation.
-
-        Parameters
-        ----------
-        x : array_like of float16 or uint16 (..., n)
-            Values or their words.
-        k : int, optional
-            Pops of each tree, as for `load`.
-
-        Returns
-        -------
-        iterator of State
-            States in C order of the rows.
-
-        Raises
-        ------
-        Refused
-            As `load` does.
-        """
+        """Yield the State after every event of every operation; x: float16 or words (..., n), k as for `load`."""
         (words,) = validate(self.name, self.ports.inputs, (_words(x),))
         for row in words.reshape(-1, self.n).tolist():
             yield self.load(tuple(row), k)
@@ -354,59 +318,14 @@ def _words(x: Any) -> Any:
 
 
 def require_ordered(words: np.ndarray, total_order: bool) -> None:
-    """Check that fp16 words can be ordered.
-
-    Parameters
-    ----------
-    words : ndarray of uint16
-        fp16 words.
-    total_order : bool
-        Whether NaN is ordered.
-
-    Raises
-    ------
-    Refused
-        A NaN without a total order, with its index (D-kllm-27).
-
-    References
-    ----------
-    [kllm §IV-C]
-    """
+    """Check that `words` have an order; raises Refused for a NaN without a total order (D-kllm-27). [kllm §IV-C]"""
     nan = words & 0x7FFF > 0x7C00
     if nan.any() and not total_order:
         raise Refused(f"orizuru: x must not be NaN, got NaN{at(first_index(nan))}; set total_order to order it")
 
 
 def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, int]:
-    """Check the inputs of `pops`.
-
-    Parameters
-    ----------
-    x : array_like of float16 (..., n)
-        At least one value a row.
-    k : int
-        Pops, 0 to n.
-    min_leaf : str
-        An option of `MinLeaf`.
-
-    Returns
-    -------
-    words : ndarray of uint16 (..., n)
-        fp16 words of x.
-    k : int
-        `k` as Python's int.
-
-    Raises
-    ------
-    Refused
-        `k` is out of range, the option unknown, or a row empty.
-    RefusedType
-        `x` is not float16, or a scalar.
-
-    References
-    ----------
-    [kllm §IV-C]
-    """
+    """Words (..., n) of the float16 values `x`, and `k` as an int; raises Refused or RefusedType. [kllm §IV-C]"""
     array = np.asarray(x)
     if array.dtype != np.float16 or array.ndim < 1:
         raise RefusedType(f"orizuru: x must be float16 of shape (n,), got {array.dtype} of shape {array.shape}")
@@ -417,34 +336,10 @@ def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, 
 
 
 def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf = "not_max") -> Result:
-    """Pop the k largest and the k smallest elements of every row, and show the remaining values at the roots.
+    """Pop the k largest and the k smallest elements of every row; show the values left at the roots. [kllm §IV-C]
 
-    Parameters
-    ----------
-    x : array_like of float16 (..., n)
-        No NaN unless `total_order`.
-    k : int
-        Pops of each tree, 0 to n.
-    total_order : bool
-        Compare integer keys, so that -0 < +0 and NaN is beyond infinity.
-    min_leaf : {"not_max", "compare"}
-        Source of the lowest bits of the min tree.
-
-    Returns
-    -------
-    Result
-        Indices in pop order, mask, roots, and counters.
-
-    Raises
-    ------
-    Refused
-        A NaN without a total order, `k` out of range, or an empty row.
-    RefusedType
-        `x` is not float16, or a scalar.
-
-    References
-    ----------
-    [kllm §IV-C]
+    x: float16 (..., n). k: 0 to n. total_order and min_leaf are those of `Orizuru`. Raises Refused for a NaN without a
+    total order, `k` out of range or an empty row, RefusedType for another dtype or a scalar.
     """
     words, k = require_input(x, k, min_leaf)
     require_ordered(words, total_order)
@@ -479,7 +374,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "n16": Config(n=16, k=3, total_order=False, min_leaf="not_max"),
         "n64": Config(n=64, k=4, total_order=False, min_leaf="not_max"),
     },
-    cases=cases.cases,
     result=Result,
 )
 State: type[DeclaredState] = Orizuru.State

@@ -52,42 +52,12 @@ def better(tree: int, left: tuple[int, int], right: tuple[int, int]) -> tuple[in
 
 
 def levels(n: int) -> int:
-    """Number of levels of a tree.
-
-    Parameters
-    ----------
-    n : int
-        Inputs, at least 1.
-
-    Returns
-    -------
-    int
-        Levels, log2 of n rounded up, at least 1.
-
-    References
-    ----------
-    [kllm §IV-C]
-    """
+    """Number of levels of a tree with n inputs: log2 of n rounded up, at least 1. [kllm §IV-C]"""
     return max(1, (n - 1).bit_length())
 
 
 def stages(n: int) -> int:
-    """Count the stages of 16-input units from the root to the leaves.
-
-    Parameters
-    ----------
-    n : int
-        Inputs, at least 1.
-
-    Returns
-    -------
-    int
-        Stages, a fourth of the levels, rounded up.
-
-    References
-    ----------
-    [kllm Table I]
-    """
+    """Count the stages of 16-input units, root to leaves: a fourth of the levels, rounded up. [kllm Table I]"""
     return -(-levels(n) // PART_LEVELS)
 
 

@@ -7,31 +7,12 @@ import numpy as np
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
-from refemu.units import find
-from refemu.units.config import Config
+from refemu.units import Config, Variant, choices, find
 from refemu.units.kllm.orizuru.orizuru import Orizuru
 from refemu.units.kllm.orizuru.trees import better
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import replaces, variants_of
 
 _ENDS = (int(fp16.order_key(np.uint16(0xFC00))), int(fp16.order_key(np.uint16(0x7C00))))  #: keys of -inf and inf
-
-
-class TiesRight(Orizuru):
-    """The right one of two equal values wins."""
-
-    def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
-        left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
-        bit, both = super()._better(tree, bits, alive, node)
-        return (1 if both and self._keys[left] == self._keys[right] else bit), both
-
-
-class PoppedIsInfinite(Orizuru):
-    """A popped leaf takes part with the value -inf, in the min tree inf, and ties with real ones go left."""
-
-    def _better(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
-        leaves = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
-        sides = [(1, self._keys[leaf] if alive[leaf] else _ENDS[tree]) if leaf < self.n else (0, 0) for leaf in leaves]
-        return better(tree, sides[0], sides[1])[0], super()._better(tree, bits, alive, node)[1]
 
 
 def _not_repaired(config: Config, inputs: Any, result: Any) -> Any:
@@ -81,10 +62,25 @@ def _total(config: Config) -> Config:
     return Config(**{**config, "total_order": not config["total_order"]})
 
 
+class Devices(Orizuru):
+    """Methods of other designs."""
+
+    @replaces("_better", "D-kllm-21", "the right one of equal values is popped first")
+    def ties_right(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
+        left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
+        bit, both = super()._better(tree, bits, alive, node)
+        return (1 if both and self._keys[left] == self._keys[right] else bit), both
+
+    @replaces("_better", "D-kllm-22", "a popped leaf is an infinity that takes part")
+    def popped_is_infinite(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
+        leaves = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
+        sides = [(1, self._keys[leaf] if alive[leaf] else _ENDS[tree]) if leaf < self.n else (0, 0) for leaf in leaves]
+        return better(tree, sides[0], sides[1])[0], super()._better(tree, bits, alive, node)[1]
+
+
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-21", "min_leaf", "not_max", "compare"),
-    Variant("D-kllm-21", "the right one of equal values is popped first", unit_class=TiesRight),
-    Variant("D-kllm-22", "a popped leaf is an infinity that takes part", unit_class=PoppedIsInfinite),
+    *variants_of(Devices),
     Variant("D-kllm-23", "the path is not repaired after the last pop", answer=_not_repaired),
     Variant("D-kllm-25", "padding leaves are zeros that take part", answer=_padded),
     Variant("D-kllm-26", "an element popped by the max tree is unavailable to the min tree", answer=_shared_mask),

@@ -1,16 +1,11 @@
-"""Golden cases of orizuru16: values of a stage, ties, popped values, every place of the largest and the smallest.
-
-Stimuli only: expected outputs come from orizuru16.py.
-"""
+"""Golden cases of orizuru16: values of a stage, ties, popped values, every place of the largest and the smallest."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import stimuli
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, stimuli
 from refemu.units.stimuli import Seeds
-from refemu.units.unit import Cases, Config, Kind
 
 INPUTS = 16
 FIG7 = [0x4200, 0x4700, 0x3C00, 0x4500, 0x4000, 0x4600, 0x4880, 0x4400]  #: 3 7 1 5 2 6 9 4, the row of Fig. 7

@@ -9,12 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused, at, first_index
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
+from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import MinLeaf
-from refemu.units.kllm.orizuru16 import cases
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "Orizuru16", "State", "run"]
 
@@ -23,12 +22,7 @@ NODES = INPUTS - 1  #: registers of a tree
 
 
 class Orizuru16(Sequential):
-    """A 16-input unit of Orizuru: an event is a clock edge, in which both trees settle.
-
-    References
-    ----------
-    [kllm §IV-C, Fig. 7, Table I]
-    """
+    """A 16-input unit of Orizuru: an event is a clock edge, in which both trees settle."""
 
     name = "orizuru16"
     events: ClassVar[tuple[str, ...]] = ("settle",)
@@ -160,7 +154,6 @@ UNIT: AnyUnit = Unit(
     paper="kllm §IV-C, Table I",
     meaning="a 16-input unit of Orizuru: both trees settle in a clock edge",
     configs={"leaves": Config(min_leaf="not_max"), "above": Config(min_leaf="compare")},
-    cases=cases.cases,
 )
 State: type[DeclaredState] = Orizuru16.State
 run: RunFunction[Result] = UNIT.run

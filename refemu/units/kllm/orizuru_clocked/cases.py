@@ -1,16 +1,15 @@
 """Golden cases of orizuru_clocked: the row of [kllm Fig. 7], ties and infinities, back to back and cut off.
 
-Stimuli only: expected outputs come from orizuru_clocked.py. The rows are those of orizuru.
+The rows are those of orizuru.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.kllm.orizuru import cases as orizuru_cases
 from refemu.units.stimuli import Seeds, edges, in_turn, joined, streamed
-from refemu.units.unit import Cases, Config, Kind
 
 WIDE = 16  #: inputs of a unit with many registers
 IDLE = 6  #: idle edges after the paper's row

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from refemu.units import Config, DeclaredState, RunFunction, Unit, constant
 from refemu.units.cycle_accurate import CycleAccurate
-from refemu.units.declaration import DeclaredState, constant
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import Orizuru
-from refemu.units.kllm.orizuru_clocked import cases
-from refemu.units.unit import Config, RunFunction, Unit
 
 __all__ = ["UNIT", "ClockedOrizuru", "Result", "State", "run"]
 
@@ -56,7 +54,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "n16": Config(n=16, k=3, total_order=False, min_leaf="not_max"),
         "n16_total_order": Config(n=16, k=3, total_order=True, min_leaf="compare"),
     },
-    cases=cases.cases,
     result=Result,
 )
 State: type[DeclaredState] = ClockedOrizuru.State

@@ -5,7 +5,4 @@ from refemu.units.kllm.orizuru_clocked import UNIT
 from refemu.units.variant import Variant
 from refemu.units.variants.cycle_accurate import inner, variants
 
-VARIANTS: tuple[Variant, ...] = (
-    *variants(UNIT),
-    *inner(UNIT, orizuru.VARIANTS),
-)
+VARIANTS: tuple[Variant, ...] = (*variants(UNIT), *inner(UNIT, orizuru.VARIANTS))

@@ -1,6 +1,6 @@
 """Golden cases of orizuru_passes: the rows of orizuru, and outliers and ties placed by chunk.
 
-Stimuli only: expected outputs come from orizuru_passes.py, tokens wider than the tree of [kllm Table I].
+Tokens are wider than the tree of [kllm Table I].
 """
 
 from collections.abc import Iterator

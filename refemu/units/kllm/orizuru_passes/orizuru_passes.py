@@ -13,13 +13,11 @@ from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
-from refemu.units.kllm.orizuru_passes import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units.ports import Lanes
 
 __all__ = ["UNIT", "OrizuruPasses", "Result", "State", "run", "search"]
 
@@ -163,10 +161,7 @@ class OrizuruPasses(Combinational):
             state = array.step()
         self._counts.append(Counts(state.comparisons, state.comparisons_live, state.cycles, 1))
         popped = [top[i] for i in state.max_index], [low[i] for i in state.min_index]
-        root = (
-            [top[array.leaf(MAX)]] * state.root_max_valid,
-            [low[array.leaf(MIN)]] * state.root_min_valid,
-        )
+        root = ([top[array.leaf(MAX)]] * state.root_max_valid, [low[array.leaf(MIN)]] * state.root_min_valid)
         return Ends(popped, root)
 
     @decides("D-kllm-61")
@@ -191,38 +186,11 @@ def search(
     min_leaf: MinLeaf = "not_max",
     jit: bool = False,
 ) -> Result:
-    """Pop the k largest and the k smallest elements of every row in passes of `inputs` values.
+    """Pop the k largest and the k smallest elements of every row in passes of `inputs` values. [kllm §IV-C]
 
-    Parameters
-    ----------
-    x : array_like of float16 (..., n)
-        No NaN unless `total_order`.
-    k : int
-        Pops of each tree, 0 to n; at most `inputs` - 2 if n exceeds `inputs`.
-    inputs : int
-        Values that the tree takes in a pass, even.
-    total_order : bool
-        Compare integer keys, so that -0 < +0 and NaN is beyond infinity.
-    min_leaf : {"not_max", "compare"}
-        Source of the lowest bits of the min tree.
-    jit : bool
-        Whether to use the compiled form; stepping the array of units gives the same result.
-
-    Returns
-    -------
-    Result
-        Indices in pop order, mask, roots, and counters of all passes.
-
-    Raises
-    ------
-    Refused
-        A NaN without a total order, `k` or `inputs` out of range, or an empty row.
-    RefusedType
-        `x` is not float16, or a scalar.
-
-    References
-    ----------
-    [kllm §IV-C]
+    x: float16 (..., n). k: 0 to n; at most `inputs` - 2 if n exceeds `inputs`, which is even. total_order and min_leaf
+    are those of `Orizuru`. jit: use the compiled form. Raises as `orizuru.pops` does, and Refused for `inputs` out of
+    range.
     """
     words, k = orizuru.require_input(x, k, min_leaf)
     orizuru.require_ordered(words, total_order)
@@ -251,7 +219,6 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "n18_drained": Config(n=18, k=3, inputs=16, total_order=True, min_leaf="compare"),
         "n27_deep": Config(n=27, k=3, inputs=8, total_order=False, min_leaf="not_max"),
     },
-    cases=cases.cases,
     result=Result,
 )
 State: type[DeclaredState] = OrizuruPasses.State

@@ -1,7 +1,6 @@
 """Golden cases of pe_lane: tiles of [kllm Fig. 3]'s kind streamed, cut off, stalled, and beyond fp16.
 
-Stimuli only: expected outputs come from the unit. The schedule of edges depends on sizes alone, so
-products of one shape share it.
+The schedule of edges depends on sizes alone, so products of one shape share it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
-from refemu.units.unit import Cases, Config, Kind
 
 NAME = "pe_lane"
 ONE, LARGE, TINY, INFINITE = 0x3C00, 0x7BFF, 0x0001, 0x7C00

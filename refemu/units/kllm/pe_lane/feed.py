@@ -56,27 +56,10 @@ class Pick(NamedTuple):
 
 
 def slabs(lane: Macs, a: np.ndarray, b: np.ndarray, valid: np.ndarray, closing: bool = True) -> Iterator[Slab]:
-    """Slabs of the columns of one tile.
+    """Yield the slabs of one tile in the order of the lane. [kllm §IV-A]
 
-    Parameters
-    ----------
-    lane : PeLane
-        Lane, whose sizes count.
-    a : ndarray of integers (K,)
-        Row of A.
-    b, valid : ndarray of integers (n, K)
-        Columns of B, at most as many as MACs, and which positions count.
-    closing : bool
-        Whether the last column ends the tile.
-
-    Yields
-    ------
-    Slab
-        Slabs in the order of the lane.
-
-    References
-    ----------
-    [kllm §IV-A]
+    a: row of A (K,). b, valid: columns of B (n, K), at most as many as MACs, and which positions count. closing:
+    whether the last column ends the tile.
     """
     together = lane.counters if lane.lane_mapping == "counter" else 1
     group = lane.inputs * (1 if together > 1 or lane.lane_mapping == "counter" else lane.counters)
@@ -96,19 +79,7 @@ class Feeder:
     """Inputs of a lane, edge by edge, from its registers."""
 
     def __init__(self, lane: Macs, stream: Sequence[Slab], tiles: Sequence[Tile], table: np.ndarray) -> None:
-        """Take a product.
-
-        Parameters
-        ----------
-        lane : PeLane
-            The lane, between products.
-        stream : sequence of Slab
-            All slabs.
-        tiles : sequence of Tile
-            All tiles.
-        table : ndarray of integers (entries,)
-            Words of the codebook.
-        """
+        """Take a product. lane: between products. table: words of the codebook, (entries,)."""
         self._idle: dict[str, Any] = {port.name: np.zeros(port.count, np.int64) for port in lane.ports.inputs}
         self._wide = {port.name for port in lane.ports.inputs if port.lanes}
         self._stream, self._tiles, self._table = stream, tiles, table
@@ -119,35 +90,11 @@ class Feeder:
         return f"<Feeder of {len(self._stream)} slabs, {len(self._tiles)} tiles>"
 
     def done(self, state: DeclaredState) -> bool:
-        """Whether the MACs have finished the last tile.
-
-        Parameters
-        ----------
-        state : State
-            Registers of the lane.
-
-        Returns
-        -------
-        bool
-            True after the last edge.
-        """
+        """Whether the MACs have finished the last tile."""
         return state.tiles - self.first == len(self._tiles) and state.phase == 0
 
     def pick(self, state: DeclaredState, there: bool = True) -> Pick:
-        """Numbers of the inputs of the next edge.
-
-        Parameters
-        ----------
-        state : State
-            Registers of the lane.
-        there : bool
-            Whether the weights of the next slab are in the Weight Buffer.
-
-        Returns
-        -------
-        Pick
-            Numbers of a slab, a tile, an entry and an outlier.
-        """
+        """Numbers of the inputs of the next edge; there: whether the next slab is in the Weight Buffer."""
         begun = state.tiles - self.first
         slab = self.taken if there and state.ready and self.taken < len(self._stream) else -1
         self.taken += slab >= 0
@@ -156,20 +103,7 @@ class Feeder:
         return Pick(slab, tile, state.address, outlier, begun - 1)
 
     def inputs(self, pick: Pick, go: int = 1) -> dict[str, Any]:
-        """Values of the ports.
-
-        Parameters
-        ----------
-        pick : Pick
-            Numbers of the inputs of the edge.
-        go : int
-            Whether the MACs may begin the tile that waits.
-
-        Returns
-        -------
-        dict
-            Arrays of lanes, or numbers, by port.
-        """
+        """Values of the ports; go: whether the MACs may begin the tile that waits."""
         words = {**self._idle, "turns": 1, "entry": self._table[pick.entry], "go": go}
         if pick.slab >= 0:
             words |= {"load": 1, **self._stream[pick.slab]._asdict()}

@@ -10,15 +10,11 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from refemu.arith.checks import Refused, require_int
-from refemu.units.declaration import DeclaredState, constant, decides
+from refemu.units import AnyUnit, Config, DeclaredState, Flag, Lanes, Result, RunFunction, Unit, constant, decides
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
-from refemu.units.kllm.pe_lane import cases
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
 from refemu.units.kllm.pe_lane.registers import IDLE, PHASES, REDUCE, LaneSizes
-from refemu.units.ports import Lanes
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 MOST = 1 << 16  #: upper bound of the sizes
 WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers
@@ -26,12 +22,7 @@ WORK_FLAGS = ("closes", "shifts", "biases")
 
 
 class PeLane(Macs):
-    """Lane, an edge a step; an event is named after the phase of the MACs, "count" or "load" if they are idle.
-
-    References
-    ----------
-    [kllm §IV-A, Fig. 6, Table I]
-    """
+    """Lane, an edge a step; an event is named after the phase of the MACs, "count" or "load" if they are idle."""
 
     name = "pe_lane"
     #: the phases of the MACs, in the order of port `phase`, and events without them
@@ -262,8 +253,6 @@ UNIT: AnyUnit = Unit(
         "counter": Config(**(SIZES | {"macs": 2, "lane_mapping": "counter"})),
         "integer": Config(**(SIZES | {"macs": 2} | WIDE)),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "OVERFLOW": Flag(0, "an output is not finite"),
         "TILE": Flag(1, "outputs of a tile are new"),

@@ -6,8 +6,7 @@ A slab fills the Concat registers once; a tile is the columns that the MACs redu
 from dataclasses import dataclass
 from typing import Literal
 
-from refemu.units.declaration import constant
-from refemu.units.ports import Port, Ports
+from refemu.units import Port, Ports, constant
 
 LaneMapping = Literal["column", "counter"]  #: all counters of a lane on one column, or each on its own (D-kllm-31)
 Merge = Literal["tree", "serial"]  #: partial histograms are added in one edge, or one an edge (D-kllm-42)

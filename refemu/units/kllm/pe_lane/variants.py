@@ -10,15 +10,13 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import pattern16, value16
-from refemu.units.config import Config
-from refemu.units.declaration import DeclaredState
+from refemu.units import Config, DeclaredState, Lanes, Variant, choices
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes, Values
 from refemu.units.kllm.pe_lane.pe_lane import PeLane
 from refemu.units.kllm.pe_lane.registers import BIAS, IDLE, REDUCE
 from refemu.units.kllm.weighted_sum.variants import BITS
-from refemu.units.ports import Lanes
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import replaces, variants_of
 
 
 def _with(state: DeclaredState, **registers: Iterable[int]) -> DeclaredState:
@@ -34,140 +32,9 @@ class FusedMacs(PeLane):
         return [Fp16Mac("fp16_fma") for _ in range(self.macs)]
 
 
-class TruncatedCounts(PeLane):
-    """A count is truncated to its eleven highest bits."""
-
-    def _words(self, counts: Values) -> list[int]:
-        _require_wide(self)
-        drops = [max(count.bit_length() - BITS, 0) for count in counts]
-        return super()._words(tuple(count >> drop << drop for count, drop in zip(counts, drops, strict=True)))
-
-
-class NarrowCounts(PeLane):
-    """A count is reduced to its eleven lowest bits."""
-
-    def _words(self, counts: Values) -> list[int]:
-        _require_wide(self)
-        return super()._words(tuple(count & ((1 << BITS) - 1) for count in counts))
-
-
 def _require_wide(lane: PeLane) -> None:
     if lane.counter_bits <= BITS:
         raise Refused(f"pe_lane: counts of {BITS} bits and fewer are exact")
-
-
-class SecondHigh(PeLane):
-    """B's index is the high part."""
-
-    def _concatenated(self, a: Values, b: Values) -> Lanes:
-        if self.integer:
-            raise Refused("pe_lane: integer must be False for this variant, got True")
-        pairs = zip(super()._concatenated(a, b), b, strict=True)
-        return tuple(index << self.a_bits | q >> self.b_bits for q, index in pairs)
-
-
-class AllCounted(PeLane):
-    """Excluded positions are counted too."""
-
-    def count(self, before: DeclaredState) -> Changes:
-        return super().count(_with(before, q_valid=(1,) * self.concat))
-
-
-class Blocks(PeLane):
-    """Each counter takes a contiguous part of the slab."""
-
-    def _place(self, turn: int, counter: int) -> int:
-        if self.lane_mapping == "counter":
-            raise Refused("pe_lane: counters with separate columns take contiguous parts already")
-        return (counter * (self.concat // (self.counters * self.inputs)) + turn) * self.inputs
-
-
-class TruncatedFactors(PeLane):
-    """Values of the sparse path are truncated to fp16."""
-
-    def _factor(self, j: int, scale: int, word: int, coded: int) -> int:
-        product = np.array(value16(scale) * value16(word), np.float32)
-        mode = fp16.Fp16Mode(rounding="truncate")
-        return pattern16(float(fp16.round16(product, mode))) if coded else word
-
-
-class ScaledProduct(PeLane):
-    """Scales are multiplied into the product of the sparse path, first that of A."""
-
-    def sparse(self, before: DeclaredState) -> Changes:
-        words = []
-        for j in range(self.macs):
-            word = before.x[j]
-            for factor in (before.w[j], *self._scales(before, j)):
-                _, word = self.multipliers[j].multiply_add(word, factor, NEGATIVE_ZERO)
-            words.append(word)
-        none, ones = (0,) * self.macs, (ONE,) * self.macs
-        alone = _with(before, x=words, w=ones, x_coded=none, w_coded=none)
-        return super().sparse(alone) | {"dequants": super().sparse(before)["dequants"]}
-
-    def _scales(self, before: DeclaredState, j: int) -> list[int]:
-        scales = (before.x_coded, before.work_a_scale), (before.w_coded, before.work_b_scale[j])
-        return [scale for coded, scale in scales if coded[j]]
-
-
-class ExactScales(PeLane):
-    """The product of the scales is not rounded before it is multiplied; the register shows it rounded."""
-
-    def merge_(self, before: DeclaredState) -> Changes:
-        acc = before.acc
-        products = [
-            pattern16(value16(acc[j]) * (value16(before.work_a_scale) * value16(scale)))  # 33 bits
-            for j, scale in enumerate(before.work_b_scale)
-        ]
-        return super().merge_(_with(before, acc=products, joint=(ONE,) * self.macs))
-
-
-class ScalesInTurn(PeLane):
-    """The sum is multiplied by the scale of A, then by that of B."""
-
-    def merge_(self, before: DeclaredState) -> Changes:
-        acc = before.acc
-        scaled = [
-            self.mac_units[j].multiply_add(acc[j], before.work_a_scale, NEGATIVE_ZERO)[1] for j in range(self.macs)
-        ]
-        return super().merge_(_with(before, acc=scaled, joint=before.work_b_scale))
-
-
-class BiasFirst(PeLane):
-    """The bias joins the sparse part, before the dense part is added and a shift subtracted."""
-
-    def merge_(self, before: DeclaredState) -> Changes:
-        outside = list(before.outside)
-        for j in range(self.macs if before.work_biases else 0):
-            _, outside[j] = self.mac_units[j].multiply_add(before.work_bias[j], ONE, outside[j])
-        return super().merge_(_with(before, outside=outside))
-
-    def bias(self, before: DeclaredState) -> Changes:
-        return self._outputs(before, list(before.y)[: before.working], IDLE)
-
-
-class ShiftLast(PeLane):
-    """A LayerNorm's shift is subtracted after the bias."""
-
-    def shift(self, before: DeclaredState) -> Changes:
-        if not before.work_biases:
-            return super().shift(before)
-        return {"y": super().bias(before)["y"], "phase": BIAS}
-
-    def bias(self, before: DeclaredState) -> Changes:
-        if not before.work_shifts:
-            return super().bias(before)
-        return super().shift(replace(before, work_biases=0))
-
-
-class OneBank(PeLane):
-    """MACs read the bank into which histograms are merged, so merges wait while they reduce."""
-
-    def _merges(self, before: DeclaredState, swaps: bool) -> bool:
-        return super()._merges(before, swaps) and before.phase != REDUCE and not swaps
-
-    def _ready(self, after: DeclaredState) -> int:
-        return int(super()._ready(after) and not (after.left_turns and after.merging and after.phase == REDUCE))
 
 
 class SharedMultiplier(PeLane):
@@ -176,34 +43,11 @@ class SharedMultiplier(PeLane):
     _dequantized = False
 
     def sparse(self, before: DeclaredState) -> Changes:
-        used = zip(*(each[: before.working] for each in self._coded(before)), strict=True)
+        coded: tuple[Any, Any, Any] = before.sparse, before.x_coded, before.w_coded
+        used = zip(*(each[: before.working] for each in coded), strict=True)
         waits = any(sparse and (x or w) for sparse, x, w in used) and not self._dequantized
         self._dequantized = waits
         return {} if waits else super().sparse(before)
-
-    def _coded(self, before: DeclaredState) -> tuple[Any, Any, Any]:
-        return before.sparse, before.x_coded, before.w_coded
-
-
-class Overrun(PeLane):
-    """A slab that comes too early replaces the previous one."""
-
-    def _takes(self, before: DeclaredState) -> bool:
-        return bool(before.load)
-
-
-class OpenTile(PeLane):
-    """`tile_end` alone ends a tile; columns beyond the MACs are lost."""
-
-    def _ends(self, before: DeclaredState, columns: int) -> bool:
-        return bool(before.merge_end)
-
-    def _histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, Values]]:
-        return super()._histograms(before, columns) if columns < self.macs else []
-
-    def _merged(self, before: DeclaredState, now: Changes) -> Changes:
-        after = super()._merged(before, now)
-        return after | {"columns": min(after["columns"], self.macs)}
 
 
 def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.ndarray]:
@@ -219,24 +63,127 @@ def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.
     return shown
 
 
+class Devices(PeLane):
+    """Methods of other designs."""
+
+    @replaces("_words", "D-kllm-4", "a count is truncated to eleven bits")
+    def truncated_counts(self, counts: Values) -> list[int]:
+        _require_wide(self)
+        drops = [max(count.bit_length() - BITS, 0) for count in counts]
+        return super()._words(tuple(count >> drop << drop for count, drop in zip(counts, drops, strict=True)))
+
+    @replaces("_words", "D-kllm-4", "a count above 2,047 wraps")
+    def narrow_counts(self, counts: Values) -> list[int]:
+        _require_wide(self)
+        return super()._words(tuple(count & ((1 << BITS) - 1) for count in counts))
+
+    @replaces("_concatenated", "D-kllm-6", "the second operand is the high part")
+    def second_high(self, a: Values, b: Values) -> Lanes:
+        if self.integer:
+            raise Refused("pe_lane: integer must be False for this variant, got True")
+        pairs = zip(super()._concatenated(a, b), b, strict=True)
+        return tuple(index << self.a_bits | q >> self.b_bits for q, index in pairs)
+
+    @replaces("count", "D-kllm-13", "an excluded position counts")
+    def all_counted(self, before: DeclaredState) -> Changes:
+        return super().count(_with(before, q_valid=(1,) * self.concat))
+
+    @replaces("_place", "D-kllm-31", "each counter takes a contiguous part of the slab")
+    def blocks(self, turn: int, counter: int) -> int:
+        if self.lane_mapping == "counter":
+            raise Refused("pe_lane: counters with separate columns take contiguous parts already")
+        return (counter * (self.concat // (self.counters * self.inputs)) + turn) * self.inputs
+
+    @replaces("_factor", "D-kllm-32", "values of the sparse path are truncated to fp16")
+    def truncated_factors(self, j: int, scale: int, word: int, coded: int) -> int:
+        product = np.array(value16(scale) * value16(word), np.float32)
+        mode = fp16.Fp16Mode(rounding="truncate")
+        return pattern16(float(fp16.round16(product, mode))) if coded else word
+
+    @replaces("sparse", "D-kllm-32", "the scales are multiplied into the product")
+    def scaled_product(self, before: DeclaredState) -> Changes:
+        words = []
+        for j in range(self.macs):
+            word = before.x[j]
+            scales = (before.x_coded, before.work_a_scale), (before.w_coded, before.work_b_scale[j])
+            for factor in (before.w[j], *(scale for coded, scale in scales if coded[j])):
+                _, word = self.multipliers[j].multiply_add(word, factor, NEGATIVE_ZERO)
+            words.append(word)
+        none, ones = (0,) * self.macs, (ONE,) * self.macs
+        alone = _with(before, x=words, w=ones, x_coded=none, w_coded=none)
+        return super().sparse(alone) | {"dequants": super().sparse(before)["dequants"]}
+
+    @replaces("merge_", "D-kllm-33", "the product of the scales is not rounded")
+    def exact_scales(self, before: DeclaredState) -> Changes:
+        acc = before.acc
+        products = [
+            pattern16(value16(acc[j]) * (value16(before.work_a_scale) * value16(scale)))  # 33 bits
+            for j, scale in enumerate(before.work_b_scale)
+        ]
+        return super().merge_(_with(before, acc=products, joint=(ONE,) * self.macs))
+
+    @replaces("merge_", "D-kllm-33", "the sum is multiplied by one scale after the other")
+    def scales_in_turn(self, before: DeclaredState) -> Changes:
+        acc = before.acc
+        scaled = [
+            self.mac_units[j].multiply_add(acc[j], before.work_a_scale, NEGATIVE_ZERO)[1] for j in range(self.macs)
+        ]
+        return super().merge_(_with(before, acc=scaled, joint=before.work_b_scale))
+
+    @replaces("merge_", "D-kllm-40", "the bias joins the sparse part")
+    def bias_first(self, before: DeclaredState) -> Changes:
+        outside = list(before.outside)
+        for j in range(self.macs if before.work_biases else 0):
+            _, outside[j] = self.mac_units[j].multiply_add(before.work_bias[j], ONE, outside[j])
+        return super().merge_(_with(before, outside=outside))
+
+    @replaces("bias", "D-kllm-40", "the bias joins the sparse part")
+    def bias_first_bias(self, before: DeclaredState) -> Changes:
+        return self._outputs(before, list(before.y)[: before.working], IDLE)
+
+    @replaces("shift", "D-kllm-40", "the bias is added before the shift")
+    def shift_last(self, before: DeclaredState) -> Changes:
+        if not before.work_biases:
+            return super().shift(before)
+        return {"y": super().bias(before)["y"], "phase": BIAS}
+
+    @replaces("bias", "D-kllm-40", "the bias is added before the shift")
+    def shift_last_bias(self, before: DeclaredState) -> Changes:
+        if not before.work_shifts:
+            return super().bias(before)
+        return super().shift(replace(before, work_biases=0))
+
+    @replaces("_merges", "D-kllm-43", "one bank: merges wait while the MACs reduce")
+    def one_bank(self, before: DeclaredState, swaps: bool) -> bool:
+        return super()._merges(before, swaps) and before.phase != REDUCE and not swaps
+
+    @replaces("_ready", "D-kllm-43", "one bank: merges wait while the MACs reduce")
+    def one_bank_ready(self, after: DeclaredState) -> int:
+        return int(super()._ready(after) and not (after.left_turns and after.merging and after.phase == REDUCE))
+
+    @replaces("_takes", "D-kllm-45", "a slab that comes too early replaces the previous one")
+    def overrun(self, before: DeclaredState) -> bool:
+        return bool(before.load)
+
+    @replaces("_ends", "D-kllm-45", "a tile with a column for every MAC does not end")
+    def open_tile(self, before: DeclaredState, columns: int) -> bool:
+        return bool(before.merge_end)
+
+    @replaces("_histograms", "D-kllm-45", "a tile with a column for every MAC does not end")
+    def open_tile_histograms(self, before: DeclaredState, columns: int) -> list[tuple[int, Values]]:
+        return super()._histograms(before, columns) if columns < self.macs else []
+
+    @replaces("_merged", "D-kllm-45", "a tile with a column for every MAC does not end")
+    def open_tile_merged(self, before: DeclaredState, now: Changes) -> Changes:
+        after = super()._merged(before, now)
+        return after | {"columns": min(after["columns"], self.macs)}
+
+
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-3", "a MAC rounds once", unit_class=FusedMacs),
-    Variant("D-kllm-4", "a count is truncated to eleven bits", unit_class=TruncatedCounts),
-    Variant("D-kllm-4", "a count above 2,047 wraps", unit_class=NarrowCounts),
-    Variant("D-kllm-6", "the second operand is the high part", unit_class=SecondHigh),
-    Variant("D-kllm-13", "an excluded position counts", unit_class=AllCounted),
-    Variant("D-kllm-31", "each counter takes a contiguous part of the slab", unit_class=Blocks),
-    Variant("D-kllm-32", "values of the sparse path are truncated to fp16", unit_class=TruncatedFactors),
-    Variant("D-kllm-32", "the scales are multiplied into the product", unit_class=ScaledProduct),
-    Variant("D-kllm-33", "the product of the scales is not rounded", unit_class=ExactScales),
-    Variant("D-kllm-33", "the sum is multiplied by one scale after the other", unit_class=ScalesInTurn),
-    Variant("D-kllm-40", "the bias joins the sparse part", unit_class=BiasFirst),
-    Variant("D-kllm-40", "the bias is added before the shift", unit_class=ShiftLast),
+    *variants_of(Devices),
     *choices("D-kllm-42", "merge", "tree", "serial"),
-    Variant("D-kllm-43", "one bank: merges wait while the MACs reduce", unit_class=OneBank),
     Variant("D-kllm-44", "a MAC computes values of centroids in a separate edge", unit_class=SharedMultiplier),
-    Variant("D-kllm-45", "a slab that comes too early replaces the previous one", unit_class=Overrun),
-    Variant("D-kllm-45", "a tile with a column for every MAC does not end", unit_class=OpenTile),
     Variant("D-kllm-46", "outputs are 0 except in the edge of `y_valid`", answer=partial(_held, True)),
     Variant("D-kllm-46", "outputs change only in the edge of `y_valid`", answer=partial(_held, False)),
 )

@@ -1,7 +1,4 @@
-"""Golden cases of score_quantizer: a softmax row, zeros, ties, scales at either end, random rows. [kllm §III-A]
-
-Stimuli only: expected outputs come from score_quantizer.py.
-"""
+"""Golden cases of score_quantizer: a softmax row, zeros, ties, scales at either end, random rows. [kllm §III-A]"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,10 +6,8 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random
-from refemu.units.unit import Cases, Config, Kind
 
 ONE, LARGEST = 0x3C00, 0x7BFF
 

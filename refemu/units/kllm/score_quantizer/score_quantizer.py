@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, integers
 from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units import stepping
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.kllm.score_quantizer import cases
-from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.unit import Config, RunFunction, Unit
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
+from refemu.units.declaration import DeclaredState
+from refemu.units.ports import Lanes
 
 __all__ = ["EVENTS", "UNIT", "Mode", "Result", "ScoreQuantizer", "State", "quantize", "run"]
 
@@ -205,39 +203,13 @@ def quantize(
     mode: Mode = "fold",
     preset: Preset | KllmArith = "paper",
 ) -> Result:
-    """Quantize rows of scores to unsigned integers, with a scale per row.
+    """Quantize rows of scores to unsigned integers, with a scale per row. [kllm §III-A, §III-B]
 
-    Mode "fold" quantizes p * v_scale. Modes "max" (p by its maximum) and "fixed" (p by 1) omit V's scale, which must
-    be one for the whole tensor.
-
-    Parameters
-    ----------
-    p : array_like of float16 (..., t)
-        Finite, not negative; at most 1 for "fixed".
-    v_scale : array_like of float16, optional
-        Scale of V at every token, positive; broadcast against `p`. Needed by "fold".
-    bits : int
-        Width of an integer, 1 to 8.
-    mode : {"fold", "max", "fixed"}
-        What is quantized, and by what it is divided; see above.
-    preset : str or KllmArith
-        "paper" rounds products and the scale to fp16, "exact" does not.
-
-    Returns
-    -------
-    Result
-        `q` uint8 (..., t) and `scale` (...); q * scale approximates p * v_scale.
-
-    Raises
-    ------
-    Refused
-        A value, shape or option is out of range.
-    RefusedType
-        A dtype is not float16, or `p` is a scalar.
-
-    References
-    ----------
-    [kllm §III-A, §III-B]
+    Mode "fold" quantizes p * v_scale. Modes "max" (p by its maximum) and "fixed" (p by 1) omit V's scale, which must be
+    one for the whole tensor. p: float16 (..., t), finite, not negative, at most 1 for "fixed". v_scale: float16,
+    positive, of V at every token, broadcast against `p`. bits: 1 to 8. preset "paper" rounds products and the scale to
+    fp16, "exact" does not. The Result has `q` uint8 (..., t) and `scale` (...). Raises Refused or RefusedType for an
+    invalid value, shape, option or dtype.
     """
     arrays = require_input(p, v_scale, mode)
     shape, t = arrays[0].shape, arrays[0].shape[-1]
@@ -261,9 +233,7 @@ UNIT: Unit[DeclaredState, Result] = Unit(
         "max8": Config(t=16, bits=8, mode="max", preset="paper"),
         "fixed3": Config(t=16, bits=3, mode="fixed", preset="paper"),
     },
-    cases=cases.cases,
     result=Result,
-    legal=cases.legal,
 )
 State: type[DeclaredState] = ScoreQuantizer.State
 run: RunFunction[Result] = UNIT.run

@@ -3,52 +3,34 @@
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Lanes, Variant
 from refemu.units.kllm.score_quantizer import ScoreQuantizer
-from refemu.units.ports import Lanes
-from refemu.units.variant import Variant
+from refemu.units.variant import replaces, variants_of
 
 
-class NotFolded(ScoreQuantizer):
-    """The scales of V stay outside."""
+class Devices(ScoreQuantizer):
+    """Methods of other designs."""
 
-    def fold(self, p: Lanes, v_scale: Lanes) -> Changes:
+    @replaces("fold", "D-kllm-14", "the scales of V are not folded in")
+    def not_folded(self, p: Lanes, v_scale: Lanes) -> Changes:
         return self._begun(fp16.values(np.array(p)))
 
-
-class Floor(ScoreQuantizer):
-    """Integers are rounded down."""
-
-    def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
+    @replaces("rounded", "D-kllm-15", "integers are rounded down")
+    def floor(self, scores: np.ndarray, top: float) -> np.ndarray:
         return np.floor(scores * self.largest / top)
 
-
-class HalfUp(ScoreQuantizer):
-    """Ties are rounded up."""
-
-    def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
+    @replaces("rounded", "D-kllm-15", "ties are rounded up")
+    def half_up(self, scores: np.ndarray, top: float) -> np.ndarray:
         return (np.floor(2 * (scores * self.largest / top)) + 1) // 2
 
-
-class PowerOfTwo(ScoreQuantizer):
-    """The step is the maximum divided by 2**bits; the maximum itself saturates."""
-
-    def rounded(self, scores: np.ndarray, top: float) -> np.ndarray:
+    @replaces("rounded", "D-kllm-15", "a step is the maximum divided by 2**bits")
+    def power_of_two(self, scores: np.ndarray, top: float) -> np.ndarray:
         return np.minimum(np.rint(scores * (self.largest + 1) / top), self.largest)
 
-
-class ZeroScale(ScoreQuantizer):
-    """A row of zeros has the scale 0."""
-
-    def quantize(self) -> Changes:
+    @replaces("quantize", "D-kllm-15", "a row of zeros has scale 0")
+    def zero_scale(self) -> Changes:
         zeros = self.state.top == 0 and not any(self.state.p)
         return {"scale": 0} if zeros else super().quantize()
 
 
-VARIANTS: tuple[Variant, ...] = (
-    Variant("D-kllm-14", "the scales of V are not folded in", unit_class=NotFolded),
-    Variant("D-kllm-15", "integers are rounded down", unit_class=Floor),
-    Variant("D-kllm-15", "ties are rounded up", unit_class=HalfUp),
-    Variant("D-kllm-15", "a step is the maximum divided by 2**bits", unit_class=PowerOfTwo),
-    Variant("D-kllm-15", "a row of zeros has scale 0", unit_class=ZeroScale),
-)
+VARIANTS: tuple[Variant, ...] = (*variants_of(Devices),)

@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 from refemu.formats.kllm.kllm_arith import KllmArith
-from refemu.units.config import Config
-from refemu.units.variant import Variant
+from refemu.units import Config, Variant
 
 
 def option(decision: str, says: str, **fields: Any) -> Variant:

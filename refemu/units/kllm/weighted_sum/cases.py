@@ -1,16 +1,11 @@
-"""Golden cases of weighted_sum: a worked column of [kllm §III-B1], counts beyond eleven bits, cancellation, overflow.
+"""Golden cases of weighted_sum: worked columns of [kllm §III-B1], counts over eleven bits, cancellation, overflow."""
 
-Stimuli only: expected outputs come from weighted_sum.py.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, first_of_each, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 PRODUCTS = [
     0x3800,
@@ -74,8 +69,3 @@ def _case(
         width = min(len(numbers), size)
         counts[row, :width], words[row, :width] = numbers[:width], entries[:width]
     return Cases(kind, why, {"count": counts, "codebook": words}, decision)
-
-
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": result.overflow}

@@ -7,32 +7,27 @@ from refemu.formats.kllm.kllm_arith import LANES
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.variants.arith import option
 from refemu.units.kllm.weighted_sum import WeightedSum
-from refemu.units.variant import Variant
+from refemu.units.variant import Variant, replaces, variants_of
 
 LARGEST, BITS = 65504, 11  #: largest value of fp16, and bits of its significand
 
 
-class SaturatedCounts(WeightedSum):
-    """A count beyond fp16 is its largest value."""
+class Devices(WeightedSum):
+    """Methods of other designs."""
 
-    def _open(self, *inputs: Any) -> DeclaredState:
+    @replaces("_open", "D-kllm-4", "a count beyond fp16 saturates")
+    def saturated_counts(self, *inputs: Any) -> DeclaredState:
         count, codebook = inputs
         return super()._open(tuple(min(number, LARGEST) for number in count), codebook)
 
-
-class TruncatedCounts(WeightedSum):
-    """A count is truncated to its eleven highest bits."""
-
-    def _open(self, *inputs: Any) -> DeclaredState:
+    @replaces("_open", "D-kllm-4", "a count is truncated to eleven bits")
+    def truncated_counts(self, *inputs: Any) -> DeclaredState:
         count, codebook = inputs
         drops = [max(number.bit_length() - BITS, 0) for number in count]
         return super()._open(tuple(n >> drop << drop for n, drop in zip(count, drops, strict=True)), codebook)
 
-
-class NarrowCounts(WeightedSum):
-    """A count is reduced to its eleven lowest bits."""
-
-    def _open(self, *inputs: Any) -> DeclaredState:
+    @replaces("_open", "D-kllm-4", "a count above 2,047 wraps")
+    def narrow_counts(self, *inputs: Any) -> DeclaredState:
         count, codebook = inputs
         return super()._open(tuple(number & ((1 << BITS) - 1) for number in count), codebook)
 
@@ -40,7 +35,5 @@ class NarrowCounts(WeightedSum):
 VARIANTS: tuple[Variant, ...] = (
     option("D-kllm-2", "32 MACs, their results added as a tree", acc="fp16", order=LANES),
     option("D-kllm-3", "fused", acc="fp16_fma", order=dot.Sequential()),
-    Variant("D-kllm-4", "a count beyond fp16 saturates", unit_class=SaturatedCounts),
-    Variant("D-kllm-4", "a count is truncated to eleven bits", unit_class=TruncatedCounts),
-    Variant("D-kllm-4", "a count above 2,047 wraps", unit_class=NarrowCounts),
+    *variants_of(Devices),
 )

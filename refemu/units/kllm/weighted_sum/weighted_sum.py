@@ -12,12 +12,11 @@ from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.fp16_mac import ROUNDINGS, Fp16Mac
-from refemu.units.kllm.weighted_sum import cases
-from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["COUNT_BITS", "UNIT", "UNIT_BITS", "State", "WeightedSum", "run", "sums"]
 
@@ -115,27 +114,10 @@ def _word(value: np.ndarray) -> int:
 
 
 def sums(count: np.ndarray, table: np.ndarray, arith: KllmArith, start: float = 0.0) -> np.ndarray:
-    """Sum count * entry along the last axis, rounded by `arith`.
+    """Sum count * entry along the last axis, rounded by `arith`, as float32. [kllm §III-B1]
 
-    Parameters
-    ----------
-    count : ndarray of integers (..., 2**n)
-        At least 0.
-    table : ndarray of float16 or float32 (..., 2**n)
-        Finite entries; broadcast against `count`.
-    arith : KllmArith
-        Arithmetic, with any acc except "exact".
-    start : float
-        Value of the accumulator before the sum.
-
-    Returns
-    -------
-    ndarray of float32
-        Sums; fp16 values where the accumulator is fp16.
-
-    References
-    ----------
-    [kllm §III-B1]
+    count: integers (..., 2**n), at least 0. table: finite float16 or float32 (..., 2**n), broadcast against `count`.
+    arith: any acc except "exact". start: value of the accumulator before the sum.
     """
     numbers = fp16.to_f32(fp16.to_f16(count)) if arith.acc.startswith("fp16") else count.astype(np.float32)
     entries = np.asarray(table, np.float32)
@@ -199,9 +181,7 @@ UNIT: AnyUnit = Unit(
         "w4a4": Config(bits=8, preset="paper"),
         "exact": Config(bits=4, preset="exact"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "the sum, or a count, exceeds fp16 (D-kllm-4)")},
+    flags={"OVERFLOW": Flag(0, "the sum, or a count, exceeds fp16 (D-kllm-4)", "overflow")},
 )
 State: type[DeclaredState] = WeightedSum.State
 run: RunFunction[Result] = UNIT.run

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Cases, Changes, Combinational, Config, Kind, Port, Ports, Unit, constant
+from refemu.units.declaration import DeclaredState
 from refemu.units.stepping import Result
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import AnyUnit, Cases, Config, Kind, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["FLINT4_PAIRS", "UNIT", "FlintDecoder", "Pairs", "State", "run"]
 

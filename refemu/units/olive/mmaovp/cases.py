@@ -1,17 +1,13 @@
-"""Golden cases of mmaovp. An outlier of [olive §4.2] in every row of the tile; the ends of 32 bits; random tiles.
-
-Stimuli only: expected outputs come from mmaovp.py.
-"""
+"""Golden cases of mmaovp. An outlier of [olive §4.2] in every row of the tile; the ends of 32 bits; random tiles."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.olive.olive_edp.cases import outlier_biases
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 

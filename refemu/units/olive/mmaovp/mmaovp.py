@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice, require_integers, require_range
 from refemu.arith.records import parameters, plain_fields
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.olive.mmaovp import cases
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
 from refemu.units.olive.olive_edp.olive_edp import require_types
 from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
-from refemu.units.ports import Port, Ports, put
+from refemu.units.ports import put
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = [
     "CHUNKS",
@@ -187,51 +187,18 @@ class Gpu:
         return self.multipliers if self.bits < 16 else 0
 
     def operations_per_second(self, megahertz: int = 1545) -> int:
-        """Multiplications and additions per second.
-
-        The paper states no clock; 1,545 MHz gives its three figures [olive §4.1].
-
-        Parameters
-        ----------
-        megahertz : int
-            Clock in MHz.
-
-        Returns
-        -------
-        int
-            Operations per second.
-        """
+        """Multiplications and additions per second; 1,545 MHz gives the paper's figures [olive §4.1]."""
         return 2 * self.multipliers * megahertz * 10**6
 
 
 def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str, np.ndarray]:
-    """Lay out a tile as registers of 32 bits for the 32 lanes of a warp, as Turing's integer mma does.
+    """Lay out a tile as registers of 32 bits for the 32 lanes of a warp, as Turing's integer mma does. [olive §4.6]
 
     Lane l, with g = l >> 2 and t = l & 3, has elements 8t to 8t + 7 (8 bit: 4t to 4t + 3) of row g of A and of column g
-    of B, the first in the low bits; and row g, columns 2t and 2t + 1 of C and D. `from_fragments` reads registers back.
-
-    Parameters
-    ----------
-    a_pairs, b_pairs : array_like of integers, (..., 128) bytes or (..., 64) words of 16 bits
-        Pairs as for `run`.
-    c : array_like of int32 (..., 64)
-        C or D, row-major.
-
-    Returns
-    -------
-    dict of ndarray
-        uint32 `a` and `b` (..., 32), `c` (..., 32, 2).
-
-    Raises
-    ------
-    Refused
-        A value is outside its port.
-    RefusedType
-        A dtype or a number of lanes is wrong, or A and B have different widths.
-
-    References
-    ----------
-    [olive §4.6]
+    of B, the first in the low bits; and row g, columns 2t and 2t + 1 of C and D. a_pairs, b_pairs: (..., 128) bytes or
+    (..., 64) words of 16 bits, as for `run`. c: int32 (..., 64), C or D, row-major. The registers are uint32 `a` and
+    `b` (..., 32), `c` (..., 32, 2). Raises Refused for a value outside its port, RefusedType for a wrong dtype or
+    number of lanes or operands of different widths.
     """
     kind: Type = "ovpi8" if np.shape(a_pairs)[-1:] == (64,) else "ovpi4"
     operands = [port for port in MmaOvp(kind, kind).ports.inputs if port.lanes]
@@ -250,30 +217,12 @@ def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str,
 
 
 def from_fragments(registers: Mapping[str, ArrayLike], a_type: Type = "ovpi4") -> dict[str, np.ndarray]:
-    """Read a tile back from the registers of a warp: the inverse of `fragments`, for D too.
+    """Read a tile back from the registers of a warp: the inverse of `fragments`, for D too. [olive §4.6]
 
-    Parameters
-    ----------
-    registers : mapping of str to array_like of integers
-        Any of "a" and "b", (..., 32), "c" and "d", (..., 32, 2): words of 32 bits.
-    a_type : {"ovpi4", "ovpf4", "ovpi8", "ovpi8_repo"}
-        Type of an operand; its width says what a word of A and B holds.
-
-    Returns
-    -------
-    dict of ndarray
-        `a_pairs` and `b_pairs` (..., 128) uint8 or (..., 64) uint16, `c` and `d` (..., 64) int32, as given.
-
-    Raises
-    ------
-    Refused
-        A name or a type is unknown, or a word is outside 32 bits.
-    RefusedType
-        A dtype or a shape is wrong.
-
-    References
-    ----------
-    [olive §4.6]
+    registers: any of "a" and "b", (..., 32), "c" and "d", (..., 32, 2): words of 32 bits. The width of `a_type` says
+    what a word of A and B holds. The tile has `a_pairs` and `b_pairs` (..., 128) uint8 or (..., 64) uint16, `c` and `d`
+    (..., 64) int32, as given. Raises Refused for an unknown name or type or a word outside 32 bits, RefusedType for a
+    wrong dtype or shape.
     """
     thing = "mmaovp.from_fragments"
     pair = np.dtype("<u2" if require_choice(a_type, TYPES, thing, "a_type") in WIDE else "u1")
@@ -314,8 +263,6 @@ UNIT: AnyUnit = Unit(
         },
         "i8_i8_saturate": Config(a_type="ovpi8", b_type="ovpi8", overflow="saturate"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "OVERFLOW": Flag(0, "an element exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
         "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from refemu.units.declaration import DeclaredState, constant
-from refemu.units.olive.mmaovp import TYPES, MmaOvp
-from refemu.units.olive.olive_edp import DotProductUnit
+from refemu.units.declaration import DeclaredState
+from refemu.units.olive.mmaovp import MmaOvp
 from refemu.units.olive.olive_edp import variants as olive_edp
 from refemu.units.olive.variants.pairs import OTHER_OUTLIERS
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant, choices, of_part
 
 
 class SwappedBiases(MmaOvp):
@@ -18,22 +17,9 @@ class SwappedBiases(MmaOvp):
         return super()._open(a_pairs, b_pairs, bias_b, bias_a, c)
 
 
-def _with(kind: type[DotProductUnit]) -> type[MmaOvp]:
-    class Exchanged(MmaOvp):
-        @constant
-        def _edp(self) -> DotProductUnit:
-            return kind(TYPES[self.a_type], TYPES[self.b_type], self.overflow)
-
-    return Exchanged
-
-
 VARIANTS: tuple[Variant, ...] = (
     OTHER_OUTLIERS,
     Variant("D-olive-21", "the first bias is that of B", unit_class=SwappedBiases),
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
-    *(
-        Variant(part.decision, part.says, unit_class=_with(part.unit_class))
-        for part in olive_edp.VARIANTS
-        if part.unit_class is not None and issubclass(part.unit_class, DotProductUnit)
-    ),
+    *of_part(MmaOvp, "_edp", olive_edp.VARIANTS),
 )

@@ -1,7 +1,4 @@
-"""Golden cases of mmaovp_clocked: whole tiles with outliers of [olive §4.2], others cut off by a reset.
-
-Stimuli only: expected outputs come from mmaovp_clocked.py.
-"""
+"""Golden cases of mmaovp_clocked: whole tiles with outliers of [olive §4.2], others cut off by a reset."""
 
 from collections.abc import Iterator, Mapping
 

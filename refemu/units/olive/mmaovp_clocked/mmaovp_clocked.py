@@ -6,14 +6,10 @@ the paper's tensor core takes sixteen at once. D holds the partial sums.
 
 from functools import partial
 
-from refemu.units import cycle_accurate
+from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, cycle_accurate
 from refemu.units.cycle_accurate import CycleAccurate
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive import mmaovp
 from refemu.units.olive.mmaovp import OPERATIONS, MmaOvp
-from refemu.units.olive.mmaovp_clocked import cases
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "ClockedMmaOvp", "State", "run"]
 
@@ -31,7 +27,6 @@ UNIT: AnyUnit = Unit(
     paper="olive §4.6",
     meaning="D = A x B + C on a tile of outlier-victim pairs, a dot product operation per clock edge",
     configs={"i4_i4": Config(a_type="ovpi4", b_type="ovpi4", overflow="wrap")},
-    cases=cases.cases,
     mark=partial(cycle_accurate.marks, mmaovp.UNIT),
     flags=mmaovp.UNIT.flags,
 )

@@ -1,18 +1,13 @@
-"""Golden cases of olive_edp. An outlier and normal values as in [olive §4.2]; the ends of 32 bits; random operations.
+"""Golden cases of olive_edp. An outlier, normal values as in [olive §4.2]; the ends of 32 bits; random operations."""
 
-Stimuli only: expected outputs come from olive_edp.py.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from refemu import formats
-from refemu.units import find
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 #: integers of outliers of A and of B in the first pairs, at the largest exponents, of 4-bit and of 8-bit pairs: sums of
@@ -175,8 +170,3 @@ def _cases(
 def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: Any, bias_b: Any, c: Any) -> dict[str, np.ndarray]:
     count = np.zeros(len(a_pairs), np.int64)
     return {"a_pairs": a_pairs, "b_pairs": b_pairs, "bias_a": count + bias_a, "bias_b": count + bias_b, "c": count + c}
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": result.overflow, "ILLEGAL": result.illegal}

@@ -8,13 +8,12 @@ from operator import add, mul
 from typing import Any, ClassVar, Literal, TypeVar
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.olive.olive_edp import cases
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["EVENTS", "OPERANDS", "TYPES", "UNIT", "WIDE", "DotProductUnit", "Operand", "State", "run"]
 
@@ -183,11 +182,9 @@ UNIT: AnyUnit = Unit(
         **{name: Config(a=a, b=b, overflow="wrap") for name, (a, b) in TYPES.items()},
         "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
-        "OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
-        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow"),
+        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)", "illegal"),
     },
 )
 State: type[DeclaredState] = DotProductUnit.State

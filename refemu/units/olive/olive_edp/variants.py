@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 
-from refemu.units.declaration import Changes, constant
+from refemu.units.declaration import Changes
 from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp.olive_edp import split, terms
 from refemu.units.olive.olive_mac import reduce
-from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.olive.variants.pairs import DECODERS, OTHER_OUTLIERS, exchanged
-from refemu.units.variant import Variant, choices
+from refemu.units.olive.variants.pairs import OTHER_OUTLIERS, of_decoders
+from refemu.units.variant import Variant, choices, replaces, variants_of
 
 
 class Chain(DotProductUnit):
@@ -32,30 +31,19 @@ class ChainFromC(Chain):
         return self.state.c, *terms(self.state)
 
 
-class ApartFromC(DotProductUnit):
-    """The products are reduced to 32 bits before c is added."""
+class Devices(DotProductUnit):
+    """Methods of other designs."""
 
-    def reduce(self) -> Changes:
+    @replaces("reduce", "D-olive-34", "the products are reduced to 32 bits before c is added")
+    def apart_from_c(self) -> Changes:
         inner, early = reduce(sum(terms(self.state)), self.overflow)
         d, late = reduce(inner + self.state.c, self.overflow)
         return {**super().reduce(), "d": d, "overflow": early | late}
 
-
-class OneShifter(DotProductUnit):
-    """One shifter after the adder tree, set by the largest sum of exponents."""
-
-    def shift(self) -> Changes:
+    @replaces("shift", "D-olive-35", "one shifter after the adder tree, by the largest exponent")
+    def one_shifter(self) -> Changes:
         largest = max(self.state.shifts)
         return split(product << largest for product in self.state.products)
-
-
-def _with(kind: type[OvpDecoder]) -> type[DotProductUnit]:
-    class Exchanged(DotProductUnit):
-        @constant
-        def decoders(self) -> tuple[OvpDecoder, ...]:
-            return tuple(exchanged(super().decoders, kind))
-
-    return Exchanged
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -63,7 +51,6 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     Variant("D-olive-34", "every addition of the tree is reduced to 32 bits", unit_class=Chain),
     Variant("D-olive-34", "the products are added one by one to c, in 32 bits", unit_class=ChainFromC),
-    Variant("D-olive-34", "the products are reduced to 32 bits before c is added", unit_class=ApartFromC),
-    Variant("D-olive-35", "one shifter after the adder tree, by the largest exponent", unit_class=OneShifter),
-    *(Variant(decision, says, unit_class=_with(kind)) for decision, says, kind in DECODERS),
+    *variants_of(Devices),
+    *of_decoders(DotProductUnit, "decoders"),
 )

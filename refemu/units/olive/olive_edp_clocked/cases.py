@@ -1,6 +1,6 @@
 """Golden cases of olive_edp_clocked: operations of [olive §4.2] and at the ends of 32 bits, back to back and cut off.
 
-Stimuli only: expected outputs come from olive_edp_clocked.py. The operations are those of olive_edp.
+The operations are those of olive_edp.
 """
 
 from collections.abc import Iterator, Mapping

@@ -5,14 +5,10 @@ Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP), which states no pipeline stages. Co
 
 from functools import partial
 
-from refemu.units import cycle_accurate
+from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, cycle_accurate
 from refemu.units.cycle_accurate import CycleAccurate
-from refemu.units.declaration import DeclaredState
 from refemu.units.olive import olive_edp
 from refemu.units.olive.olive_edp import EVENTS, DotProductUnit
-from refemu.units.olive.olive_edp_clocked import cases
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, RunFunction, Unit
 
 __all__ = ["UNIT", "ClockedDotProductUnit", "State", "run"]
 
@@ -33,7 +29,6 @@ UNIT: AnyUnit = Unit(
         "int4_flint4": Config(a="int4", b="flint4", overflow="wrap"),
         "int8_int8_saturate": Config(a="int8", b="int8", overflow="saturate"),
     },
-    cases=cases.cases,
     mark=partial(cycle_accurate.marks, olive_edp.UNIT),
     flags=olive_edp.UNIT.flags,
 )

@@ -5,7 +5,4 @@ from refemu.units.olive.olive_edp_clocked import UNIT
 from refemu.units.variant import Variant
 from refemu.units.variants.cycle_accurate import inner, variants
 
-VARIANTS: tuple[Variant, ...] = (
-    *variants(UNIT),
-    *inner(UNIT, olive_edp.VARIANTS),
-)
+VARIANTS: tuple[Variant, ...] = (*variants(UNIT), *inner(UNIT, olive_edp.VARIANTS))

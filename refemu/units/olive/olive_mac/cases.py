@@ -1,17 +1,11 @@
-"""Golden cases of olive_mac. The identity of [olive §4.4] first; then the ends of 32 bits, sequences, operand sweeps.
+"""Golden cases of olive_mac. The identity of [olive §4.4]; then the ends of 32 bits, sequences, operand sweeps."""
 
-Stimuli only: expected outputs come from olive_mac.py.
-"""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from refemu.units import find, stimuli
-from refemu.units.ports import Port
+from refemu.units import Cases, Config, Kind, Port, find, stimuli
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, a_exp, a_int, b_exp, b_int
 NAMES = ("load", "acc_in", "a_exp", "a_int", "b_exp", "b_int")
@@ -22,11 +16,14 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind for one configuration."""
     top, most = (1 << config["exponent_bits"]) - 1, (1 << (config["int_bits"] - 1)) - 1
     if kind == "paper":
-        yield _case(
-            kind, "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator", [_mac(4, 3, 0, 5)]
+        yield case(
+            NAMES,
+            kind,
+            "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator",
+            [mac(4, 3, 0, 5)],
         )
         why = "[olive §4.4] two outliers, 96 * 96, then an outlier and a normal value, 12 * -7"
-        yield _case(kind, why, [_mac(5, 3, 5, 3), _mac(2, 3, 0, -7)])
+        yield case(NAMES, kind, why, [mac(5, 3, 5, 3), mac(2, 3, 0, -7)])
     if kind == "edge":
         yield from _edge(top, most)
     if kind == "random":
@@ -38,29 +35,35 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 def _edge(top: int, most: int) -> Iterator[Cases]:
     """top: largest exponent. most: largest integer."""
     least = -most - 1
-    ends = [[_load(acc), _mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
-    yield _case("edge", "one step below, at and over either end of 32 bits", *ends, decision="D-olive-33")
-    halves = [[_load(start), *[_mac(15, 1, 15, sign)] * 3] for start, sign in ((0, 1), (-1, 1), (0, -1), (-1, -1))]
+    ends = [[load(acc), mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
+    yield case(NAMES, "edge", "one step below, at and over either end of 32 bits", *ends, decision="D-olive-33")
+    halves = [[load(start), *[mac(15, 1, 15, sign)] * 3] for start, sign in ((0, 1), (-1, 1), (0, -1), (-1, -1))]
     if top >= 15:
-        yield _case(
-            "edge", "2**15 * 2**15 repeatedly: over the end at the second product", *halves, decision="D-olive-33"
+        yield case(
+            NAMES,
+            "edge",
+            "2**15 * 2**15 repeatedly: over the end at the second product",
+            *halves,
+            decision="D-olive-33",
         )
-    yield _case(
+    yield case(
+        NAMES,
         "edge",
         "largest operands of either sign at the largest exponents, and back",
         *[
-            [_load(0), _mac(top, a, top, b), _mac(top, a, top, -b - (b == least))]
+            [load(0), mac(top, a, top, b), mac(top, a, top, -b - (b == least))]
             for a in (most, least)
             for b in (most, least)
         ],
         decision="D-olive-33",
     )
     why = "products of 0 at any exponent leave the accumulator alone"
-    yield _case("edge", why, [_load(-5), _mac(top, 0, top, most), _mac(top, least, 0, 0), _mac(0, 0, 0, 0)])
-    yield _case(
+    yield case(NAMES, "edge", why, [load(-5), mac(top, 0, top, most), mac(top, least, 0, 0), mac(0, 0, 0, 0)])
+    yield case(
+        NAMES,
         "edge",
         "a load in the middle of a sum drops the sum, and no product is made",
-        [_mac(1, 3, 0, 5), (1, -7, top, most, top, most), _mac(0, 1, 0, 1), _load(0), _mac(0, -1, 0, 1)],
+        [mac(1, 3, 0, 5), (1, -7, top, most, top, most), mac(0, 1, 0, 1), load(0), mac(0, -1, 0, 1)],
     )
 
 
@@ -82,19 +85,16 @@ def _sweep() -> Cases:
     return Cases("exhaustive", "every pair of operands; a case sums over all exponents of two integers", inputs)
 
 
-def _load(acc: int) -> Event:
+def load(acc: int) -> Event:
+    """An event that loads the accumulator."""
     return 1, acc, 0, 0, 0, 0
 
 
-def _mac(a_exp: int, a_int: int, b_exp: int, b_int: int) -> Event:
+def mac(a_exp: int, a_int: int, b_exp: int, b_int: int) -> Event:
+    """An event that adds a product."""
     return 0, 0, a_exp, a_int, b_exp, b_int
 
 
-def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
+def case(names: Sequence[str], kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
     """One block: each sequence of events is a case; all are equally long."""
-    return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
-
-
-def mark(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": np.asarray(result.overflow, np.bool_)}
+    return Cases(kind, why, stimuli.sequences(names, sequences), decision)

@@ -6,39 +6,22 @@ Paper: [olive §4.4]; the datapath of a 4-bit processing element without its for
 from typing import ClassVar, Literal, TypeAlias
 
 from refemu.arith.checks import require_choice, require_int
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.olive.olive_mac import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
-__all__ = ["ACC_BITS", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
+__all__ = ["ACC_BITS", "BEYOND", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
 
 
 ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
+BEYOND = "exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"  #: about flag OVERFLOW
 OverflowMode: TypeAlias = Literal["wrap", "saturate"]  #: rule for a sum that exceeds 32 bits (D-olive-33)
 
 
 @decides("D-olive-33")
 def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
-    """Reduce an exact sum to the 32 bits of the register.
-
-    Parameters
-    ----------
-    total : int
-        Exact sum.
-    overflow : OverflowMode
-        "wrap" or "saturate".
-
-    Returns
-    -------
-    register, flag : int
-        The register, and 1 if the sum exceeded 32 signed bits.
-
-    References
-    ----------
-    [olive §4.4]
-    """
+    """Reduce an exact sum to the 32 bits of the register, and 1 if it exceeded them. [olive §4.4]"""
     low, high = -(1 << (ACC_BITS - 1)), (1 << (ACC_BITS - 1)) - 1
     if low <= total <= high:
         return total, 0
@@ -48,29 +31,7 @@ def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
 
 
 def require_overflow(overflow: OverflowMode, unit: str) -> OverflowMode:
-    """Check the overflow rule of a unit.
-
-    Parameters
-    ----------
-    overflow : OverflowMode
-        "wrap" or "saturate".
-    unit : str
-        Name of the unit, for the error message.
-
-    Returns
-    -------
-    OverflowMode
-        The rule.
-
-    Raises
-    ------
-    Refused
-        Any other rule.
-
-    References
-    ----------
-    [olive §4.4]
-    """
+    """Check the overflow rule of a unit of this name; raises Refused. [olive §4.4]"""
     return require_choice(overflow, ("wrap", "saturate"), unit, "overflow")
 
 
@@ -136,9 +97,7 @@ UNIT: AnyUnit = Unit(
     paper="olive §4.4",
     meaning="multiply-accumulate of exponent-integer pairs into 32 bits",
     configs={name: Config(exponent_bits=4, int_bits=4, overflow=name) for name in ("wrap", "saturate")},
-    cases=cases.cases,
-    mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)")},
+    flags={"OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow")},
 )
 State: type[DeclaredState] = OliveMac.State
 run: RunFunction[Result] = UNIT.run

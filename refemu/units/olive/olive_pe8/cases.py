@@ -1,28 +1,22 @@
-"""Golden cases of olive_pe8. The 8-bit products of [olive §4.5] first; then the ends of 32 bits, sequences, a sweep.
+"""Golden cases of olive_pe8. The 8-bit products of [olive §4.5] first; then the ends of 32 bits, sequences, a sweep."""
 
-Stimuli only: expected outputs come from olive_pe8.py.
-"""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find, stimuli
+from refemu.units import Cases, Config, Kind, find
+from refemu.units.olive.olive_mac.cases import HIGH, LOW, case, load, mac
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
-Event = tuple[int, int, int, int, int, int]  #: load, acc_in, x_exp, x_int, y_exp, y_int
 NAMES = ("load", "acc_in", "x_exp", "x_int", "y_exp", "y_int")
-HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind, the same in every configuration."""
     if kind == "paper":
-        yield _case(kind, "[olive §4.5] an int8 product from four 4-bit products: 93 * -77", [_mac(0, 93, 0, -77)])
+        yield case(NAMES, kind, "[olive §4.5] an int8 product from four 4-bit products: 93 * -77", [mac(0, 93, 0, -77)])
         why = "[olive §4.5] 2**15, the largest outlier after the clip, by a normal value and by itself"
-        yield _case(kind, why, [_mac(12, 8, 0, 127), _mac(12, 8, 12, 8)])
+        yield case(NAMES, kind, why, [mac(12, 8, 0, 127), mac(12, 8, 12, 8)])
     if kind == "edge":
         yield from _edge()
     if kind == "random":
@@ -41,38 +35,21 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 
 def _edge() -> Iterator[Cases]:
-    ends = [[_load(acc), _mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
-    yield _case("edge", "one step below, at and over either end of 32 bits", *ends, decision="D-olive-33")
+    ends = [[load(acc), mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
+    yield case(NAMES, "edge", "one step below, at and over either end of 32 bits", *ends, decision="D-olive-33")
     why = "two products of the largest clipped outliers, 2**15 * 2**15, of either sign"
-    yield _case("edge", why, [_mac(12, 8, 12, 8)] * 3, [_mac(12, 8, 12, -8)] * 3, decision="D-olive-33")
+    yield case(NAMES, "edge", why, [mac(12, 8, 12, 8)] * 3, [mac(12, 8, 12, -8)] * 3, decision="D-olive-33")
     corners = (-128, -127, -16, -15, -1, 1, 15, 16, 127)
     why = "both nibbles at their ends: -128, -127, -16, -15 (an E4M3 integer), -1, 1, 15, 16, 127"
-    yield _case("edge", why, *[[_mac(0, x, 0, y)] for x in corners for y in corners], decision="D-olive-36")
-    yield _case(
+    yield case(NAMES, "edge", why, *[[mac(0, x, 0, y)] for x in corners for y in corners], decision="D-olive-36")
+    yield case(
+        NAMES,
         "edge",
         "largest exponents: shifts beyond 32 bits leave 0 there, and the exact sum flags or saturates",
         *[
-            [_load(5), _mac(30, x, 30, y), _mac(31, y, 31, -128), _mac(31, 0, 31, x)]
+            [load(5), mac(30, x, 30, y), mac(31, y, 31, -128), mac(31, 0, 31, x)]
             for x in (-15, 15, -128)
             for y in (-15, 127)
         ],
         decision="D-olive-33",
     )
-
-
-def _load(acc: int) -> Event:
-    return 1, acc, 0, 0, 0, 0
-
-
-def _mac(x_exp: int, x_int: int, y_exp: int, y_int: int) -> Event:
-    return 0, 0, x_exp, x_int, y_exp, y_int
-
-
-def _case(kind: Kind, why: str, *sequences: list[Event], decision: str = "") -> Cases:
-    """One block: each sequence of events is a case; all are equally long."""
-    return Cases(kind, why, stimuli.sequences(NAMES, sequences), decision)
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": np.asarray(result.overflow, np.bool_)}

@@ -5,12 +5,11 @@ Paper: [olive §4.5] ("four 4-bit PEs", "an extra adder for every four PEs" [oli
 
 from typing import ClassVar, Literal
 
-from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
-from refemu.units.olive.olive_pe8 import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["PES", "UNIT", "OlivePe8", "Split", "State", "run"]
 
@@ -102,9 +101,7 @@ UNIT: AnyUnit = Unit(
         "saturate": Config(split="twos_complement", overflow="saturate"),
         "sign_magnitude": Config(split="sign_magnitude", overflow="wrap"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    flags={"OVERFLOW": Flag(0, "the exact sum exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)")},
+    flags={"OVERFLOW": Flag(0, f"the exact sum {BEYOND}", "overflow")},
 )
 State: type[DeclaredState] = OlivePe8.State
 run: RunFunction[Result] = UNIT.run

@@ -1,7 +1,6 @@
 """Golden cases of olive_requant. Sums of [olive §4.2] first; then ties of every rounding, ends, and the encoder.
 
-Stimuli only: expected outputs come from olive_requant.py. Values in grid units are quotients of an fp16 word
-and a scale.
+Values in grid units are quotients of an fp16 word and a scale.
 """
 
 import math

@@ -12,13 +12,12 @@ from refemu.arith.checks import Refused, at, first_index
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats import Ovp
 from refemu.formats.presets import OvpName
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_mac import ACC_BITS
-from refemu.units.olive.olive_requant import cases
 from refemu.units.olive.ovp_encoder import OvpEncoder
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["NO_BIAS", "UNIT", "OliveRequant", "State", "run"]
 
@@ -181,9 +180,6 @@ UNIT: AnyUnit = Unit(
     paper="olive §3.4, §4.1, §4.3",
     meaning="two 32-bit sums to fp16 outputs and to the next layer's outlier-victim pair",
     configs={name: Config(fmt=f"OVP_{name.upper()}") for name in ("int4", "flint4", "int8", "int8_repo")},
-    cases=cases.cases,
-    legal=cases.legal,
-    mark=cases.mark,
     flags={
         "OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
         "INEXACT": Flag(1, "float32 does not hold a sum (D-olive-42)"),

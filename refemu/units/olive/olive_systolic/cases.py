@@ -1,17 +1,12 @@
-"""Golden cases of olive_systolic. An outlier of [olive §4.2] in every row; the ends of 32 bits; random matrices.
+"""Golden cases of olive_systolic. An outlier of [olive §4.2] in every row; the ends of 32 bits; random matrices."""
 
-Stimuli only: expected outputs come from olive_systolic.py.
-"""
-
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.olive.olive_edp.cases import outlier_biases
 from refemu.units.stimuli import Seeds, random_inputs
-from refemu.units.unit import Cases, Config, Kind
 
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
@@ -70,8 +65,3 @@ def _each_element(config: Config, lanes: tuple[int, int], top: int) -> dict[str,
 def _inputs(a_pairs: np.ndarray, b_pairs: np.ndarray, bias_a: int, bias_b: int) -> dict[str, np.ndarray]:
     count = np.zeros(len(a_pairs), np.int64)
     return {"a_pairs": a_pairs, "b_pairs": b_pairs, "bias_a": count + bias_a, "bias_b": count + bias_b}
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": result.overflow.any(axis=-1), "ILLEGAL": result.illegal}

@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from refemu.arith.checks import Refused
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
 from refemu.units.olive.olive_edp.olive_edp import require_types
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, reduce, require_overflow
-from refemu.units.olive.olive_systolic import cases
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.ports import Lanes, Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "OliveSystolic", "Operand", "Pe", "State", "run"]
 
@@ -260,11 +259,9 @@ UNIT: AnyUnit = Unit(
         "int8": Config(**SIZE, a="int8", b="int8", overflow="wrap"),
         "int8_saturate": Config(**SIZE, a="int8", b="int8", overflow="saturate"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
-        "OVERFLOW": Flag(0, "an element exceeded 32 bits: wrapped or saturated, as configured (D-olive-33)"),
-        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)"),
+        "OVERFLOW": Flag(0, f"an element {BEYOND}", "overflow"),
+        "ILLEGAL": Flag(1, "a pair is an identifier next to magnitude 0; it contributes 0 (D-olive-18)", "illegal"),
     },
 )
 State: type[DeclaredState] = OliveSystolic.State

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import find
+from refemu.units import Cases, Config, Kind, find
 from refemu.units.stimuli import Seeds, random_inputs, side_by_side, words
-from refemu.units.unit import Cases, Config, Kind
 
 Edges = dict[str, np.ndarray]  #: inputs by port, the first axis is that of edges
 NAME = "olive_systolic_clocked"
@@ -283,8 +282,3 @@ def _cases(kind: Kind, why: str, *parts: Edges, decision: str = "") -> Cases:
 def closes(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> np.ndarray:
     """Edges in which a row of sums leaves the array."""
     return np.asarray(inputs["drain"] != 0)
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OVERFLOW": result.south_overflow.any(axis=-1), "ILLEGAL": result.illegal}

@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from refemu.arith.checks import Refused, require_int
+from refemu.units import Result, RunFunction
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode, require_overflow
 from refemu.units.olive.olive_pe8 import PES, OlivePe8, Split
 from refemu.units.olive.olive_systolic import Operand
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
-from refemu.units.olive.olive_systolic_clocked import cases
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.ports import Lanes, Port, Ports
-from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Config, Flag, Unit
 
 MOST = 64  #: rows or columns of 4-bit elements [olive §4.3]
 Narrow = Literal["int4", "flint4"]  #: Type of a 4-bit operand
@@ -264,10 +263,7 @@ class OliveSystolicClocked(Sequential):
         """Accumulators and flags of the bottom row of elements."""
         rows, cols = self.grid(self.state.mode)
         last, beyond = self._places(self.state.mode)[(rows - 1) * cols :], (0,) * (self.cols - cols)
-        return {
-            "south": (*(acc[at] for at in last), *beyond),
-            "south_overflow": (*(flags[at] for at in last), *beyond),
-        }
+        return {"south": (*(acc[at] for at in last), *beyond), "south_overflow": (*(flags[at] for at in last), *beyond)}
 
     def drain(self, wide: int, *others: int | Lanes) -> Changes:
         """Move accumulators one row south; the bottom row leaves, zeros enter at the top."""
@@ -326,12 +322,11 @@ UNIT: AnyUnit = Unit(
         ),
         "mixed": Config(rows=4, cols=2, a="port", b="port", eight="int8", overflow="wrap", split="twos_complement"),
     },
-    cases=cases.cases,
-    mark=cases.mark,
-    closes=cases.closes,
     flags={
-        "OVERFLOW": Flag(0, "an accumulator at the south exceeded 32 bits: wrapped or saturated (D-olive-33)"),
-        "ILLEGAL": Flag(1, "a pair since reset is an identifier next to magnitude 0 (D-olive-18)"),
+        "OVERFLOW": Flag(
+            0, "an accumulator at the south exceeded 32 bits: wrapped or saturated (D-olive-33)", "south_overflow"
+        ),
+        "ILLEGAL": Flag(1, "a pair since reset is an identifier next to magnitude 0 (D-olive-18)", "illegal"),
     },
 )
 State: type[DeclaredState] = OliveSystolicClocked.State

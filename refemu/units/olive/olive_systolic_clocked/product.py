@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.units import stepping
+from refemu.units import Port, stepping
 from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import OverflowMode
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import TYPES, Narrow, OliveSystolicClocked, Wide
 from refemu.units.olive.olive_systolic_clocked.schedule import Types, tile
-from refemu.units.ports import Port
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,42 +47,11 @@ def multiply(
     overflow: OverflowMode = "wrap",
     jit: bool = True,
 ) -> Product:
-    """Multiply matrices of pairs on the array, tile by tile; the types are inputs of the array (D-olive-63).
+    """Multiply matrices of pairs on the array, tile by tile; the types are its inputs (D-olive-63). [olive §4.3]
 
-    Parameters
-    ----------
-    a_pairs : array_like of integers (m, K / 2)
-        Pairs of A, by rows: bytes, or words of 16 bits with `wide`.
-    b_pairs : array_like of integers (n, K / 2)
-        Pairs of B, by columns.
-    biases : (int, int)
-        Outlier biases of A and B, 0 to 15.
-    wide : bool
-        Whether the operands have 8 bits.
-    rows, cols : int
-        4-bit elements of the array.
-    a, b : {"int4", "flint4"}
-        Types of 4-bit operands.
-    eight : {"int8", "int8_repo"}
-        Type of 8-bit operands.
-    overflow : {"wrap", "saturate"}
-        Rule for an accumulator that exceeds 32 bits.
-    jit : bool
-        Whether to use the compiled form; stepping the unit gives the same result.
-
-    Returns
-    -------
-    Product
-        D and the counters.
-
-    Raises
-    ------
-    Refused
-        The matrices do not match, or a value is out of range.
-
-    References
-    ----------
-    [olive §4.3]
+    a_pairs, b_pairs: (m, K / 2) by rows and (n, K / 2) by columns: bytes, or words of 16 bits with `wide`. biases: of
+    outliers of A and B, 0 to 15. wide: operands have 8 bits. The other parameters are those of `OliveSystolicClocked`.
+    jit: use the compiled form. Raises Refused if the matrices do not match, or a value is out of range.
     """
     for name, kind in (("a", a), ("b", b)):
         require_choice(kind, TYPES, OliveSystolicClocked.name, name)

@@ -34,29 +34,11 @@ def tile(
     wide: int = 0,
     flint: Types | None = None,
 ) -> Edges:
-    """Edges of one output tile: K and the skew of the whole grid, then a drain for each of its rows.
+    """Edges of one output tile: K and the skew of the whole grid, then a drain for each of its rows. [olive §4.3]
 
-    Parameters
-    ----------
-    a_pairs, b_pairs : ndarray of int (m, K / 2), (n, K / 2)
-        Pairs of rows of A and columns of B, at most as many as the grid has.
-    biases : (int, int)
-        Outlier biases of A and B.
-    rows, cols : int
-        4-bit elements of the array.
-    wide : int
-        1 for 8-bit operands, whose grid has half as many rows and columns.
-    flint : (int, int), optional
-        Types of 4-bit pairs of A and B, for an array that has them as inputs: 1 for flint4.
-
-    Returns
-    -------
-    dict of ndarray
-        Inputs by port.
-
-    References
-    ----------
-    [olive §4.3]
+    a_pairs, b_pairs: (m, K / 2) and (n, K / 2), at most as many as the grid has. biases: of outliers of A and B. rows,
+    cols: 4-bit elements of the array; 8-bit operands (wide is 1) have half as many. flint: types of 4-bit pairs of A
+    and B for an array that has them as inputs, 1 for flint4.
     """
     grid, half = (rows >> wide, cols >> wide), a_pairs.shape[1]
     compute = 2 * half + grid[0] + grid[1] - 2

@@ -4,34 +4,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from refemu.units.declaration import Changes, DeclaredState
-from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_systolic import Operand
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
-from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import (
-    Line,
-    OliveSystolicClocked,
-    Typed,
-    Values,
-    types,
-)
+from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Line, OliveSystolicClocked, Values
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.olive.ovp_decoder import variants as ovp_decoder
 from refemu.units.olive.variants.pairs import DECODERS
-from refemu.units.variant import Variant, choices
+from refemu.units.variant import Variant, choices, of_part, replaces, variants_of
 
 
-class RightFirst(OliveSystolicClocked):
-    """The right element of a pair enters first."""
+class Devices(OliveSystolicClocked):
+    """Methods of other designs."""
 
-    def _decode(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
+    @replaces("_decode", "D-olive-38", "the right element of a pair enters first")
+    def right_first(self, decoder: OvpDecoder, word: int, bias: int) -> Line:
         line = super()._decode(decoder, word, bias)
         return line._replace(enters=line.holds, holds=line.enters)
 
-
-class RegisteredDecoder(OliveSystolicClocked):
-    """A decoder's output goes through a register: elements enter one edge later, one edge apart."""
-
-    def _border(
+    @replaces("_border", "D-olive-39", "decoders have a register: elements enter an edge later")
+    def registered_decoder(
         self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
     ) -> list[Line]:
         lines = super()._border(side, words, valid, bias, flint, held)
@@ -40,28 +30,23 @@ class RegisteredDecoder(OliveSystolicClocked):
             for line, before in zip(lines, held, strict=True)
         ]
 
-
-class Overrun(OliveSystolicClocked):
-    """A pair that comes while its line holds an element is decoded, and the held element is lost."""
-
-    def _border(
+    @replaces("_border", "D-olive-48", "a pair that comes while its line holds an element takes its place")
+    def overrun(
         self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
     ) -> list[Line]:
         gone = [before._replace(valid=0) if there else before for before, there in zip(held, valid, strict=True)]
         return super()._border(side, words, valid, bias, flint, gone)
 
-
-class EverySecondLine(OliveSystolicClocked):
-    """8-bit pairs enter at the line of the upper or left row of 4-bit elements, results leave likewise."""
-
-    def _border(
+    @replaces("_border", "D-olive-62", "8-bit operands use every second line and column")
+    def every_second_line(
         self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
     ) -> list[Line]:
         if self.state.mode:
             words, valid = (values[::2] + values[1::2] for values in (words, valid))
         return super()._border(side, words, valid, bias, flint, held)
 
-    def _bottom(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
+    @replaces("_bottom", "D-olive-62", "8-bit operands use every second line and column")
+    def every_second_line_bottom(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
         leaves = super()._bottom(acc, flags)
         if not self.state.mode:
             return leaves
@@ -69,27 +54,14 @@ class EverySecondLine(OliveSystolicClocked):
         apart = {name: [value for each in values[:half] for value in (each, 0)] for name, values in leaves.items()}
         return {name: tuple(values) for name, values in apart.items()}
 
-
-class FlintIsZero(OliveSystolicClocked):
-    """Ports of the types are 0 for flint4."""
-
-    def _border(
+    @replaces("_border", "D-olive-63", "0 at a port of a type is flint4")
+    def flint_is_zero(
         self, side: int, words: Values, valid: Values, bias: int, flint: int, held: Sequence[Operand]
     ) -> list[Line]:
         return super()._border(side, words, valid, bias, 1 - flint if self.a == "port" else flint, held)
 
-
-class KeepsOperands(OliveSystolicClocked):
-    """A drain does not move operands and held elements."""
-
-    def _dropped(self) -> Changes:
-        return {}
-
-
-class KeepsAccumulators(OliveSystolicClocked):
-    """A change of width drops operands; accumulators keep their sums."""
-
-    def _emptied(self, mode: int) -> DeclaredState:
+    @replaces("_emptied", "D-olive-49", "a change of width does not clear the accumulators")
+    def keeps_accumulators(self, mode: int) -> DeclaredState:
         before, places = self.state, set(self._places(1))
         acc, flags = (
             tuple(value if lane in places else 0 for lane, value in enumerate(values))
@@ -97,38 +69,20 @@ class KeepsAccumulators(OliveSystolicClocked):
         )
         return replace(super()._emptied(mode), acc=acc, acc_overflow=flags)
 
+    @replaces("_dropped", "D-olive-50", "a drain does not clear operands")
+    def keeps_operands(self) -> Changes:
+        return {}
 
-class ShowsBottom(OliveSystolicClocked):
-    """The south border shows the bottom row in every edge."""
-
-    def _shown(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
+    @replaces("_shown", "D-olive-51", "the south border always shows the bottom row")
+    def shows_bottom(self, acc: Sequence[int], flags: Sequence[int]) -> Changes:
         return self._bottom(acc, flags)
-
-
-def _with(kind: type[OvpDecoder]) -> type[OliveSystolicClocked]:
-    class Exchanged(OliveSystolicClocked):
-        def _decoders(self, narrow: Typed) -> tuple[OvpDecoder, ...]:
-            return tuple(kind(*OPERANDS[each]) for each in (*types(narrow), self.eight))
-
-    return Exchanged
 
 
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-olive-14", "eight", "int8_repo"),
     *choices("D-olive-33", "overflow", "saturate"),
-    Variant("D-olive-38", "the right element of a pair enters first", unit_class=RightFirst),
-    Variant("D-olive-39", "decoders have a register: elements enter an edge later", unit_class=RegisteredDecoder),
-    Variant("D-olive-48", "a pair that comes while its line holds an element takes its place", unit_class=Overrun),
-    Variant("D-olive-62", "8-bit operands use every second line and column", unit_class=EverySecondLine),
-    Variant("D-olive-63", "0 at a port of a type is flint4", unit_class=FlintIsZero),
-    Variant("D-olive-49", "a change of width does not clear the accumulators", unit_class=KeepsAccumulators),
-    Variant("D-olive-50", "a drain does not clear operands", unit_class=KeepsOperands),
-    Variant("D-olive-51", "the south border always shows the bottom row", unit_class=ShowsBottom),
-    *(
-        Variant(decision, says, unit_class=_with(kind))
-        for decision, says, kind in DECODERS
-        if kind is not ovp_decoder.LeftHigh  # the same device as RightFirst
-    ),
+    *variants_of(Devices),
+    *of_part(OliveSystolicClocked, "decoders", DECODERS[1:]),  # the first is the same device as that of D-olive-38
 )
 UNOBSERVABLE = {
     "D-olive-36": "Both ways to split an 8-bit integer give one sum; the products of halves are in the registers only."

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from refemu.arith.checks import require_choice, require_int
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import DeclaredState, Result, RunFunction
+from refemu.units.declaration import Changes, Combinational, constant, decides
 from refemu.units.ports import Port, Ports
-from refemu.units.stepping import Result
 from refemu.units.stimuli import Seeds, columns, random_inputs
-from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, RunFunction, Unit
+from refemu.units.unit import AnyUnit, Cases, Config, Flag, Kind, Unit
 
 __all__ = ["FORMATS", "UNIT", "OutlierDecoder", "State", "run"]
 

@@ -1,10 +1,9 @@
 """Variants of the decisions of outlier_decoder."""
 
 from refemu.arith.checks import Refused
-from refemu.units.config import Config
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Config, Variant
 from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
-from refemu.units.variant import Variant
+from refemu.units.variant import replaces, variants_of
 
 _OTHER = {(4, 3): (2, 5), (2, 5): (4, 3)}
 
@@ -18,24 +17,21 @@ def _other_format(config: Config) -> Config:
     return Config(**{**config, "exp_bits": exp_bits, "man_bits": man_bits, "exponent_bits": bits})
 
 
-class ZeroOfReserved(OutlierDecoder):
-    """The reserved code has exponent 0."""
+class Devices(OutlierDecoder):
+    """Methods of other designs."""
 
-    def decode(self, code: int, bias: int) -> Changes:
+    @replaces("decode", "D-olive-19", "the reserved code has exponent 0")
+    def zero_of_reserved(self, code: int, bias: int) -> Changes:
         changes = super().decode(code, bias)
         return changes if changes["base_int"] else {**changes, "exponent": 0}
 
-
-class Saturating(OutlierDecoder):
-    """An exponent beyond the port is its largest value."""
-
-    def decode(self, code: int, bias: int) -> Changes:
+    @replaces("decode", "D-olive-20", "an exponent beyond the port saturates")
+    def saturating(self, code: int, bias: int) -> Changes:
         exact = bias + ((code >> self.man_bits) & ((1 << self.exp_bits) - 1))
         return {**super().decode(code, bias), "exponent": min(exact, (1 << self.shift_bits) - 1)}
 
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
-    Variant("D-olive-19", "the reserved code has exponent 0", unit_class=ZeroOfReserved),
-    Variant("D-olive-20", "an exponent beyond the port saturates", unit_class=Saturating),
+    *variants_of(Devices),
 )

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import RefusedType, require_choice
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.olive.flint_decoder import flint_decoder
 from refemu.units.olive.outlier_decoder import outlier_decoder
-from refemu.units.olive.ovp_decoder import cases
-from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["OUTLIERS", "UNIT", "Normal", "Outlier", "OvpDecoder", "State", "run"]
 
@@ -127,8 +126,6 @@ UNIT: AnyUnit = Unit(
         "int8": Config(normal="int8", outlier=(4, 3)),
         "int8_repo": Config(normal="int8", outlier=(2, 5)),
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
         "ILLEGAL": Flag(0, "an identifier next to a code of magnitude 0, which no encoder makes (D-olive-18)"),
         "VICTIM": Flag(1, "one lane is a victim: value 0 is from the paper, exponent 0 from D-olive-19"),

@@ -3,10 +3,9 @@
 from typing import Any
 
 from refemu.arith.checks import Refused
-from refemu.units.config import Config
-from refemu.units.declaration import Changes
+from refemu.units import Changes, Config, Variant
 from refemu.units.olive.ovp_decoder import OUTLIERS, OvpDecoder
-from refemu.units.variant import Variant
+from refemu.units.variant import replaces, variants_of
 
 
 def _other_format(config: Config) -> Config:
@@ -17,63 +16,6 @@ def _other_format(config: Config) -> Config:
     return Config(**{**config, "outlier": other[0]})
 
 
-class LeftHigh(OvpDecoder):
-    """The left element is in the high half."""
-
-    def decode(self, pair: int, bias: int) -> Changes:
-        low, high = pair & ((1 << self.width) - 1), pair >> self.width
-        return super().decode(low << self.width | high, bias)
-
-
-class NeverIllegal(OvpDecoder):
-    """No pair is flagged."""
-
-    def is_illegal(self, left: int, right: int) -> int:
-        return 0
-
-
-class TwoIdentifiers(OvpDecoder):
-    """Only two identifiers are flagged."""
-
-    def is_illegal(self, left: int, right: int) -> int:
-        return int(left == right == self.identifier)
-
-
-class ZeroIsNormal(OvpDecoder):
-    """Next to an identifier the reserved code is the normal value 0, with exponent 0."""
-
-    def holds_outlier(self, code: int, partner: int) -> bool:
-        return super().holds_outlier(code, partner) and code != 0
-
-
-class VictimBias(OvpDecoder):
-    """A victim has the exponent of the reserved code, the bias."""
-
-    def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
-        return (bias, 0) if code == self.identifier else super().lane(code, partner, bias)
-
-
-class Saturating(OvpDecoder):
-    """An outlier's exponent beyond the port is its largest value."""
-
-    def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
-        exponent, integer = super().lane(code, partner, bias)
-        exact = bias + ((code >> self.outlier[1]) & ((1 << self.outlier[0]) - 1))
-        largest = (1 << self.exponent_bits) - 1
-        return (min(exact, largest), integer) if self.holds_outlier(code, partner) else (exponent, integer)
-
-
-class OtherFlint(OvpDecoder):
-    """Decodes 4, 6 and 8 of flint4 to <1, 2>, <1, 3> and <3, 1>."""
-
-    def lane(self, code: int, partner: int, bias: int) -> tuple[int, int]:
-        exponent, integer = super().lane(code, partner, bias)
-        other = {(0, 4): (1, 2), (0, 6): (1, 3), (2, 2): (3, 1)}.get((exponent, abs(integer)))
-        if self.normal != "flint4" or other is None or self.holds_outlier(code, partner):
-            return exponent, integer
-        return other[0], -other[1] if integer < 0 else other[1]
-
-
 def _narrow(config: Config, inputs: Any, result: Any) -> Any:
     """Exponents of 8-bit pairs in 4 bits."""
     if config["normal"] != "int8":
@@ -81,14 +23,48 @@ def _narrow(config: Config, inputs: Any, result: Any) -> Any:
     return {"exponent": result.exponent & 15}
 
 
+class Devices(OvpDecoder):
+    """Methods of other designs."""
+
+    @replaces("decode", "D-olive-1", "the left element is in the high half")
+    def left_high(self, pair: int, bias: int) -> Changes:
+        low, high = pair & ((1 << self.width) - 1), pair >> self.width
+        return super().decode(low << self.width | high, bias)
+
+    @replaces("lane", "D-olive-16", "4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>")
+    def other_flint(self, code: int, partner: int, bias: int) -> tuple[int, int]:
+        exponent, integer = super().lane(code, partner, bias)
+        other = {(0, 4): (1, 2), (0, 6): (1, 3), (2, 2): (3, 1)}.get((exponent, abs(integer)))
+        if self.normal != "flint4" or other is None or self.holds_outlier(code, partner):
+            return exponent, integer
+        return other[0], -other[1] if integer < 0 else other[1]
+
+    @replaces("is_illegal", "D-olive-18", "an illegal pair is not flagged")
+    def never_illegal(self, left: int, right: int) -> int:
+        return 0
+
+    @replaces("is_illegal", "D-olive-18", "two identifiers are flagged, one next to magnitude 0 is not")
+    def two_identifiers(self, left: int, right: int) -> int:
+        return int(left == right == self.identifier)
+
+    @replaces("holds_outlier", "D-olive-19", "the reserved code has exponent 0")
+    def zero_is_normal(self, code: int, partner: int) -> bool:
+        return super().holds_outlier(code, partner) and code != 0
+
+    @replaces("lane", "D-olive-19", "a victim has the bias as its exponent")
+    def victim_bias(self, code: int, partner: int, bias: int) -> tuple[int, int]:
+        return (bias, 0) if code == self.identifier else super().lane(code, partner, bias)
+
+    @replaces("lane", "D-olive-20", "an exponent beyond the port saturates")
+    def saturating(self, code: int, partner: int, bias: int) -> tuple[int, int]:
+        exponent, integer = super().lane(code, partner, bias)
+        exact = bias + ((code >> self.outlier[1]) & ((1 << self.outlier[0]) - 1))
+        largest = (1 << self.exponent_bits) - 1
+        return (min(exact, largest), integer) if self.holds_outlier(code, partner) else (exponent, integer)
+
+
 VARIANTS: tuple[Variant, ...] = (
-    Variant("D-olive-1", "the left element is in the high half", unit_class=LeftHigh),
+    *variants_of(Devices),
     Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
-    Variant("D-olive-16", "4, 6 and 8 of flint4 are <1, 2>, <1, 3> and <3, 1>", unit_class=OtherFlint),
-    Variant("D-olive-18", "an illegal pair is not flagged", unit_class=NeverIllegal),
-    Variant("D-olive-18", "two identifiers are flagged, one next to magnitude 0 is not", unit_class=TwoIdentifiers),
-    Variant("D-olive-19", "the reserved code has exponent 0", unit_class=ZeroIsNormal),
-    Variant("D-olive-19", "a victim has the bias as its exponent", unit_class=VictimBias),
-    Variant("D-olive-20", "an exponent beyond the port saturates", unit_class=Saturating),
     Variant("D-olive-20", "exponents of 8-bit pairs have 4 bits", answer=_narrow),
 )

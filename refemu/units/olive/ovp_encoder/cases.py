@@ -1,9 +1,6 @@
-"""Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end.
+"""Golden cases of ovp_encoder. Worked examples from [olive §3.1, Fig. 1b, §3.3]; then every value, midpoint and end."""
 
-Stimuli only: expected outputs come from ovp_encoder.py.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -101,8 +98,3 @@ def _random(fmt: Ovp, seed: Seeds) -> Iterator[Cases]:
 
 def _cases(kind: Kind, why: str, values: Any, decision: str = "") -> Cases:
     return Cases(kind, why, {"value": np.ascontiguousarray(values, np.float32).view(np.uint32)}, decision)
-
-
-def mark(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Rows of each flag."""
-    return {"OUTLIER": result.kind != 0, "SATURATES": result.saturated, "RAISED": result.raised}

@@ -14,11 +14,10 @@ from refemu.arith.scalar32 import value32
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
 from refemu.formats.presets import OvpName
-from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
-from refemu.units.olive.ovp_encoder import cases
-from refemu.units.ports import Port, Ports
+from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
+from refemu.units.declaration import DeclaredState
 from refemu.units.stepping import Result
-from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
+from refemu.units.unit import RunFunction
 
 __all__ = ["LEFT", "NORMAL", "RIGHT", "UNIT", "OvpEncoder", "State", "pair_format", "run"]
 
@@ -29,26 +28,9 @@ FLINT4 = ((0, 0b000), (1, 0b001), (2, 0b010), (3, 0b011), (4, 0b110), (6, 0b111)
 
 
 def pair_format(fmt: OvpName | Ovp) -> Ovp:
-    """Resolve the pair format of an encoder.
+    """Resolve the pair format of an encoder. [olive §3.1]
 
-    Parameters
-    ----------
-    fmt : str or Ovp
-        Name of a ready format, or a format.
-
-    Returns
-    -------
-    Ovp
-        The format.
-
-    Raises
-    ------
-    Refused
-        The format is unknown, not a pair format of 4 or 8 bits, or its outliers have no mantissa.
-
-    References
-    ----------
-    [olive §3.1]
+    Raises Refused for an unknown format, no pair format of 4 or 8 bits, or outliers without mantissa.
     """
     known = formats.find(fmt) if isinstance(fmt, str) else fmt
     if not isinstance(known, Ovp) or known.width not in (4, 8) or (known.outlier and not known.outlier.man_bits):
@@ -214,12 +196,10 @@ UNIT: AnyUnit = Unit(
         name: Config(fmt=f"OVP_{name.upper()}")
         for name in ("int4", "flint4", "int8", "int4_repo", "flint4_repo", "int8_repo")
     },
-    cases=cases.cases,
-    mark=cases.mark,
     flags={
-        "OUTLIER": Flag(0, "the pair holds an outlier and a victim"),
-        "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)"),
-        "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)"),
+        "OUTLIER": Flag(0, "the pair holds an outlier and a victim", "kind"),
+        "SATURATES": Flag(1, "the outlier is above the largest that is encoded (D-olive-11, D-olive-12)", "saturated"),
+        "RAISED": Flag(2, "the outlier is below the smallest that has a code (D-olive-10)", "raised"),
     },
 )
 State: type[DeclaredState] = OvpEncoder.State

@@ -12,7 +12,7 @@ from refemu.formats.nearest import TIES
 from refemu.units.olive.ovp_encoder import LEFT, RIGHT, OvpEncoder, pair_format
 from refemu.units.olive.ovp_encoder.ovp_encoder import rounded
 from refemu.units.unit import Config
-from refemu.units.variant import Variant
+from refemu.units.variant import Variant, replaces, variants_of
 
 
 def _other(field: str, choose: Callable[[Any], Any], config: Config) -> Config:
@@ -31,48 +31,6 @@ def _format(decision: str, says: str, field: str, choose: Callable[[Any], Any]) 
     return Variant(decision, says, partial(_other, field, choose))
 
 
-class SignedThreshold(OvpEncoder):
-    """[olive Alg. 1] read literally: a negative value is never beyond the threshold."""
-
-    def is_outlier(self, v: float) -> bool:
-        return super().is_outlier(v) and v > 0
-
-
-class RoundedFirst(OvpEncoder):
-    """Two outliers are compared by their codes."""
-
-    def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
-        if not all(outliers) or self.format.winner == "left":
-            return super().kind_of(first, second, outliers)
-        left, right = (self.outlier_code(v) & (self.format.normal.identifier - 1) for v in (first, second))
-        return LEFT if left > right else RIGHT
-
-
-class LeftOnTie(OvpEncoder):
-    """The left one of two outliers of equal magnitude is stored."""
-
-    def kind_of(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
-        if all(outliers) and abs(first) == abs(second) and self.format.winner != "left":
-            return LEFT
-        return super().kind_of(first, second, outliers)
-
-
-class OutlierTies(OvpEncoder):
-    """Outliers round ties away from 0, independently of normal values."""
-
-    def outlier_code(self, v: float) -> int:
-        with _other_ties(self):
-            return super().outlier_code(v)
-
-
-class NormalTies(OvpEncoder):
-    """Normal values round ties away from 0, independently of outliers."""
-
-    def normal_code(self, v: float) -> int:
-        with _other_ties(self):
-            return super().normal_code(v)
-
-
 @contextmanager
 def _other_ties(encoder: OvpEncoder) -> Iterator[None]:
     fmt = encoder.format
@@ -83,27 +41,49 @@ def _other_ties(encoder: OvpEncoder) -> Iterator[None]:
         encoder.format = fmt
 
 
-class NotClamped(OvpEncoder):
-    """A normal value beyond the largest keeps its low bits."""
+class Devices(OvpEncoder):
+    """Methods of other designs."""
 
-    def normal_code(self, v: float) -> int:
+    @replaces("is_outlier", "D-olive-2", "a negative value is never an outlier")
+    def signed_threshold(self, v: float) -> bool:
+        return super().is_outlier(v) and v > 0
+
+    @replaces("kind_of", "D-olive-5", "the left one of two outliers of equal magnitude is stored")
+    def left_on_tie(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
+        if all(outliers) and abs(first) == abs(second) and self.format.winner != "left":
+            return LEFT
+        return super().kind_of(first, second, outliers)
+
+    @replaces("kind_of", "D-olive-6", "two outliers are compared after rounding")
+    def rounded_first(self, first: float, second: float, outliers: tuple[bool, bool]) -> int:
+        if not all(outliers) or self.format.winner == "left":
+            return super().kind_of(first, second, outliers)
+        left, right = (self.outlier_code(v) & (self.format.normal.identifier - 1) for v in (first, second))
+        return LEFT if left > right else RIGHT
+
+    @replaces("normal_code", "D-olive-7", "ties of normal values round away from 0")
+    def normal_ties(self, v: float) -> int:
+        with _other_ties(self):
+            return super().normal_code(v)
+
+    @replaces("outlier_code", "D-olive-8", "ties of outliers round away from 0")
+    def outlier_ties(self, v: float) -> int:
+        with _other_ties(self):
+            return super().outlier_code(v)
+
+    @replaces("normal_code", "D-olive-9", "a normal value beyond the largest keeps its low bits")
+    def not_clamped(self, v: float) -> int:
         largest, top = self.format.normal.largest, 2 * self.format.normal.identifier - 1
         whole = rounded(abs(v), v < 0, self.format.rounding)
         wraps = largest < whole and isinstance(self.format.normal, IntFormat) and self.is_clamped(v)
         return (-whole if v < 0 else whole) & top if wraps else super().normal_code(v)
 
-
-class ReservedCode(OvpEncoder):
-    """An outlier below the smallest gets the reserved code, magnitude 0."""
-
-    def outlier_code(self, v: float) -> int:
+    @replaces("outlier_code", "D-olive-10", "an outlier below the smallest gets the reserved code")
+    def reserved_code(self, v: float) -> int:
         return 0 if abs(v) < self._outlier.smallest else super().outlier_code(v)
 
-
-class WrappedOutlier(OvpEncoder):
-    """[olive Alg. 2] read literally: the exponent field of an outlier beyond the largest overflows."""
-
-    def outlier_code(self, v: float) -> int:
+    @replaces("outlier_code", "D-olive-11", "the exponent of an outlier beyond the largest wraps")
+    def wrapped_outlier(self, v: float) -> int:
         outlier = self._outlier
         if abs(v) <= outlier.largest:
             return super().outlier_code(v)
@@ -115,22 +95,16 @@ class WrappedOutlier(OvpEncoder):
         sign = self.format.normal.identifier if v < 0 else 0
         return sign | field << outlier.man_bits | (base_int & ((1 << outlier.man_bits) - 1))
 
-
-class NoCarry(OvpEncoder):
-    """A mantissa that rounds up to the next power of two wraps to 0 without changing the exponent."""
-
-    def outlier_code(self, v: float) -> int:
+    @replaces("outlier_code", "D-olive-15", "a mantissa that rounds up does not carry")
+    def no_carry(self, v: float) -> int:
         code, outlier = super().outlier_code(v), self._outlier
         size = min(max(abs(v), float(outlier.smallest)), float(outlier.largest))
         exponent = math.frexp(size)[1] - 1 - outlier.man_bits
         carries = rounded(math.ldexp(size, -exponent), v < 0, self.format.rounding) == 2 << outlier.man_bits
         return code - (1 << outlier.man_bits) if carries else code
 
-
-class SignOfZero(OvpEncoder):
-    """A negative value that rounds to 0 keeps its sign: its code is the identifier."""
-
-    def normal_code(self, v: float) -> int:
+    @replaces("normal_code", "D-olive-17", "a negative value that rounds to 0 keeps its sign")
+    def sign_of_zero(self, v: float) -> int:
         code = super().normal_code(v)
         return code if code or v >= 0 else self.format.normal.identifier
 
@@ -151,15 +125,6 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _format("D-olive-46", "outliers beyond the largest become 0", "far", lambda fmt: float(fmt.outlier.largest)),
     _format("D-olive-46", "no outlier is too far", "far", lambda fmt: None),
-    Variant("D-olive-2", "a negative value is never an outlier", unit_class=SignedThreshold),
-    Variant("D-olive-5", "the left one of two outliers of equal magnitude is stored", unit_class=LeftOnTie),
-    Variant("D-olive-6", "two outliers are compared after rounding", unit_class=RoundedFirst),
-    Variant("D-olive-7", "ties of normal values round away from 0", unit_class=NormalTies),
-    Variant("D-olive-8", "ties of outliers round away from 0", unit_class=OutlierTies),
-    Variant("D-olive-9", "a normal value beyond the largest keeps its low bits", unit_class=NotClamped),
-    Variant("D-olive-10", "an outlier below the smallest gets the reserved code", unit_class=ReservedCode),
-    Variant("D-olive-11", "the exponent of an outlier beyond the largest wraps", unit_class=WrappedOutlier),
-    Variant("D-olive-15", "a mantissa that rounds up does not carry", unit_class=NoCarry),
-    Variant("D-olive-17", "a negative value that rounds to 0 keeps its sign", unit_class=SignOfZero),
+    *variants_of(Devices),
 )
 UNOBSERVABLE = {"D-olive-47": "The port rejects NaN and infinity, so no row of a stimulus has them."}

@@ -1,19 +1,27 @@
 """Variants of a unit's decoders, and parts that the dot product units share."""
 
+from dataclasses import replace
 from typing import Any
 
 from refemu.units.config import Config
-from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.olive.ovp_decoder import variants as ovp_decoder
-from refemu.units.variant import Variant
+from refemu.units.variant import Variant, of_part
 
-#: decision, what the device does, class of its decoders
-DECODERS: tuple[tuple[str, str, type[OvpDecoder]], ...] = (
-    ("D-olive-1", "left elements are in the high halves of B", ovp_decoder.LeftHigh),
-    ("D-olive-18", "an illegal pair is not flagged", ovp_decoder.NeverIllegal),
-    ("D-olive-18", "two identifiers are flagged, one next to magnitude 0 is not", ovp_decoder.TwoIdentifiers),
-    ("D-olive-20", "an outlier's exponent beyond its port saturates", ovp_decoder.Saturating),
+TEXTS = {
+    "D-olive-1": "left elements are in the high halves of B",
+    "D-olive-20": "an outlier's exponent beyond its port saturates",
+}
+#: variants of the decoders of the operands; the first is one of those of B alone
+DECODERS: tuple[Variant, ...] = tuple(
+    replace(each, says=TEXTS.get(each.decision, each.says))
+    for each in ovp_decoder.VARIANTS
+    if each.unit_class and each.decision in ("D-olive-18", *TEXTS)
 )
+
+
+def of_decoders(unit_class: type[Any], part: str) -> tuple[Variant, ...]:
+    """Variants of the decoders of a unit: those of A, then those of B."""
+    return *of_part(unit_class, part, DECODERS[:1], first=1), *of_part(unit_class, part, DECODERS[1:])
 
 
 def other_outliers(config: Config) -> Config:
@@ -30,9 +38,3 @@ def _other(value: Any) -> Any:
 
 #: for every unit whose decoders have the types of the operands
 OTHER_OUTLIERS = Variant("D-olive-14", "8-bit outliers have the other format, E2M5 for E4M3", other_outliers)
-
-
-def exchanged(decoders: Any, kind: type[OvpDecoder]) -> list[OvpDecoder]:
-    """Decoders that are also of another class; with halves swapped those of the second operand only."""
-    parts = [type(kind.__name__, (kind, type(each)), {})(each.normal, each.outlier) for each in decoders]
-    return [decoders[0], parts[1]] if kind is ovp_decoder.LeftHigh else parts
