@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import helper, kernel, part
 from refemu.arith.kernels.scalars import canonical, fma16, fma32, round16, round16_product, widen
 
 TILE = 512  # most columns of a tile
@@ -12,45 +12,45 @@ FEW = 64  # rows that tiles may shrink to, so that there are enough of them for 
 PAD = 16  # columns that rows of a strip are longer, so that they do not share cache sets; the grain of a tile
 
 
-@kernel
+@part
 def block_fp32(a, k0, b, out, width):
     """out (rows, ...)[:width] += a[:, k0 + k] * b (terms, ...)[k], a product and a sum rounded each."""
     add_block(_add_product, a, k0, b, out, width)
     _add_rest(row_fp32, a, k0, b, out, width)
 
 
-@kernel
+@part
 def row_fp32(a, b, c0, out, width):
     """`block_fp32` of one row, from column c0 of b on."""
     add_row(_add_product, same, a, b, c0, out, width)
 
 
-@kernel
+@part
 def _row_half(a, b, c0, out, width):
     """`row_fp32` over words of fp16, widened on the way: half the memory traffic."""
     add_row(_add_product, widen, a, b, c0, out, width)
 
 
-@kernel
+@part
 def _block_fma32(a, k0, b, out, width):
     """`block_fp32`, fused."""
     add_block(fma32, a, k0, b, out, width)
     _add_rest(_row_fma32, a, k0, b, out, width)
 
 
-@kernel
+@part
 def _row_fma32(a, b, c0, out, width):
     """`row_fp32`, fused."""
     add_row(fma32, same, a, b, c0, out, width)
 
 
-@kernel
+@part
 def _row_half_fma32(a, b, c0, out, width):
     """`_row_half`, fused."""
     add_row(fma32, widen, a, b, c0, out, width)
 
 
-@kernel
+@part
 def _add_product(p, w, s):
     return np.float32(s + np.float32(p * w))
 
@@ -110,7 +110,7 @@ def add_row(step, load, a, b, c0, out, width):
             out[n] = step(p0, load(b0[n]), out[n])
 
 
-@kernel
+@part
 def _block_fp16(a, k0, b, out, width, bounded):
     """`block_fp32` rounded to fp16 after each operation: four rows by two terms at a time."""
     rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 2
@@ -131,19 +131,19 @@ def _block_fp16(a, k0, b, out, width, bounded):
         _row_fp16(a[m, k0 + k :], b[k:], np.int64(0), out[m], width, bounded)
 
 
-@kernel
+@part
 def _row_fp16(a, b, c0, out, width, bounded):
     """`row_fp32` rounded to fp16 after each operation."""
     _row16(same, a, b, c0, out, width, bounded)
 
 
-@kernel
+@part
 def _row_half_fp16(a, b, c0, out, width, bounded):
     """`_row_fp16` of words."""
     _row16(widen, a, b, c0, out, width, bounded)
 
 
-@kernel
+@part
 def _step16(p, w, s, bounded):
     return round16(s + round16_product(p * w, bounded))
 
@@ -164,7 +164,7 @@ def _row16(load, a, b, c0, out, width, bounded):
             out[n] = _step16(p0, load(b0[n]), out[n], bounded)
 
 
-@kernel
+@part
 def _block_fma16(a, k0, b, out, width):
     for m in range(out.shape[0]):
         o = out[m]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.integers import peak
-from refemu.arith.jit import kernel
+from refemu.arith.jit import kernel, part
 from refemu.formats.kllm import kmeans_train
 from refemu.formats.kllm.codebook import Codebook
 
@@ -94,7 +94,7 @@ def _assign(points, whole, rest, weight, edges):  # type: ignore[no-untyped-def]
     return moved
 
 
-@kernel
+@part
 def _divide(high, low, divisor):  # type: ignore[no-untyped-def]
     """Quotient, rounded down, and remainder of high * 2**32 + low; 0 <= low < 2**32, divisor below 2**61."""
     quotient = high // divisor

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import helper, kernel, part
 from refemu.arith.kernels.scalars import widen
 from refemu.formats.integer import IntFormat
 from refemu.formats.olive.flint import FLINT4
@@ -303,7 +303,7 @@ def _pair_grid(
     return _grid(left, normal1, outlier, stored1, stored2), _grid(right, normal2, outlier, stored2, stored1)
 
 
-@kernel
+@part
 def add_errors(
     grid1: np.ndarray, grid2: np.ndarray, scale: np.ndarray, error: np.ndarray, x1: np.float32, x2: np.float32
 ) -> None:
@@ -313,7 +313,7 @@ def add_errors(
         error[c] = np.float64(first + _off(grid2[c], scale[c], x2))
 
 
-@kernel
+@part
 def advance_integer(
     row: np.ndarray,
     scale: np.ndarray,
@@ -336,7 +336,7 @@ def advance_integer(
         add_errors(grid1, grid2, scale, error, x1, x2)
 
 
-@kernel
+@part
 def advance_flint4(
     row: np.ndarray,
     scale: np.ndarray,
@@ -358,7 +358,7 @@ def advance_flint4(
         add_errors(grid1, grid2, scale, error, x1, x2)
 
 
-@kernel
+@part
 def keep_least(scale: np.ndarray, error: np.ndarray, place: np.ndarray, bound: np.float64) -> int:
     """Move what belongs to candidates with an error of at most `bound` to the front; returns how many they are."""
     left = 0
@@ -369,7 +369,7 @@ def keep_least(scale: np.ndarray, error: np.ndarray, place: np.ndarray, bound: n
     return left
 
 
-@kernel
+@part
 def likely(error: np.ndarray) -> np.int64:
     """Where the LIKELY candidates around the one of least error begin."""
     first = np.int64(np.argmin(error)) - LIKELY // 2

@@ -7,7 +7,7 @@ transposition of bits turns its planes into counters of eight bits.
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import helper, kernel, part
 from refemu.arith.kernels.matmul import TILE
 from refemu.arith.kernels.scalars import prefetch
 
@@ -18,7 +18,7 @@ LINE = 64  # bytes of a cache line
 U8, U16, U64 = np.uint8, np.uint16, np.uint64
 
 
-@kernel
+@part
 def sort_positions(index, mask, amounts, filler, order, starts, sizes):
     """order <- positions that are not masked, group by group, each padded to a multiple of eight with `filler`.
 
@@ -53,7 +53,7 @@ def sort_positions(index, mask, amounts, filler, order, starts, sizes):
                         sizes[g] += 1
 
 
-@kernel
+@part
 def count_members(members, ahead, index, starts, places, n0, width, planes, small):
     """small (16 * TILE) uint8 <- how many of at most `CHUNK` members k have each index at index[k, n0 + n].
 
@@ -101,13 +101,13 @@ def _clear(planes, width):
             planes[n + p * TILE] = U16(0)
 
 
-@kernel
+@part
 def _hot(i):
     """1 << i, in sixteen bits."""
     return U16(U64(1) << U64(i & U8(15)))
 
 
-@kernel
+@part
 def _carry(a, b, x, c):
     """The carry of a + b + c, where x = a ^ b."""
     return U16(U16(a & b) | U16(c & x))
@@ -158,7 +158,7 @@ def _high(a, b, s, m):
     return U16(U16(U16(a >> s) & m) | U16(b & U16(~m)))
 
 
-@kernel
+@part
 def _transpose(planes, filler, small, width):
     """small <- the counters whose bits are in the planes, less `filler` for index 0; one byte of a word at a time."""
     for n in range(width):

@@ -6,7 +6,7 @@ bits and its flags above. [kllm §IV-A]
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import kernel, part
 
 GAP = 36  #: places between the exponents of product and addend from which on the lower term is sticky
 NV, OF, UF, NX = 16, 4, 2, 1  #: flags
@@ -120,7 +120,7 @@ def divided(size, shift):
     return size >> shift, np.int64(rest != 0) + np.int64(rest >= half) + np.int64(rest > half)
 
 
-@kernel
+@part
 def goes_up(cut, rest, sign, mode):
     """1 where the magnitude is rounded up."""
     if mode == HALF_EVEN:
@@ -145,7 +145,7 @@ def place(word):
     return max(word >> 10 & 31, 1) - 25
 
 
-@kernel
+@part
 def signals(word):
     """NV where a word is a signalling NaN."""
     return np.int64(word & 0x7FFF > 0x7C00 and word & 0x200 == 0) * NV

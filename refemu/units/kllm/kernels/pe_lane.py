@@ -8,7 +8,7 @@ sums float32 (4, macs) fp16 values, by `SUMS`; overflow uint8 (macs,).
 import numpy as np
 
 from refemu.arith.fp16 import NAN_BITS
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import helper, kernel, part
 from refemu.arith.kernels.scalars import canonical, narrow, round16, widen
 
 R_TURNS, R_LEFT, R_LAST, R_END, R_FRESH, R_MERGING, R_MERGE_END, R_COLUMNS, R_FULL = range(9)
@@ -41,7 +41,7 @@ IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(7)
 NEGATIVE_ZERO, ONE = np.float32(-0.0), np.float32(1)
 
 
-@kernel
+@part
 def lane_edge(
     options,
     p,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.fp16_compiled import plain
-from refemu.arith.jit import kernel
+from refemu.arith.jit import kernel, part
 from refemu.arith.threads import share_out
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import orizuru
@@ -130,7 +130,7 @@ def _registers(x, heap, gone, total, reuse, index, bits, left):  # type: ignore[
             registers(heap, gone, bits[r, tree], left[r, tree])
 
 
-@kernel
+@part
 def _peak(x):  # type: ignore[no-untyped-def]
     """The largest word without its sign."""
     peak = np.uint16(0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import helper, kernel, part
 from refemu.arith.kernels.matmul import PAD, row_fp32
 from refemu.arith.kernels.orders import clear_all, copy_all, plus
 from refemu.arith.kernels.scalars import FP32_FMA, ONE, canonical, exp, fma32
@@ -94,7 +94,7 @@ def paged_heads(
         )
 
 
-@kernel
+@part
 def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, p, tops, work):
     """p (G, tokens) <- logits of q (G, F) and the keys of one chunk; tops (G,) <- keys of their maxima."""
     words, meta, keys, sums = work
@@ -112,7 +112,7 @@ def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, 
             at += count
 
 
-@kernel
+@part
 def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, accs, work):
     """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens); accs <- accumulators, if not empty."""
     words, values, weights, order, acc, places = work
@@ -176,7 +176,7 @@ def _rows_of(row, rows, slots, count, used, order):
     return used
 
 
-@kernel
+@part
 def _reorder(acc, before, after, work):
     """Features of accumulators (G, A, F) from the places `before` to the places `after`, see `page_values`."""
     for g in range(acc.shape[0]):
@@ -188,7 +188,7 @@ def _reorder(acc, before, after, work):
                 x[after[f]] = work[f]
 
 
-@kernel
+@part
 def _row_fma32(a, b, out, width):
     """out[:width] += a[k] * b[k, :width], fused, k ascending."""
     terms = b.shape[0] - b.shape[0] % 4
@@ -236,7 +236,7 @@ def _top(x, top, lane_max):
     return top
 
 
-@kernel
+@part
 def _chances(x, top, eps, settings):
     """x <- exp(x - top) divided by their sum; returns the sum."""
     for t in range(x.size):

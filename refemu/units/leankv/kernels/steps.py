@@ -10,7 +10,7 @@ and `managed` all R requests of a device, with entries R * H instead of H.
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import kernel, part
 from refemu.arith.kernels import narrow_all
 from refemu.arith.kernels.scalars import U, canonical, widen
 from refemu.units.leankv.generation_compressor.compiled import choose
@@ -230,7 +230,7 @@ def _stored(images, pool, newest, layout, storage, plan, key, value, records, to
     return True
 
 
-@kernel
+@part
 def _decoded(record, side, sign, out):
     """out (F,) <- the vector of one side of a record."""
     bits, size = side[S_BITS], out.size // side[S_GROUPS]
@@ -303,7 +303,7 @@ def call(op, members, prompt, grow, sizes, sums, cells, used, tokens, ring, ends
     return True
 
 
-@kernel
+@part
 def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
     """Do the call of one device if it is admitted; return whether it was; see `call`."""
     ring = pool[3]
@@ -358,7 +358,7 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
     return True
 
 
-@kernel
+@part
 def _admitted(operands, lengths, retained, counts, prefix, ids, scan, totals):
     """Admit prompts of `lengths` tokens that retain `retained` (2, entries); return False for an invalid one."""
     lacking, after = np.empty(lengths.size, np.int64), np.empty(lengths.size, np.int64)
@@ -388,7 +388,7 @@ def misplaced(position, lengths, border):
     return devices > 0
 
 
-@kernel
+@part
 def _in_window(position, lengths, border):
     """Whether a low token of a device is of the window."""
     for h in range(position.shape[0]):

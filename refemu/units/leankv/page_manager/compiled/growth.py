@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import helper, kernel, part
 from refemu.units.leankv.page_manager.requests import Request, Shape
 
 BLOCK = 64  #: steps of a block
@@ -137,7 +137,7 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     return True
 
 
-@kernel
+@part
 def _turns(bits, index, more, code, codes):  # type: ignore[no-untyped-def]
     """codes (H,) <- code + where the 1 of `bits` (H,) with number `index` + more is, or -1; returns how many are."""
     count = np.int64(0)

@@ -1,0 +1,79 @@
+"""Functions that kernels call, without machine code of their own: LLVM optimises them in each kernel that has them.
+
+numba would also optimise such a function alone, generate its machine code, and wrap it for Python and C: a third of the
+compiler's time.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import Compiler
+
+
+class _Codegen(JITCPUCodegen):
+    """The code generator of kernels, for libraries that its engine does not have."""
+
+    def __init__(self, whole: JITCPUCodegen) -> None:
+        vars(self).update(vars(whole))
+
+    @property
+    def _library_class(self) -> type:
+        return PartLibrary
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Nothing: no machine code reads it."""
+
+
+class PartLibrary(JITCodeLibrary):
+    """LLVM code of a part, for the libraries of kernels."""
+
+    @property
+    def codegen(self) -> JITCPUCodegen:
+        return _Codegen(self._codegen)
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    def serialize_using_object_code(self) -> tuple[str, str, bytes]:
+        """Without an object; `_unserialize` takes both."""
+        return self.name, "bitcode", self._get_module_for_linking().as_bitcode()
+
+
+class PartCompiler(Compiler):
+    """Puts the code of a function into a `PartLibrary`."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
+        super().__init__(typingctx, targetctx, PartLibrary(targetctx.codegen(), "part"), *others)
+
+
+def for_parts(target_context: Any) -> Any:
+    """A target context that reads parts from the cache."""
+    return target_context.subtarget(_internal_codegen=_Codegen(target_context.codegen()))
+
+
+def make_part(function: Callable[..., Any], whole: Callable[..., Any], **options: Any) -> Any:
+    """The dispatcher of a part. whole: makes a kernel of the function, at the first call from Python."""
+    part = numba.njit(
+        error_model="numpy",
+        nogil=True,
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+        pipeline_class=PartCompiler,
+        **options,
+    )(function)
+    if part is not function:
+        kernel = functools.cache(lambda: whole(function))
+        part.add_overload = lambda compiled: part.overloads.__setitem__(tuple(compiled.signature.args), compiled)
+        part._compile_for_args = lambda *values, **named: kernel()(*values, **named)
+    return part
