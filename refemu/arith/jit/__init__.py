@@ -28,7 +28,7 @@ from refemu.arith.jit.digest import Unknown, digest
 from refemu.arith.jit.parts import PartCompiler, for_parts, make_part
 from refemu.home import cache_folder, exposed, make_private
 
-__all__ = ["helper", "kernel", "part"]
+__all__ = ["callee", "inlined", "kernel"]
 
 _kernels: list[Any] = []  # every dispatcher made so far, so that the cache can be turned on at any time
 _folder: Path | None = None  # cache of compiled code
@@ -84,23 +84,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     return compiled
 
 
-def helper(function: Callable[..., Any]) -> Any:
-    """Compile like `kernel`, inlined into the kernels of the same file.
-
-    Parameters
-    ----------
-    function : callable
-        Function that a kernel calls.
-
-    Returns
-    -------
-    callable
-        For kernels only.
-    """
-    return numba.njit(error_model="numpy", nogil=True, inline="always")(function)
-
-
-def part(function: Callable[..., Any]) -> Any:
+def callee(function: Callable[..., Any]) -> Any:
     """Compile like `kernel`, but only as a part of the kernels that call the function: in a third of the time.
 
     Parameters
@@ -121,7 +105,7 @@ def part(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile like `part`, but let LLVM inline the function into the kernels that call it.
+    """Compile like `callee`, but let LLVM inline the function into the kernels that call it.
 
     Parameters
     ----------

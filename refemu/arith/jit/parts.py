@@ -75,5 +75,5 @@ def make_part(function: Callable[..., Any], whole: Callable[..., Any], **options
     if part is not function:
         kernel = functools.cache(lambda: whole(function))
         part.add_overload = lambda compiled: part.overloads.__setitem__(tuple(compiled.signature.args), compiled)
-        part._compile_for_args = lambda *values, **named: kernel()(*values, **named)
+        part._compile_for_args = lambda *_, **named: kernel()
     return part

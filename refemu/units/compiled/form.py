@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.jit import helper, inlined, kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.units.compiled import ranges
 from refemu.units.compiled.bounds import Bounds
 from refemu.units.compiled.lifter import CONSTANTS, GIVEN_UP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
@@ -143,8 +143,7 @@ class Form:
         names |= {"np": np, GIVEN_UP: GivenUp}
         exec(compile(source, module.__name__, "exec"), names)  # source from imported modules
         for tree in functions:
-            inside = tree.name in self.events.values() and not tree.args.vararg and len(tree.args.args) <= MOST
-            names[tree.name] = (helper if inside else inlined)(names[tree.name])
+            names[tree.name] = inlined(names[tree.name])
         names["loop"] = kernel(names["loop"])
         sys.modules[module.__name__] = module
         return module
