@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite.binding.newpassmanagers import create_new_module_pass_manager
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 
@@ -35,7 +36,12 @@ class PartLibrary(JITCodeLibrary):
         return _Codegen(self._codegen)
 
     def _optimize_final_module(self) -> None:
-        pass
+        """Inline what must be, so that no address of a function that is an argument remains: numba caches none."""
+        passes, builder = create_new_module_pass_manager(), self._codegen._pass_builder()
+        passes.add_always_inliner_pass()
+        passes.add_dead_code_elimination_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(self._final_module, builder)
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
