@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import callee, inlined, kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import PAD, row_fp32
 from refemu.arith.kernels.orders import clear_all, copy_all, plus
 from refemu.arith.kernels.scalars import FP32_FMA, ONE, canonical, exp, fma32
@@ -148,7 +148,7 @@ def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, ac
             out[g, f] = acc[g, 0, places[before, f]]
 
 
-@inlined
+@callee
 def _join(acc, in_turn):
     """acc[0] <- the sum of all accumulators, in turn or by halves."""
     if in_turn:
@@ -162,7 +162,7 @@ def _join(acc, in_turn):
         half = half // 2
 
 
-@inlined
+@callee
 def _rows_of(row, rows, slots, count, used, order):
     """order[used:] <- the slots below `count` that accumulator `row` of a warp adds; returns the new `used`."""
     if rows == 1:
@@ -227,7 +227,7 @@ def _logits(q, keys, scale, settings, sums, out):
         out[t] = canonical(sums[0, t] * scale)
 
 
-@inlined
+@callee
 def _top(x, top, lane_max):
     """The largest of `top` and the keys of x, or with `lane_max` of every fourth slot."""
     for t in range(0, x.size, 1 + 3 * lane_max):
@@ -262,7 +262,7 @@ def _chances(x, top, eps, settings):
     return total
 
 
-@inlined
+@callee
 def _tree_of_lanes(lanes):
     """The sum of all lanes: halves within each warp, then halves of the warps' results."""
     warp = min(lanes.size, WARP)
