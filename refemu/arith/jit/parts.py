@@ -1,7 +1,6 @@
-"""Functions that kernels call, without machine code of their own: LLVM optimises them in each kernel that has them.
+"""Functions that kernels call, without machine code of their own: LLVM optimises them in each kernel that calls them.
 
-numba would also optimise such a function alone, generate its machine code, and wrap it for Python and C: a third of the
-compiler's time.
+numba alone would also optimise them apart, generate machine code, and wrap it for Python: a third of the time.
 """
 
 import functools
@@ -15,7 +14,7 @@ from numba.core.compiler import Compiler
 
 
 class _Codegen(JITCPUCodegen):
-    """The code generator of kernels, for libraries that its engine does not have."""
+    """Code generator of kernels, whose engine gets none of the parts."""
 
     def __init__(self, whole: JITCPUCodegen) -> None:
         vars(self).update(vars(whole))
@@ -29,19 +28,19 @@ class _Codegen(JITCPUCodegen):
 
 
 class PartLibrary(JITCodeLibrary):
-    """LLVM code of a part, for the libraries of kernels."""
+    """LLVM code of a part."""
 
     @property
     def codegen(self) -> JITCPUCodegen:
         return _Codegen(self._codegen)
 
     def _optimize_final_module(self) -> None:
-        """Inline what must be, so that no address of a function that is an argument remains: numba caches none."""
-        passes, builder = create_new_module_pass_manager(), self._codegen._pass_builder()
+        """Leave no address of a function that is an argument, since numba caches none."""
+        passes = create_new_module_pass_manager()
         passes.add_always_inliner_pass()
         passes.add_dead_code_elimination_pass()
         passes.add_global_dead_code_eliminate_pass()
-        passes.run(self._final_module, builder)
+        passes.run(self._final_module, self._codegen._pass_builder())
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -52,32 +51,26 @@ class PartLibrary(JITCodeLibrary):
         return 0
 
     def serialize_using_object_code(self) -> tuple[str, str, bytes]:
-        """Without an object; `_unserialize` takes both."""
+        """Bitcode alone, which `_unserialize` takes too."""
         return self.name, "bitcode", self._get_module_for_linking().as_bitcode()
 
 
 class PartCompiler(Compiler):
-    """Puts the code of a function into a `PartLibrary`."""
+    """Puts code into a `PartLibrary`."""
 
     def __init__(self, typingctx: Any, targetctx: Any, library: Any, *others: Any) -> None:
         super().__init__(typingctx, targetctx, PartLibrary(targetctx.codegen(), "part"), *others)
 
 
-def for_parts(target_context: Any) -> Any:
+def for_parts(target: Any) -> Any:
     """A target context that reads parts from the cache."""
-    return target_context.subtarget(_internal_codegen=_Codegen(target_context.codegen()))
+    return target.subtarget(_internal_codegen=_Codegen(target.codegen()))
 
 
 def make_part(function: Callable[..., Any], whole: Callable[..., Any], **options: Any) -> Any:
     """The dispatcher of a part. whole: makes a kernel of the function, at the first call from Python."""
-    part = numba.njit(
-        error_model="numpy",
-        nogil=True,
-        no_cpython_wrapper=True,
-        no_cfunc_wrapper=True,
-        pipeline_class=PartCompiler,
-        **options,
-    )(function)
+    options |= dict.fromkeys(("nogil", "no_cpython_wrapper", "no_cfunc_wrapper"), True)
+    part = numba.njit(error_model="numpy", pipeline_class=PartCompiler, **options)(function)
     if part is not function:
         kernel = functools.cache(lambda: whole(function))
         part.add_overload = lambda compiled: part.overloads.__setitem__(tuple(compiled.signature.args), compiled)

@@ -11,85 +11,64 @@ from refemu.arith.jit.parts import PartLibrary
 from tests.arith.interpreted import needs_compiled
 
 SOURCE = """
-from refemu.arith.jit import callee, kernel
-
+from refemu.arith.jit import callee, inlined, kernel
+@callee
+def add(x):
+    return x + 3
+@inlined
+def apply(function, x):
+    return function(x)
 @callee
 def inner(x):
-    return x + 3
-
+    return apply(add, x)
 @kernel
 def outer(x):
     return inner(x) * 2
-
 @kernel
 def second(x):
     return inner(x) * 3
 """
-#: prints what a kernel returns, then how often its callee was read from the cache, and compiled
+#: prints what a function returns, then how often `inner` was read from the cache, and compiled
 USE = "import made; s = made.inner.stats; print(made.{}(1), s.cache_hits.total(), s.cache_misses.total())"
+pytestmark = needs_compiled
 
 
 @pytest.fixture
-def made(monkeypatch):
-    """Kernels that are compiled without a cache, and not left in the list of all."""
+def part(monkeypatch):
+    """A function that is not left in the list of all kernels, without a cache."""
     monkeypatch.setattr(jit, "_folder", None)
-    before = list(jit._kernels)
-    yield
-    jit._kernels[:] = before
+    monkeypatch.setattr(jit, "_kernels", [])
 
-
-@needs_compiled
-def test_callee_has_no_machine_code(made):
     @jit.callee
-    def total(x):
-        sums = np.zeros(1, np.int64)
-        for value in x:
-            sums[0] += value
-        return sums[0]
+    def least(x):
+        if not x.size:
+            raise ValueError("no values")
+        return min(x[0], 7)
 
-    assert jit.kernel(lambda x: total(x))(np.arange(5)) == 10
-    (part,) = total.overloads.values()
-    assert isinstance(part.library, PartLibrary) and not part.library.get_pointer_to_function(
-        part.fndesc.llvm_func_name
-    )
-    assert not jit.kernel(lambda x: total(x))(np.arange(0))
+    return least
 
 
-@needs_compiled
-def test_callee_called_from_python_becomes_a_kernel(made):
-    @jit.callee
-    def twice(x):
-        return x + x
-
-    assert jit.kernel(lambda x: twice(x) + 1)(2) == 5
-    assert twice(2) == 4 and twice(2.5) == 5
+def test_callee_has_no_machine_code(part):
+    assert jit.kernel(lambda x: part(x) + 1)(np.arange(9, 12)) == 8
+    (compiled,) = part.overloads.values()
+    assert isinstance(compiled.library, PartLibrary)
 
 
-@needs_compiled
-def test_callee_raises_through_its_kernel(made):
-    @jit.inlined
-    def positive(x):
-        if x <= 0:
-            raise ValueError("not positive")
-        return x
-
-    kernel = jit.kernel(lambda x: positive(x))
-    assert kernel(2) == 2
-    with pytest.raises(ValueError, match="not positive"):
-        kernel(0)
+def test_callee_called_from_python_is_a_kernel(part):
+    jit.kernel(lambda x: part(x))(np.arange(2))
+    assert part(np.arange(9, 12)) == 7 and part(np.array([2.5])) == 2.5
 
 
-@needs_compiled
+def test_callee_raises_through_its_kernel(part):
+    with pytest.raises(ValueError, match="no values"):
+        jit.kernel(lambda x: part(x))(np.arange(0))
+
+
+@pytest.mark.long
 def test_another_kernel_finds_a_callee_in_the_cache(tmp_path, monkeypatch):
     (tmp_path / "made.py").write_text(SOURCE)
     monkeypatch.setenv("REFEMU_CACHE", str(tmp_path / "cache"))
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def use(name):
-        code = f"import sys; sys.path[:0] = {sys.path!r}; {USE.format(name)}"
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-
-    assert use("outer") == ["8", "0", "1"]
-    assert use("outer") == ["8", "0", "0"]
-    assert use("second") == ["12", "1", "0"]
-    assert use("inner") == ["4", "0", "0"]
+    for name, printed in (("outer", "8 0 1"), ("outer", "8 0 0"), ("second", "12 1 0"), ("inner", "4 0 0")):
+        code = f"import sys; sys.path[:0] = {[str(tmp_path), *sys.path]}; {USE.format(name)}"
+        done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+        assert done.stdout.strip() == printed, done.stderr

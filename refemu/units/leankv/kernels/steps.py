@@ -106,7 +106,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     return True
 
 
-@kernel
+@callee
 def _decided(images, pool, request, sections, window, limits, rule, plan, totals):
     """plan (5, H) <- decisions of all heads; return False for an invalid step."""
     cells, _, tokens, _, _ = pool
@@ -186,14 +186,14 @@ def _held(images, cells, lengths, sections, position):
     return times > 0
 
 
-@kernel
+@callee
 def _read(image, where, record):
     """record <- the words of a slot."""
     for w in range(where.size):
         record[w] = image[where[w]]
 
 
-@kernel
+@callee
 def _stored(images, pool, newest, layout, storage, plan, key, value, records, totals):
     """Do the moves of all heads and write their new tokens; return False for an invalid vector."""
     cells = pool[0]
