@@ -85,7 +85,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def callee(function: Callable[..., Any]) -> Any:
-    """Compile like `kernel`, but only as a part of the kernels that call the function: in a third of the time.
+    """Compile like `kernel`, but only as a part of the kernels that call the function.
 
     Parameters
     ----------
