@@ -31,7 +31,7 @@ def _row_half(a, b, c0, out, width):
     add_row(_add_product, widen, a, b, c0, out, width)
 
 
-@callee
+@kernel
 def _block_fma32(a, k0, b, out, width):
     """`block_fp32`, fused."""
     add_block(fma32, a, k0, b, out, width)
