@@ -97,11 +97,11 @@ def callee(function: Callable[..., Any]) -> Any:
     callable
         For kernels.
     """
-    made = make_part(function, kernel)
-    if made is not function:
-        _kernels.append(made)
-        _use_cache(made)
-    return made
+    dispatcher = make_part(function, kernel)
+    if dispatcher is not function:
+        _kernels.append(dispatcher)
+        _use_cache(dispatcher)
+    return dispatcher
 
 
 def inlined(function: Callable[..., Any]) -> Any:

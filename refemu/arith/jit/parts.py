@@ -17,7 +17,7 @@ class _Codegen(JITCPUCodegen):
     """Code generator of kernels, whose engine gets none of the parts."""
 
     def __init__(self, whole: JITCPUCodegen) -> None:
-        vars(self).update(vars(whole))
+        self.__dict__ = vars(whole).copy()
 
     @property
     def _library_class(self) -> type:
