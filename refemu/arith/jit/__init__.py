@@ -25,9 +25,10 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.jit.digest import Unknown, digest
+from refemu.arith.jit.parts import PartCompiler, for_parts, make_part
 from refemu.home import cache_folder, exposed, make_private
 
-__all__ = ["helper", "kernel"]
+__all__ = ["callee", "inlined", "kernel"]
 
 _kernels: list[Any] = []  # every dispatcher made so far, so that the cache can be turned on at any time
 _folder: Path | None = None  # cache of compiled code
@@ -42,7 +43,10 @@ class _Uninterrupted(event.Listener):
         self.depth, self.collected = 0, False
 
     def on_start(self, event: Any) -> None:
-        """A kernel begins."""
+        """A kernel begins, or a function of numba's that it calls, such as `np.empty`."""
+        function = event.data["dispatcher"]
+        if self.depth and function.py_func.__module__.startswith("numba."):
+            function._compiler.pipeline_class = PartCompiler
         if not self.depth:
             self.collected = gc.isenabled()
             gc.disable()
@@ -80,24 +84,28 @@ def kernel(function: Callable[..., Any]) -> Any:
     return compiled
 
 
-def helper(function: Callable[..., Any]) -> Any:
-    """Compile like `kernel`, inlined into the kernels of the same file.
+def callee(function: Callable[..., Any]) -> Any:
+    """Compile like `kernel`, but only as a part of the kernels that call the function.
 
     Parameters
     ----------
     function : callable
-        Function that a kernel calls.
+        Function that kernels call. Python can call it too: the first such call compiles a kernel of it.
 
     Returns
     -------
     callable
-        For kernels only.
+        For kernels.
     """
-    return numba.njit(error_model="numpy", nogil=True, inline="always")(function)
+    dispatcher = make_part(function, kernel)
+    if dispatcher is not function:
+        _kernels.append(dispatcher)
+        _use_cache(dispatcher)
+    return dispatcher
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile like `kernel`, but let LLVM inline the function into the kernels that call it.
+    """Compile like `callee`, but let LLVM inline the function into the kernels that call it.
 
     Parameters
     ----------
@@ -109,7 +117,7 @@ def inlined(function: Callable[..., Any]) -> Any:
     callable
         For kernels only.
     """
-    return numba.njit(error_model="numpy", nogil=True, forceinline=True)(function)
+    return make_part(function, kernel, forceinline=True)
 
 
 def jit_is_off() -> bool:
@@ -218,6 +226,8 @@ class _Cache(FunctionCache):
         return sig, codegen.magic_tuple()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if self._dispatcher._compiler.pipeline_class is PartCompiler:
+            target_context = for_parts(target_context)
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # whatever a truncated pickle raises

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.arith.kernels.matmul import PAD, block_fp32, row_fp32
 from refemu.arith.kernels.orders import clear_all, copy_all, plus, total_rows
 from refemu.arith.kernels.rows import shifted_exp
@@ -71,7 +71,7 @@ def attention_heads(q, k, v, scale, start, out, paid, counting, window, cap, slo
                     o[d] = canonical(round16(sums[i, d]))
 
 
-@helper
+@inlined
 def _transpose(k, shared, keys, seen):
     """keys (D, ...) <- head `shared` of k (S, KV, D), sixteen positions at a time."""
     for j0 in range(0, seen, 16):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import PAD, add_block, add_row, block_fp32, same
 from refemu.arith.kernels.orders import clear_all
 from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
@@ -45,7 +45,7 @@ def accumulate_groups(p, power, factor, scaled, clear, partial16, product16, val
             value[d, t], acc[d, t], flags[d, t] = term, canonical(s), sticky
 
 
-@kernel
+@callee
 def group_term(exact, factor, scaled, partial16, product16):
     """What the accumulator of a PE adds for one group, and its flags: 1 beyond fp16, 2 bits lost to a subnormal."""
     half, now = np.float32(exact), np.int64(0)
@@ -114,7 +114,7 @@ def grouped_tiles(a, powers, nibbles, narrow, wide, b_powers, scales, partial16,
             _store_row(acc[m], out[m0 + m], panel * width, width)
 
 
-@kernel
+@callee
 def _copy_rows(values, strip, width):
     """strip[:, :width] <- values, in the strip's type."""
     for k in range(values.shape[0]):
@@ -123,7 +123,7 @@ def _copy_rows(values, strip, width):
             s[n] = v[n]
 
 
-@kernel
+@callee
 def _copy_nibbles(codes, strip, width):
     """strip[:, :width] <- two rows of values for every row of codes, in the strip's type."""
     for k in range(codes.shape[0]):
@@ -155,7 +155,7 @@ def grouped_row(a, powers, nibbles, scales, partial16, product16, out, first, la
         _store_row(acc, out, panel * span + c0, width)
 
 
-@kernel
+@callee
 def _add_codes(p, codes, c0, out, width):
     """out += DEPTH products in 16 bits, which wrap: codes are 8 more than values, and what that adds is subtracted."""
     total = np.int16(0)
@@ -174,26 +174,26 @@ def _add_codes(p, codes, c0, out, width):
         out[n] = _add_pair(q6, q7, b7[n], s)
 
 
-@kernel
+@callee
 def _add_pair(even, odd, code, s):
     """s plus both products of a byte."""
     s = np.int16(s + np.int16(even * np.int16(code & NIBBLE)))
     return np.int16(s + np.int16(odd * np.int16(code >> FOUR)))
 
 
-@kernel
+@callee
 def _block_int16(a, k0, b, out, width):
     """Whole fours of rows and terms, whose sums fit 16 bits: an addition is a vector of twice as many lanes."""
     add_block(_add_int16, a, k0, b, out, width)
 
 
-@kernel
+@callee
 def _row_int16(a, b, c0, out, width):
     """One row."""
     add_row(_add_int16, same, a, b, c0, out, width)
 
 
-@kernel
+@callee
 def _add_int16(p, w, s):
     return np.int16(s + p * w)
 
@@ -206,7 +206,7 @@ def _take(parts, sums, width):
         parts[n] = np.int16(0)
 
 
-@kernel
+@callee
 def _finish_group(sums, power, b_powers, scale, partial16, product16, acc, width):
     """acc += the term of one group, sums <- 0; what float32 is multiplied by here, but the scale, is a power of two."""
     if b_powers.size > 0:
@@ -233,7 +233,7 @@ def _finish_group(sums, power, b_powers, scale, partial16, product16, acc, width
         sums[n] = np.float32(0)
 
 
-@kernel
+@callee
 def _store_row(acc, out, n0, width):
     for n in range(min(width, out.shape[0] - n0)):
         out[n0 + n] = canonical(acc[n])

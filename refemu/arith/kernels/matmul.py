@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, inlined, kernel
 from refemu.arith.kernels.scalars import canonical, fma16, fma32, round16, round16_product, widen
 
 TILE = 512  # most columns of a tile
@@ -12,20 +12,20 @@ FEW = 64  # rows that tiles may shrink to, so that there are enough of them for 
 PAD = 16  # columns that rows of a strip are longer, so that they do not share cache sets; the grain of a tile
 
 
-@kernel
+@callee
 def block_fp32(a, k0, b, out, width):
     """out (rows, ...)[:width] += a[:, k0 + k] * b (terms, ...)[k], a product and a sum rounded each."""
     add_block(_add_product, a, k0, b, out, width)
     _add_rest(row_fp32, a, k0, b, out, width)
 
 
-@kernel
+@callee
 def row_fp32(a, b, c0, out, width):
     """`block_fp32` of one row, from column c0 of b on."""
     add_row(_add_product, same, a, b, c0, out, width)
 
 
-@kernel
+@callee
 def _row_half(a, b, c0, out, width):
     """`row_fp32` over words of fp16, widened on the way: half the memory traffic."""
     add_row(_add_product, widen, a, b, c0, out, width)
@@ -38,30 +38,30 @@ def _block_fma32(a, k0, b, out, width):
     _add_rest(_row_fma32, a, k0, b, out, width)
 
 
-@kernel
+@callee
 def _row_fma32(a, b, c0, out, width):
     """`row_fp32`, fused."""
     add_row(fma32, same, a, b, c0, out, width)
 
 
-@kernel
+@callee
 def _row_half_fma32(a, b, c0, out, width):
     """`_row_half`, fused."""
     add_row(fma32, widen, a, b, c0, out, width)
 
 
-@kernel
+@callee
 def _add_product(p, w, s):
     return np.float32(s + np.float32(p * w))
 
 
-@kernel
+@callee
 def same(w):
     """An element that needs no widening."""
     return w
 
 
-@helper
+@inlined
 def add_block(step, a, k0, b, out, width):
     """out <- step(a, b, out), four rows by four terms at a time, which registers hold; rows and terms left are left."""
     rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
@@ -81,7 +81,7 @@ def add_block(step, a, k0, b, out, width):
                 o3[n] = step(p33, w3, step(p32, w2, step(p31, w1, step(p30, w0, o3[n]))))
 
 
-@helper
+@inlined
 def _add_rest(row, a, k0, b, out, width):
     """What `add_block` leaves, row by row."""
     rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 4
@@ -90,7 +90,7 @@ def _add_rest(row, a, k0, b, out, width):
         row(a[m, k0 + k :], b[k:], np.int64(0), out[m], width)
 
 
-@helper
+@inlined
 def add_row(step, load, a, b, c0, out, width):
     """One row by eight terms at a time, then what is left; `load` makes a factor of an element of b."""
     terms = b.shape[0] - b.shape[0] % 8
@@ -110,7 +110,7 @@ def add_row(step, load, a, b, c0, out, width):
             out[n] = step(p0, load(b0[n]), out[n])
 
 
-@kernel
+@callee
 def _block_fp16(a, k0, b, out, width, bounded):
     """`block_fp32` rounded to fp16 after each operation: four rows by two terms at a time."""
     rows, terms = out.shape[0] - out.shape[0] % 4, b.shape[0] - b.shape[0] % 2
@@ -131,24 +131,24 @@ def _block_fp16(a, k0, b, out, width, bounded):
         _row_fp16(a[m, k0 + k :], b[k:], np.int64(0), out[m], width, bounded)
 
 
-@kernel
+@callee
 def _row_fp16(a, b, c0, out, width, bounded):
     """`row_fp32` rounded to fp16 after each operation."""
     _row16(same, a, b, c0, out, width, bounded)
 
 
-@kernel
+@callee
 def _row_half_fp16(a, b, c0, out, width, bounded):
     """`_row_fp16` of words."""
     _row16(widen, a, b, c0, out, width, bounded)
 
 
-@kernel
+@callee
 def _step16(p, w, s, bounded):
     return round16(s + round16_product(p * w, bounded))
 
 
-@helper
+@inlined
 def _row16(load, a, b, c0, out, width, bounded):
     """`add_row`, four terms at a time."""
     terms = b.shape[0] - b.shape[0] % 4
@@ -164,7 +164,7 @@ def _row16(load, a, b, c0, out, width, bounded):
             out[n] = _step16(p0, load(b0[n]), out[n], bounded)
 
 
-@kernel
+@callee
 def _block_fma16(a, k0, b, out, width):
     for m in range(out.shape[0]):
         o = out[m]
@@ -201,7 +201,7 @@ def matmul_fma16(a, wide, half, rows, tile, out, first, last):
     _tiles(_block_fma16, (), a, wide, half, rows, tile, out, first, last)
 
 
-@helper
+@inlined
 def _tiles(block, options, a, wide, half, rows, tile, out, first, last):
     """Columns of a panel are copied, as float32, to a strip that a second-level cache holds; `block` adds it in."""
     strip = np.empty((DEPTH, tile + PAD), np.float32)
@@ -215,7 +215,7 @@ def _tiles(block, options, a, wide, half, rows, tile, out, first, last):
         _store(sums, out, m0, panel * max(wide.shape[2], half.shape[2]) + c0, width)
 
 
-@helper
+@inlined
 def _place(unit, wide, half, rows, tile):
     """(panel, first column in it, first row, columns) of tile `unit`: columns vary first, then panels, then rows."""
     count, span = max(wide.shape[0], half.shape[0]), max(wide.shape[2], half.shape[2])
@@ -224,7 +224,7 @@ def _place(unit, wide, half, rows, tile):
     return unit // across % count, c0, unit // across // count * rows, min(tile, span - c0)
 
 
-@helper
+@inlined
 def _load(strip, wide, half, panel, k0, c0, width):
     """strip (terms, ...) <- terms from k0 and columns from c0 on of a panel, as float32."""
     for k in range(strip.shape[0]):
@@ -239,7 +239,7 @@ def _load(strip, wide, half, panel, k0, c0, width):
                 row[n] = values[n]
 
 
-@helper
+@inlined
 def _store(sums, out, m0, n0, width):
     """Rows of `sums` to out[m0:, n0:], without the columns that only fill a panel up."""
     for m in range(sums.shape[0]):
@@ -266,7 +266,7 @@ def vector_fp16(a, bounded, wide, half, out, first, last):
     _vector(_row_fp16, _row_half_fp16, (bounded,), a, wide, half, out, first, last)
 
 
-@helper
+@inlined
 def _vector(row, row_half, options, a, wide, half, out, first, last):
     span = max(wide.shape[2], half.shape[2])
     for panel in range(first // span, (last - 1) // span + 1):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.scalars import FP16, FP32, FP32_FMA, canonical, fma16, fma32, round16
 
 ZERO, START, PRODUCT, STEP, ADD = range(5)  # operations of `orders.lower`
@@ -35,7 +35,7 @@ def run_program(rows, a, b, out, slots, acc, start):
                 out[m, n0 + n] = canonical(slots[0, n])
 
 
-@kernel
+@callee
 def _add(s, x, width, acc):
     if acc <= FP32_FMA:
         for n in range(width):
@@ -45,7 +45,7 @@ def _add(s, x, width, acc):
             s[n] = round16(s[n] + x[n])
 
 
-@kernel
+@callee
 def step_term(s, a, b, width, acc, op):
     """A product into slot `s`, or one accumulation onto it."""
     if op == PRODUCT and acc <= FP32_FMA:
@@ -83,21 +83,21 @@ def run_program_of_terms(rows, x, slots):
             clear_all(s)
 
 
-@kernel
+@callee
 def plus(x, out):
     """out += x."""
     for i in range(out.size):
         out[i] = out[i] + x[i]
 
 
-@kernel
+@callee
 def copy_all(x, out):
     """out <- x."""
     for i in range(out.size):
         out[i] = x[i]
 
 
-@kernel
+@callee
 def clear_all(out):
     """out <- +0."""
     for i in range(out.size):
@@ -120,7 +120,7 @@ def total_rows(x, terms, out):
         out[r] = s0
 
 
-@kernel
+@callee
 def spread(x, n0, out, width):
     """out <- x[n0:], or the one element of x everywhere."""
     if x.size == 1:
@@ -158,7 +158,7 @@ def exact_limbs(a, b, start, low, middle, high):
     return strange != np.int64(0)
 
 
-@kernel
+@callee
 def _add_shared(a, b, n0, n1, coarse, fine):
     """Products of a[k, 0] and b[k, n0:n1], four terms at a time."""
     terms = b.shape[0] - b.shape[0] % 4
@@ -188,7 +188,7 @@ def _add_shared(a, b, n0, n1, coarse, fine):
             fine[n] = fine[n] + (x0 - (s1 - s0))
 
 
-@kernel
+@callee
 def _add_each(a, b, n0, n1, coarse, fine):
     """Products of a[k, n0:n1] and b[k, n0:n1]."""
     for k in range(b.shape[0]):
@@ -200,7 +200,7 @@ def _add_each(a, b, n0, n1, coarse, fine):
             fine[n] = fine[n] + (x0 - (s1 - s0))
 
 
-@kernel
+@callee
 def _carry(coarse, fine, low, middle, high):
     """Sums of a chunk to limbs, the lower two of which are then below 2**32; not 0 if a sum was not finite."""
     strange = np.int64(0)

@@ -7,7 +7,7 @@ from numba.extending import intrinsic
 
 from refemu.arith import fp32
 from refemu.arith.attention import scores
-from refemu.arith.jit import ROUND16, jit_is_off, kernel
+from refemu.arith.jit import ROUND16, callee, jit_is_off
 
 U = np.uint32
 U64 = np.uint64
@@ -23,7 +23,7 @@ TANH_SERIES, TANH_TERMS = np.float64(scores.SERIES), tuple(np.float64(c) for c i
 ONE, HALF = np.float32(1), np.float32(0.5)
 
 
-@kernel
+@callee
 def _round16_portable(x):
     """float32 rounded to fp16, by adding 1.5 * 2**(E + 13), whose ulp is the quantum, and taking it away again."""
     u = np.float32(x).view(np.uint32)
@@ -36,7 +36,7 @@ def _round16_portable(x):
     return U(r | U(u & U(0x80000000))).view(np.float32)
 
 
-@kernel
+@callee
 def round16_of_f64(x):
     """float64 rounded once to fp16: `_round16_portable` with 1.5 * 2**(E + 42)."""
     u = np.float64(x).view(np.uint64)
@@ -49,7 +49,7 @@ def round16_of_f64(x):
     return np.float32(U64(r | U64(u & U64(0x8000000000000000))).view(np.float64))
 
 
-@kernel
+@callee
 def _widen_portable(u):
     """The float32 value of fp16 word `u`: its fields moved, then scaled by 2**112, which subnormals survive."""
     m = U(U(u) & U(0x7FFF))
@@ -58,7 +58,7 @@ def _widen_portable(u):
     return U(U(f | U(special & U(0x7F800000))) | U(U(U(u) & U(0x8000)) << U(16))).view(np.float32)
 
 
-@kernel
+@callee
 def _narrow_portable(x):
     """The word of float32 rounded to fp16; a subnormal, added to 1/2 whose ulp is 2**-24, leaves its fraction."""
     u = np.float32(_round16_portable(x)).view(np.uint32)
@@ -144,25 +144,25 @@ else:
 
         return types.void(x, types.int64, types.int64), build
 
-    @kernel
+    @callee
     def fma32(a, b, c):
         return _llvm_fma(a, b, c)
 
-    @kernel
+    @callee
     def prefetch(x, i, j):
         _llvm_prefetch(x, i, j)
 
     if ROUND16 == "hardware":
 
-        @kernel
+        @callee
         def round16(x):
             return _llvm_round16(x)
 
-        @kernel
+        @callee
         def widen(u):
             return _llvm_widen(u)
 
-        @kernel
+        @callee
         def narrow(x):
             return _llvm_narrow(x)
 
@@ -170,7 +170,7 @@ else:
         round16, widen, narrow = _round16_portable, _widen_portable, _narrow_portable
 
 
-@kernel
+@callee
 def fma16(a, b, c):
     """a * b + c rounded once to fp16: an exact product, a float32 sum rounded to odd by its error, one rounding."""
     p = np.float32(a * b)
@@ -183,7 +183,7 @@ def fma16(a, b, c):
     return round16(U(U(u + step) - U(U(step & inwards) << U(1))).view(np.float32))
 
 
-@kernel
+@callee
 def round16_product(x, bounded):
     """float32 rounded to fp16; `bounded` says that |x| < 65520 and that the sign of a zero result does not matter."""
     if bounded:
@@ -193,7 +193,7 @@ def round16_product(x, bounded):
     return round16(x)
 
 
-@kernel
+@callee
 def canonical(x):
     """float32 with the one NaN."""
     u = np.float32(x).view(np.uint32)
@@ -201,7 +201,7 @@ def canonical(x):
     return U(U(u & U(~nan)) | U(U(0x7FC00000) & nan)).view(np.float32)
 
 
-@kernel
+@callee
 def exp64(d):
     """`fp32.exp64` of one value; the power of two is added to the exponent field, since y is normal."""
     t = d * EXP_INV + EXP_SHIFT
@@ -213,7 +213,7 @@ def exp64(d):
     return np.int64(np.float64(y).view(np.int64) + ((k >> np.int64(6)) << np.int64(52))).view(np.float64)
 
 
-@kernel
+@callee
 def exp(x):
     """`fp32.exp32` of one value."""
     e = np.float32(exp64(min(max(np.float64(x), EXP_LOW), EXP_HIGH)))
@@ -221,7 +221,7 @@ def exp(x):
     return U(U(e.view(np.uint32) & U(~nan)) | U(U(0x7FC00000) & nan)).view(np.float32)
 
 
-@kernel
+@callee
 def tanh(x):
     """`scores.tanh32` of one value."""
     a = np.float64(abs(x))

@@ -6,14 +6,14 @@ import functools
 import inspect
 import linecache
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from refemu.arith.checks import Refused
-from refemu.arith.jit import helper, inlined, kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.units.compiled import ranges
 from refemu.units.compiled.bounds import Bounds
 from refemu.units.compiled.lifter import CONSTANTS, GIVEN_UP, PLACE, STATE, WRITE, Lifted, attribute, constant, number
@@ -23,7 +23,6 @@ from refemu.units.declaration import Declared, InPlace
 from refemu.units.ports import Port
 from refemu.units.stepping import Stepped
 
-MOST = 28  #: arguments of a function that numba puts into another one: it takes calls with more of them by another way
 EVENTS = ranges.Range(-1, 1 << 48)  #: number of the last event
 LENGTHS, INITIAL = "_l", "_i"  #: arguments of a loop: lengths of lists, registers at reset
 
@@ -31,13 +30,9 @@ LENGTHS, INITIAL = "_l", "_i"  #: arguments of a loop: lengths of lists, registe
 class _Spread(ast.NodeTransformer):
     """Replaces the arguments for state, constants and arrays by the names that each function uses."""
 
-    def __init__(
-        self, arguments: Mapping[str, Sequence[str]], bodies: Mapping[str, Sequence[ast.stmt]], events: Iterable[str]
-    ) -> None:
+    def __init__(self, arguments: Mapping[str, Sequence[str]], bodies: Mapping[str, Sequence[ast.stmt]]) -> None:
         self.arguments, self.bodies = arguments, bodies
-        self.packed: set[str] = set()  # events that take a tuple of all constants, since there are too many
         self.needs = {name: _names(body) for name, body in bodies.items()}
-        self.called = set(events).difference(*self.needs.values())  # called by the loop alone, which has the tuple
         while any(len(self._all(name)) > len(names) for name, names in self.needs.items()):
             self.needs = {name: self._all(name) for name in bodies}
 
@@ -49,10 +44,6 @@ class _Spread(ast.NodeTransformer):
         """A function with arguments for all names that it uses."""
         whole = ast.FunctionDef(**{**vars(tree), "args": copy.deepcopy(tree.args), "body": self.bodies[tree.name]})
         args = [name for each in whole.args.args for name in self._of(tree.name, each.arg)]
-        if len(args) > MOST and tree.name in self.called:
-            self.packed.add(tree.name)
-            whole.body = [*self._unpacking(tree.name), *whole.body]
-            args = [name for each in whole.args.args for name in self._of(tree.name, each.arg)]
         whole.args.args = list(map(ast.arg, args))
         return ast.fix_missing_locations(self.visit(whole))
 
@@ -60,13 +51,8 @@ class _Spread(ast.NodeTransformer):
         """The text of a call."""
         return f"{function}({', '.join(name for each in arguments for name in self._of(function, each))})"
 
-    def _unpacking(self, function: str) -> list[ast.stmt]:
-        """Statements that take the constants out of their tuple."""
-        needed = [(name, at) for at, name in enumerate(self.arguments[CONSTANTS]) if name in self.needs[function]]
-        return ast.parse("\n".join(f"{name} = {CONSTANTS}[{at}]" for name, at in needed)).body
-
     def _of(self, function: str, argument: str) -> list[str]:
-        if argument not in self.arguments or (argument == CONSTANTS and function in self.packed):
+        if argument not in self.arguments:
             return [argument]
         return [name for name in self.arguments[argument] if name in self.needs[function]]
 
@@ -133,7 +119,7 @@ class Form:
             name += "_"
         module = ModuleType(name)
         bodies = {name: Placed(tree, self.held, shared).body for name, tree in self.lifted.functions.items()}
-        spread = _Spread(self._arguments(shared), bodies, self.events.values())
+        spread = _Spread(self._arguments(shared), bodies)
         functions = [spread.function(tree) for tree in self.lifted.functions.values()]
         source = "\n".join([*map(ast.unparse, functions), *self._text(shared, spread)])
         linecache.cache[module.__name__] = len(source), None, source.splitlines(keepends=True), module.__name__
@@ -143,8 +129,7 @@ class Form:
         names |= {"np": np, GIVEN_UP: GivenUp}
         exec(compile(source, module.__name__, "exec"), names)  # source from imported modules
         for tree in functions:
-            inside = tree.name in self.events.values() and not tree.args.vararg and len(tree.args.args) <= MOST
-            names[tree.name] = (helper if inside else inlined)(names[tree.name])
+            names[tree.name] = inlined(names[tree.name])
         names["loop"] = kernel(names["loop"])
         sys.modules[module.__name__] = module
         return module

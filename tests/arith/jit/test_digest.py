@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[3]
 SOURCE = '''
 import numpy as np
 import other
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 from other import STEP
 
 TABLE = np.arange(4)
 UNREAD = 1
 
-@helper
+@inlined
 def inner(x, factor=2):
     return x * factor + TABLE[3]
 
@@ -86,7 +86,7 @@ def test_edit_of_text_recompiles_nothing(compiled, old, new):
         ("np.arange(4)", "np.arange(4) + 1", "36 1 2 0"),
         ("x * factor", "x - factor", "32 1 2 0"),
         ("factor=2", "factor=5", "38 1 2 0"),
-        ("@helper\ndef inner", "@kernel\ndef inner", "35 1 2 0"),
+        ("@inlined\ndef inner", "@kernel\ndef inner", "35 1 2 0"),
     ],
 )
 def test_edit_of_reached_code_recompiles_that_kernel(compiled, old, new, printed):

@@ -266,8 +266,8 @@ def test_without_jit_kernels_are_plain_python():
 
 
 @needs_compiled
-def test_helper_is_inlined_and_kernel_keeps_its_python():
-    @jit.helper
+def test_function_is_inlined_and_kernel_keeps_its_python():
+    @jit.inlined
     def twice(x):
         return x + x
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import refuse_as
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.formats import groups
 from refemu.formats.harmonia.bfp import INFINITY, ROUNDINGS, Bfp, BfpTensor
 
@@ -64,7 +64,7 @@ def dequantize(tensor: BfpTensor) -> np.ndarray:
     return out
 
 
-@kernel
+@callee
 def _aligned(u, base):  # type: ignore[no-untyped-def]
     """The magnitude of word u under a base of 11 - mantissa bits + shared exponent, all in 16 bits."""
     field = H(H(u >> H(10)) & H(31))
@@ -72,7 +72,7 @@ def _aligned(u, base):  # type: ignore[no-untyped-def]
     return H(significand >> min(H(base - max(field, H(1))), H(15)))
 
 
-@kernel
+@callee
 def _truncate_group(word, drop, sign, mantissa):  # type: ignore[no-untyped-def]
     """One group of any size. Returns its largest |word| as bits."""
     largest = H(0)

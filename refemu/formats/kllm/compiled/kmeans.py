@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16
 from refemu.arith.checks import as_array
 from refemu.arith.fp16_compiled import holds_fp16, plain
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans import Frame, KMeans
@@ -249,7 +249,7 @@ def _select(keys, k, mask, largest, of_outliers):  # type: ignore[no-untyped-def
         largest[v] = top
 
 
-@kernel
+@callee
 def _ranked(row, counts, k, sign):  # type: ignore[no-untyped-def]
     """The k-th largest key times `sign`, times `sign`, and how many of its equals are among the k largest."""
     base, left = np.int64(0), np.int64(k)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.scalars import narrow, round16, round16_of_f64, widen
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.compiled import kmeans as kmeans_compiled
@@ -115,7 +115,7 @@ def _pass(row, border, step, sums):  # type: ignore[no-untyped-def]
         sums[n] += np.int16(step & -np.int16(row[n] > border))
 
 
-@kernel
+@callee
 def _finish(x, sums, mask, scale, centroids, index, word, value):  # type: ignore[no-untyped-def]
     """Indices, words of outliers and values; how many outliers there are."""
     table, outliers = np.empty(centroids.size, np.float32), np.int64(0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.integers import peak
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.formats.kllm import kmeans_train
 from refemu.formats.kllm.codebook import Codebook
 
@@ -72,7 +72,7 @@ def _iterate(points, heavy, whole, rest, weight, max_iter):  # type: ignore[no-u
             break
 
 
-@kernel
+@callee
 def _assign(points, whole, rest, weight, edges):  # type: ignore[no-untyped-def]
     """Number of edges between clusters that moved."""
     moved = np.int64(0)
@@ -94,7 +94,7 @@ def _assign(points, whole, rest, weight, edges):  # type: ignore[no-untyped-def]
     return moved
 
 
-@kernel
+@callee
 def _divide(high, low, divisor):  # type: ignore[no-untyped-def]
     """Quotient, rounded down, and remainder of high * 2**32 + low; 0 <= low < 2**32, divisor below 2**61."""
     quotient = high // divisor
@@ -107,7 +107,7 @@ def _divide(high, low, divisor):  # type: ignore[no-untyped-def]
     return quotient, remainder
 
 
-@kernel
+@callee
 def _product(a, b):  # type: ignore[no-untyped-def]
     """a * b as two words of 62 bits, the upper first; both factors in [0, 2**61]."""
     cross = (a >> 31) * (b & HALF) + (a & HALF) * (b >> 31)

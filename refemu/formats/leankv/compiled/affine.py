@@ -13,7 +13,7 @@ from refemu.arith import fp16_compiled
 from refemu.arith.checks import refuse_as
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_compiled import plain
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels import narrow_all
 from refemu.formats.leankv.affine import WORD, Affine, AffineTensor, require_codes, require_values
 
@@ -180,7 +180,7 @@ def _zero(x, last):  # type: ignore[no-untyped-def]
     return zero
 
 
-@kernel
+@callee
 def _codes_of(x, factor, least, multiplies, top, out):  # type: ignore[no-untyped-def]
     """Codes of one row: NaN fails every comparison and gives 0."""
     if multiplies:

@@ -8,7 +8,7 @@ import functools
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.formats.integer import IntFormat
 from refemu.formats.olive.ovp import Ovp
 
@@ -27,13 +27,13 @@ def magnitudes(fmt: Ovp) -> np.ndarray | None:
     return np.array([0, *fmt.outlier.magnitudes()], np.uint8)
 
 
-@helper
+@inlined
 def _mask(condition):  # type: ignore[no-untyped-def]
     """All ones where the condition holds, else 0."""
     return B(B(0) - B(condition))
 
 
-@helper
+@inlined
 def _chosen(mask, first, other):  # type: ignore[no-untyped-def]
     return B(B(first & mask) | B(other & B(~mask)))
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, inlined, kernel
 from refemu.arith.kernels.scalars import widen
 from refemu.formats.integer import IntFormat
 from refemu.formats.olive.flint import FLINT4
@@ -99,23 +99,23 @@ def _below(value: float, strict: bool) -> np.int32:
     return np.int32(_pattern(near) - beyond)
 
 
-@helper
+@inlined
 def _mask(condition: bool) -> np.int32:
     """All ones where the condition holds, else 0."""
     return np.int32(np.int32(0) - np.int32(condition))
 
 
-@helper
+@inlined
 def _bits(value: np.float32) -> np.int32:
     return np.float32(value).view(np.int32)
 
 
-@helper
+@inlined
 def _value(bits: np.int32) -> np.float32:
     return np.int32(bits).view(np.float32)
 
 
-@helper
+@inlined
 def _is_outlier(size: np.int32, plan: Plan, special: Special | None) -> np.int32:
     out = _mask(size > plan.boundary)
     if special is not None:
@@ -123,7 +123,7 @@ def _is_outlier(size: np.int32, plan: Plan, special: Special | None) -> np.int32
     return out
 
 
-@helper
+@inlined
 def _stored(left: np.int32, right: np.int32, plan: Plan, special: Special | None) -> tuple[np.int32, np.int32]:
     """Masks: is the left element of a pair of patterns stored as an outlier, is the right one; never both."""
     size1, size2 = np.int32(left & MAGNITUDE), np.int32(right & MAGNITUDE)
@@ -132,13 +132,13 @@ def _stored(left: np.int32, right: np.int32, plan: Plan, special: Special | None
     return stored1, np.int32(out2 & np.int32(~stored1))
 
 
-@helper
+@inlined
 def _tie(bits: np.int32, special: Special) -> np.float32:
     """Half a step as a float32: outward (positive) or inward, where a tie of this pattern's sign goes; 0 to even."""
     return _value(special.tie ^ np.int32(bits & special.flip))
 
 
-@helper
+@inlined
 def _outlier(bits: np.int32, plan: Plan, special: Special | None) -> np.int32:
     """Pattern of the nearest outlier magnitude, bits below `shift` undefined: clamp, then round at `shift`."""
     size = np.int32(min(max(np.int32(bits & MAGNITUDE), plan.low), plan.high))
@@ -149,7 +149,7 @@ def _outlier(bits: np.int32, plan: Plan, special: Special | None) -> np.int32:
     return np.int32(size + np.int32(plan.carry + up))
 
 
-@helper
+@inlined
 def _rounded(size: np.float32, step: np.float32, bits: np.int32, special: Special | None) -> np.int32:
     """Multiple of `step` (1 or 2) nearest to the float32 `size`, as an integer."""
     big = np.float32(step * WHOLE)
@@ -160,21 +160,21 @@ def _rounded(size: np.float32, step: np.float32, bits: np.int32, special: Specia
     return np.int32(_bits(np.float32(near + WHOLE)) & np.int32(0xFF))
 
 
-@helper
+@inlined
 def _not_far(whole: np.int32, bits: np.int32, special: Special | None) -> np.int32:
     if special is not None:
         whole = np.int32(whole & _mask(np.int32(bits & MAGNITUDE) <= special.far))
     return whole
 
 
-@helper
+@inlined
 def _integer(bits: np.int32, plan: Plan, special: Special | None) -> np.int32:
     """Magnitude of the integer nearest to a pattern: N beyond it, 0 beyond far."""
     size = _value(min(np.int32(bits & MAGNITUDE), plan.top))
     return _not_far(_rounded(size, np.float32(1), bits, special), bits, special)
 
 
-@helper
+@inlined
 def _flint4(bits: np.int32, plan: Plan, special: Special | None) -> np.int32:
     """The same for flint4: steps of 1 up to 4, of 2 up to 8, then 8 and 16 alone, 12 between them."""
     size = _value(min(np.int32(bits & MAGNITUDE), plan.top))
@@ -185,7 +185,7 @@ def _flint4(bits: np.int32, plan: Plan, special: Special | None) -> np.int32:
     return _not_far(np.int32(min(dense, np.int32(8)) + np.int32(last & np.int32(8))), bits, special)
 
 
-@helper
+@inlined
 def _integer_code(bits: np.int32, plan: Plan, special: Special | None) -> np.int32:
     """Two's complement code of the nearest integer."""
     size, sign = _integer(bits, plan, special), np.int32(bits >> np.int32(31))
@@ -193,7 +193,7 @@ def _integer_code(bits: np.int32, plan: Plan, special: Special | None) -> np.int
     return np.int32(np.int32(np.int32(size ^ sign) - sign) & ones)
 
 
-@helper
+@inlined
 def _flint4_code(bits: np.int32, plan: Plan, special: Special | None) -> np.int32:
     """Sign and unsigned flint of the nearest flint4 value; 0 has no sign (D-olive-17)."""
     size = _flint4(bits, plan, special)
@@ -203,7 +203,7 @@ def _flint4_code(bits: np.int32, plan: Plan, special: Special | None) -> np.int3
     return np.int32(code | np.int32(np.int32(8) & np.int32(_mask(bits < 0) & _mask(size > 0))))
 
 
-@helper
+@inlined
 def _word(
     left: np.int32, right: np.int32, normal1: np.int32, normal2: np.int32, plan: Plan, special: Special | None
 ) -> np.int32:
@@ -233,7 +233,7 @@ def encode_flint4(bits: np.ndarray, words: np.ndarray, plan: Plan, special: Spec
     return _encode(_flint4_code, bits, words, plan, special)
 
 
-@helper
+@inlined
 def _encode(code: Any, bits: np.ndarray, words: np.ndarray, plan: Plan, special: Special | None) -> np.int32:
     largest = np.int32(0)
     for k in range(len(words)):
@@ -273,21 +273,21 @@ def any_marked(words: np.ndarray, marks: np.ndarray) -> bool:
     return met != 0
 
 
-@helper
+@inlined
 def _off(grid: np.float32, scale: np.float32, x: np.float32) -> np.float64:
     """Square of grid * scale - x in float64; the product is exact."""
     off = np.float64(np.float64(np.float64(grid) * np.float64(scale)) - np.float64(x))
     return np.float64(off * off)
 
 
-@helper
+@inlined
 def _grid(bits: np.int32, normal: np.int32, outlier: np.int32, stored: np.int32, victim: np.int32) -> np.float32:
     """Value in grid units as a float32: of the outlier where stored, 0 of a victim, else of the normal magnitude."""
     kept = np.int32(_bits(np.float32(normal)) & np.int32(~np.int32(stored | victim)))
     return _value(np.int32(np.int32(outlier & stored) | kept) | np.int32(bits & SIGN))
 
 
-@helper
+@inlined
 def _pair_grid(
     left: np.int32,
     right: np.int32,
@@ -303,7 +303,7 @@ def _pair_grid(
     return _grid(left, normal1, outlier, stored1, stored2), _grid(right, normal2, outlier, stored2, stored1)
 
 
-@kernel
+@callee
 def add_errors(
     grid1: np.ndarray, grid2: np.ndarray, scale: np.ndarray, error: np.ndarray, x1: np.float32, x2: np.float32
 ) -> None:
@@ -313,7 +313,7 @@ def add_errors(
         error[c] = np.float64(first + _off(grid2[c], scale[c], x2))
 
 
-@kernel
+@callee
 def advance_integer(
     row: np.ndarray,
     scale: np.ndarray,
@@ -336,7 +336,7 @@ def advance_integer(
         add_errors(grid1, grid2, scale, error, x1, x2)
 
 
-@kernel
+@callee
 def advance_flint4(
     row: np.ndarray,
     scale: np.ndarray,
@@ -358,7 +358,7 @@ def advance_flint4(
         add_errors(grid1, grid2, scale, error, x1, x2)
 
 
-@kernel
+@callee
 def keep_least(scale: np.ndarray, error: np.ndarray, place: np.ndarray, bound: np.float64) -> int:
     """Move what belongs to candidates with an error of at most `bound` to the front; returns how many they are."""
     left = 0
@@ -369,7 +369,7 @@ def keep_least(scale: np.ndarray, error: np.ndarray, place: np.ndarray, bound: n
     return left
 
 
-@kernel
+@callee
 def likely(error: np.ndarray) -> np.int64:
     """Where the LIKELY candidates around the one of least error begin."""
     first = np.int64(np.argmin(error)) - LIKELY // 2
@@ -397,7 +397,7 @@ def errors_flint4(
     _errors(advance_flint4, rows, scales, errors, plan, special)
 
 
-@helper
+@inlined
 def _errors(
     advance: Any, rows: np.ndarray, scales: np.ndarray, errors: np.ndarray, plan: Plan, special: Special | None
 ) -> None:

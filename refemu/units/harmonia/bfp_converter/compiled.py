@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, refuse_as
 from refemu.arith.integers import total
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_aligner import UNIT as ALIGNER
@@ -174,7 +174,7 @@ def _clocks(  # type: ignore[no-untyped-def]
     return 0
 
 
-@helper
+@inlined
 def _align(  # type: ignore[no-untyped-def]
     t, words, masks, top, what, word, emax, width, exponent, out_valid, out_kind, element, subgroup, counts
 ):
@@ -203,7 +203,7 @@ def _align(  # type: ignore[no-untyped-def]
         top[:] = 0
 
 
-@helper
+@inlined
 def _fits(mask, kind, m, last, masks, what):  # type: ignore[no-untyped-def]
     """Whether a column may follow those that the bank holds."""
     n = what[HELD]
@@ -215,7 +215,7 @@ def _fits(mask, kind, m, last, masks, what):  # type: ignore[no-untyped-def]
     return fine and (kind == 0 or last == 0 or n % COLUMNS == COLUMNS - 1)
 
 
-@helper
+@inlined
 def _compare(x, mask, kind, special, words, top, n, counts):  # type: ignore[no-untyped-def]
     """Enter column n into the bank, with the maxima of exponents; return whether its words are admitted."""
     root, fine = np.int64(0), True

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.fdgf import UNIT, FdgfController
 
@@ -95,7 +95,7 @@ def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: i
             out[11, d, t], out[12, d, t], out[13, d, t] = size_m, size_n, size_k
 
 
-@kernel
+@callee
 def _next_pass(row8, col16, high, wide, way, v):  # type: ignore[no-untyped-def]
     """The pass after this one; row8 = high or col16 = wide after the last."""
     tall, broad = 1 + 3 * v, 2 - v

@@ -12,7 +12,7 @@ import numpy as np
 from refemu.arith import fp16, fp16_compiled
 from refemu.arith.checks import refuse_as
 from refemu.arith.integers import total
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.k_offset import UNIT, KOffsetGenerator, Offsets
 
@@ -102,7 +102,7 @@ def _choose(words, valid, tracked, scope, per_scope, value, order):  # type: ign
         _largest(peak, scope, per_scope, order[d])
 
 
-@kernel
+@callee
 def _largest(peak, scope, per_scope, order):  # type: ignore[no-untyped-def]
     """order <- scope by scope the channels of the largest peaks, lower ones first; overwrites peak."""
     n = 0

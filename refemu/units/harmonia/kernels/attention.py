@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import PAD, block_fp32
 from refemu.arith.kernels.orders import clear_all, copy_all, total_rows
 from refemu.arith.kernels.rows import shifted_exp
@@ -106,7 +106,7 @@ def bfp_heads(q, q_powers, k, v, fields, low, falls, powers, group, width, setti
     return status
 
 
-@kernel
+@callee
 def _fall(low, falls, tokens, shared, keys, values):
     """Codes of head `shared` that fall when there are `tokens`, keys (D, ...) and values (S, D), as signed integers."""
     k_sign, k_mantissa, v_sign, v_mantissa = low
@@ -121,7 +121,7 @@ def _fall(low, falls, tokens, shared, keys, values):
                 values[j, d] = np.float32(np.int32(v_mantissa[j, shared, d]) * sign)
 
 
-@kernel
+@callee
 def _packed_down(packed, fields, shared, keys, seen):
     """keys (D, ...) <- head `shared` of packed tokens, sixteen at a time."""
     block = np.empty((16, keys.shape[0]), np.float32)
@@ -135,7 +135,7 @@ def _packed_down(packed, fields, shared, keys, seen):
                 to[i] = block[i, d]
 
 
-@kernel
+@callee
 def _codes_down(first, sign, mantissa, shared, keys, seen):
     """keys (D, ...) from position `first` on <- head `shared` of codes (tokens, KV, D) as signed integers, sixteen
     positions at a time.
@@ -148,7 +148,7 @@ def _codes_down(first, sign, mantissa, shared, keys, seen):
                 row[j] = np.float32(np.int32(m) * np.int32(1 - 2 * np.int32(s)))
 
 
-@kernel
+@callee
 def _codes_along(first, sign, mantissa, shared, values, seen):
     """values (S, D) from row `first` on <- head `shared` of codes (tokens, KV, D) as signed integers."""
     for j in range(first, seen):
@@ -157,7 +157,7 @@ def _codes_along(first, sign, mantissa, shared, values, seen):
             row[d] = np.float32(np.int32(m[d]) * np.int32(1 - 2 * np.int32(s[d])))
 
 
-@kernel
+@callee
 def _add_group(part, power, powers, settings, out, width):
     """out += exact sums of one group times their powers of two, rounded to fp16 if settings[0]; part <- 0."""
     if settings[0]:
@@ -170,7 +170,7 @@ def _add_group(part, power, powers, settings, out, width):
         part[n] = np.float32(0)
 
 
-@kernel
+@callee
 def _scaled_logits(logits, scale, settings, width):
     """Scores rounded to fp16 if settings[1], then scaled."""
     if settings[1]:
@@ -181,7 +181,7 @@ def _scaled_logits(logits, scale, settings, width):
         logits[n] = np.float32(logits[n] * scale)
 
 
-@kernel
+@callee
 def _scores_to_bfp(chances, total, group, width, unit, seen):
     """Exponentials / total, rounded to fp16, as mantissas of `width` bits in groups whose unit goes to `unit`.
 

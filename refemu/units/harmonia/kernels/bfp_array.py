@@ -8,7 +8,7 @@ columns, groups) weights. columns: int64 (columns, C_FIELDS); pes: int64 (rows, 
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, inlined, kernel
 from refemu.arith.kernels.groups import group_term
 from refemu.arith.kernels.scalars import canonical
 
@@ -95,7 +95,7 @@ def edge(options, entry, b_at, x, x_exp, y, y_sign, y_exp, factor, columns, pes,
     return leaves
 
 
-@kernel
+@callee
 def holds(columns):
     """1 if a column holds a group."""
     held = np.int64(0)
@@ -104,7 +104,7 @@ def holds(columns):
     return held
 
 
-@helper
+@inlined
 def _begin(column, y, y_sign, c, nibbles):
     """The next entry becomes the current one; its weights as signed operands of 4 bits, slot by slot."""
     column[C_WAITING], column[C_B_WAITING] = 0, 0
@@ -127,7 +127,7 @@ def _begin(column, y, y_sign, c, nibbles):
             nibbles[slot, k] = value
 
 
-@helper
+@inlined
 def _column(options, begins, c, x, x_exp, y_exp, factor, column, pes, acc, nibbles, totals):
     """Run a slot of the PEs of a column."""
     mode, parallel = column[C_MODE], options[O_PARALLEL]
@@ -183,7 +183,7 @@ def _column(options, begins, c, x, x_exp, y_exp, factor, column, pes, acc, nibbl
     column[C_SUB_PES] = works
 
 
-@kernel
+@callee
 def dot(x, y):
     """Exact sum of 32 products; the compiler does not know the trip count, the lanes of y, so it vectorises."""
     total = np.int32(0)
@@ -192,14 +192,14 @@ def dot(x, y):
     return np.int64(total)
 
 
-@helper
+@inlined
 def _seat(mode, slot):
     """The sub-PE of a slot of the pass: in M8M8 the wrappers take turns."""
     wide = np.int64(mode == M8M8)
     return slot * (1 - wide) + (slot // 2 + 2 * (slot & 1)) * wide
 
 
-@helper
+@inlined
 def _arrive(options, entry, held, c, columns, pes, totals):
     """Take activations into column c from its neighbour, or into column 0 from the ports."""
     column = columns[c]

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee
 
 #: the bits of a byte as the bytes of a word, first bit lowest
 SPREAD = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").view("<u8").reshape(-1)
 
 
-@kernel
+@callee
 def packed_rows(first, last, shared, packed, fields, out):
     """out (tokens, D) float32 <- head `shared` of packed tokens `first` to `last`, as signed integers.
 
@@ -32,7 +32,7 @@ def packed_rows(first, last, shared, packed, fields, out):
             to[d] = np.float32(row[d] * np.int32(np.int32(1) - np.int32(2) * np.int32(signs[d])))
 
 
-@kernel
+@callee
 def _add_fields(packed, token, shared, fields, row):
     """row |= the codes of these fields of a token and a head."""
     for f in range(fields.shape[0]):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 
 
 @kernel
@@ -22,7 +22,7 @@ def sum_groups(mode, a_sign, a_mag, b, b_sign, psum):
                     psum[i, m, n, g] = group_sum(x_sign, x, b[i, n, start:stop], b_sign[i, n, start:stop], weights)
 
 
-@helper
+@inlined
 def group_sum(a_sign, a_mag, b, b_sign, weights):
     """Sum of the products of a group. weights: 16 where codes of b are two's complement of 4 bits, else 0.
 

@@ -7,7 +7,7 @@ transposition of bits turns its planes into counters of eight bits.
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, inlined
 from refemu.arith.kernels.matmul import TILE
 from refemu.arith.kernels.scalars import prefetch
 
@@ -18,7 +18,7 @@ LINE = 64  # bytes of a cache line
 U8, U16, U64 = np.uint8, np.uint16, np.uint64
 
 
-@kernel
+@callee
 def sort_positions(index, mask, amounts, filler, order, starts, sizes):
     """order <- positions that are not masked, group by group, each padded to a multiple of eight with `filler`.
 
@@ -53,7 +53,7 @@ def sort_positions(index, mask, amounts, filler, order, starts, sizes):
                         sizes[g] += 1
 
 
-@kernel
+@callee
 def count_members(members, ahead, index, starts, places, n0, width, planes, small):
     """small (16 * TILE) uint8 <- how many of at most `CHUNK` members k have each index at index[k, n0 + n].
 
@@ -89,31 +89,31 @@ def count_members(members, ahead, index, starts, places, n0, width, planes, smal
                     small[np.int64(index[members[k], places[j]]) * TILE + places[j] - n0] -= U8(1)
 
 
-@helper
+@inlined
 def _row(index, k, n0, width):
     return index[k, n0 : n0 + width]
 
 
-@helper
+@inlined
 def _clear(planes, width):
     for n in range(width):
         for p in range(8):
             planes[n + p * TILE] = U16(0)
 
 
-@kernel
+@callee
 def _hot(i):
     """1 << i, in sixteen bits."""
     return U16(U64(1) << U64(i & U8(15)))
 
 
-@kernel
+@callee
 def _carry(a, b, x, c):
     """The carry of a + b + c, where x = a ^ b."""
     return U16(U16(a & b) | U16(c & x))
 
 
-@helper
+@inlined
 def _add_eight(r0, r1, r2, r3, r4, r5, r6, r7, planes, width):
     """Planes += the one-hot words of eight rows."""
     for n in range(width):
@@ -146,19 +146,19 @@ def _add_eight(r0, r1, r2, r3, r4, r5, r6, r7, planes, width):
         planes[n + 7 * TILE] = U16(planes[n + 7 * TILE] ^ c)
 
 
-@kernel
+@callee
 def _low(a, b, s, m):
     """The fields `m` of a, and s bits higher those of b."""
     return U16(U16(a & m) | U16(U16(b & m) << s))
 
 
-@kernel
+@callee
 def _high(a, b, s, m):
     """The fields outside `m`: those of a, s bits lower, and those of b."""
     return U16(U16(U16(a >> s) & m) | U16(b & U16(~m)))
 
 
-@kernel
+@callee
 def _transpose(planes, filler, small, width):
     """small <- the counters whose bits are in the planes, less `filler` for index 0; one byte of a word at a time."""
     for n in range(width):

@@ -6,7 +6,7 @@ bits and its flags above. [kllm §IV-A]
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 
 GAP = 36  #: places between the exponents of product and addend from which on the lower term is sticky
 NV, OF, UF, NX = 16, 4, 2, 1  #: flags
@@ -29,7 +29,7 @@ def multiply_add_all(a, b, acc, mode, fuses, before, quiet, product, y, flags):
         y[i] = both & 0xFFFF
 
 
-@kernel
+@callee
 def times(x, w, mode, before):
     """x * w: word and flags."""
     sign = (x ^ w) & 0x8000
@@ -43,7 +43,7 @@ def times(x, w, mode, before):
     return rounded(significand(x) * significand(w), place(x) + place(w), sign, mode, before)
 
 
-@kernel
+@callee
 def fused(x, w, c, mode, before, quiet):
     """x * w + c: word and flags."""
     sign = (x ^ w) & 0x8000
@@ -81,7 +81,7 @@ def aligned(n, e, m, f, zero, mode, before):
     return rounded((m << GAP) + (1 - 2 * (n < 0)), f - GAP, zero, mode, before)
 
 
-@kernel
+@callee
 def rounded(n, e, zero, mode, before):
     """n * 2**e as word and flags; zero: the word where n is 0."""
     if n == 0:
@@ -108,7 +108,7 @@ def rounded(n, e, zero, mode, before):
     return sign << 15 | word | raised << 16
 
 
-@kernel
+@callee
 def divided(size, shift):
     """Quotient by 2**shift, and the remainder: 0 none, 1 below a half, 2 a half, 3 above."""
     if shift <= 0:
@@ -120,7 +120,7 @@ def divided(size, shift):
     return size >> shift, np.int64(rest != 0) + np.int64(rest >= half) + np.int64(rest > half)
 
 
-@kernel
+@callee
 def goes_up(cut, rest, sign, mode):
     """1 where the magnitude is rounded up."""
     if mode == HALF_EVEN:
@@ -131,7 +131,7 @@ def goes_up(cut, rest, sign, mode):
     return np.int64(outward and rest != 0)
 
 
-@kernel
+@callee
 def significand(word):
     """Significand of a finite word, with its sign."""
     field = word >> 10 & 31
@@ -145,7 +145,7 @@ def place(word):
     return max(word >> 10 & 31, 1) - 25
 
 
-@kernel
+@callee
 def signals(word):
     """NV where a word is a signalling NaN."""
     return np.int64(word & 0x7FFF > 0x7C00 and word & 0x200 == 0) * NV

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import TILE
 from refemu.arith.kernels.orders import STEP, clear_all, spread, step_term
 from refemu.arith.kernels.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_product
@@ -62,7 +62,7 @@ def kmeans_sparse64(a_mask, a_value, index, scale, centroids, starts, places, va
                         size[m, n] += abs(x * np.float64(values[j]))
 
 
-@kernel
+@callee
 def _dequantize(index, scale, table, out, width):
     for n in range(width):
         out[n] = round16(scale[n] * table[index[n]])
@@ -160,7 +160,7 @@ def kmeans_dense(
             sums[m, n] = canonical(sums[m, n])
 
 
-@kernel
+@callee
 def _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, amount):
     """wide (size, TILE) += amount for every member at its index, in chunks that eight-bit counters hold."""
     for low in range(0, members.size, CHUNK):
@@ -181,7 +181,7 @@ def _count_wide(members, ahead, index, starts, places, n0, width, planes, small,
                 row[n] += np.int32(amount * np.int32(counts[n]))
 
 
-@kernel
+@callee
 def _use_counts(part, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals):
     """Use the counts of entries e0 to e0 + size and of columns from n0 on, as requested of `kmeans_dense`."""
     size = part.shape[0]
@@ -196,7 +196,7 @@ def _use_counts(part, e0, n0, m, width, table, acc, bounded, narrow, sums, count
         _total_counts(part, units[e0 : e0 + size], totals[m, n0:], width)
 
 
-@kernel
+@callee
 def _clear_rows(part, width):
     for i in range(part.shape[0]):
         row = part[i]
@@ -204,7 +204,7 @@ def _clear_rows(part, width):
             row[n] = 0
 
 
-@kernel
+@callee
 def _keep_counts(wide, counts, width):
     for i in range(wide.shape[0]):
         row, out = wide[i], counts[i]
@@ -212,7 +212,7 @@ def _keep_counts(wide, counts, width):
             out[n] = row[n]
 
 
-@kernel
+@callee
 def _total_counts(wide, units, totals, width):
     for i in range(wide.shape[0]):
         row, unit = wide[i], units[i]
@@ -220,7 +220,7 @@ def _total_counts(wide, units, totals, width):
             totals[n] += np.int64(row[n]) * unit
 
 
-@kernel
+@callee
 def _reduce_by_four(part, table, sums, width, bounded):
     """`_reduce_counts` in fp16 steps, for counts that are fp16 values; return the number of such entries."""
     whole = part.shape[0] - part.shape[0] % 4
@@ -235,7 +235,7 @@ def _reduce_by_four(part, table, sums, width, bounded):
     return whole
 
 
-@kernel
+@callee
 def _reduce_counts(part, table, sums, width, acc):
     """sums (...) += counts (entries, ...) times `table`, entry by entry."""
     for i in range(part.shape[0]):

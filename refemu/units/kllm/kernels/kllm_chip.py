@@ -5,7 +5,7 @@ The registers of all lanes are in arrays with a first axis of lanes, laid out as
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.units.kllm.kernels.pe_lane import (
     BIAS,
     IDLE,
@@ -158,7 +158,7 @@ def product(
     return edges, largest
 
 
-@helper
+@inlined
 def _active(r):
     """Whether the MACs of a lane are at work."""
     active = False
@@ -167,7 +167,7 @@ def _active(r):
     return active
 
 
-@helper
+@inlined
 def _frees(r, size):
     """Whether the next edge is the last of the tile under reduction, or no tile is under reduction."""
     phase = r[R_PHASE]
@@ -176,13 +176,13 @@ def _frees(r, size):
     return last or (phase == REDUCE and r[R_ADDRESS] == size - 1 and r[R_CLOSES] == 0)
 
 
-@helper
+@inlined
 def _width(task, lane, macs):
     """Columns that a lane has in a pass."""
     return max(min(task[PASS_WIDTH] - lane * macs, macs), 0)
 
 
-@helper
+@inlined
 def _slab(options, macs, counters, passes, lane, following, a, b, a_mask, b_mask, row, indices, valid, p):
     """The next slab of a lane, if any. following: pass, column, position (-1: the pass begins)."""
     positions, inputs, apart = options[1], options[2], options[3]
@@ -218,7 +218,7 @@ def _slab(options, macs, counters, passes, lane, following, a, b, a_mask, b_mask
                 following[0], following[2] = following[0] + 1, -1
 
 
-@helper
+@inlined
 def _tile(task, lane, flags, rows, columns, tile, p):
     """Operands of the tile that a lane begins to reduce."""
     p[P_GO], p[P_OUTLIERS], p[P_OPENS], p[P_CLOSES] = 1, task[PASS_OUTLIERS], task[PASS_OPENS], task[PASS_CLOSES]
@@ -230,7 +230,7 @@ def _tile(task, lane, flags, rows, columns, tile, p):
         tile[W_SCALE, j], tile[W_SUM, j], tile[W_BIAS, j] = columns[0, n], columns[1, n], columns[2, n]
 
 
-@helper
+@inlined
 def _outliers(task, lane, macs, a_mask, b_mask, a_words, a_coded, b_words, b, centroids, cursor, pair, coded):
     """The next excluded position of each column; cursor: position of each column."""
     m = task[PASS_ROW]

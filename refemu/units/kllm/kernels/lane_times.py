@@ -5,7 +5,7 @@ Lane 0 stands for all. Bits are counted in parts of a bit, so that the share of 
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 
 TILE_COLUMNS, TILE_ROWS, TILE_LOW, TILE_HIGH, TILE_SPARSE, TILE_CLOSES, TILE_TIMES = range(7)  # fields of a tile
 LOAD, MERGED, BANK, FREE, UNSURE, COUNTED, REDUCED, WAITED, TOOK, LEVEL = range(10)  # registers
@@ -37,7 +37,7 @@ def lane_times(groups, tiles, positions, turn, merge, together, entries, extra, 
                 since, until = repeated, 2 * repeated
 
 
-@helper
+@inlined
 def _tiles(tile, positions, turn, merge, together, entries, extra, width, share, space, saved, r):
     """Equal tiles in sequence."""
     repeated = np.int64(0)
@@ -52,7 +52,7 @@ def _tiles(tile, positions, turn, merge, together, entries, extra, width, share,
             since, until = repeated, 2 * repeated
 
 
-@helper
+@inlined
 def _same(r, saved, share):
     """Whether all times follow the last one as they did before."""
     same = r[UNSURE] == saved[UNSURE]
@@ -63,7 +63,7 @@ def _same(r, saved, share):
     return same
 
 
-@helper
+@inlined
 def _ahead(left, period, saved, r):
     """Take as many whole periods at once as there are; return their length."""
     times = left // period
@@ -72,7 +72,7 @@ def _ahead(left, period, saved, r):
     return times * period
 
 
-@helper
+@inlined
 def _tile(tile, positions, turn, merge, together, entries, extra, width, share, space, r):
     """Count the columns of a tile, then reduce them."""
     columns, ragged = tile[TILE_COLUMNS] // together, tile[TILE_COLUMNS] % together
@@ -90,13 +90,13 @@ def _tile(tile, positions, turn, merge, together, entries, extra, width, share, 
     r[FREE] = r[BANK] + span
 
 
-@helper
+@inlined
 def _turns(length, turn):
     """Counting edges of a slab."""
     return max((length + turn - 1) // turn, 1)
 
 
-@helper
+@inlined
 def _column(tile, slabs, positions, turn, merge, together, width, share, space, r):
     """Count one column, slab after slab, all rows in each; then merge the histograms into the bank."""
     length = tile[TILE_HIGH] - tile[TILE_LOW]
@@ -117,7 +117,7 @@ def _column(tile, slabs, positions, turn, merge, together, width, share, space, 
                 r[UNSURE] = np.int64(r[MERGED] == r[BANK])
 
 
-@helper
+@inlined
 def _arrive(need, share, space, r):
     """Wait until the weights of a slab are there, and take them."""
     if share == 0:

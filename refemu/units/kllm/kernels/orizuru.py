@@ -7,7 +7,7 @@ the two halves of the level below. Only the count of live repairs needs the pape
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 
 
 @kernel
@@ -32,19 +32,19 @@ def select(x, y, apart, n, heap, gone, total, reuse, keys, lost, index, mask, en
     return live
 
 
-@kernel
+@callee
 def setup_comparisons(depth, reuse):
     """Comparisons that build both trees over 2**depth leaves."""
     return (2 << depth) - 2 - ((1 << depth) >> 1 if reuse else 0)
 
 
-@kernel
+@callee
 def setup_live(n, reuse):
     """Comparisons with two available sides: every value but one loses one, in the min tree above the lowest level."""
     return 2 * (n - 1) - (n // 2 if reuse else 0)
 
 
-@kernel
+@callee
 def order_keys(words, total, keys):
     """Integers of the same order as fp16 words; -0 is 0, or -1 in a total order."""
     zero = np.int16(1 - total)
@@ -66,7 +66,7 @@ def rank(keys, heap, gone, sign, swap):
     leaves[keys.size :] = gone
 
 
-@kernel
+@callee
 def build(heap):
     """Winners of every level: of node j and of node j + half of the level below."""
     half = heap.size >> 2
@@ -75,7 +75,7 @@ def build(heap):
         half >>= 1
 
 
-@kernel
+@callee
 def winners(left, right, out):
     """The greater of each pair."""
     for i in range(out.size):
@@ -107,7 +107,7 @@ def pop(heap, gone, popped, mask, swap):
             heap[width + place] = winner
 
 
-@kernel
+@callee
 def live_repairs(popped, n, lost):
     """Repairs of the paper's tree with an available leaf on both sides, after each pop.
 
@@ -133,7 +133,7 @@ def live_repairs(popped, n, lost):
     return live
 
 
-@kernel
+@callee
 def _left(node, level, n, lost):
     """Available leaves below a node, or less than 1 if none."""
     size = lost.size >> 1

@@ -8,7 +8,7 @@ sums float32 (4, macs) fp16 values, by `SUMS`; overflow uint8 (macs,).
 import numpy as np
 
 from refemu.arith.fp16 import NAN_BITS
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, inlined, kernel
 from refemu.arith.kernels.scalars import canonical, narrow, round16, widen
 
 R_TURNS, R_LEFT, R_LAST, R_END, R_FRESH, R_MERGING, R_MERGE_END, R_COLUMNS, R_FULL = range(9)
@@ -41,7 +41,7 @@ IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(7)
 NEGATIVE_ZERO, ONE = np.float32(-0.0), np.float32(1)
 
 
-@kernel
+@callee
 def lane_edge(
     options,
     p,
@@ -97,7 +97,7 @@ def lane_edge(
     return largest
 
 
-@helper
+@inlined
 def _loaded(b_bits, p, a, b, valid, r, slab, held, totals):
     """Take the slab; b_bits is 0 if integers skip the Concat units."""
     positions, concat = a.size, b.size
@@ -115,7 +115,7 @@ def _loaded(b_bits, p, a, b, valid, r, slab, held, totals):
     r[R_TURNS], r[R_LEFT], r[R_LAST], r[R_END] = p[P_TURNS], p[P_TURNS], p[P_LAST], p[P_LAST] & p[P_END]
 
 
-@helper
+@inlined
 def _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals):
     """Count one turn of the slab; return the largest count."""
     turn, indices, largest = r[R_TURNS] - r[R_LEFT], np.int64(0), np.int64(0)
@@ -143,7 +143,7 @@ def _counted(positions, inputs, apart, merge_edges, r, slab, held, count, totals
     return largest
 
 
-@helper
+@inlined
 def _merged(apart, merge_edges, r, count, counted):
     """Merge histograms into the bank; return the largest count."""
     counters, largest, first, last = count.shape[0], np.int64(0), np.int64(0), np.int64(count.shape[0])
@@ -164,7 +164,7 @@ def _merged(apart, merge_edges, r, count, counted):
     return largest
 
 
-@helper
+@inlined
 def _swap(p, tile, r, counted, reducing, work, scales, sums, totals):
     """Hand the counted tile to the MACs."""
     for j in range(counted.shape[0]):
@@ -180,7 +180,7 @@ def _swap(p, tile, r, counted, reducing, work, scales, sums, totals):
     totals[T_TILES] += 1
 
 
-@kernel
+@callee
 def _mac(a, b, acc):
     """r16(acc + r16(a * b)), with one NaN."""
     return canonical(round16(acc + round16(a * b)))
@@ -199,7 +199,7 @@ def _value(word):
     return widen(np.uint16(word))
 
 
-@helper
+@inlined
 def _macs(entry, product, coded, r, reducing, work, scales, sums, overflow, totals):
     """Run the MACs in their phase."""
     phase, working, macs = r[R_PHASE], r[R_WORKING], sums.shape[1]

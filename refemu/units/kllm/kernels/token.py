@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.scalars import narrow, round16, widen
 
 INFINITE = np.float32(np.inf)
@@ -134,7 +134,7 @@ def kmeans_lay_out(index, mask, word, first, last, side, laid, starts, places, v
                     _insert(places[h], values[h], starts[h], k, column, widen(word[t, n]))
 
 
-@kernel
+@callee
 def _insert(places, values, starts, k, column, value):
     """Append an outlier to those of position k."""
     at = starts[k + 1]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.fp16_compiled import plain
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.threads import share_out
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import orizuru
@@ -130,7 +130,7 @@ def _registers(x, heap, gone, total, reuse, index, bits, left):  # type: ignore[
             registers(heap, gone, bits[r, tree], left[r, tree])
 
 
-@kernel
+@callee
 def _peak(x):  # type: ignore[no-untyped-def]
     """The largest word without its sign."""
     peak = np.uint16(0)
@@ -167,7 +167,7 @@ def settle(heap):  # type: ignore[no-untyped-def]
         _level(heap[2 * half : 4 * half], heap[half : 2 * half])
 
 
-@kernel
+@callee
 def _level(below, out):  # type: ignore[no-untyped-def]
     for i in range(out.size):
         out[i] = max(below[2 * i], below[2 * i + 1])
@@ -184,7 +184,7 @@ def registers(heap, gone, bits, left):  # type: ignore[no-untyped-def]
         left[i] = np.int64(np.int64(heap[size + i]) > gone)
 
 
-@kernel
+@callee
 def best(heap, swap):  # type: ignore[no-untyped-def]
     """The leaf of the winner at the root."""
     size = heap.size >> 1

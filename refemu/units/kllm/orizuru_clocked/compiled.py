@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kernels import cycle_accurate as clocked_kernels
 from refemu.units.kllm.orizuru.compiled import best, load, registers
@@ -95,7 +95,7 @@ def _traced(  # type: ignore[no-untyped-def]
                     _rooted(words[r], bits[r, event], alive[r, event], roots[r, event], valid[r, event])
 
 
-@kernel
+@callee
 def _next(event, popped, bits, alive, mask):  # type: ignore[no-untyped-def]
     """The next event; registers keep their values."""
     popped[event + 1], bits[event + 1] = popped[event], bits[event]
@@ -103,7 +103,7 @@ def _next(event, popped, bits, alive, mask):  # type: ignore[no-untyped-def]
     return event + 1
 
 
-@kernel
+@callee
 def _rooted(words, bits, alive, roots, valid):  # type: ignore[no-untyped-def]
     """Words and validity at both roots, by the present bits."""
     size = bits.shape[1] + 1

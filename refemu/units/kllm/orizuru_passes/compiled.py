@@ -4,7 +4,7 @@ import numpy as np
 
 from refemu.arith import integers
 from refemu.arith.fp16_compiled import plain
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.threads import share_out
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
@@ -70,7 +70,7 @@ def _rows(  # type: ignore[no-untyped-def]
                 mask[r, index[tree, r, p]] = True
 
 
-@kernel
+@callee
 def _one_pass(x, elements, apart, total, reuse, popped, marks, left, counts):  # type: ignore[no-untyped-def]
     """Run one pass over elements (2, count) of the token x: popped (2, k), remaining at the roots, counts."""
     count, k, depth = elements.shape[1], popped.shape[1], 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from refemu.arith import integers
 from refemu.arith.fp16_compiled import plain
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.generation_compressor import (
     A1,
@@ -222,7 +222,7 @@ def choose(share, position, numbers, limits, low, out):  # type: ignore[no-untyp
     return looked
 
 
-@kernel
+@callee
 def _least(share, position, newest, first):  # type: ignore[no-untyped-def]
     """Slot of the least share among tokens from slot `first` on and up to `newest`, ties to the lowest position; count.
 

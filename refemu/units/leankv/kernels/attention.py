@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import PAD, row_fp32
 from refemu.arith.kernels.orders import clear_all, copy_all, plus
 from refemu.arith.kernels.scalars import FP32_FMA, ONE, canonical, exp, fma32
@@ -94,7 +94,7 @@ def paged_heads(
         )
 
 
-@kernel
+@callee
 def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, p, tops, work):
     """p (G, tokens) <- logits of q (G, F) and the keys of one chunk; tops (G,) <- keys of their maxima."""
     words, meta, keys, sums = work
@@ -112,7 +112,7 @@ def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, 
             at += count
 
 
-@kernel
+@callee
 def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, accs, work):
     """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens); accs <- accumulators, if not empty."""
     words, values, weights, order, acc, places = work
@@ -148,7 +148,7 @@ def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, ac
             out[g, f] = acc[g, 0, places[before, f]]
 
 
-@helper
+@callee
 def _join(acc, in_turn):
     """acc[0] <- the sum of all accumulators, in turn or by halves."""
     if in_turn:
@@ -162,7 +162,7 @@ def _join(acc, in_turn):
         half = half // 2
 
 
-@helper
+@callee
 def _rows_of(row, rows, slots, count, used, order):
     """order[used:] <- the slots below `count` that accumulator `row` of a warp adds; returns the new `used`."""
     if rows == 1:
@@ -176,7 +176,7 @@ def _rows_of(row, rows, slots, count, used, order):
     return used
 
 
-@kernel
+@callee
 def _reorder(acc, before, after, work):
     """Features of accumulators (G, A, F) from the places `before` to the places `after`, see `page_values`."""
     for g in range(acc.shape[0]):
@@ -188,7 +188,7 @@ def _reorder(acc, before, after, work):
                 x[after[f]] = work[f]
 
 
-@kernel
+@callee
 def _row_fma32(a, b, out, width):
     """out[:width] += a[k] * b[k, :width], fused, k ascending."""
     terms = b.shape[0] - b.shape[0] % 4
@@ -227,7 +227,7 @@ def _logits(q, keys, scale, settings, sums, out):
         out[t] = canonical(sums[0, t] * scale)
 
 
-@helper
+@callee
 def _top(x, top, lane_max):
     """The largest of `top` and the keys of x, or with `lane_max` of every fourth slot."""
     for t in range(0, x.size, 1 + 3 * lane_max):
@@ -236,7 +236,7 @@ def _top(x, top, lane_max):
     return top
 
 
-@kernel
+@callee
 def _chances(x, top, eps, settings):
     """x <- exp(x - top) divided by their sum; returns the sum."""
     for t in range(x.size):
@@ -262,7 +262,7 @@ def _chances(x, top, eps, settings):
     return total
 
 
-@helper
+@callee
 def _tree_of_lanes(lanes):
     """The sum of all lanes: halves within each warp, then halves of the warps' results."""
     warp = min(lanes.size, WARP)

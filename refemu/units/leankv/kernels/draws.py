@@ -7,7 +7,7 @@ low below the second, else high.
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 
 U = np.uint64
 STEP, FIRST, SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049BB133111EB)
@@ -53,7 +53,7 @@ def ahead(seeds, limits, slots, seen, window, classes):
             classes[s, 0, h], classes[s, 1, h] = stored | inside, high | inside
 
 
-@helper
+@inlined
 def _word(seed, token):
     """The upper half of a word of splitmix64 (D-arith-14)."""
     z = U(seed + U(U(token + 1) * STEP))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee
 from refemu.arith.kernels.scalars import U, widen
 
 # Columns of `layout` (2, 13), by section: the layout of its pages; bases are words of an image.
@@ -10,7 +10,7 @@ P_TOKENS, P_K_BITS, P_V_BITS, P_K_META, P_V_META, P_K_GROUPS, P_V_GROUPS = range
 P_K_STEP, P_V_STEP, P_V_VEC, P_SIGN, P_SCORE, P_POSITION = range(7, 13)
 
 
-@kernel
+@callee
 def page_keys(image, layout, packs, count, words, meta, keys):
     """keys[f, t] <- feature f of the key in slot t, t below `count`."""
     bits = layout[P_K_BITS]
@@ -38,7 +38,7 @@ def page_keys(image, layout, packs, count, words, meta, keys):
                     row[t] = np.float32(np.float32(scale[t] * code) + offset[t])
 
 
-@kernel
+@callee
 def page_values(image, layout, packs, slots, words, values):
     """values[k] <- the value in slots[k], feature pack * per + e at e * packs + pack: so packs vectorise."""
     bits = layout[P_V_BITS]

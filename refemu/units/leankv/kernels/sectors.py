@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.leankv.kernels.pages import (
     P_K_GROUPS,
     P_K_META,
@@ -52,13 +52,13 @@ def page_sectors(cells, lengths, size, layout, key_packs, value_packs, groups, p
                     counts[part] += page[part]
 
 
-@helper
+@callee
 def _run(first, last):
     """Sectors of the words `first` to `last`."""
     return last // WORDS - first // WORDS + 1
 
 
-@helper
+@callee
 def _seen(words, count, base, marks):
     """Different sectors among the first `count` of `words` of a page at `base`; marks[0] counts the calls."""
     different, first = np.int64(0), base // WORDS - 1
@@ -71,7 +71,7 @@ def _seen(words, count, base, marks):
     return different
 
 
-@helper
+@callee
 def _keys(base, count, table, packs, groups, counts, marks):
     """Loads of a page's keys: one for each vector of Kvec packs of every Kgroup-th thread."""
     size, members, vec = groups[0], groups[2], groups[3]
@@ -97,7 +97,7 @@ def _keys(base, count, table, packs, groups, counts, marks):
             counts[KEY_META] += _seen(words, used, base, marks)
 
 
-@helper
+@callee
 def _values(base, count, table, packs, groups, counts, marks):
     """Loads of a page's values: one for each pack of a thread, of Vvec tokens; of the last of them all slots."""
     size, members, vec = groups[1], groups[4], table[P_V_VEC]

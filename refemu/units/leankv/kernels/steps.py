@@ -10,7 +10,7 @@ and `managed` all R requests of a device, with entries R * H instead of H.
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels import narrow_all
 from refemu.arith.kernels.scalars import U, canonical, widen
 from refemu.units.leankv.generation_compressor.compiled import choose
@@ -106,7 +106,7 @@ def all_events(ports, shown, registers, pools, held, images, sizes, sums, pages,
     return True
 
 
-@kernel
+@callee
 def _decided(images, pool, request, sections, window, limits, rule, plan, totals):
     """plan (5, H) <- decisions of all heads; return False for an invalid step."""
     cells, _, tokens, _, _ = pool
@@ -137,7 +137,7 @@ def _decided(images, pool, request, sections, window, limits, rule, plan, totals
     return True
 
 
-@kernel
+@callee
 def _place(cells, head, section, slot, held):
     """Image of a slot of a section, whose pages hold so many tokens."""
     cell = slot // held
@@ -146,7 +146,7 @@ def _place(cells, head, section, slot, held):
     return np.int64(cells[head, cell])
 
 
-@kernel
+@callee
 def _loaded(images, pool, request, sections, storage, rule, operands, written, totals):
     """Write retained tokens of a prompt into their slots, at most one of a head; return False for an invalid one."""
     cells, _, tokens, _, _ = pool
@@ -174,7 +174,7 @@ def _loaded(images, pool, request, sections, storage, rule, operands, written, t
     return True
 
 
-@kernel
+@callee
 def _held(images, cells, lengths, sections, position):
     """Whether a position is one of the tokens of a head."""
     count = lengths[0, 0] + lengths[0, 1]
@@ -186,14 +186,14 @@ def _held(images, cells, lengths, sections, position):
     return times > 0
 
 
-@kernel
+@callee
 def _read(image, where, record):
     """record <- the words of a slot."""
     for w in range(where.size):
         record[w] = image[where[w]]
 
 
-@kernel
+@callee
 def _stored(images, pool, newest, layout, storage, plan, key, value, records, totals):
     """Do the moves of all heads and write their new tokens; return False for an invalid vector."""
     cells = pool[0]
@@ -230,7 +230,7 @@ def _stored(images, pool, newest, layout, storage, plan, key, value, records, to
     return True
 
 
-@kernel
+@callee
 def _decoded(record, side, sign, out):
     """out (F,) <- the vector of one side of a record."""
     bits, size = side[S_BITS], out.size // side[S_GROUPS]
@@ -242,7 +242,7 @@ def _decoded(record, side, sign, out):
         out[f] = canonical(np.float32(np.float32(scale * np.float32(np.int32(code))) + offset))
 
 
-@kernel
+@callee
 def _attended(images, pool, newest, pages, rule, q, out, p, scores):
     """out (H, G, F) <- attention of all heads, with p (H, G, slots) and scores (H, slots), also written to pages."""
     cells, _, tokens, _, _ = pool
@@ -303,7 +303,7 @@ def call(op, members, prompt, grow, sizes, sums, cells, used, tokens, ring, ends
     return True
 
 
-@kernel
+@callee
 def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
     """Do the call of one device if it is admitted; return whether it was; see `call`."""
     ring = pool[3]
@@ -358,7 +358,7 @@ def managed(op, members, prompt, grow, sizes, sums, pool, held, taken, totals):
     return True
 
 
-@kernel
+@callee
 def _admitted(operands, lengths, retained, counts, prefix, ids, scan, totals):
     """Admit prompts of `lengths` tokens that retain `retained` (2, entries); return False for an invalid one."""
     lacking, after = np.empty(lengths.size, np.int64), np.empty(lengths.size, np.int64)
@@ -388,7 +388,7 @@ def misplaced(position, lengths, border):
     return devices > 0
 
 
-@kernel
+@callee
 def _in_window(position, lengths, border):
     """Whether a low token of a device is of the window."""
     for h in range(position.shape[0]):

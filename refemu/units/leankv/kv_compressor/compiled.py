@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16, fp16_compiled
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.formats import UnifiedPage
 from refemu.formats.leankv.affine import Preset
 from refemu.formats.leankv.compiled import affine as affine_compiled
@@ -108,7 +108,7 @@ def store(images, places, table, key, value, sides, words):  # type: ignore[no-u
     return True
 
 
-@kernel
+@callee
 def _encoded(x, side, records):  # type: ignore[no-untyped-def]
     """Words and metadata of vectors x (count, F) into their parts of records; whether all are finite."""
     bits, groups = side[0], side[1]

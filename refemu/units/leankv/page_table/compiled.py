@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.arith.checks import refuse_as
-from refemu.arith.jit import inlined, kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.page_table import UNIT, PageTable
 
@@ -86,7 +86,7 @@ def _run(  # type: ignore[no-untyped-def]
 # signed one can be negative, which costs as much as the copy.
 
 
-@inlined
+@callee
 def append(cells, used, entry, section, page):  # type: ignore[no-untyped-def]
     """`PageTable.append` of one page to one entry: cells (E, L), used (E, 2)."""
     j = used[entry, section]
@@ -96,7 +96,7 @@ def append(cells, used, entry, section, page):  # type: ignore[no-untyped-def]
     used[entry, section] += 1
 
 
-@inlined
+@callee
 def fill(cells, used, entry, count, ids, at):  # type: ignore[no-untyped-def]
     """`append` of `count` high pages: ids from `at` on."""
     row, begun, first = U(entry), U(used[entry, 0]), U(at)
@@ -105,7 +105,7 @@ def fill(cells, used, entry, count, ids, at):  # type: ignore[no-untyped-def]
     used[entry, 0] += count
 
 
-@inlined
+@callee
 def split(cells, used, entry, high, low, scrub, returned, at):  # type: ignore[no-untyped-def]
     """`PageTable.split`; returns the number of pages in `returned`, from `at` on."""
     held, length = used[entry, 0], cells.shape[1]
@@ -126,7 +126,7 @@ def split(cells, used, entry, high, low, scrub, returned, at):  # type: ignore[n
     return held - high - low
 
 
-@inlined
+@callee
 def clear(cells, used, entry, scrub, returned, at):  # type: ignore[no-untyped-def]
     """`PageTable.clear`; returns the number of pages in `returned`, from `at` on."""
     high, low, length = used[entry, 0], used[entry, 1], cells.shape[1]

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from refemu.arith.jit import kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.olive_edp import OPERANDS, WIDE, Operand
 
@@ -55,7 +55,7 @@ def fits(a: Operand, bias_a: np.ndarray, b: Operand, bias_b: np.ndarray, product
     return max(most) <= MASK and most[0] * most[1] * products < EXACT
 
 
-@kernel
+@callee
 def elements(entries, row, word):
     """The entries of both codes of a word of 16 bits."""
     left, right = np.uint16(word & np.uint16(255)), np.uint16(word >> np.uint16(8))
@@ -86,7 +86,7 @@ def decode(words, row, entries, tile, values, marks):
         marks[part] = mark & 1
 
 
-@kernel
+@callee
 def dot(x, x_part, y, y_part, size):
     """The sum of `size` products, 8 or 16, of two parts.
 

@@ -6,12 +6,12 @@ operands, int64 for accumulators and flags.
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, inlined, kernel
 
 HIGH = (1 << 31) - 1
 
 
-@kernel
+@callee
 def drain(rows, columns, acc, flags, south, south_flags):
     """Accumulators move down by one row; the bottom row leaves, zeros enter at the top."""
     for j in range(columns):
@@ -23,7 +23,7 @@ def drain(rows, columns, acc, flags, south, south_flags):
         acc[0, j], flags[0, j] = 0, 0
 
 
-@kernel
+@callee
 def compute(rows, columns, saturate, west, north, a_valid, a_exp, a_int, b_valid, b_exp, b_int, acc, flags):
     """Operands move east and south, elements with two of them multiply and add.
 
@@ -50,7 +50,7 @@ def compute(rows, columns, saturate, west, north, a_valid, a_exp, a_int, b_valid
     return macs, overflows
 
 
-@helper
+@inlined
 def _move(columns, i, enters, above, a, b):
     """One field of the operands of row i: from the west, and from the row above or the border."""
     for j in range(columns - 1, 0, -1):
@@ -112,7 +112,7 @@ def multiply(rows, columns, saturate, a_exp, a_int, b_exp, b_int, d, overflow, c
                         d[top + row, left + j], overflow[top + row, left + j] = south[j], south_flags[j] != 0
 
 
-@helper
+@inlined
 def _enter(border, exponent, integer, first, used, edge):
     """Element `edge` - i of each line i, where it has one. Returns how many begin a pair, which is decoded then."""
     decodes, last = np.int64(0), exponent.shape[1] - 1

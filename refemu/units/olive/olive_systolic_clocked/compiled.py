@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import inlined, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.kernels.systolic import compute, drain, halves
@@ -139,7 +139,7 @@ def _edges(  # type: ignore[no-untyped-def]
         partials[edge] = partial
 
 
-@helper
+@inlined
 def _border(words, valid, mode, used, held, enters):  # type: ignore[no-untyped-def]
     """Advance a border: what enters, and what it holds next. Return 2 * decoded pairs + 1 if one is illegal."""
     decodes, bad = np.int64(0), np.int64(0)

@@ -10,7 +10,7 @@ with high before low; ids (pages,).
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.leankv.page_table.compiled import append, clear, fill, split
 
 # Entries of `sizes`: tokens of a high and of a low page (0: none), extra pages for a prompt, whether pages wait for a
@@ -119,7 +119,7 @@ def finish(pool, sizes, entries, counts, prefix, ids):  # type: ignore[no-untype
     return total
 
 
-@helper
+@callee
 def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Take pages from the ring for regions of `counts`."""
     base, total = ends[0] % ring.size, np.int64(0)
@@ -132,7 +132,7 @@ def _take(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     ends[0] += total
 
 
-@helper
+@callee
 def _give(ring, ends, counts, prefix, ids):  # type: ignore[no-untyped-def]
     """Return pages of regions of `counts` to the ring."""
     base, total = ends[1] % ring.size, np.int64(0)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.leankv.page_manager.requests import Request, Shape
 
 BLOCK = 64  #: steps of a block
@@ -137,7 +137,7 @@ def foresee(pool: Any, sizes: Any, slots: Any, classes: Any, ahead: Any) -> Any:
     return True
 
 
-@kernel
+@callee
 def _turns(bits, index, more, code, codes):  # type: ignore[no-untyped-def]
     """codes (H,) <- code + where the 1 of `bits` (H,) with number `index` + more is, or -1; returns how many are."""
     count = np.int64(0)
@@ -203,7 +203,7 @@ def settle(pool: Any, sizes: Any, slots: Any, ahead: Any) -> Any:
             places[slot, 1] = now
 
 
-@helper
+@callee
 def _step(codes, index):  # type: ignore[no-untyped-def]
     """In which step a head takes the page with this index; codes modulo 64 are steps, in any order."""
     for step in range(BLOCK):
@@ -215,7 +215,7 @@ def _step(codes, index):  # type: ignore[no-untyped-def]
     return BLOCK
 
 
-@kernel
+@callee
 def _count(bits, planes):  # type: ignore[no-untyped-def]
     """planes (digits, 2 ** (digits - 1)) <- in column 0, binary digits of the sums of each bit of `bits` (H,).
 
@@ -236,13 +236,13 @@ def _count(bits, planes):  # type: ignore[no-untyped-def]
         planes[digits, :width] = carry[:width]
 
 
-@helper
+@callee
 def _ones(bits):  # type: ignore[no-untyped-def]
     """How many bits are 1."""
     return np.int64((_in_bytes(bits) * ONES) >> U(56))
 
 
-@helper
+@callee
 def _in_bytes(bits):  # type: ignore[no-untyped-def]
     """Numbers of ones in every byte."""
     twos = bits - ((bits >> U(1)) & PAIRS)
@@ -250,7 +250,7 @@ def _in_bytes(bits):  # type: ignore[no-untyped-def]
     return (fours + (fours >> U(4))) & BYTES
 
 
-@helper
+@callee
 def _place(bits, index):  # type: ignore[no-untyped-def]
     """Where the 1 with this index is, by halves; there is one."""
     place, rest = np.int64(0), np.int64(index)

@@ -5,7 +5,7 @@ Paper: [leankv §5.3]. The calls themselves are the kernels of events.py.
 
 import numpy as np
 
-from refemu.arith.jit import helper, kernel
+from refemu.arith.jit import callee, kernel
 from refemu.units.leankv.page_manager.compiled.events import finish, prompt_allocate, prompt_release, step_allocate
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
 
@@ -98,7 +98,7 @@ def walk(  # type: ignore[no-untyped-def]
     return True
 
 
-@helper
+@callee
 def _named(kind, names, prompts, count, held, free, queue, entries, lengths, heads):  # type: ignore[no-untyped-def]
     """entries, lengths <- those of all heads of `count` sequences; change their phase; return whether all are valid."""
     fine = kind != PROMPT or count <= queue[1] - queue[0]
@@ -128,7 +128,7 @@ def _named(kind, names, prompts, count, held, free, queue, entries, lengths, hea
     return fine
 
 
-@helper
+@callee
 def _carry(register, after):  # type: ignore[no-untyped-def]
     """Copy a register to the next event."""
     for i in range(register.size):

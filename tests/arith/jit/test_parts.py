@@ -1,0 +1,74 @@
+"""Functions that are compiled as parts of kernels."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from refemu.arith import jit
+from refemu.arith.jit.parts import PartLibrary
+from tests.arith.interpreted import needs_compiled
+
+SOURCE = """
+from refemu.arith.jit import callee, inlined, kernel
+@callee
+def add(x):
+    return x + 3
+@inlined
+def apply(function, x):
+    return function(x)
+@callee
+def inner(x):
+    return apply(add, x)
+@kernel
+def outer(x):
+    return inner(x) * 2
+@kernel
+def second(x):
+    return inner(x) * 3
+"""
+#: prints what a function returns, then how often `inner` was read from the cache, and compiled
+USE = "import made; s = made.inner.stats; print(made.{}(1), s.cache_hits.total(), s.cache_misses.total())"
+pytestmark = needs_compiled
+
+
+@pytest.fixture
+def part(monkeypatch):
+    """A function that is not left in the list of all kernels, without a cache."""
+    monkeypatch.setattr(jit, "_folder", None)
+    monkeypatch.setattr(jit, "_kernels", [])
+
+    @jit.callee
+    def least(x):
+        if not x.size:
+            raise ValueError("no values")
+        return min(x[0], 7)
+
+    return least
+
+
+def test_callee_has_no_machine_code(part):
+    assert jit.kernel(lambda x: part(x) + 1)(np.arange(9, 12)) == 8
+    (compiled,) = part.overloads.values()
+    assert isinstance(compiled.library, PartLibrary)
+
+
+def test_callee_called_from_python_is_a_kernel(part):
+    jit.kernel(lambda x: part(x))(np.arange(2))
+    assert part(np.arange(9, 12)) == 7 and part(np.array([2.5])) == 2.5
+
+
+def test_callee_raises_through_its_kernel(part):
+    with pytest.raises(ValueError, match="no values"):
+        jit.kernel(lambda x: part(x))(np.arange(0))
+
+
+@pytest.mark.long
+def test_another_kernel_finds_a_callee_in_the_cache(tmp_path, monkeypatch):
+    (tmp_path / "made.py").write_text(SOURCE)
+    monkeypatch.setenv("REFEMU_CACHE", str(tmp_path / "cache"))
+    for name, printed in (("outer", "8 0 1"), ("outer", "8 0 0"), ("second", "12 1 0"), ("inner", "4 0 0")):
+        code = f"import sys; sys.path[:0] = {[str(tmp_path), *sys.path]}; {USE.format(name)}"
+        done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+        assert done.stdout.strip() == printed, done.stderr
