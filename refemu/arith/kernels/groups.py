@@ -8,7 +8,7 @@ from refemu.arith.kernels.orders import clear_all
 from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
 
 DEPTH = 16  # terms that `grouped_row` adds in 16 bits
-NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int8(8)
+NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int16(8)
 GROUP_ROWS = 64  # rows of a tile of grouped sums
 MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
 INFINITY = np.float32(np.inf)
@@ -128,9 +128,10 @@ def _copy_nibbles(codes, strip, width):
     """strip[:, :width] <- two rows of values for every row of codes, in the strip's type."""
     for k in range(codes.shape[0]):
         c, even, odd = codes[k], strip[2 * k], strip[2 * k + 1]
+        for n in range(width):  # a loop each: one with both stores is not vectorised
+            even[n] = np.int16(c[n] & NIBBLE) - ZERO
         for n in range(width):
-            even[n] = np.int8(np.int8(c[n] & NIBBLE) - ZERO)
-            odd[n] = np.int8(np.int8(c[n] >> FOUR) - ZERO)
+            odd[n] = np.int16(c[n] >> FOUR) - ZERO
 
 
 @kernel
