@@ -150,7 +150,9 @@ def grouped_row(a, powers, nibbles, scales, partial16, product16, out, first, la
         acc, sums, parts = np.zeros(width, np.float32), np.zeros(width, np.float32), np.empty((2, width), np.int16)
         for g in range(scales.shape[1]):
             for k in range(g * size, (g + 1) * size, DEPTH):
-                _sum_codes(short[k : k + DEPTH], nibbles[panel, k // 2 : (k + DEPTH) // 2], c0, parts[k // DEPTH % 2], width)
+                _sum_codes(
+                    short[k : k + DEPTH], nibbles[panel, k // 2 : (k + DEPTH) // 2], c0, parts[k // DEPTH % 2], width
+                )
                 if not in_halves:
                     _take(parts[k // DEPTH % 2], sums, width)
             if in_halves:
