@@ -56,9 +56,8 @@ def as_array(values: Any, thing: str = "values") -> np.ndarray:
         return values
     if isinstance(values, np.ma.MaskedArray):
         raise RefusedType(f"{thing}: must not be a masked array, which hides values; fill it first: x.filled(value)")
-    if isinstance(values, list | tuple | np.floating | np.integer) or (
-        isinstance(values, np.ndarray) and values.dtype.isbuiltin == 1
-    ):
+    own = isinstance(values, np.ndarray) and values.dtype.isbuiltin == 1
+    if own or isinstance(values, list | tuple | int | float | np.floating | np.integer):
         return np.asarray(values)
     return host(values, thing).values
 

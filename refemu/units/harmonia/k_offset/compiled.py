@@ -66,7 +66,7 @@ def select(rule: Offsets, k: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def shift(k: np.ndarray, offset: np.ndarray) -> np.ndarray:
     """fp16 words k - offset, which broadcast, one rounding; where the offset is 0 the word is unchanged."""
     keys, shifts = (fp16_compiled.to_f32(np.ascontiguousarray(words).view(np.float16)) for words in (k, offset))
-    less = fp16.bits(fp16_compiled.to_f16(keys - shifts))
+    less = fp16.bits(fp16.narrow(fp16_compiled.round16(keys - shifts)))
     return np.where(offset & 0x7FFF != 0, less, k)
 
 
