@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.pairs import Absent, AnyRow, Row, first_call, guarded, row, size, smallest
-from benchmarks.rows.model import SEARCH, _seconds
+from benchmarks.rows.model import CALIBRATION, SEARCH, _seconds
 from benchmarks.rows.rivals import optional
 from refemu import models
 from refemu.models import text
@@ -20,7 +20,7 @@ from refemu.models.fetch import store
 NAME = "smollm2-135m"
 PROMPT, DECODE, ROUNDS = 256, 16, 5  #: tokens; pairs of a row
 #: scheme -> least share of positions whose best token is the peer's
-SCHEMES = {"fp16": 0.7, "olive-4": 0.1, "harmonia-kv4": 0.3}
+SCHEMES = {"fp16": 0.7, "olive-4": 0.1, "harmonia-kv4": 0.3, "leankv": 0.6, "kllm-a4": 0.1}
 #: peer -> least ratio of a decode: llama.cpp has no order of sums, so half of its speed counts as equal
 GOALS = {"llama.cpp": 0.5}
 
@@ -58,7 +58,8 @@ def _compared(model: Any, load: Callable[[], Peer], ids: list[int]) -> list[Row]
 
 def _rows(model: Any, scheme: str, peer: Peer, ids: list[int]) -> list[Row]:
     prompt, steps = ids[:-DECODE], ids[-DECODE:]
-    session = models.session(models.prepare(model, f"{scheme}:{SEARCH}" if scheme == "olive-4" else scheme))
+    changes = {"olive-4": f":{SEARCH}", "kllm-a4": f":{CALIBRATION}"}.get(scheme, "")
+    session = models.session(models.prepare(model, scheme + changes))
     start = session.mark()
 
     def ours() -> np.ndarray:
@@ -139,7 +140,7 @@ def _llama(xllamacpp: Any, file: Path) -> Peer:
             raise RuntimeError(f"llama_decode ended with code {code}")
         return np.ctypeslib.as_array(lib.llama_get_logits(context), (len(words), vocab)).copy()
 
-    name = f"llama.cpp {os.environ.get(OTHER) or xllamacpp.__version__}, {file.stem.rpartition('.')[2]}"
+    name = f"llama.cpp {OTHER if OTHER in os.environ else xllamacpp.__version__}, {file.stem.rpartition('.')[2]}"
     return Peer(name, lambda words: run(words, 0), lambda token, position: run([token], position), (silent,))
 
 
