@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--scheme", action="append")
     parser.add_argument("--tokens", type=int, default=256)
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="the roofline of decoding: .svg or .png")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help=".svg or .png")
     arguments = parser.parse_args()
     if arguments.plot:
         plotting.require(arguments.plot)

@@ -1,7 +1,6 @@
 """SmolLM2 compared with transformers and llama.cpp on the same GGUF file, one thread: a prompt, and tokens after it."""
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -117,13 +116,11 @@ def _transformers(dtype: str, torch: Any, transformers: Any, gguf: Any, file: Pa
 
 
 def _llama(xllamacpp: Any, file: Path) -> Peer:
-    """The file's 4-bit weights as they are, with the defaults of llama.cpp: its sums have no stated order."""
+    """The file's 4-bit weights as they are, with the defaults of llama.cpp."""
     lib, tokens = _libllama(xllamacpp), size(PROMPT, 8) + DECODE
     silent = CALLBACK(lambda *_: None)
     lib.llama_log_set(silent, None)
     lib.llama_backend_init()
-    if OTHER in os.environ:
-        lib.ggml_backend_load_all_from_path(str(Path(os.environ[OTHER]).parent).encode())
     model = lib.llama_model_load_from_file(str(file).encode(), lib.llama_model_default_params())
     context = lib.llama_init_from_model(model, lib.llama_context_default_params())
     lib.llama_set_n_threads(context, 1, 1)
@@ -140,12 +137,12 @@ def _llama(xllamacpp: Any, file: Path) -> Peer:
             raise RuntimeError(f"llama_decode ended with code {code}")
         return np.ctypeslib.as_array(lib.llama_get_logits(context), (len(words), vocab)).copy()
 
-    name = f"llama.cpp {OTHER if OTHER in os.environ else xllamacpp.__version__}, {file.stem.rpartition('.')[2]}"
+    name = f"llama.cpp {xllamacpp.__version__}, {file.stem.rpartition('.')[2]}"
     return Peer(name, lambda words: run(words, 0), lambda token, position: run([token], position), (silent,))
 
 
 class _Parameters(ctypes.Structure):
-    """Those of a model or a context, whose fields differ from release to release; defaults are passed on unread."""
+    """Of a model or a context: fields differ from release to release, so defaults are passed on unread."""
 
     _fields_ = (("bytes", ctypes.c_char * 1024),)
 
@@ -165,7 +162,6 @@ class _Batch(ctypes.Structure):
 
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
-OTHER = "LLAMA_CPP_LIB"  #: environment variable: path of another libllama than that of xllamacpp
 POINTER, INT = ctypes.c_void_p, ctypes.c_int32
 #: function -> result and arguments
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
@@ -187,9 +183,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 def _libllama(xllamacpp: Any) -> ctypes.CDLL:
-    """The C interface of llama.cpp, which the extension module of xllamacpp exports."""
-    folder = Path(xllamacpp.__file__).parent
-    lib = ctypes.CDLL(os.environ.get(OTHER) or str(next(folder.glob("xllamacpp.*so"))))
+    """llama.cpp's C interface, which the extension module exports."""
+    lib = ctypes.CDLL(str(next(Path(xllamacpp.__file__).parent.glob("xllamacpp.*so"))))
     for name, (result, arguments) in FUNCTIONS.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments

@@ -56,8 +56,8 @@ def as_array(values: Any, thing: str = "values") -> np.ndarray:
         return values
     if isinstance(values, np.ma.MaskedArray):
         raise RefusedType(f"{thing}: must not be a masked array, which hides values; fill it first: x.filled(value)")
-    own = isinstance(values, np.ndarray) and values.dtype.isbuiltin == 1
-    if own or isinstance(values, list | tuple | int | float | np.floating | np.integer):
+    numpys = isinstance(values, np.ndarray) and values.dtype.isbuiltin == 1
+    if numpys or isinstance(values, list | tuple | int | float | np.floating | np.integer):
         return np.asarray(values)
     return host(values, thing).values
 

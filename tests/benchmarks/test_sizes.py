@@ -78,6 +78,7 @@ def test_blas_products_are_one_block_times_blocks(folder: Path, monkeypatch: pyt
     assert sizes._blas(seeded_checkpoint.config("toy"), 8) == 7 * TOY["blocks"] + 1
 
 
+@pytest.mark.long
 def test_roofline_names_the_share_of_a_copy() -> None:
     answer = {"decode_s": 0.5, "decode_blas_s": 1.0, "bytes": 1e9, "copy_gb_s": 4.0, "macs": 1e9}
     drawn = [{"scheme": "fp16", **answer}, {"scheme": "olive-4:low=90", **answer, "bytes": 5e8}]
