@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.model_costs import COLUMNS
 from benchmarks.pairs import Absent, AnyRow, Broken, Row
 
 BEGIN, END = "<!-- table: make bench -->", "<!-- end of table -->"  #: markers in a Markdown file
@@ -144,16 +145,21 @@ def machine(about: dict[str, Any]) -> str:
 
 
 def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
-    """The same as Markdown."""
-    names = list(WIDTHS)
+    """The same as Markdown, without rows of a series and of `model_costs`, and a list of what is missed."""
+    names, elsewhere = list(WIDTHS), dict(COLUMNS)
     lines = [
         machine(about),
         "",
         "| " + " | ".join(names) + " |",
         "|" + "|".join("---" if WIDTHS[name] < 0 else "---:" for name in names) + "|",
     ]
-    lines += ["| " + " | ".join(cells(row)[name] for name in names) + " |" for row in rows if isinstance(row, Row)]
-    return "\n".join([*lines, "", *(f"- {line}" for line in [*grown(rows)[1:], *outcome(rows)]), ""])
+    lines += [
+        "| " + " | ".join(cells(row)[name] for name in names) + " |"
+        for row in rows
+        if isinstance(row, Row) and not row.series and row.id not in elsewhere
+    ]
+    rest = [line for line in [*grown(rows)[1:], *outcome(rows)] if not line.startswith("missed")]
+    return "\n".join([*lines, "", *(f"- {line}" for line in rest), ""])
 
 
 def write_markdown(file: Path, rows: Sequence[AnyRow], about: dict[str, Any]) -> None:

@@ -52,9 +52,12 @@ def as_array(values: Any, thing: str = "values") -> np.ndarray:
 
     values: what NumPy converts, or a tensor as `tensors.host` reads it; bfloat16 and float8 of one become float32.
     """
+    if type(values) is np.ndarray and values.dtype.isbuiltin == 1:  # at once: decoding passes here at every step
+        return values
     if isinstance(values, np.ma.MaskedArray):
         raise RefusedType(f"{thing}: must not be a masked array, which hides values; fill it first: x.filled(value)")
-    if isinstance(values, list | tuple) or (isinstance(values, np.ndarray) and values.dtype.isbuiltin == 1):
+    numpys = isinstance(values, np.ndarray) and values.dtype.isbuiltin == 1
+    if numpys or isinstance(values, list | tuple | int | float | np.floating | np.integer):
         return np.asarray(values)
     return host(values, thing).values
 

@@ -80,6 +80,8 @@ class Request:
             if self.start != int(self.start):
                 raise Refused(f"{self.thing}: start must be an integer, got {self.start!r}")
             return int(self.start)
+        if self.start == 0:  # an fp16 value, of either sign
+            return np.float32(self.start)
         with np.errstate(over="ignore"):
             start = np.float32(self.start)
         if float(start) != float(self.start) and start == start:

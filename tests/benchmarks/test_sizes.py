@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import seeded_checkpoint, sizes
+from benchmarks import roofline, seeded_checkpoint, sizes
 from refemu import models
 
 TOY = {"blocks": 2, "width": 32, "ffn": 48, "heads": 4, "kv_heads": 2, "head_dim": 8}
@@ -26,6 +26,7 @@ START = {
     "peak_mb",
 }
 PREFILL = {"prefill_s", "blas_s", "blas/prefill"}
+DECODE = {"decode_s", "decode_blas_s", "blas/decode", "bytes", "copy_gb_s", "macs"}
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_child_answers_with_every_field(scheme: str, folder: Path) -> None:
     count = sum(math.prod(shape) for shape in seeded_checkpoint.config("toy").shapes.values())
     first, second = (sizes.child(folder, scheme, tokens) for tokens in (0, 16))
 
-    assert (set(first), set(second)) == (START, START | PREFILL)
+    assert (set(first), set(second)) == (START, START | PREFILL | DECODE)
     for answer in (first, second):
         require_plausible(answer, scheme, count)
     assert second["prefill_s"] > 0 and second["blas_s"] > 0 and second["blas/prefill"] > 0
@@ -71,10 +72,20 @@ def test_calibrations_are_those_that_cost_little() -> None:
 
 
 def test_blas_products_are_one_block_times_blocks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that advances by one second at every read: 7 products per block."""
+    """A clock that advances by one second at every read: 7 products per block, and the logits."""
     monkeypatch.setattr(time, "thread_time", itertools.count().__next__)
 
-    assert sizes._blas(seeded_checkpoint.config("toy"), 8) == 7 * TOY["blocks"]
+    assert sizes._blas(seeded_checkpoint.config("toy"), 8) == 7 * TOY["blocks"] + 1
+
+
+@pytest.mark.long
+def test_roofline_names_the_share_of_a_copy() -> None:
+    answer = {"decode_s": 0.5, "decode_blas_s": 1.0, "bytes": 1e9, "copy_gb_s": 4.0, "macs": 1e9}
+    drawn = [{"scheme": "fp16", **answer}, {"scheme": "olive-4:low=90", **answer, "bytes": 5e8}]
+
+    picture = roofline.drawn(drawn, "svg").decode()
+
+    assert "fp16: 50%" in picture and "olive-4: 25%" in picture and "4 GB/s" in picture
 
 
 @pytest.mark.parametrize("there", [False, True])

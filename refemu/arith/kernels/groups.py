@@ -8,7 +8,7 @@ from refemu.arith.kernels.orders import clear_all
 from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
 
 DEPTH = 16  # terms that `grouped_row` adds in 16 bits
-NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int8(8)
+NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int16(8)
 GROUP_ROWS = 64  # rows of a tile of grouped sums
 MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
 INFINITY = np.float32(np.inf)
@@ -128,9 +128,10 @@ def _copy_nibbles(codes, strip, width):
     """strip[:, :width] <- two rows of values for every row of codes, in the strip's type."""
     for k in range(codes.shape[0]):
         c, even, odd = codes[k], strip[2 * k], strip[2 * k + 1]
+        for n in range(width):  # a loop each: one with both stores is not vectorised
+            even[n] = np.int16(c[n] & NIBBLE) - ZERO
         for n in range(width):
-            even[n] = np.int8(np.int8(c[n] & NIBBLE) - ZERO)
-            odd[n] = np.int8(np.int8(c[n] >> FOUR) - ZERO)
+            odd[n] = np.int16(c[n] >> FOUR) - ZERO
 
 
 @kernel
@@ -140,34 +141,40 @@ def grouped_row(a, powers, nibbles, scales, partial16, product16, out, first, la
     Groups are multiples of DEPTH terms, sums of so many fit 16 bits, and b has no powers.
     """
     span, size, none = scales.shape[2], a.size // scales.shape[1], np.empty(0, np.float32)
-    short = np.empty(a.size, np.int16)
+    short, in_halves = np.empty(a.size, np.int16), size == 2 * DEPTH and partial16 and not product16
     for k in range(a.size):
         short[k] = np.int16(a[k])
     for panel in range(first // span, (last - 1) // span + 1):
         c0, c1 = max(first - panel * span, 0), min(last - panel * span, span)
         width = c1 - c0
-        acc, sums, parts = np.zeros(width, np.float32), np.zeros(width, np.float32), np.zeros(width, np.int16)
+        acc, sums, parts = np.zeros(width, np.float32), np.zeros(width, np.float32), np.empty((2, width), np.int16)
         for g in range(scales.shape[1]):
             for k in range(g * size, (g + 1) * size, DEPTH):
-                _add_codes(short[k : k + DEPTH], nibbles[panel, k // 2 : (k + DEPTH) // 2], c0, parts, width)
-                _take(parts, sums, width)
-            _finish_group(sums, powers[g], none, scales[panel, g, c0:], partial16, product16, acc, width)
+                _sum_codes(
+                    short[k : k + DEPTH], nibbles[panel, k // 2 : (k + DEPTH) // 2], c0, parts[k // DEPTH % 2], width
+                )
+                if not in_halves:
+                    _take(parts[k // DEPTH % 2], sums, width)
+            if in_halves:
+                _finish_halves(parts[0], parts[1], powers[g], scales[panel, g, c0:], acc, width)
+            else:
+                _finish_group(sums, powers[g], none, scales[panel, g, c0:], partial16, product16, acc, width)
         _store_row(acc, out, panel * span + c0, width)
 
 
 @callee
-def _add_codes(p, codes, c0, out, width):
-    """out += DEPTH products in 16 bits, which wrap: codes are 8 more than values, and what that adds is subtracted."""
+def _sum_codes(p, codes, c0, out, width):
+    """out <- DEPTH products in 16 bits, which wrap: codes are 8 more than values, and what that adds is subtracted."""
     total = np.int16(0)
     for k in range(DEPTH):
         total = np.int16(total + p[k])
-    less = np.int16(np.int16(total << np.int16(3)))
+    start = np.int16(-np.int16(total << np.int16(3)))
     b0, b1, b2, b3 = codes[0, c0:], codes[1, c0:], codes[2, c0:], codes[3, c0:]
     b4, b5, b6, b7 = codes[4, c0:], codes[5, c0:], codes[6, c0:], codes[7, c0:]
     p0, p1, p2, p3, p4, p5, p6, p7 = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
     q0, q1, q2, q3, q4, q5, q6, q7 = p[8], p[9], p[10], p[11], p[12], p[13], p[14], p[15]
     for n in range(width):
-        s = _add_pair(p0, p1, b0[n], np.int16(out[n] - less))
+        s = _add_pair(p0, p1, b0[n], start)
         s = _add_pair(p4, p5, b2[n], _add_pair(p2, p3, b1[n], s))
         s = _add_pair(q0, q1, b4[n], _add_pair(p6, p7, b3[n], s))
         s = _add_pair(q4, q5, b6[n], _add_pair(q2, q3, b5[n], s))
@@ -231,6 +238,14 @@ def _finish_group(sums, power, b_powers, scale, partial16, product16, acc, width
     for n in range(width):
         acc[n] = np.float32(acc[n] + sums[n])
         sums[n] = np.float32(0)
+
+
+@callee
+def _finish_halves(even, odd, power, scale, acc, width):
+    """acc += the term of one group whose sum is that of both halves, rounded to fp16 before it is scaled."""
+    for n in range(width):
+        total = np.float32(np.int32(even[n]) + np.int32(odd[n]))
+        acc[n] = np.float32(acc[n] + np.float32(round16(np.float32(total * power)) * scale[n]))
 
 
 @callee

@@ -5,6 +5,7 @@ wider one it is in byte i % bytes, above the codes before it. So upper bits are 
 demotion drops what follows [harmonia §III-B, Fig. 8].
 """
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ class RowField(NamedTuple):
     weight: int  #: place of its least significant bit in a code
 
 
+@functools.cache
 def fields_of(length: int, bits: int) -> tuple[RowField, ...]:
     """Fields of a row of codes, one after the other.
 
@@ -75,11 +77,13 @@ def pack_rows(codes: np.ndarray, bits: int) -> np.ndarray:
     ndarray of uint8 (..., bytes)
         Fields of every row.
     """
-    parts = [np.zeros((*codes.shape[:-1], 0), np.uint8)]
+    parts = list[np.ndarray]()
     for width, _, count, weight in fields_of(codes.shape[-1], bits):
         part = (codes >> weight & ((1 << width) - 1)).astype(np.uint8)
         parts.append(np.packbits(part, axis=-1, bitorder="little") if width == 1 else _folded(part, width, count))
-    return np.concatenate(parts, axis=-1)
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts or [np.zeros((*codes.shape[:-1], 0), np.uint8)], axis=-1)
 
 
 def unpack_rows(packed: np.ndarray, bits: int, length: int) -> np.ndarray:

@@ -4,6 +4,7 @@ Read attention.py first. [harmonia §III-A, §IV-A]. For the options of the pape
 ALiBi or window, and invalid values go to the readable form.
 """
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +69,7 @@ def exact(group: int, width: int, other: int) -> bool:
     return group * ((1 << width) - 1) * ((1 << other) - 1) < 1 << 24
 
 
+@functools.cache
 def worth(mantissa_bits: int) -> np.ndarray:
     """Value of a mantissa of 1 by shared exponent, float32."""
     return np.ldexp(np.float32(1), (np.maximum(np.arange(32), 1) - 14 - mantissa_bits).astype(np.int32))
