@@ -139,7 +139,7 @@ def _proved(question: Question, lifted: Lift, read: Design, timing: Timing) -> t
         return _row(lifted, read, timing, *limits), "row"
     if not lifted.before:
         return sequential.pipelined(lifted, read, timing, *limits), "pipelined"
-    proof = sequential.induction(lifted, read, timing, *limits)
+    proof = _event(lifted, read, timing, *limits)
     if proof.outcome == "proved":
         return proof, "events"
     bounded = sequential.bounded(lifted, read, timing, question.depth, *limits)
@@ -154,6 +154,16 @@ def _row(lifted: Lift, read: Design, timing: Timing, seconds: float, solver: str
         return plain
     proof = sweeping.by_inner_words(lifted, read, seconds - seconds / DIRECT, solver, timing.compared)
     return dataclasses.replace(proof, parts=[*plain.parts, *proof.parts])
+
+
+def _event(lifted: Lift, read: Design, timing: Timing, seconds: float, solver: str) -> Proof:
+    """One event from equal registers at once; if that takes more than a part of the time, by inner words."""
+    proof = sequential.induction(lifted, read, timing, seconds / DIRECT, solver)
+    if [part.outcome for part in proof.parts] != ["undecided", "proved"]:
+        return proof
+    swept = sweeping.step_by_inner_words(lifted, read, timing, seconds - seconds / DIRECT, solver)
+    outcome = "proved" if swept.outcome == "proved" else "undecided"
+    return dataclasses.replace(proof, outcome=outcome, parts=[*swept.parts, proof.parts[1]])
 
 
 def _of_bounded(proof: Proof) -> Any:
