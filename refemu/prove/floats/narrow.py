@@ -7,7 +7,6 @@ from refemu.prove.terms import Term
 
 WIDE = 128  #: bits of the widest integer in C
 SIGNED = {"add": terms.add, "sub": terms.sub, "mul": terms.mul, "and": terms.and_, "xor": terms.xor}
-DEPTH = 8  #: operations that a range is read from
 TESTS = {"eq": terms.eq, "ult": terms.ult, "slt": terms.slt}
 
 
@@ -77,27 +76,3 @@ def _most(places: Term) -> int:
     if places.op == "const":
         return int(places.name)
     return (1 << places.args[0].width) - 1 if places.op == "zext" else 1 << 30
-
-
-def signed(term: Term, depth: int = DEPTH) -> tuple[int, int]:
-    """Least and largest value of a word in two's complement, as its operations show."""
-    half = 1 << (term.width - 1)
-    low, high = -half, half - 1
-    if term.op == "const":
-        low = high = term.name - ((term.name & half) << 1)
-    elif depth and term.op in ("sext", "ite", "add"):
-        ends = [signed(each, depth - 1) for each in term.args[term.op == "ite" :]]
-        joined = (sum, sum) if term.op == "add" else (min, max)
-        low, high = (join(values) for join, values in zip(joined, zip(*ends, strict=True), strict=True))
-    elif depth and term.op == "zext":
-        low, high = unsigned(term, depth)
-    return (low, high) if -half <= low and high < half else (-half, half - 1)
-
-
-def unsigned(term: Term, depth: int = DEPTH) -> tuple[int, int]:
-    """Least and largest value of a word without sign."""
-    if depth and term.op == "zext":
-        return unsigned(term.args[0], depth - 1)
-    inner = term.args[0] if term.op == "extract" and not term.name else term
-    low, high = signed(inner, depth)
-    return (low, high) if 0 <= low and high < 1 << term.width else (0, (1 << term.width) - 1)

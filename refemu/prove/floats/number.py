@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from refemu.prove import terms
-from refemu.prove.floats.narrow import unsigned
+from refemu.prove.floats.ranges import unsigned
 from refemu.prove.terms import Term
 
 EXPONENT = 16  #: bits of an exponent, in two's complement

@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +18,14 @@ from refemu.prove import selfcheck, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Part, Proof, ask, differs_in, together, word_of
 from refemu.prove.floats.lowering import has_numbers, lowered
+from refemu.prove.inner import sums
 from refemu.prove.inner.sums import ordered
 from refemu.prove.lift import Lift
 from refemu.prove.sequential import Timing, step
 from refemu.prove.terms import REAL, Term, rebuilt, substitute
 from refemu.units.config import Config
 
+Extend = Callable[[Term, int], Term]
 LEAST = 1  #: bits of a word that is worth a question
 FREE = 8  #: bits of a shared word that a question takes as free
 SECONDS = 3.0  #: most seconds of a question on a short word; a wide one gets a third of the rest
@@ -39,30 +41,76 @@ class Shared:
     assumed: Sequence[Term]
     solver: str = ""
     points: dict[int, Term] = field(default_factory=dict)  #: words of the unit that the design computes too
+    whole: dict[tuple[str, int], Term] = field(default_factory=dict)  #: wider words, by extension and short word
+    heavy: dict[int, bool] = field(default_factory=dict)
     asked: int = 0
     seconds: float = 0.0
 
     def ask(self, what: str, condition: Term, seconds: float) -> Part:
-        """Whether a condition never holds: over free shared words, else over the inputs."""
+        """Whether a condition never holds: over free shared words and few assumptions, else over the inputs and all."""
         began = time.monotonic()
         part = None
         for points in self._cuts():
             free = {number: terms.variable(f"shared{number}", each.width) for number, each in points.items()}
-            roots = substitute([*self.assumed, condition], free)
+            (root,) = substitute([condition], free)
             left = seconds - (time.monotonic() - began)
-            part = ask(what, roots, max(left / (2 if points else 1), 0.05), self.solver)
+            if not points and self._near(root) == self.conditions:
+                continue  # the last question
+            part = ask(what, [*self._near(root), root], max(left / 2, 0.05), self.solver)
             self.asked += 1
             if part.outcome == "proved":
                 break
-        assert part is not None
+        else:
+            left = seconds - (time.monotonic() - began)
+            part = ask(what, [*self.conditions, condition], max(left, 0.05), self.solver)
+            self.asked += 1
         self.seconds += time.monotonic() - began
         return part
 
+    def __post_init__(self) -> None:
+        self.conditions: list[Term] = list(_conjuncts(self.assumed))
+        self.reads: dict[int, set[int]] = {
+            each.number: {leaf.number for leaf in terms.order([each]) if leaf.op == "var"} for each in self.conditions
+        }
+
+    def extended(self, term: Term) -> Term:
+        """A short word that is extended, as the wider word of the unit that it equals."""
+        whole = self.whole.get((term.op, term.args[0].number)) if term.args else None
+        if whole is None:
+            return term
+        return terms.extract(whole, 0, term.width) if term.width <= whole.width else terms.rebuilt(term, [whole])
+
+    def _near(self, root: Term) -> list[Term]:
+        """Assumptions about nothing but inputs of a condition: what is left out makes a proof stronger."""
+        inputs = {each.number for each in terms.order([root]) if each.op == "var"}
+        return [each for each in self.conditions if self.reads[each.number] <= inputs]
+
+    def _multiplies(self, term: Term) -> bool:
+        """Whether a sum or a product has a product below it."""
+        if term.number not in self.heavy:
+            heavy = term.op in sums.SIGNED and any(each.op == "mul" for each in terms.order([term]))
+            self.heavy[term.number] = heavy
+        return self.heavy[term.number]
+
+    def same(self, a: Term, b: Term, seconds: float) -> bool:
+        """Whether two words are proved to be equal."""
+        return self.ask("an inner word", terms.not_(terms.eq(a, b)), seconds).outcome == "proved"
+
     def _cuts(self) -> Iterator[Mapping[int, Term]]:
         wide = {number: each for number, each in self.points.items() if each.width >= FREE}
+        arithmetic = {number: each for number, each in wide.items() if self._multiplies(each)}
         products = {number: each for number, each in wide.items() if each.op == "mul"}
-        yield from (each for each in (wide, products if len(products) < len(wide) else {}) if each)
+        cuts = [wide, arithmetic, products]
+        yield from (each for at, each in enumerate(cuts) if each and each not in cuts[:at])
         yield {}
+
+
+def _conjuncts(conditions: Sequence[Term]) -> Iterator[Term]:
+    for each in conditions:
+        if each.op == "and":
+            yield from _conjuncts(each.args)
+        else:
+            yield each
 
 
 def swept(
@@ -97,7 +145,7 @@ def swept(
     shared = Shared(assumed, solver)
     nodes = [each for each in terms.order(left) if _asks(each)]
     count = len(next(iter(rows.values())))
-    by_values: dict[bytes, list[Term]] = {}
+    by_values: dict[tuple[bool, bytes], list[Term]] = {}
     for each, values in zip(nodes, terms.evaluate(nodes, rows, count), strict=True):
         for key in _keys(values, each.width):
             by_values.setdefault(key, []).append(each)
@@ -108,7 +156,7 @@ def swept(
     for term in inner:
         args = [known.get(each.number, each) for each in term.args]
         same = all(new is old for new, old in zip(args, term.args, strict=True))
-        new = term if same else rebuilt(term, args)
+        new = shared.extended(term if same else rebuilt(term, args))
         if term.number in values_of and time.monotonic() < end:
             new = _equal(new, _candidates(by_values, values_of[term.number], term.width), shared, end)
         known[term.number] = new
@@ -206,6 +254,8 @@ def _compared(
         return
     holds = np.all([values == 1 for values in terms.evaluate(assumed, rows, count)], axis=0)
     rows = {name: values[holds] for name, values in rows.items()}
+    fixed = _zeros([*left, *theirs], assumed, rows, solver)
+    left, theirs = substitute(left, fixed), substitute(theirs, fixed)
     right, shared = swept(left, theirs, assumed, rows, seconds / 2, solver)
     left, again = swept(right, left, assumed, rows, seconds / 4, solver)  # words of the unit that are equal
     shared.points |= again.points
@@ -214,6 +264,35 @@ def _compared(
     for name, ours, other in zip(pairs, left, right, strict=True):
         differs = differs_in(*ordered([ours, other]))
         yield shared.ask(name, differs, max(end - time.monotonic(), 0.1))
+
+
+def _zeros(
+    roots: Sequence[Term], assumed: Sequence[Term], rows: Mapping[str, np.ndarray], solver: str
+) -> dict[int, Term]:
+    """Slices of inputs whose upper bits are 0 in all rows, and wherever the assumptions hold, without these bits."""
+    answer: dict[int, Term] = {}
+    for name, values in rows.items():
+        ones = int(np.bitwise_or.reduce(values)) if len(values) else -1
+        slices = [each for each in terms.order(roots) if _reads(each, name)]
+        short = {each: (ones >> (each.name if each.args else 0) & (1 << each.width) - 1).bit_length() for each in slices}
+        short = {each: bits for each, bits in short.items() if bits < each.width}
+        above = terms.any_of(
+            terms.not_(terms.eq(terms.extract(each, bits, each.width - bits), terms.const(0, each.width - bits)))
+            for each, bits in short.items()
+        )
+        if short and ask("upper bits", [*assumed, above], SECONDS, solver).outcome == "proved":
+            answer |= {
+                each.number: terms.zext(terms.extract(each, 0, bits), each.width) if bits else terms.const(0, each.width)
+                for each, bits in short.items()
+            }
+    return answer
+
+
+def _reads(term: Term, name: str) -> bool:
+    """Whether a term is a variable, or a slice of it."""
+    return (term.op == "var" and term.name == name) or (
+        term.op == "extract" and term.args[0].op == "var" and term.args[0].name == name
+    )
 
 
 def narrow(lift: Lift) -> list[Term]:
@@ -241,41 +320,40 @@ def _asks(term: Term) -> bool:
     return bool(term.args) and term.width != REAL and term.width >= LEAST and term.op not in ("extract", "zext", "sext")
 
 
-def _keys(values: Any, width: int) -> list[bytes]:
-    """Digests of words, as unsigned and as signed numbers."""
+def _keys(values: Any, width: int) -> list[tuple[bool, bytes]]:
+    """Whether a digest is that of signed numbers, and the digest."""
     numbers = [int(each) for each in values]
     half, whole = 1 << (width - 1), 1 << width
-    signed = [each - whole if each & half else each for each in numbers]
-    return list(dict.fromkeys(hashlib.sha256(repr(each).encode()).digest() for each in (numbers, signed)))
+    both = numbers, [each - whole if each & half else each for each in numbers]
+    return [(bool(sign), hashlib.sha256(repr(each).encode()).digest()) for sign, each in enumerate(both)]
 
 
-def _candidates(by_values: Mapping[bytes, list[Term]], values: Any, width: int) -> list[Term]:
-    equal = [each for key in _keys(values, width) for each in by_values.get(key, [])]
-    return list(dict.fromkeys(sorted(equal, key=lambda each: (each.width != width, each.number))))[:TRIES]
+def _candidates(
+    by_values: Mapping[tuple[bool, bytes], list[Term]], values: Any, width: int
+) -> list[tuple[Term, Extend]]:
+    """Words that have the same values, as unsigned or as signed numbers, and how the shorter one is extended."""
+    equal = {
+        each.number: (each, terms.sext if key[0] else terms.zext)
+        for key in reversed(_keys(values, width))
+        for each in by_values.get(key, [])
+    }
+    return sorted(equal.values(), key=lambda each: (each[0].width != width, each[0].number))[:TRIES]
 
 
-def _equal(term: Term, candidates: Sequence[Term], shared: Shared, end: float) -> Term:
+def _equal(term: Term, candidates: Sequence[tuple[Term, Extend]], shared: Shared, end: float) -> Term:
     """A word of the unit that a word of the design equals, in its width; the word itself if none is found."""
-    for each in candidates:
-        for other in dict.fromkeys(_sized(each, term.width)):
-            if other is term:
-                shared.points.setdefault(each.number, each)
-                return term
-            left = end - time.monotonic()
-            left = left / 3 if term.width >= FREE else min(SECONDS, left)
-            if left <= 0:
-                return term
-            if shared.ask("an inner word", terms.not_(terms.eq(other, term)), left).outcome == "proved":
-                shared.points.setdefault(each.number, each)
+    for each, extend in candidates:
+        other, wide = (extend(each, term.width), term) if each.width <= term.width else (each, extend(term, each.width))
+        left = end - time.monotonic()
+        left = left / 3 if term.width >= FREE else min(SECONDS, left)
+        if other is wide or sums.equal(other, wide) or (left > 0 and shared.same(other, wide, left)):
+            shared.points.setdefault(each.number, each)
+            if wide is term:
                 return other
+            short = terms.extract(each, 0, term.width)
+            shared.whole[wide.op, short.number] = each
+            return short
     return term
-
-
-def _sized(term: Term, width: int) -> list[Term]:
-    """A word in another width, as an unsigned and as a signed number."""
-    if width < term.width:
-        return [terms.extract(term, 0, width)]
-    return [terms.zext(term, width), terms.sext(term, width)]
 
 
 __all__ = ["Shared", "by_inner_words", "compared_by_words", "step_by_inner_words", "swept"]
