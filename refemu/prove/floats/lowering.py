@@ -11,6 +11,7 @@ from refemu.prove.lift import Lift
 from refemu.prove.naming import Names
 from refemu.prove.terms import REAL, Term, rebuilt
 
+EXACT = 32  #: sums of formats of fewer bits are exact in binary64, in few bits
 NUMBERS: dict[str, Callable[..., Number]] = {
     "fadd": operations.total,
     "fsub": lambda a, b: operations.total(a, operations.negated(b)),
@@ -100,7 +101,7 @@ class Lowering:
 
     def _once(self, term: Term, form: Format) -> Number | None:
         """A sum of numbers of a format of at most half the bits, rounded to it; None for another term."""
-        if term.op not in ("fadd", "fsub"):
+        if term.op not in ("fadd", "fsub") or form.bits < EXACT:
             return None
         a, b = (self.numbers[each.number] for each in term.args)
         if not all(each.format == form or number.fits(each, form) for each in (a, b)):

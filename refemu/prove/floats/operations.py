@@ -76,7 +76,7 @@ def rounded_once(a: Number, b: Number) -> Number:
     assert form is not None and b.format == form
     less = terms.ult(_key(replace(a, inf=terms.FALSE)), _key(replace(b, inf=terms.FALSE)))
     large, small = merged(less, b, a), merged(less, a, b)
-    value = terms.zext(_aligned(large, small, form.precision + GUARD + 1), max(form.precision + GUARD + 1, EXPONENT))
+    value = _aligned(large, small, form.precision + GUARD + 1)
     both, opposite = terms.and_(a.sign, b.sign), terms.xor(a.sign, b.sign)
     nan = terms.any_of([a.nan, b.nan, terms.all_of([a.inf, b.inf, opposite])])
     empty = terms.eq(value, terms.const(0, value.width))

@@ -17,6 +17,7 @@ import numpy as np
 from refemu.prove import selfcheck, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Part, Proof, ask, differs_in, together, word_of
+from refemu.prove.floats import ranges
 from refemu.prove.floats.lowering import has_numbers, lowered
 from refemu.prove.inner import sums
 from refemu.prove.inner.sums import ordered
@@ -31,6 +32,9 @@ FREE = 8  #: bits of a shared word that a question takes as free
 SECONDS = 3.0  #: most seconds of a question on a short word; a wide one gets a third of the rest
 ROWS = 200  #: of each block of golden cases
 CASES = 3  #: bits of all short inputs whose values are cases
+MIXED = 600  #: rows whose variables are those of several golden rows
+PRODUCTS = 4  #: products of a question that has no cut
+INNER = "an inner word"
 TRIES = 3  #: candidates for a word
 
 
@@ -43,6 +47,7 @@ class Shared:
     points: dict[int, Term] = field(default_factory=dict)  #: words of the unit that the design computes too
     whole: dict[tuple[str, int], Term] = field(default_factory=dict)  #: wider words, by extension and short word
     heavy: dict[int, bool] = field(default_factory=dict)
+    limits: ranges.Known = field(default_factory=dict)
     asked: int = 0
     seconds: float = 0.0
 
@@ -53,14 +58,17 @@ class Shared:
         for points in self._cuts():
             free = {number: terms.variable(f"shared{number}", each.width) for number, each in points.items()}
             (root,) = substitute([condition], free)
+            bounds = self._bounds(root, points, free)
             left = seconds - (time.monotonic() - began)
             if not points and self._near(root) == self.conditions:
                 continue  # the last question
-            part = ask(what, [*self._near(root), root], max(left / 2, 0.05), self.solver)
+            part = ask(what, [*self._near(root), *bounds, root], max(left / 2, 0.05), self.solver)
             self.asked += 1
             if part.outcome == "proved":
                 break
         else:
+            if part is not None and part.outcome == "refuted" and what == INNER and self._large(condition):
+                return part  # a question of its own is not worth its time
             left = seconds - (time.monotonic() - began)
             part = ask(what, [*self.conditions, condition], max(left, 0.05), self.solver)
             self.asked += 1
@@ -80,10 +88,25 @@ class Shared:
             return term
         return terms.extract(whole, 0, term.width) if term.width <= whole.width else terms.rebuilt(term, [whole])
 
+    def _bounds(self, root: Term, points: Mapping[int, Term], free: Mapping[int, Term]) -> list[Term]:
+        """Ranges of the free words of a condition, as the words show them."""
+        inputs = {each.number for each in terms.order([root]) if each.op == "var"}
+        answer = []
+        for number, word in free.items():
+            low, high = ranges.signed(points[number], self.limits)
+            if word.number in inputs and high - low < (1 << word.width) - 1:
+                least, most = (terms.const(each, word.width) for each in (low, high))
+                answer += [terms.not_(terms.slt(word, least)), terms.not_(terms.slt(most, word))]
+        return answer
+
     def _near(self, root: Term) -> list[Term]:
         """Assumptions about nothing but inputs of a condition: what is left out makes a proof stronger."""
         inputs = {each.number for each in terms.order([root]) if each.op == "var"}
         return [each for each in self.conditions if self.reads[each.number] <= inputs]
+
+    def _large(self, condition: Term) -> bool:
+        """Whether a condition has many products."""
+        return sum(each.op == "mul" for each in terms.order([condition])) > PRODUCTS
 
     def _multiplies(self, term: Term) -> bool:
         """Whether a sum or a product has a product below it."""
@@ -94,7 +117,7 @@ class Shared:
 
     def same(self, a: Term, b: Term, seconds: float) -> bool:
         """Whether two words are proved to be equal."""
-        return self.ask("an inner word", terms.not_(terms.eq(a, b)), seconds).outcome == "proved"
+        return self.ask(INNER, terms.not_(terms.eq(a, b)), seconds).outcome == "proved"
 
     def _cuts(self) -> Iterator[Mapping[int, Term]]:
         wide = {number: each for number, each in self.points.items() if each.width >= FREE}
@@ -252,8 +275,7 @@ def _compared(
     rows = {name: rows.get(name, np.zeros(count, np.uint64)) for name in every}
     if not rows:
         return
-    holds = np.all([values == 1 for values in terms.evaluate(assumed, rows, count)], axis=0)
-    rows = {name: values[holds] for name, values in rows.items()}
+    rows = _mixed(_holding(rows, assumed, count), assumed)
     fixed = _zeros([*left, *theirs], assumed, rows, solver)
     left, theirs = substitute(left, fixed), substitute(theirs, fixed)
     right, shared = swept(left, theirs, assumed, rows, seconds / 2, solver)
@@ -264,6 +286,21 @@ def _compared(
     for name, ours, other in zip(pairs, left, right, strict=True):
         differs = differs_in(*ordered([ours, other]))
         yield shared.ask(name, differs, max(end - time.monotonic(), 0.1))
+
+
+def _holding(rows: Mapping[str, np.ndarray], assumed: Sequence[Term], count: int) -> dict[str, np.ndarray]:
+    """Rows for which the assumptions hold."""
+    holds = np.all([values == 1 for values in terms.evaluate(assumed, rows, count)], axis=0)
+    return {name: values[holds] for name, values in rows.items()}
+
+
+def _mixed(rows: Mapping[str, np.ndarray], assumed: Sequence[Term]) -> dict[str, np.ndarray]:
+    """More rows, each variable from a row of its own: words that are equal by chance in few rows differ in these."""
+    count = len(next(iter(rows.values())))
+    draw = np.random.default_rng(count)
+    mixed = {name: values[draw.integers(0, max(count, 1), MIXED if count else 0)] for name, values in rows.items()}
+    mixed = _holding(mixed, assumed, MIXED if count else 0)
+    return {name: np.concatenate([values, mixed[name]]) for name, values in rows.items()}
 
 
 def _zeros(
