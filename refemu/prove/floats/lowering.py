@@ -80,7 +80,9 @@ class Lowering:
             return number.merged(self.words[test.number], self._read(a), self._read(b))
         if word.op == f"pattern{word.width}":
             form, inner = FORMATS[word.width], self.numbers[word.args[0].number]
-            return self._once(word.args[0], form) or (inner if number.fits(inner, form) else number.rounded(inner, form))
+            return self._once(word.args[0], form) or (
+                inner if number.fits(inner, form) else number.rounded(inner, form)
+            )
         return number.of_word(self._word(word))
 
     def _word(self, term: Term) -> Term:

@@ -47,7 +47,7 @@ def unsigned(term: Term, known: Known | None = None, depth: int = DEPTH) -> tupl
         return unsigned(term.args[0], known, depth - 1)
     inner = term.args[0] if term.op == "extract" and not term.name else term
     low, high = signed(inner, known, depth)
-    return (low, high) if 0 <= low and high < 1 << term.width else (0, (1 << term.width) - 1)
+    return (low, high) if low >= 0 and high < 1 << term.width else (0, (1 << term.width) - 1)
 
 
 __all__ = ["Known", "signed", "unsigned"]

@@ -251,7 +251,7 @@ def compared_by_words(
         if given is terms.FALSE:
             continue
         here = dict(zip(pairs, zip(words[::2], words[1::2], strict=True), strict=True))
-        name = ", ".join(f"{each.name} = {value}" for each, value in zip(split, case, strict=True))
+        name = ", ".join(f"{each.name.removeprefix('d.').partition('@')[0]} = {value}" for each, value in zip(split, case, strict=True))
         left = max(end - time.monotonic(), 0.1) / (len(cases) - number)
         for part in _compared(here, [given], rows, left, solver):
             parts.append(dataclasses.replace(part, what=f"{part.what}{f' if {name}' if name else ''}"))
@@ -311,7 +311,9 @@ def _zeros(
     for name, values in rows.items():
         ones = int(np.bitwise_or.reduce(values)) if len(values) else -1
         slices = [each for each in terms.order(roots) if _reads(each, name)]
-        short = {each: (ones >> (each.name if each.args else 0) & (1 << each.width) - 1).bit_length() for each in slices}
+        short = {
+            each: (ones >> (each.name if each.args else 0) & (1 << each.width) - 1).bit_length() for each in slices
+        }
         short = {each: bits for each, bits in short.items() if bits < each.width}
         above = terms.any_of(
             terms.not_(terms.eq(terms.extract(each, bits, each.width - bits), terms.const(0, each.width - bits)))
@@ -319,7 +321,9 @@ def _zeros(
         )
         if short and ask("upper bits", [*assumed, above], SECONDS, solver).outcome == "proved":
             answer |= {
-                each.number: terms.zext(terms.extract(each, 0, bits), each.width) if bits else terms.const(0, each.width)
+                each.number: terms.zext(terms.extract(each, 0, bits), each.width)
+                if bits
+                else terms.const(0, each.width)
                 for each, bits in short.items()
             }
     return answer
