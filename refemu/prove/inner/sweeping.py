@@ -29,7 +29,8 @@ from refemu.units.config import Config
 Extend = Callable[[Term, int], Term]
 LEAST = 1  #: bits of a word that is worth a question
 FREE = 8  #: bits of a shared word that a question takes as free
-SECONDS = 3.0  #: most seconds of a question on a short word; a wide one gets a third of the rest
+SECONDS = 3.0  #: most seconds of a question on a short word; a wide one gets a quarter of the rest
+BIT = 1.0  #: most seconds of a question on one bit
 ROWS = 200  #: of each block of golden cases
 CASES = 3  #: bits of all short inputs whose values are cases
 MIXED = 600  #: rows whose variables are those of several golden rows
@@ -386,7 +387,7 @@ def _equal(term: Term, candidates: Sequence[tuple[Term, Extend]], shared: Shared
     for each, extend in candidates:
         other, wide = (extend(each, term.width), term) if each.width <= term.width else (each, extend(term, each.width))
         left = end - time.monotonic()
-        left = left / 3 if term.width >= FREE else min(SECONDS, left)
+        left = left / 4 if term.width >= FREE else min(SECONDS if term.width > 1 else BIT, left)
         if other is wide or sums.equal(other, wide) or (left > 0 and shared.same(other, wide, left)):
             shared.points.setdefault(each.number, each)
             if wide is term:
