@@ -154,7 +154,7 @@ class Sums:
         return answer, base
 
     def _word(self, term: Term, factor: int) -> tuple[Term, int]:
-        """A word that is no sum, in two's complement and as short as it can be."""
+        """A word that is not a sum, in two's complement and as short as it can be."""
         term = terms.extract(term, 0, self.width) if term.width > self.width else term
         if term.op == "mul":
             return self._product(term, factor)

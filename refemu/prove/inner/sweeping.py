@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from refemu.arith import prng
 from refemu.prove import selfcheck, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Part, Proof, ask, differs_in, together, word_of
@@ -206,8 +207,8 @@ def step_by_inner_words(lift: Lift, design: Design, timing: Timing, seconds: flo
     """One event from equal registers, as in `induction`, by the words that both compute."""
     whole = lowered(lift) if has_numbers(lift.roots) else lift
     both = step(whole, design, timing)
-    given = {each.name: word_of(lift.inputs[name]) for name, each in both.inputs.items() if name in lift.inputs}
-    given |= {
+    words = {each.name: word_of(lift.inputs[name]) for name, each in both.inputs.items() if name in lift.inputs}
+    words |= {
         name: word
         for register, word_in in both.now.items()
         if register in lift.before
@@ -215,7 +216,7 @@ def step_by_inner_words(lift: Lift, design: Design, timing: Timing, seconds: flo
     }
     pairs = {f"register {name}": (both.after[name], both.then[name]) for name in both.tied}
     split = [both.inputs[name] for name in both.inputs if lift.inputs.get(name, [None])[0] in narrow(lift)]
-    return compared_by_words(pairs, [both.legal], _rows(lift, given), seconds, solver, split)
+    return compared_by_words(pairs, [both.legal], _rows(lift, words), seconds, solver, split)
 
 
 def _placed(term: Term, word: Term) -> Iterator[tuple[str, Term]]:
@@ -248,13 +249,16 @@ def compared_by_words(
     cases = list(itertools.product(*(range(1 << each.width) for each in split)))
     for number, case in enumerate(cases):
         fixed = {each.number: terms.const(value, each.width) for each, value in zip(split, case, strict=True)}
-        given, *words = substitute([terms.all_of(assumed), *itertools.chain(*pairs.values())], fixed)
-        if given is terms.FALSE:
+        legal, *words = substitute([terms.all_of(assumed), *itertools.chain(*pairs.values())], fixed)
+        if legal is terms.FALSE:
             continue
         here = dict(zip(pairs, zip(words[::2], words[1::2], strict=True), strict=True))
-        name = ", ".join(f"{each.name.removeprefix('d.').partition('@')[0]} = {value}" for each, value in zip(split, case, strict=True))
+        name = ", ".join(
+            f"{each.name.removeprefix('d.').partition('@')[0]} = {value}"
+            for each, value in zip(split, case, strict=True)
+        )
         left = max(end - time.monotonic(), 0.1) / (len(cases) - number)
-        for part in _compared(here, [given], rows, left, solver):
+        for part in _compared(here, [legal], rows, left, solver):
             parts.append(dataclasses.replace(part, what=f"{part.what}{f' if {name}' if name else ''}"))
             if part.outcome == "refuted":
                 return Proof("refuted", parts, "miter")
@@ -298,9 +302,10 @@ def _holding(rows: Mapping[str, np.ndarray], assumed: Sequence[Term], count: int
 def _mixed(rows: Mapping[str, np.ndarray], assumed: Sequence[Term]) -> dict[str, np.ndarray]:
     """More rows, each variable from a row of its own: words that are equal by chance in few rows differ in these."""
     count = len(next(iter(rows.values())))
-    draw = np.random.default_rng(count)
-    mixed = {name: values[draw.integers(0, max(count, 1), MIXED if count else 0)] for name, values in rows.items()}
-    mixed = _holding(mixed, assumed, MIXED if count else 0)
+    more = MIXED if count else 0
+    places = prng.words_of(range(len(rows)), 0, more) % max(count, 1)
+    mixed = {name: values[at] for (name, values), at in zip(rows.items(), places, strict=True)}
+    mixed = _holding(mixed, assumed, more)
     return {name: np.concatenate([values, mixed[name]]) for name, values in rows.items()}
 
 
@@ -340,13 +345,15 @@ def _reads(term: Term, name: str) -> bool:
 def narrow(lift: Lift) -> list[Term]:
     """Inputs of few values, of which each is a case."""
     answer: list[Term] = []
+    bits = 0
     for port in lift.device.ports.inputs:
-        if port.count == 1 and port.bits + sum(each.width for each in answer) <= CASES:
+        if port.count == 1 and port.bits + bits <= CASES:
+            bits += port.bits
             answer.append(lift.inputs[port.name][0])
     return answer
 
 
-def _rows(lift: Lift, given: Mapping[str, Term]) -> dict[str, np.ndarray]:
+def _rows(lift: Lift, more: Mapping[str, Term]) -> dict[str, np.ndarray]:
     """Values of the variables of a lift for golden cases, and of words of them by the names of more variables."""
     blocks = []
     for kind in selfcheck.KINDS:
@@ -354,8 +361,8 @@ def _rows(lift: Lift, given: Mapping[str, Term]) -> dict[str, np.ndarray]:
             inputs = {name: array[:ROWS] for name, array in block.inputs.items()}
             blocks.append(selfcheck.variables(lift, inputs, lift.unit.evaluate(lift.config, inputs)))
     rows = {name: np.concatenate([each[name] for each in blocks]) for name in blocks[0]}
-    words = terms.evaluate(list(given.values()), rows, len(next(iter(rows.values()))))
-    return rows | dict(zip(given, words, strict=True))
+    words = terms.evaluate(list(more.values()), rows, len(next(iter(rows.values()))))
+    return rows | dict(zip(more, words, strict=True))
 
 
 def _asks(term: Term) -> bool:
@@ -374,7 +381,7 @@ def _candidates(
     by_values: Mapping[tuple[bool, bytes], list[Term]], values: Any, width: int
 ) -> list[tuple[Term, Extend]]:
     """Words that have the same values, as unsigned or as signed numbers, and how the shorter one is extended."""
-    equal = {
+    equal: dict[int, tuple[Term, Extend]] = {
         each.number: (each, terms.sext if key[0] else terms.zext)
         for key in reversed(_keys(values, width))
         for each in by_values.get(key, [])
