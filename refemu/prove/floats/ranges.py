@@ -24,6 +24,9 @@ def _range(term: Term, known: Known, depth: int) -> tuple[int, int]:
         return value, value
     if term.op == "zext":
         return unsigned(term, known, depth)
+    masks = [each.name for each in term.args if term.op == "and" and each.op == "const" and each.name < half]
+    if masks:
+        return 0, min(masks)
     if term.op == "extract" and not term.name:
         return signed(term.args[0], known, depth - 1)
     if term.op in ("sext", "ite", "add", "sub", "mul"):

@@ -171,7 +171,8 @@ class Sums:
                 word, sign = word.args[1], -sign
             elif ranges.signed(each, self.ranges)[0] < 0:
                 return term, factor
-            words.append(word.args[0] if word.op == "zext" else word)
+            bits = max(ranges.signed(word, self.ranges)[1].bit_length(), 1)
+            words.append(terms.extract(word.args[0] if word.op == "zext" else word, 0, bits))
         width = words[0].width + words[1].width
         if term.width <= width:
             return term, factor
