@@ -55,7 +55,7 @@ def proof(design: Design, sources: list[str], seconds: float = SECONDS, map_: st
 
 def refuted(design: Design, count: int, seconds: float) -> list[str]:
     """What `prove` says of a design with each of its first planted bugs."""
-    answer = []
+    answer: list[str] = []
     for mutant in [each for each in MUTANTS if each.design == design.set][:count]:
         with tempfile.TemporaryDirectory() as folder:
             answer.append(
@@ -68,7 +68,7 @@ def foreign(seconds: float) -> tuple[str, list[str]]:
     """What `prove` says of the decoder of another style, and of its bugs."""
     design, map_ = Design("ovp_decoder", "int4", ()), str(HERE / "foreign" / "axis_decoder.json")
     source = HERE / "foreign" / "axis_decoder.v"
-    says = []
+    says: list[str] = []
     for old, new in FOREIGN_BUGS:
         with tempfile.TemporaryDirectory() as folder:
             wrong = Path(folder) / source.name
@@ -131,7 +131,7 @@ def main() -> int:
         if design.set not in (arguments.designs or PROVED):
             continue
         began = time.monotonic()
-        says = [proof(design, [str(HERE / source) for source in design.sources], arguments.seconds).outcome]
+        says: list[str] = [proof(design, [str(HERE / source) for source in design.sources], arguments.seconds).outcome]
         says += refuted(design, arguments.bugs, arguments.seconds)
         right = says[0] == "proved" and set(says[1:]) <= {"refuted"}
         wrong += not right
