@@ -92,9 +92,8 @@ def of_word(word: Term) -> Number:
     """The number of a word of a format."""
     form = FORMATS[word.width]
     places = form.precision - 1
-    power = _power_of_two(word, form)
-    if power is not None:
-        return power
+    if (single := _power_of_two(word, form)) is not None:
+        return single
     fraction, field = terms.extract(word, 0, places), terms.extract(word, places, form.bits - form.precision)
     special = terms.eq(field, terms.const(-1, field.width))
     subnormal, whole = (terms.eq(each, terms.const(0, each.width)) for each in (field, fraction))
