@@ -1,6 +1,7 @@
 """Proofs of CI: units lifted and self-checked, compiled forms and example designs proved, planted bugs of each refuted.
 
     python -m tools.formal [--bugs N] [DESIGN ...]   # exit code 1 if a proof or a refutation is missing
+    python -m tools.formal --table [--seconds S] [--bugs N] [DESIGN ...]   # the table of docs/proofs.md
 
 A prover that proves anything would pass the designs, so the bugs are the control.
 """
@@ -16,7 +17,8 @@ from examples.rtl.benches import DESIGNS, HERE, Design
 from examples.rtl.mutants import MUTANTS
 from refemu import units
 from refemu.golden.proofs import prove, question
-from refemu.prove import compiled, lift, selfcheck
+from refemu.prove import compiled, lift, selfcheck, solver
+from refemu.prove.equivalence import Proof
 
 #: designs that are proved in seconds
 PROVED = (
@@ -34,14 +36,61 @@ LIFTED = (
 COMPILED = (
     *("ovp_decoder", "flint_decoder", "outlier_decoder", "olive_mac", "olive_pe8", "sub_pe", "concat", "bfp_aligner"),
 )
+#: changes of the decoder of another style: a table, both handshakes, a dropped stall, a flag
+FOREIGN_BUGS = (
+    ("3'd5: abfloat = 6'o23", "3'd5: abfloat = 6'o22"),
+    ("second_valid_q <= first_valid_q", "second_valid_q <= 1'b1"),
+    ("= ~first_valid_q | second_ready", "= 1'b1"),
+    ("~second_valid_q | m_axis_tready", "1'b1"),
+    ("(first_q[7] | first_q[3])", "first_q[7]"),
+)
 SECONDS = 60.0
 
 
-def outcome(design: Design, sources: list[str]) -> str:
-    """What `prove` says of a design."""
-    return prove.prove(
-        question.Question(units.find(design.unit), design.config, sources, seconds=SECONDS)
-    ).proof.outcome
+def proof(design: Design, sources: list[str], seconds: float = SECONDS, map_: str = "") -> Proof:
+    """The proof of a design."""
+    asked = question.Question(units.find(design.unit), design.config, sources, map=map_, seconds=seconds)
+    return prove.prove(asked).proof
+
+
+def refuted(design: Design, count: int, seconds: float) -> list[str]:
+    """What `prove` says of a design with each of its first planted bugs."""
+    answer: list[str] = []
+    for mutant in [each for each in MUTANTS if each.design == design.set][:count]:
+        with tempfile.TemporaryDirectory() as folder:
+            answer.append(
+                proof(design, [str(path) for path in bugs.one(design, mutant, Path(folder))], seconds).outcome
+            )
+    return answer
+
+
+def foreign(seconds: float) -> tuple[str, list[str]]:
+    """What `prove` says of the decoder of another style, and of its bugs."""
+    design, map_ = Design("ovp_decoder", "int4", ()), str(HERE / "foreign" / "axis_decoder.json")
+    source = HERE / "foreign" / "axis_decoder.v"
+    says: list[str] = []
+    for old, new in FOREIGN_BUGS:
+        with tempfile.TemporaryDirectory() as folder:
+            wrong = Path(folder) / source.name
+            wrong.write_text(source.read_text().replace(old, new))
+            says.append(proof(design, [str(wrong)], seconds, map_).outcome)
+    return proof(design, [str(source)], seconds, map_).outcome, says
+
+
+def row(design: Design, count: int, seconds: float) -> str:
+    """The row of a design in the table."""
+    began = time.process_time()
+    try:
+        found = proof(design, [str(HERE / source) for source in design.sources], seconds)
+    except (lift.NotLifted, selfcheck.Disagrees) as error:
+        return f"| `{design.set}` | no terms: {lift.short(str(error))} | | | |"
+    spent, bugs_of = time.process_time() - began, refuted(design, count, seconds)
+    how = found.method + (" by inner words" if any("inner words" in part.what for part in found.parts) else "")
+    solvers = sorted({part.solver.split()[0] for part in found.parts if part.solver and part.solver[0].isalpha()})
+    return (
+        f"| `{design.set}` | {found.outcome} | {bugs_of.count('refuted')} of {len(bugs_of)} | {spent:.0f} "
+        f"| {how}, {', '.join(each for each in solvers if each in solver.SOLVERS) or 'constant terms'} |"
+    )
 
 
 def main() -> int:
@@ -49,7 +98,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("designs", nargs="*", metavar="DESIGN")
     parser.add_argument("--bugs", type=int, default=3, help="planted bugs of each design (default: 3)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of a proof (default: %(default)s)")
+    parser.add_argument("--table", action="store_true", help="print a table of all designs, or of these")
     arguments = parser.parse_args()
+    if arguments.table:
+        print("| design | outcome | bugs refuted | processor seconds | method, solver |\n|---|---|---|---|---|")
+        for design in DESIGNS:
+            if not arguments.designs or design.set in arguments.designs:
+                print(row(design, arguments.bugs, arguments.seconds), flush=True)
+        return 0
     wrong = 0
     for name in () if arguments.designs else LIFTED:
         known, _, only = name.partition(":")
@@ -74,17 +131,19 @@ def main() -> int:
         if design.set not in (arguments.designs or PROVED):
             continue
         began = time.monotonic()
-        says = [outcome(design, [str(HERE / source) for source in design.sources])]
-        for mutant in [each for each in MUTANTS if each.design == design.set][: arguments.bugs]:
-            with tempfile.TemporaryDirectory() as folder:
-                says.append(outcome(design, [str(path) for path in bugs.one(design, mutant, Path(folder))]))
+        says: list[str] = [proof(design, [str(HERE / source) for source in design.sources], arguments.seconds).outcome]
+        says += refuted(design, arguments.bugs, arguments.seconds)
         right = says[0] == "proved" and set(says[1:]) <= {"refuted"}
         wrong += not right
-        refuted = f"{says[1:].count('refuted')} of {len(says) - 1} bugs refuted"
+        caught = f"{says[1:].count('refuted')} of {len(says) - 1} bugs refuted"
         print(
-            f"{'' if right else 'FAIL '}{design.set}: {says[0]}, {refuted}, {time.monotonic() - began:.1f} s",
+            f"{'' if right else 'FAIL '}{design.set}: {says[0]}, {caught}, {time.monotonic() - began:.1f} s",
             flush=True,
         )
+    if not arguments.designs:
+        first, others = foreign(arguments.seconds)
+        wrong += first != "proved" or set(others) != {"refuted"}
+        print(f"foreign/axis_decoder.v: {first}, {others.count('refuted')} of {len(others)} bugs refuted")
     return int(wrong > 0)
 
 

@@ -241,8 +241,19 @@ BINARY: dict[str, Callable[[Term, Term], Term]] = {
     "sll": terms.shl,
     "srl": terms.lshr,
     "sra": terms.ashr,
-    "concat": terms.concat,
+    "concat": lambda a, b: _concat(a, b),
 }
+
+
+def _concat(high: Term, low: Term) -> Term:
+    """Two words side by side; copies of a sign above a word are its extension."""
+    sign = terms.extract(low, low.width - 1, 1)
+    pieces = [high]
+    while pieces and (piece := pieces.pop()) is not sign:
+        if piece.op != "concat":
+            return terms.concat(high, low)
+        pieces += piece.args
+    return terms.sext(low, high.width + low.width)
 
 
 def _parity(a: Term) -> Term:

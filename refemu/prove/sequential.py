@@ -183,29 +183,48 @@ class Reference:
         return legal, {**inputs, **dict(zip(names, answer, strict=True))}
 
 
-def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
-    """One event from any registers that are equal, and the reset. A failed step refutes nothing: "undecided"."""
-    require_fit(lift, design)
-    require_reset(design, timing)
-    tied, untied = ties(lift, design, timing)
-    if untied or timing.latency != 1 or not timing.reset:
-        return Proof("undecided", [], "induction", untied=untied)
+@dataclass(frozen=True)
+class Step:
+    """One event from equal registers, whose other registers are free."""
+
+    legal: Term
+    tied: Mapping[str, Term]  #: words of the design, by register of the unit
+    now: Mapping[str, Term]  #: before the event
+    after: Mapping[str, Term]  #: of the unit
+    then: Mapping[str, Term]  #: of the design
+    inputs: Mapping[str, Term]
+
+
+def step(lift: Lift, design: Design, timing: Timing) -> Step:
+    """Both sides of one event."""
+    tied, _ = ties(lift, design, timing)
     run = Run(design, timing)
     first = run.inputs(False)
     now = dict(zip(tied, _words(run, tied, first), strict=True))
     legal, after = Reference(lift, now).event(first)
     run.edge_with(first)
     then = dict(zip(tied, _words(run, tied, run.inputs(False)), strict=True))
-    differs = terms.any_of(differs_in(after[each], then[each]) for each in tied)  # latched inputs among them
-    step = ask("one event from equal registers", [legal, differs], seconds, name)
+    return Step(legal, tied, now, {each: after[each] for each in tied}, then, first)  # latched inputs among them
+
+
+def induction(lift: Lift, design: Design, timing: Timing, seconds: float, name: str = "") -> Proof:
+    """One event from any registers that are equal, and the reset. A failed step refutes nothing: "undecided"."""
+    require_fit(lift, design)
+    require_reset(design, timing)
+    if timing.latency != 1 or not timing.reset:
+        return Proof("undecided", [], "induction", untied=ties(lift, design, timing)[1])
+    both = step(lift, design, timing)
+    differs = terms.any_of(differs_in(both.after[each], both.then[each]) for each in both.tied)
+    stepped = ask("one event from equal registers", [both.legal, differs], seconds, name)
     start = Run(design, timing)
     start.reset()
-    words = dict(zip(tied, _words(start, tied, start.inputs(False)), strict=True))
+    words = dict(zip(both.tied, _words(start, both.tied, start.inputs(False)), strict=True))
     initial = reset_words(lift)
-    wrong = terms.any_of(differs_in(initial[each], words[each]) for each in tied)
+    wrong = terms.any_of(differs_in(initial[each], words[each]) for each in both.tied)
     reset = ask("registers after a reset", [wrong], seconds, name)
-    outcome = together([step, reset])
-    return Proof("proved" if outcome == "proved" else "undecided", [step, reset], "induction")
+    outcome = together([stepped, reset])
+    untied = [] if outcome == "proved" else ties(lift, design, timing)[1]
+    return Proof("proved" if outcome == "proved" else "undecided", [stepped, reset], "induction", untied=untied)
 
 
 def _words(run: Run, tied: Mapping[str, Term], inputs: Mapping[str, Term]) -> list[Term]:

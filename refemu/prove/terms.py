@@ -89,6 +89,8 @@ def and_(a: Term, b: Term) -> Term:
             return y
     if not_(a) is b:
         return const(0, a.width)
+    if _short(a, b):
+        return zext(and_(a.args[0], b.args[0]), a.width)
     return node("and", a.width, *_sorted(a, b))
 
 
@@ -106,7 +108,14 @@ def xor(a: Term, b: Term) -> Term:
             return x
         if y.op == "const" and y.name == (1 << y.width) - 1:
             return not_(x)
+    if _short(a, b):
+        return zext(xor(a.args[0], b.args[0]), a.width)
     return node("xor", a.width, *_sorted(a, b))
+
+
+def _short(a: Term, b: Term) -> bool:
+    """Whether zeros are above words of one width."""
+    return a.op == b.op == "zext" and a.args[0].width == b.args[0].width
 
 
 def _sorted(a: Term, b: Term) -> tuple[Term, Term]:

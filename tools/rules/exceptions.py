@@ -57,7 +57,7 @@ ELSEWHERE = {
     **{f"prove/{name}": "prove/test_equivalence" for name in ("solver", "smtlib")},
     **{f"prove/{name}": "cli/designs/test_prove" for name in ("design", "sequential")},
     "prove/handshake": "cli/designs/test_prove_timing",
-    **{f"prove/floats/{name}": "prove/floats/test_lowering" for name in ("narrow", "number", "operations")},
+    **{f"prove/floats/{name}": "prove/floats/test_lowering" for name in ("narrow", "number", "operations", "ranges")},
     **{
         f"golden/proofs/{name}": "cli/designs/test_prove" for name in ("prove", "counterexample", "decided", "question")
     },

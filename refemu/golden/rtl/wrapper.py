@@ -101,8 +101,20 @@ def for_yosys(unit: AnyUnit, config: str, map_: Map, clocked: bool, valid: bool)
     groups = (("input ", ports.inputs), ("output", ports.outputs))
     declared = [f"  {direction} wire {range_(width(port))}{port.name}" for direction, group in groups for port in group]
     assigns = [line for line in _assigns(unit, config, map_) if not re.search(r"hs_(present|named|registers)", line)]
-    texts = [*macros, head.rstrip(" ") + ",\n".join(declared), ");", *_instance(unit, config, map_), *assigns]
+    body = _local("\n".join([*_instance(unit, config, map_), *assigns]))
+    texts = [*macros, head.rstrip(" ") + ",\n".join(declared), ");", body]
     return "\n".join([*texts, "endmodule", ""])
+
+
+def _local(body: str) -> str:
+    """Statements whose slices of the core's outputs are those of wires: yosys reads no hierarchical names."""
+    wires = []
+    for name in dict.fromkeys(re.findall(r"\bcore\.(\w+)\[", body)):
+        ends = [int(end) for end in re.findall(rf"\bcore\.{name}\[(\d+)[:\]]", body)]
+        if f".{name}()" in body and ends and len(ends) == len(re.findall(rf"\bcore\.{name}\b", body)):
+            wires.append(f"  wire [{max(ends)}:0] of_{name};")
+            body = re.sub(rf"\bcore\.{name}\b", f"of_{name}", body).replace(f".{name}()", f".{name}(of_{name})")
+    return "\n".join([*wires, body])
 
 
 def _instance(unit: AnyUnit, config: str, map_: Map) -> Iterator[str]:

@@ -6,11 +6,12 @@ from dataclasses import replace
 from refemu.prove import terms
 from refemu.prove.floats import number, operations
 from refemu.prove.floats.narrow import narrowed
-from refemu.prove.floats.number import FORMATS, Number
+from refemu.prove.floats.number import FORMATS, Format, Number
 from refemu.prove.lift import Lift
 from refemu.prove.naming import Names
 from refemu.prove.terms import REAL, Term, rebuilt
 
+EXACT = 32  #: sums of formats of fewer bits are exact in binary64, in few bits
 NUMBERS: dict[str, Callable[..., Number]] = {
     "fadd": operations.total,
     "fsub": lambda a, b: operations.total(a, operations.negated(b)),
@@ -21,9 +22,6 @@ NUMBERS: dict[str, Callable[..., Number]] = {
     "frint": lambda a: operations.whole(a, False),
     "ffloor": lambda a: operations.whole(a, True),
     "f32": lambda a: number.rounded(a, FORMATS[32]),
-    "value16": number.of_word,
-    "value32": number.of_word,
-    "value64": number.of_word,
     "integer": operations.of_integer,
 }
 TESTS: dict[str, Callable[..., Term]] = {
@@ -44,7 +42,7 @@ class Lowering:
     def __init__(self) -> None:
         self.words: dict[int, Term] = {}
         self.numbers: dict[int, Number] = {}
-        self.rounded: dict[tuple[int, int], Number] = {}  #: numbers of patterns
+        self.read: dict[int, Number] = {}  #: numbers of words
 
     def of(self, roots: Sequence[Term]) -> list[Term]:
         """Bit vectors without binary64 numbers. Raises KeyError for a square root."""
@@ -64,12 +62,36 @@ class Lowering:
             test, a, b = term.args
             return number.merged(self.words[test.number], self._below(test, True, a), self._below(test, False, b))
         (first, *_) = term.args
-        if term.op.startswith("value") and first.op == f"pattern{term.op[5:]}":  # its rounding, packed and unpacked
-            return number.rounded(self.numbers[first.args[0].number], FORMATS[first.width])
+        if term.op == "f32" and (once := self._once(first, FORMATS[32])) is not None:
+            return once
+        if term.op.startswith("value"):
+            return self._read(first)
         return NUMBERS[term.op](*(self._any(each) for each in term.args))
 
+    def _read(self, word: Term) -> Number:
+        """The number of a word: of a pattern its rounding, of one of two words one of two numbers."""
+        if word.number not in self.read:
+            self.read[word.number] = self._packed(_whole(word))
+        return self.read[word.number]
+
+    def _packed(self, word: Term) -> Number:
+        if word.op == "ite":
+            test, a, b = word.args
+            return number.merged(self.words[test.number], self._read(a), self._read(b))
+        if word.op == f"pattern{word.width}":
+            form, inner = FORMATS[word.width], self.numbers[word.args[0].number]
+            return self._once(word.args[0], form) or (
+                inner if number.fits(inner, form) else number.rounded(inner, form)
+            )
+        return number.of_word(self._word(word))
+
     def _word(self, term: Term) -> Term:
+        if term.number in self.words:
+            return self.words[term.number]
         args = [self._any(each) for each in term.args]
+        if term.op in ("pattern16", "pattern32"):
+            once = self._once(term.args[0], FORMATS[term.width])
+            args = args if once is None else [once]
         if term.op in TESTS:
             return TESTS[term.op](*args)
         if term.op == "truncate":
@@ -78,6 +100,16 @@ class Lowering:
             return term
         short = narrowed(term, args)  # type: ignore[arg-type]
         return rebuilt(term, args) if short is None else short  # type: ignore[arg-type]
+
+    def _once(self, term: Term, form: Format) -> Number | None:
+        """A sum of numbers of a format of at most half the bits, rounded to it; None for another term."""
+        if term.op not in ("fadd", "fsub") or form.bits < EXACT:
+            return None
+        a, b = (self.numbers[each.number] for each in term.args)
+        if not all(each.format == form or number.fits(each, form) for each in (a, b)):
+            return None
+        a, b = (number.rounded(each, form) for each in (a, b))
+        return operations.rounded_once(a, b if term.op == "fadd" else operations.negated(b))
 
     def _below(self, test: Term, holds: bool, term: Term) -> Number:
         """A number, with the bound that a test has shown: `c < x` does not hold, or `x < c` does."""
@@ -89,6 +121,19 @@ class Lowering:
 
     def _any(self, term: Term) -> "Term | Number":
         return self.numbers[term.number] if term.width == REAL else self.words[term.number]
+
+
+def _whole(word: Term) -> Term:
+    """A word without the zeros above it that an extract drops again."""
+    if word.op != "extract" or word.name:
+        return word
+    (inner,) = word.args
+    if inner.op == "ite":
+        test, a, b = inner.args
+        ways = [_whole(terms.extract(each, 0, word.width)) for each in (a, b)]
+        if not any(each.op == "extract" for each in ways):
+            return terms.ite(test, *ways)
+    return word
 
 
 def lowered(lift: Lift, names: Names | None = None) -> Lift:

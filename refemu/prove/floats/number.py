@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from refemu.prove import terms
+from refemu.prove.floats.ranges import unsigned
 from refemu.prove.terms import Term
 
 EXPONENT = 16  #: bits of an exponent, in two's complement
@@ -37,7 +38,7 @@ class Number:
     significand: Term
     low: int  #: least exponent of a finite number
     high: int  #: largest one
-    format: Format | None = None  #: in which it is canonical: subnormal, or with a leading one
+    format: Format | None = None  #: in which it is canonical: subnormal, with a leading one, or infinite as its words
 
     @property
     def width(self) -> int:
@@ -91,6 +92,8 @@ def of_word(word: Term) -> Number:
     """The number of a word of a format."""
     form = FORMATS[word.width]
     places = form.precision - 1
+    if (single := _power_of_two(word, form)) is not None:
+        return single
     fraction, field = terms.extract(word, 0, places), terms.extract(word, places, form.bits - form.precision)
     special = terms.eq(field, terms.const(-1, field.width))
     subnormal, whole = (terms.eq(each, terms.const(0, each.width)) for each in (field, fraction))
@@ -109,6 +112,19 @@ def of_word(word: Term) -> Number:
     )
 
 
+def _power_of_two(word: Term, form: Format) -> Number | None:
+    """The number of a word of zeros below a field of which no value is that of a subnormal or infinite number."""
+    places = form.precision - 1
+    if word.op != "concat" or word.args[1].op != "const" or word.args[1].name or word.args[1].width != places:
+        return None
+    low, high = unsigned(word.args[0])
+    if low < 1 or high >= (1 << (form.bits - form.precision)) - 1 or word.args[0].width > EXPONENT:
+        return None
+    offset = form.least + places - 1
+    power = terms.add(terms.zext(word.args[0], EXPONENT), exponent(offset))
+    return Number(terms.FALSE, terms.FALSE, terms.FALSE, power, terms.TRUE, low + offset, high + offset)
+
+
 def to_word(x: Number, bits: int) -> Term:
     """The word of the nearest number of a format; the positive quiet NaN."""
     form = FORMATS[bits]
@@ -118,8 +134,7 @@ def to_word(x: Number, bits: int) -> Term:
     normal = terms.extract(r.significand, places, 1)
     low = terms.ite(normal, terms.extract(field, 0, bits - 1 - places), terms.const(0, bits - 1 - places))
     magnitude = terms.concat(low, terms.extract(r.significand, 0, places))
-    infinity = terms.const(((1 << (bits - 1 - places)) - 1) << places, bits - 1)
-    word = terms.concat(r.sign, terms.ite(r.inf, infinity, magnitude))
+    word = terms.concat(r.sign, magnitude)
     nan = ((1 << (bits - places)) - 1) << (places - 1)
     return terms.ite(r.nan, terms.const(nan & ((1 << (bits - 1)) - 1), bits), word)
 
@@ -145,8 +160,7 @@ def _alike(x: Number, other: Number) -> Number:
     form = other.format
     if form is None or x.format is not None or not (x.significand.op == x.exponent.op == "const"):
         return x
-    exact = x.width <= form.precision and x.low >= form.least and x.top <= form.most + 1
-    return rounded(x, form) if exact else x
+    return rounded(x, form) if fits(x, form) else x
 
 
 def normalized(x: Number, width: int = 0) -> Number:
@@ -216,12 +230,19 @@ def rounded(x: Number, form: Format) -> Number:
     over = terms.FALSE
     if x.top > form.most:
         over = terms.and_(terms.slt(exponent(largest), place), terms.extract(significand, form.precision - 1, 1))
+    inf, quiet = terms.or_(x.inf, over), terms.const(3 << (form.precision - 2), form.precision)
+    significand = terms.ite(x.nan, quiet, terms.ite(inf, leading, significand))  # those of the words
+    place = terms.ite(terms.or_(x.nan, inf), exponent(largest + 1), place)
     low = max(form.least, x.low - form.precision - 1)
     high = max(low, min(x.top - form.precision + 1, largest))
-    return Number(x.nan, terms.or_(x.inf, over), x.sign, place, significand, low, high, form)
+    return Number(x.nan, inf, x.sign, place, significand, low, high, form)
+
+
+def fits(x: Number, form: Format) -> bool:
+    """Whether every value is one of a format."""
+    return x.width <= form.precision and x.low >= form.least and x.top <= form.most + 1
 
 
 def fitted(x: Number) -> Number:
     """The nearest number of binary64; itself where it always is one."""
-    exact = x.width <= BINARY64.precision and x.low >= BINARY64.least and x.top <= BINARY64.most + 1
-    return x if exact else rounded(x, BINARY64)
+    return x if fits(x, BINARY64) else rounded(x, BINARY64)

@@ -34,7 +34,6 @@ def of_integer(value: Term) -> Number:
 
 def product(a: Number, b: Number) -> Number:
     """a * b."""
-    width = a.width + b.width
     nan = terms.any_of([a.nan, b.nan, terms.and_(a.inf, b.zero), terms.and_(a.zero, b.inf)])
     return fitted(
         Number(
@@ -42,11 +41,18 @@ def product(a: Number, b: Number) -> Number:
             terms.or_(a.inf, b.inf),
             terms.xor(a.sign, b.sign),
             terms.add(a.exponent, b.exponent),
-            terms.mul(terms.zext(a.significand, width), terms.zext(b.significand, width)),
+            _multiplied(a.significand, b.significand),
             a.low + b.low,
             a.high + b.high,
         )
     )
+
+
+def _multiplied(a: Term, b: Term) -> Term:
+    """The product of two significands."""
+    if terms.TRUE in (a, b):
+        return b if a is terms.TRUE else a
+    return terms.mul(terms.zext(a, a.width + b.width), terms.zext(b, a.width + b.width))
 
 
 def total(a: Number, b: Number) -> Number:
@@ -59,6 +65,26 @@ def total(a: Number, b: Number) -> Number:
     sign = terms.ite(finite.empty, both, finite.sign)
     sign = terms.ite(a.inf, a.sign, terms.ite(b.inf, b.sign, sign))
     return fitted(replace(finite, nan=nan, inf=terms.or_(a.inf, b.inf), sign=sign))
+
+
+def rounded_once(a: Number, b: Number) -> Number:
+    """a + b for numbers of one format, rounded to it.
+
+    From 2 * precision + 2 bits on, a sum that is rounded to binary64 first has the same value.
+    """
+    form = a.format
+    assert form is not None and b.format == form
+    less = terms.ult(_key(replace(a, inf=terms.FALSE)), _key(replace(b, inf=terms.FALSE)))
+    large, small = merged(less, b, a), merged(less, a, b)
+    value = _aligned(large, small, form.precision + GUARD + 1)
+    both, opposite = terms.and_(a.sign, b.sign), terms.xor(a.sign, b.sign)
+    nan = terms.any_of([a.nan, b.nan, terms.all_of([a.inf, b.inf, opposite])])
+    empty = terms.eq(value, terms.const(0, value.width))
+    sign = terms.ite(empty, both, large.sign)
+    sign = terms.ite(a.inf, a.sign, terms.ite(b.inf, b.sign, sign))
+    power = terms.sub(large.exponent, exponent(GUARD))
+    low, high = form.least - GUARD, max(a.high, b.high) - GUARD
+    return rounded(Number(nan, terms.or_(a.inf, b.inf), sign, power, value, low, high), form)
 
 
 def _scaled(x: Number, low: int, width: int) -> Term:
@@ -99,8 +125,16 @@ def _shifted(a: Number, b: Number) -> Number:
         terms.slt(x.exponent, y.exponent),
         terms.and_(terms.eq(x.exponent, y.exponent), terms.ult(x.significand, y.significand)),
     )
-    width = BINARY64.precision + GUARD + 1
     large, small = merged(less, y, x), merged(less, x, y)
+    value = _aligned(large, small, BINARY64.precision + GUARD + 1)
+    power = terms.sub(large.exponent, exponent(GUARD))
+    low, high = min(a.low, b.low) - GUARD, max(a.high, b.high)
+    high = max(high, max(a.top, b.top) - BINARY64.precision) - GUARD + 1
+    return Number(terms.FALSE, terms.FALSE, large.sign, power, value, min(low, BINARY64.least - GUARD), high)
+
+
+def _aligned(large: Number, small: Number, width: int) -> Term:
+    """The magnitude of a sum in units of 2**-GUARD last places of the larger number."""
     first, second = (
         terms.zext(terms.concat(each.significand, terms.const(0, GUARD)), width) for each in (large, small)
     )
@@ -109,11 +143,7 @@ def _shifted(a: Number, b: Number) -> Number:
     moved = terms.lshr(second, amount(distance, width))
     lost = terms.not_(terms.eq(terms.shl(moved, amount(distance, width)), second))
     moved = terms.or_(moved, terms.zext(lost, width))
-    value = terms.ite(terms.xor(a.sign, b.sign), terms.sub(first, moved), terms.add(first, moved))
-    power = terms.sub(large.exponent, exponent(GUARD))
-    low, high = min(a.low, b.low) - GUARD, max(a.high, b.high)
-    high = max(high, max(a.top, b.top) - BINARY64.precision) - GUARD + 1
-    return Number(terms.FALSE, terms.FALSE, large.sign, power, value, min(low, BINARY64.least - GUARD), high)
+    return terms.ite(terms.xor(large.sign, small.sign), terms.sub(first, moved), terms.add(first, moved))
 
 
 def quotient(a: Number, b: Number) -> Number:
@@ -214,6 +244,7 @@ __all__ = [
     "of_integer",
     "product",
     "quotient",
+    "rounded_once",
     "to_integer",
     "total",
     "whole",

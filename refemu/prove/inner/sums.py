@@ -1,12 +1,20 @@
-"""Sums in one order: words that are equal sums, modulo a power of two, become one term."""
+"""Sums in one order: words that are equal sums, modulo a power of two, become one term.
 
-from collections.abc import Sequence
+A sum in one of two ways, such as `s ? p - x : p + x`, is a sum of both ways' words: `p + x - 2 * (s ? x : 0)`.
+"""
+
+from collections.abc import Iterator, Sequence
 
 from refemu.prove import terms
+from refemu.prove.floats import ranges
 from refemu.prove.terms import Term
 
+SIGNED = {"add", "sub", "mul"}
 SUMS = ("add", "sub", "and")
 LEAST = 3  #: terms of a sum that gets another order
+MOST = 400  #: words of a sum
+
+Addends = dict[int, tuple[Term, int]]  #: words in two's complement and their factors
 
 
 def ordered(roots: Sequence[Term]) -> list[Term]:
@@ -21,6 +29,23 @@ def ordered(roots: Sequence[Term]) -> list[Term]:
     return [known[each.number] for each in roots]
 
 
+def equal(a: Term, b: Term) -> bool:
+    """Whether two words are the same sum, as far as the order, signs and choices of its words show."""
+    if not {each.op for word in (a, b) for each in _below(word)} & SIGNED:
+        return False
+    sums = Sums(a.width)
+    return sums.of(a) == sums.of(b)
+
+
+def _below(term: Term) -> Iterator[Term]:
+    """A word without extensions, and the ways that it is chosen from."""
+    while term.op in ("sext", "zext") or (term.op == "extract" and not term.name):
+        (term,) = term.args
+    yield term
+    if term.op == "ite":
+        yield from term.args[1:]
+
+
 def _chosen(term: Term) -> Term:
     """The low bits of one of two words, which may be the same sum."""
     if term.op != "extract" or term.name or term.args[0].op != "ite":
@@ -32,13 +57,12 @@ def _chosen(term: Term) -> Term:
 
 def _sum(term: Term) -> Term:
     """The sum of the same addends in the order of their numbers."""
-    addends, constant = _addends(term, term.width)
+    addends, constant = Sums(term.width, choices=False).of(term)
     if len(addends) < LEAST:
         return term
     answer = terms.const(constant, term.width)
     for number in sorted(addends):
         each, factor = addends[number]
-        factor &= (1 << term.width) - 1
         word = terms.sext(each, term.width) if each.width <= term.width else terms.extract(each, 0, term.width)
         if factor == (1 << term.width) - 1:
             answer = terms.sub(answer, word)
@@ -47,33 +71,117 @@ def _sum(term: Term) -> Term:
     return answer
 
 
-def _addends(root: Term, width: int) -> tuple[dict[int, tuple[Term, int]], int]:
-    """Words and their factors, modulo 2**width, and a constant."""
-    answer: dict[int, tuple[Term, int]] = {}
-    constant, stack = 0, [(root, 1)]
-    while stack:
-        term, factor = stack.pop()
-        if term.op == "const":
-            constant += factor * (term.name - ((term.name >> (term.width - 1)) << term.width))
-        elif term.op in ("add", "sub") and term.width >= width:
+class Sums:
+    """Addends of words modulo 2**width. choices: whether a choice of sums is a sum of choices."""
+
+    def __init__(self, width: int, choices: bool = True) -> None:
+        self.width, self.choices = width, choices
+        self.known: dict[int, tuple[Addends, int]] = {}
+        self.ranges: ranges.Known = {}
+
+    def of(self, root: Term) -> tuple[Addends, int]:
+        """Words with factors that are not 0, and a constant."""
+        if root.number not in self.known:
+            answer: Addends = {}
+            constant, stack = 0, [(root, 1)]
+            while stack:
+                term, factor = stack.pop()
+                parts = self._parts(term)
+                if parts is not None:
+                    stack += [(each, factor * sign) for each, sign in parts]
+                elif term.op == "const":
+                    constant += factor * (term.name - ((term.name >> (term.width - 1)) << term.width))
+                elif self.choices and (chosen := self._choice(term)) is not None:
+                    words, more = chosen
+                    constant += factor * more
+                    for word, each in words.values():
+                        _add(answer, word, factor * each)
+                else:
+                    _add(answer, *self._word(term, factor))
+            mask = (1 << self.width) - 1
+            kept = {number: (word, factor & mask) for number, (word, factor) in answer.items() if factor & mask}
+            self.known[root.number] = kept, constant & mask
+        return self.known[root.number]
+
+    def _parts(self, term: Term) -> list[tuple[Term, int]] | None:
+        """Words of which a word is the sum, with their signs."""
+        width = self.width
+        if term.op in ("add", "sub") and (term.width >= width or self._exact(term)):
             first, second = term.args
-            stack += [(first, factor), (second, factor if term.op == "add" else -factor)]
-        elif term.op == "extract" and term.name == 0 and term.width >= width:
-            stack.append((term.args[0], factor))
-        elif (masked := _masked(term, width)) is not None:
-            stack.append((masked, factor))
-        elif term.op in ("sext", "zext") and term.args[0].width >= width:
-            stack.append((term.args[0], factor))
-        else:
-            inner = term.args[0] if term.op == "sext" else term
-            inner = terms.extract(inner, 0, width) if inner.width > width else inner
-            if (masked := _masked(inner, width)) is not None:
-                stack.append((masked, factor))
-                continue
-            inner = terms.zext(inner, width) if inner.width < width and term.op not in ("sext", "zext") else inner
-            before = answer.get(inner.number, (inner, 0))[1]
-            answer[inner.number] = (inner, before + factor)
-    return answer, constant
+            return [(first, 1), (second, 1 if term.op == "add" else -1)]
+        if term.op == "extract" and term.name == 0 and (term.width >= width or self._holds(term)):
+            return [(term.args[0], 1)]
+        if (masked := _masked(term, width)) is not None:
+            return [(masked, 1)]
+        if term.op == "sext" or (term.op == "zext" and self._signless(term.args[0])):
+            (inner,) = term.args
+            if inner.width > width and (masked := _masked(inner, width)) is not None:
+                return [(masked, 1)]
+            return [(inner, 1)]
+        return None
+
+    def _signless(self, term: Term) -> bool:
+        """Whether a word is the same number with zeros above."""
+        return term.width >= self.width or ranges.signed(term, self.ranges)[0] >= 0
+
+    def _holds(self, term: Term) -> bool:
+        """Whether the low bits of a word are its number."""
+        low, high = ranges.signed(term.args[0], self.ranges)
+        return -(1 << (term.width - 1)) <= low and high < 1 << (term.width - 1)
+
+    def _exact(self, term: Term) -> bool:
+        """Whether a shorter sum does not overflow, so that its words can be extended."""
+        (a, b), (c, d) = (ranges.signed(each, self.ranges) for each in term.args)
+        low, high = (a + c, b + d) if term.op == "add" else (a - d, b - c)
+        return -(1 << (term.width - 1)) <= low and high < 1 << (term.width - 1)
+
+    def _choice(self, term: Term) -> tuple[Addends, int] | None:
+        """Addends of a choice, one of whose ways is a sum or a product."""
+        if term.op != "ite" or not any(each.op in SIGNED for way in term.args[1:] for each in _below(way)):
+            return None
+        test, first, second = term.args
+        (ours, more), (others, base) = self.of(first), self.of(second)
+        if len(ours) + len(others) > MOST:
+            return None
+        answer = dict(others)
+        for number in ours.keys() | others.keys():
+            word = (ours.get(number) or others[number])[0]
+            factor = ours.get(number, (word, 0))[1] - others.get(number, (word, 0))[1]
+            if factor:
+                _add(answer, terms.ite(test, word, terms.const(0, word.width)), factor)
+        if more != base:
+            _add(answer, terms.zext(test, 2), more - base)
+        return answer, base
+
+    def _word(self, term: Term, factor: int) -> tuple[Term, int]:
+        """A word that is not a sum, in two's complement and as short as it can be."""
+        term = terms.extract(term, 0, self.width) if term.width > self.width else term
+        if term.op == "mul":
+            return self._product(term, factor)
+        if term.op == "zext":
+            return terms.zext(term.args[0], term.args[0].width + 1), factor
+        return term, factor
+
+    def _product(self, term: Term, factor: int) -> tuple[Term, int]:
+        """A product of magnitudes, and its factor with the signs of its words; unchanged where it may overflow."""
+        words, sign = [], 1
+        for each in term.args:
+            word = each.args[0] if each.op == "sext" else each
+            if word.op == "sub" and word.args[0] is terms.const(0, word.width) and word.args[1].op == "zext":
+                word, sign = word.args[1], -sign
+            elif ranges.signed(each, self.ranges)[0] < 0:
+                return term, factor
+            bits = max(ranges.signed(word, self.ranges)[1].bit_length(), 1)
+            words.append(terms.extract(word.args[0] if word.op == "zext" else word, 0, bits))
+        width = words[0].width + words[1].width
+        if term.width <= width:
+            return term, factor
+        return terms.zext(terms.mul(*(terms.zext(each, width) for each in words)), width + 1), factor * sign
+
+
+def _add(addends: Addends, word: Term, factor: int) -> None:
+    before = addends.get(word.number, (word, 0))[1]
+    addends[word.number] = (word, before + factor)
 
 
 def _masked(term: Term, width: int) -> Term | None:

@@ -13,6 +13,7 @@ from refemu.units.config import Config
 from refemu.units.declaration import Changes, Sequential, constant
 from refemu.units.ports import Port, Ports
 from refemu.units.unit import AnyUnit, Cases, Unit
+from tools.formal import FOREIGN_BUGS
 
 pytest.importorskip("bitwuzla")
 pytestmark = [
@@ -271,3 +272,21 @@ def test_invalid_register_map_exits_with_2(
 def test_wrong_register_is_refuted(was: str, now: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert was in SUM
     assert adder_proved(tmp_path, SUM.replace(was, now), {"total": "sum", "last": "old"}) in (1, 2)
+
+
+FOREIGN = Path(__file__).parents[3] / "examples" / "rtl" / "foreign" / "axis_decoder.v"
+
+
+def test_core_of_another_style_is_proved(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["prove", "ovp_decoder:int4", str(FOREIGN), "--map", str(FOREIGN.with_suffix(".json"))]
+    assert main(words) == 0
+    assert "any state: proved" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bug", FOREIGN_BUGS)
+def test_bug_of_a_core_of_another_style_is_refuted(bug: tuple[str, str], tmp_path: Path) -> None:
+    text = FOREIGN.read_text()
+    assert text.count(bug[0]) == 1
+    wrong = tmp_path / "wrong.v"
+    wrong.write_text(text.replace(*bug))
+    assert main(["prove", "ovp_decoder:int4", str(wrong), "--map", str(FOREIGN.with_suffix(".json"))]) == 1

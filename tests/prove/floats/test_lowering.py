@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from refemu.prove import terms
+from refemu.prove.floats import ranges
 from refemu.prove.floats.lowering import Lowering
 from refemu.prove.terms import Term
+from tests.prove.random_terms import random_rows, random_terms
 
 ROWS = 400
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, float("inf"), float("-inf"), float("nan"), 5e-324, 1.7e308, 2.2e-308)
@@ -116,3 +118,48 @@ def test_exact_operations_have_no_rounding() -> None:
     assert found.significand.op == "mul"
     assert found.low == -48
     exact.of([terms.fp("pattern16", terms.fp("fadd", a, c))])
+
+
+@pytest.mark.long
+def test_sums_of_one_format_rounded_once_equal_numpy() -> None:
+    a, b, c = X[32]
+    inner = terms.fp("f32", terms.fp("fadd", a, b))
+    half = terms.fp("value16", terms.fp("pattern16", terms.fp("fmul", X[16][0], X[16][1])))
+    packed = terms.fp("pattern32", terms.fp("fmul", half, X[16][2]))
+    chosen = terms.ite(terms.variable("bit", 1), packed, terms.variable("c32", 32))
+    roots = [
+        *(terms.fp("pattern32", terms.fp(op, inner, c)) for op in ("fadd", "fsub")),
+        terms.fp("pattern64", terms.fp("f32", terms.fp("fsub", a, b))),
+        terms.fp("pattern32", terms.fp("fadd", a, terms.fp("value32", chosen))),
+        terms.fp("pattern32", terms.fp("f32", terms.fp("fmul", a, b))),
+    ]
+    lowered = Lowering().of(roots)
+    for seed in range(20):
+        given = rows(seed) | {"bit": np.arange(ROWS, dtype=np.uint64) & np.uint64(1)}
+        expected, got = (terms.evaluate(each, given, ROWS) for each in (roots, lowered))
+        for at, (one, other) in enumerate(zip(expected, got, strict=True)):
+            assert (one == other).all(), at
+
+
+def test_product_with_a_power_of_two_has_no_product() -> None:
+    places = terms.add(terms.sext(terms.variable("p", 7), 12), terms.const(1023, 12))
+    power = terms.concat(terms.zext(terms.extract(places, 0, 11), 12), terms.const(0, 52))
+    root = terms.fp("pattern64", terms.fp("fmul", X[16][0], terms.fp("value64", power)))
+    (lowered,) = Lowering().of([root])
+    assert not any(each.op == "mul" for each in terms.order([lowered]))
+    given = rows(3) | {"p": np.arange(ROWS, dtype=np.uint64) & np.uint64(127)}
+    (expected,), (got,) = (terms.evaluate(each, given, ROWS) for each in ([root], [lowered]))
+    assert (expected == got).all()
+
+
+def test_values_are_within_their_ranges() -> None:
+    for seed in range(20):
+        roots = random_terms(seed)
+        given = {name: np.array(values, object) for name, values in random_rows(seed, 50).items()}
+        for term, values in zip(roots, terms.evaluate(roots, given, 50), strict=True):
+            (low, high), (least, most) = ranges.signed(term), ranges.unsigned(term)
+            half = 1 << (term.width - 1)
+            for value in map(int, values):
+                assert low <= value - ((value & half) << 1) <= high and least <= value <= most
+    short = terms.mul(terms.zext(terms.variable("x", 4), 20), terms.sext(terms.variable("y", 5), 20))
+    assert ranges.signed(short) == (-240, 225)
