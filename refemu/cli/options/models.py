@@ -148,7 +148,9 @@ def _simulate(commands: Commands) -> None:
     add_count(command, "--workers", "Number of GPUs, among which heads and matrices are divided (default: 1).")
     add_count(command, "--slots", "Maximum number of running requests (default: 256).")
     add_real(command, "--memory-share", "X", "Share of the memory for weights and pages (default: 0.9).")
-    add_count(command, "--context", "Maximum tokens of a request; longer ones are rejected (default: the longest request).")
+    add_count(
+        command, "--context", "Maximum tokens of a request; longer ones are rejected (default: the longest request)."
+    )
     command.add_argument(
         "--preemption",
         choices=("recompute", "swap", "none"),
