@@ -184,7 +184,7 @@ def _print_parameter(name: str, row: Mapping[str, Any]) -> None:
 
 def _print_term(document: Mapping[str, Any]) -> None:
     also = f" ({', '.join(document['also'])})" if document["also"] else ""
-    print(f"{document['name']}{also}\n\n{textwrap.fill(document['text'], 100)}")
+    print(f"{document['name']}{also}\n\n{textwrap.fill(document['text'], 100, break_on_hyphens=False)}")
     if document["see"]:
         print(f"\nsee: {', '.join(f'refemu explain {shlex.quote(word)}' for word in document['see'])}")
 

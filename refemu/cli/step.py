@@ -188,7 +188,7 @@ def _example(unit: Any, name: str, silent: bool) -> tuple[dict[str, np.ndarray],
         )
     if not silent:
         text = f"no --case or --input, so this is an example of the paper: {cases.why}"
-        print("\n".join(textwrap.wrap(text, _columns())) + "\n")
+        print("\n".join(textwrap.wrap(text, _columns(), break_on_hyphens=False)) + "\n")
     about = _About(f"A case of the paper: {cases.why}.", cases.decision)
     return {port: array[0] if unit.timing == "event" else array[:1] for port, array in cases.inputs.items()}, about
 

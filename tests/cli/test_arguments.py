@@ -83,6 +83,12 @@ def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [pair for pair in lines if len(pair[1]) >= 80] == []
 
 
+def test_help_breaks_lines_at_spaces_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line for each in parsers(parser()) for line in each.format_help().splitlines()]
+    assert [line for line in lines if line.endswith("-") and not line.endswith(" -")] == []
+
+
 def test_help_texts_are_sentences() -> None:
     shown = [(each.prog, action.help) for each in parsers(parser()) for action in each._actions if action.help]
     unwritten = {"show this help message and exit", argparse.SUPPRESS}

@@ -80,6 +80,7 @@ def test_bad_usage_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[
         (["list", "unit"], "refemu: list: unknown kind 'unit'; did you mean 'units'? Known: "),
         (["list", "unit"], "did you mean 'units'"),
         (["explain", "convict"], "explain: no entry 'convict'; did you mean 'convicted'?"),
+        (["explain", "verdict"], "explain: no entry 'verdict'; `refemu list`"),
         (
             ["explain", "no_such/thing"],
             "no distribution no-such with a unit is installed; `refemu list units` lists all",

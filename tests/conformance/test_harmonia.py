@@ -19,7 +19,6 @@ from refemu.models.schemes.harmonia.search import Observer
 from refemu.models.scores.uncertainty import Change, change
 from refemu.studies.evaluation import Score, Setting, score
 from refemu.studies.harmonia import experiments
-from refemu.studies.output.scores import score_of_windows
 from refemu.units.harmonia.k_offset import Offsets
 from refemu.units.harmonia.k_offset import compiled as k_offset_compiled
 from tests.studies.measured import measured
@@ -85,13 +84,12 @@ def beyond(one: Change, windows: int) -> bool:
 
 
 def rows(found: dict[str, Score]) -> str:
-    """The table of docs/claims-measurements.md: perplexity, error, windows, changes over 8 bits and no smoothing."""
+    """The table of docs/claims-measurements.md: perplexity, error, changes over 8 bits and no smoothing."""
     lines = []
     for scheme, names in CACHES.items():
         point = found[scheme]
         assert point.error is not None
-        each = ", ".join(f"{one:.2f}" for one in score_of_windows(point))
-        cells = [f"`{scheme}`", *names, f"{point.perplexity:.2f} ± {point.error:.2f} ({each})"]
+        cells = [f"`{scheme}`", *names, f"{point.perplexity:.2f} ± {point.error:.2f}"]
         for other in ("harmonia-kv8", NONE):
             one = over(found, scheme, other)
             cells.append("" if other == scheme else f"{one.percent:+.2f} ± {one.error:.2f}")
@@ -128,7 +126,7 @@ def test_caches_bear_fewer_bits_than_activations(found: dict[str, float]) -> Non
 
 @pytest.mark.parametrize("table", ["prompts", "decoded"])
 def test_tables_of_the_page(table: str, request: pytest.FixtureRequest) -> None:
-    """Perplexities, windows and standard errors of docs/claims-measurements.md, to the last digit shown."""
+    """Perplexities and standard errors of docs/claims-measurements.md, to the last digit shown."""
     assert rows(request.getfixturevalue(table)) in PAGE
 
 

@@ -34,6 +34,7 @@ napoleon_use_ivar = True
 nitpicky = False
 keep_warnings = False
 _CODE = re.compile(r"(`[^`]*`)")
+_OPTION = re.compile(r'<span class="pre">(?=-)')  #: of the command line, in code
 
 
 def _escaped(line: str) -> str:
@@ -68,7 +69,13 @@ def _restored(app, what, name, object, options, lines):
     lines[:] = _attribute or lines
 
 
+def _unbroken(app, pagename, templatename, context, doctree):
+    """Mark options, which a browser would break after a hyphen."""
+    context["body"] = _OPTION.sub('<span class="pre option">', context.get("body", ""))
+
+
 def setup(app):
-    """Escape docstrings before napoleon reads their sections."""
+    """Escape docstrings before napoleon reads their sections, and mark options."""
+    app.connect("html-page-context", _unbroken)
     app.connect("autodoc-process-docstring", _plain, priority=100)
     app.connect("autodoc-process-docstring", _restored, priority=900)

@@ -13,7 +13,7 @@ SCHEME = (
     "A scheme of `refemu list schemes`: NAME, NAME:parameter=value,... or a mix, LINEAR+ATTENTION; "
     "or your own, FILE.py:NAME"
 )
-CONFIG = "Configuration: its name, or parameter=value,... (default: the first)."
+CONFIG = "Configuration: a name, or parameter=value,... (default: the first)."
 
 REAL = "smollm2-135m"  #: default model of perplexities; must be fetched
 MODEL = "A model of `refemu models`, or the path of a .gguf file, a .safetensors file or a model folder"
@@ -27,6 +27,18 @@ def _width(columns: str | None) -> int:
     return shutil.get_terminal_size().columns - 2
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Text that is wrapped at spaces only, so that names of files and options can be copied."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        import textwrap  # here: only help needs it
+
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(indent + line for line in self._split_lines(text, width - len(indent)))
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that suggests the nearest choice or option, accepts no abbreviations and ends its help with examples."""
 
@@ -35,7 +47,7 @@ class Parser(argparse.ArgumentParser):
         self._positionals.title = "arguments"
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        return argparse.HelpFormatter(self.prog, width=_width(os.environ.get("COLUMNS")))
+        return _Formatter(self.prog, width=_width(os.environ.get("COLUMNS")))
 
     def format_help(self) -> str:
         from refemu.cli.help import examples  # here: only help needs them

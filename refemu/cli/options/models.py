@@ -113,7 +113,7 @@ def _generate_text(commands: Commands) -> None:
     add_count(
         command,
         "--top-k",
-        "Sample from the K likeliest tokens, at a temperature above 0; 0: from all (default: 0).",
+        "Sample from the N likeliest tokens, at a temperature above 0; 0: from all (default: 0).",
         0,
         low=0,
     )
@@ -138,7 +138,7 @@ def _simulate(commands: Commands) -> None:
     )
     add_word(command, "--shape", "SHAPE", "Sizes of a model, such as llama-2-7b, the default, or llama-3-70b.")
     add_word(command, "--gpu", "GPU", "Rates and memory: l40 (the default), a100 or h100.")
-    help = 'Requests: a file with {"arrival": seconds, "prompt": tokens, "generate": tokens} a line.'
+    help = 'File of requests, a line each: {"arrival": seconds, "prompt": tokens, "generate": tokens}.'
     add_word(command, "--trace", "FILE", help)
     add_real(command, "--rate", "R", "Draw requests that arrive at random, R a second, instead of --trace.")
     add_count(command, "--requests", "Number of drawn requests.")
@@ -148,7 +148,9 @@ def _simulate(commands: Commands) -> None:
     add_count(command, "--workers", "Number of GPUs, among which heads and matrices are divided (default: 1).")
     add_count(command, "--slots", "Maximum number of running requests (default: 256).")
     add_real(command, "--memory-share", "X", "Share of the memory for weights and pages (default: 0.9).")
-    add_count(command, "--context", "Maximum tokens of a request; longer ones are rejected (default: the longest).")
+    add_count(
+        command, "--context", "Maximum tokens of a request; longer ones are rejected (default: the longest request)."
+    )
     command.add_argument(
         "--preemption",
         choices=("recompute", "swap", "none"),

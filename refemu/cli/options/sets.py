@@ -66,7 +66,7 @@ def _generate(commands: Commands) -> None:
         action="store_true",
         help="Print the stimulus of one --unit as hex words, for `| device | refemu check --stdin`.",
     )
-    add_word(command, "--config", "CONFIG", f"With --stdout. {CONFIG}")
+    add_word(command, "--config", "CONFIG", f"With --stdout: c{CONFIG[1:]}")
     command.add_argument(
         "--unit",
         action="append",
@@ -153,7 +153,7 @@ def _check(commands: Commands) -> None:
         help="Read answers from standard input: each line is a word of `generate --stdout`, a space, the answer.",
     )
     add_word(command, "--unit", "UNIT", f"With --stdin: the unit to compare with. {UNIT}")
-    add_word(command, "--config", "CONFIG", f"With --stdin. {CONFIG}")
+    add_word(command, "--config", "CONFIG", f"With --stdin: c{CONFIG[1:]}")
     command.add_argument("--any-nan", action="store_true", help="With --stdin: treat all NaN codes as equal.")
     command.add_argument("--explain", action="store_true", help="With --stdin: diagnose a device that differs.")
     add_count(
@@ -209,7 +209,7 @@ def _explain(commands: Commands) -> None:
         help="A unit (NAME, NAME:CONFIG or NAME:parameter=value,...), a format, a scheme, a decision (D-olive-19), a "
         "parameter, port or counter (harmonia-kv4.low, orizuru.x, orizuru.cycles), or a term of the glossary.",
     )
-    add_word(command, "--config", "CONFIG", f"With a unit. {CONFIG}")
+    add_word(command, "--config", "CONFIG", f"With a unit: c{CONFIG[1:]}")
     command.add_argument(
         "--set",
         type=path,
@@ -222,7 +222,7 @@ def _grade(commands: Commands) -> None:
     command = new_command(commands, "grade", "Inject faults and report which ones the vectors detect or miss.")
     command.add_argument("stimulus", metavar="SET", help="A golden set; with --unit, an .npz file with arrays in.PORT.")
     add_word(command, "--unit", "UNIT", f"Unit of an .npz file. {UNIT}")
-    add_word(command, "--config", "CONFIG", f"With --unit. {CONFIG}")
+    add_word(command, "--config", "CONFIG", f"With --unit: c{CONFIG[1:]}")
     command.add_argument(
         "--class",
         dest="classes",

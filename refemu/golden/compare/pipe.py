@@ -195,7 +195,7 @@ def _read(
         if len(pair) != 2:
             raise Refused(
                 f"check: line {before + number + 1} must be the stimulus word, a space and the answer, "
-                f"got {lines[number].strip()[:60]!r}"
+                f"got {lines[number].strip()[:60].decode(errors='replace')!r}"
             )
     question, answer = _layouts(unit, config)
     asked, _ = hexfile.read(b"\n".join(pair[0] for pair in words) + b"\n", question, len(words), "check: stimulus")

@@ -128,7 +128,7 @@ def _unknown(word: str, wrong: str, known: Mapping[str, str]) -> Refused:
     """An error with the word whose key is nearest to `wrong`."""
     by_lower = {each.lower(): meant for each, meant in known.items()}
     begun = [each for each in by_lower if len(wrong) > 2 and each.startswith(wrong.lower())]
-    near = begun or difflib.get_close_matches(wrong.lower(), by_lower, n=1)
+    near = begun or difflib.get_close_matches(wrong.lower(), by_lower, n=1, cutoff=0.7)
     meant = [by_lower[near[0]]] if near else _in_units(word) if wrong == word else []
     more = f" or {len(meant) - SHOWN} more" if len(meant) > SHOWN else ""
     hint = f"did you mean {', '.join(map(repr, meant[:SHOWN]))}{more}? " if meant else ""

@@ -3,6 +3,7 @@
 Everything that no hook changes is scheme `fp16`.
 """
 
+import inspect
 import traceback
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -192,7 +193,10 @@ def hook_result(config: LinearScheme, hook: str, where: str | int, array: np.nda
     except Exception as error:  # the user's code may raise anything
         line = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise Refused(f"{thing}: fails for {place}: {said} ({line.filename}:{line.lineno})") from error
+        at = f"({line.filename}:{line.lineno})"
+        if line.filename == __file__:  # the hook takes other arguments
+            at = f"; define {hook}{inspect.signature(getattr(LinearScheme, hook))}"
+        raise Refused(f"{thing}: fails for {place}: {said} {at}".replace(" ;", ";")) from error
     if not isinstance(result, np.ndarray) or result.dtype.kind != "f":
         got = getattr(result, "dtype", type(result).__name__)
         raise RefusedType(f"{thing}: must return an array of floats, got {got} for {place}")

@@ -65,7 +65,7 @@ def test_words_are_those_of_the_hex_file() -> None:
     ("lines", "message"),
     [
         pytest.param(b"", "nothing was compared", id="nothing"),
-        pytest.param(b"285\n", "line 1 must be the stimulus word, a space and the answer, got b'285'", id="no answer"),
+        pytest.param(b"285\n", "line 1 must be the stimulus word, a space and the answer, got '285'", id="no answer"),
         pytest.param(b"285 00000\n28 00000\n", "line 2 must have 3 digits, got 2", id="digits"),
         pytest.param(b"2g5 00000\n", "has 'g', which is not a hex digit", id="no digit"),
         pytest.param(b"285 " + b"0" * 10**6, "a line has at most 272 bytes", id="endless line"),

@@ -159,6 +159,18 @@ def test_invalid_results_of_hooks_are_rejected(result: Any, error: type[Exceptio
         models.prepare("tiny", Bad())
 
 
+def test_hook_with_other_arguments_is_rejected_with_its_signature() -> None:
+    @dataclass(frozen=True)
+    class Bad(models.LinearScheme):
+        """A hook without a name."""
+
+        def weight(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[override]
+            return rows
+
+    with pytest.raises(Refused, match=r"TypeError: .*; define weight\(self, name: str, rows: numpy.ndarray\) ->"):
+        models.prepare("tiny", Bad())
+
+
 @pytest.mark.parametrize(("hook", "place"), [("inputs", "blk.0.q"), ("keys", "blk.0"), ("values", "blk.0")])
 def test_nan_of_finite_values_is_rejected(hook: str, place: str) -> None:
     @dataclass(frozen=True)
