@@ -195,10 +195,14 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
         state = copy.copy(device.state)
         vars(state).update({name: value for name, (_, value) in registers.items()})
         if isinstance(device, CycleAccurate):
-            vars(state)["event"] = _event(device, registers["phase"][1])
+            vars(state)["event"], steady = _traced(device, registers["phase"][1])
+            vars(state).update({port.name: getattr(device.state, port.name) for port in steady})
             busy_, (phase,) = registers["busy"][0][0], registers["phase"][0]
             last = terms.const(device.edges - 1, phase.width)
             lifted.invariant = terms.or_(terms.not_(busy_), terms.ult(phase, last))
+            for port in steady:
+                at_reset = merging.equal(registers[port.name][1], getattr(device.state, port.name))
+                lifted.invariant = terms.and_(lifted.invariant, at_reset)
             for each in (busy_, inputs["start"][0][0]):
                 if each.name not in fixed:
                     raise Unsupported("whether an operation begins", each)
@@ -286,21 +290,27 @@ def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: M
     return lifted
 
 
-def _event(device: CycleAccurate, phase: Any) -> Any:
-    """The last event of a cycle-accurate unit: that of its phase, as an operation on zeros shows them."""
+def _traced(device: CycleAccurate, phase: Any) -> tuple[Any, list[Port]]:
+    """What an operation on zeros shows of a cycle-accurate unit: its last event, that of its phase, and constants.
+
+    A register that is not 0 at reset, and that no event changes, gets an invariant, which must last as any other.
+    """
     inner = type(device.inner)(**{name: getattr(device, name) for name in device._names})
-    names = [
-        state.event
-        for state in inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs])
+    states = list(inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs]))
+    names = [state.event for state in states]
+    steady = [
+        port
+        for port in device.inner.ports.state
+        for value in [getattr(device.state, port.name)]
+        if value != port.filled(0) and all(getattr(state, port.name) == value for state in states)
     ]
     ways = {
         name: terms.any_of(merging.equal(phase, at) for at, each in enumerate(names) if each == name)
         for name in dict.fromkeys(names[:-1])
         if name != names[-1]
     }
-    return merging.choice(
-        [*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])]
-    )
+    pairs = [*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])]
+    return merging.choice(pairs), steady
 
 
 def busy(run: Interpreter, device: Any) -> Term:
