@@ -5,31 +5,48 @@ bits: every operation must be shown to stay inside them, and every shift to be l
 """
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import integers
+from refemu.arith.kernels import scalars
 from refemu.prove import equivalence, terms
-from refemu.prove.arrays import Array
+from refemu.prove.arrays import FP16, Array, as_array, kind_of
 from refemu.prove.equivalence import Proof
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, NotLifted
 from refemu.prove.terms import Term
 from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
-from refemu.units.compiled.form import Form
+from refemu.units.compiled.form import EVENTS, Form
+from refemu.units.compiled.scalars import COMPILED
 from refemu.units.ports import Port
 
+WIDTH = EVENTS.high.bit_length() + 1  #: bits of the number of an event
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
 class _Words(Interpreter):
-    """Runs text as numba compiles it: what leaves 64 bits is an obligation."""
+    """Runs text as numba compiles it: what leaves 64 bits is an obligation.
+
+    number: variable of the loop that numbers events; it gets any value, so that the event is any one.
+    """
+
+    def __init__(self, number: str = "") -> None:
+        super().__init__()
+        self.number = number
+
+    def store(self, target: ast.expr, value: Any) -> None:
+        """Assign; the number of the last event, set at reset, is free."""
+        if isinstance(target, ast.Name) and target.id == self.number and value == EVENTS.low:
+            value = Int(terms.variable(self.number, WIDTH), EVENTS.low, EVENTS.high)
+        super().store(target, value)
 
     def operate(self, name: str, a: Any, b: Any) -> Any:
         answer = super().operate(name, a, b)
-        number, shift = integer(answer), integer(b) if "Shift" in name else None
+        number = None if isinstance(answer, Array) else integer(answer)  # an element of an array wraps, as in numba
+        shift = integer(b) if "Shift" in name else None
         if number is not None:
             self._inside(number, LEAST, MOST, "a value of more than 64 bits")
         if shift is not None:
@@ -42,7 +59,14 @@ class _Words(Interpreter):
 
     def call(self, function: Any, *args: Any, **named: Any) -> Any:
         """Local arrays hold values that depend on inputs."""
+        hardware = getattr(function, "py_func", function)
+        if hardware in CONVERSIONS:
+            return CONVERSIONS[hardware](*args)
+        if hardware in HELPERS:
+            return super().call(HELPERS[hardware], *args)
         answer = super().call(function, *args, **named)
+        if function in (max, min) and any(isinstance(each, Array) for each in args):
+            return as_array(answer, np.result_type(*map(kind_of, args)))
         return Array(answer, answer.dtype) if function in (np.zeros, np.empty) else _number(answer)
 
     def _inside(self, number: Any, low: int, high: int, what: str) -> None:
@@ -50,6 +74,23 @@ class _Words(Interpreter):
         if least < low or most > high:
             inside = terms.and_(truth(number >= low), truth(number <= high))
             self.demand(inside if isinstance(inside, Term) else terms.const(int(inside), 1), what)
+
+
+#: conversions between fp16 and float32, as IEEE 754 has them and processors do them
+CONVERSIONS: dict[Any, Callable[..., Any]] = {
+    getattr(function, "py_func", function): form
+    for function, form in (
+        (scalars.round16, lambda x: FP16["round16"](None, x)),
+        (scalars.widen, lambda word: as_array(word, np.uint16).view(np.float16).astype(np.float32)),
+        (scalars.round16_of_f64, lambda x: FP16["round16"](None, x)),  # a lemma, see `rounds`
+        (scalars.narrow, lambda x: as_array(x, np.float16).view(np.uint16)),
+    )
+}
+
+#: compiled functions -> the functions of Python that they replace; `helpers` proves that they are equal
+HELPERS: dict[Any, Callable[..., Any]] = {
+    getattr(compiled, "py_func", compiled): function for function, compiled in COMPILED.items()
+}
 
 
 def _number(value: Any) -> Any:
@@ -84,8 +125,8 @@ def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Pr
     """
     device = device or lifted.device
     form, ports = Form(device), device.ports
-    if {"event", form.kind.number} & set(form.held):
-        raise NotLifted(f"{lifted.unit.name}: the compiled form reads the number or name of the last event")
+    if "event" in form.held:
+        raise NotLifted(f"{lifted.unit.name}: the compiled form reads the name of the last event")
     assumed = [lifted.legal]
     initial = tuple(
         _value(port, lifted.before[port.name], assumed) if port.name in lifted.before else at_reset
@@ -93,7 +134,7 @@ def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Pr
     )
     arrays = [_array(port, lifted.inputs.get(port.name), assumed) for port in ports.all]
     lengths = form.lengths_of(device)
-    loop, run = form.module(*lengths).loop, _Words()
+    loop, run = form.module(*lengths).loop, _Words(f"s_{form.kind.number}")
     constants = tuple(map(_constant, form.constants_of(device)))
     try:
         with run.running():

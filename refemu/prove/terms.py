@@ -288,7 +288,22 @@ def sext(a: Term, width: int) -> Term:
 
 def fp(op: str, *args: Term) -> Term:
     """An operation on binary64 numbers; `FP` lists them."""
+    (inner,) = args if len(args) == 1 else (None,)
+    if inner is not None and inner.op in EXACT.get(op, ()):
+        return inner  # already such a number
+    if inner is not None and (op, inner.op) in (("value32", "pattern32"), ("pattern32", "f32")):
+        return fp("f32" if op == "value32" else op, *inner.args)
+    if op == "value16" and inner is not None and inner.op == "pattern16" and inner.args[0].op == "value16":
+        return inner.args[0]
+    if op[:7] == "pattern" and inner is not None and inner.op == f"value{op[7:]}" and inner.args[0].op == op:
+        return inner.args[0]
+    if op == "feq" and args[0] is args[1]:
+        return not_(fp("isnan", args[0]))
     return node(op, FP[op][0], *args)
+
+
+#: operation -> operations whose results it does not change
+EXACT = {"f32": ("f32", "value16", "value32"), "fabs": ("fabs",), "frint": ("frint", "ffloor"), "ffloor": ("frint", "ffloor")}
 
 
 # evaluation
@@ -479,6 +494,8 @@ def rebuilt(term: Term, args: Sequence[Term]) -> Term:
             return sext(args[0], term.width)
         case op if op in SIMPLIFIED:
             return SIMPLIFIED[op](*args)
+        case op if op in FP:
+            return fp(op, *args)
     return node(term.op, term.width, *args, name=term.name)
 
 
