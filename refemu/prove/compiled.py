@@ -18,8 +18,9 @@ from refemu.prove.equivalence import Proof
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, NotLifted
 from refemu.prove.terms import Term
-from refemu.prove.values import Int, Unsupported, fit, integer, truth, word
+from refemu.prove.values import Int, Real, Unsupported, fit, integer, truth, word
 from refemu.units.compiled.form import EVENTS, Form
+from refemu.units.compiled import scalars as lists
 from refemu.units.compiled.scalars import COMPILED
 from refemu.units.ports import Port
 
@@ -60,6 +61,8 @@ class _Words(Interpreter):
     def call(self, function: Any, *args: Any, **named: Any) -> Any:
         """Local arrays hold values that depend on inputs."""
         hardware = getattr(function, "py_func", function)
+        if hardware in EMPTY or function is np.empty:
+            return self._unset(args[0], np.dtype(args[1] if len(args) > 1 else EMPTY.get(hardware, np.float64)))
         if hardware in CONVERSIONS:
             return CONVERSIONS[hardware](*args)
         if hardware in HELPERS:
@@ -67,7 +70,13 @@ class _Words(Interpreter):
         answer = super().call(function, *args, **named)
         if function in (max, min) and any(isinstance(each, Array) for each in args):
             return as_array(answer, np.result_type(*map(kind_of, args)))
-        return Array(answer, answer.dtype) if function in (np.zeros, np.empty) else _number(answer)
+        return Array(answer, answer.dtype) if function is np.zeros else _number(answer)
+
+    def _unset(self, length: Any, dtype: np.dtype) -> Array:
+        """An array whose elements may have any value."""
+        words = [terms.variable(f"unset{self.fresh()}", 64) for _ in range(int(np.prod(length)))]
+        values = [Real(terms.fp("value64", w)) if dtype.kind == "f" else Int(w, LEAST, MOST) for w in words]
+        return Array(values, dtype).reshape(length)
 
     def _inside(self, number: Any, low: int, high: int, what: str) -> None:
         least, most = (number.low, number.high) if isinstance(number, Int) else (number, number)
@@ -87,6 +96,11 @@ CONVERSIONS: dict[Any, Callable[..., Any]] = {
     )
 }
 
+#: functions that make an array whose elements are not set, and their dtypes
+EMPTY: dict[Any, Any] = {
+    getattr(function, "py_func", function): dtype
+    for function, dtype in ((lists.empty, np.int64), (lists.empty_reals, np.float64))
+}
 #: compiled functions -> the functions of Python that they replace; `helpers` proves that they are equal
 HELPERS: dict[Any, Callable[..., Any]] = {
     getattr(compiled, "py_func", compiled): function for function, compiled in COMPILED.items()
