@@ -491,6 +491,20 @@ def _sorted(x: Any, axis: int = -1, kind: str = "") -> Array:
 FUNCTIONS["sort"] = _sorted
 
 
+def _running(x: Any, axis: int = -1, dtype: Any = None) -> Array:
+    """Sums of integers up to each element along the last axis."""
+    array = as_array(x, dtype)
+    if array.dtype.kind == "f" or axis not in (-1, array.ndim - 1):
+        raise Unsupported("running sums of floats, or along another axis than the last")
+    answer = array.values.copy()
+    for at in range(1, array.shape[-1]):
+        answer[..., at] = OPERATIONS["add"](Array(answer[..., at - 1], array.dtype), Array(answer[..., at], array.dtype)).values
+    return Array(answer, array.dtype)
+
+
+FUNCTIONS["cumsum"] = _running
+
+
 def _diff(x: Array, axis: int, prepend: Any) -> Array:
     if axis not in (-1, x.ndim - 1):
         raise Unsupported("differences along another axis than the last")

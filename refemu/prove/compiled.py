@@ -5,20 +5,24 @@ bits: every operation must be shown to stay inside them, and every shift to be l
 """
 
 import ast
-from collections.abc import Callable, Sequence
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from refemu.arith import integers
 from refemu.arith.kernels import scalars
-from refemu.prove import equivalence, terms
+from refemu.prove import terms
 from refemu.prove.arrays import FP16, Array, as_array, kind_of
-from refemu.prove.equivalence import Proof
+from refemu.prove.equivalence import Part, Proof, together
+from refemu.prove.inner.sweeping import Shared
 from refemu.prove.interpreter import Interpreter
+from refemu.prove.merging import merge, ordered
 from refemu.prove.lift import Lift, NotLifted
 from refemu.prove.terms import Term
-from refemu.prove.values import Int, Real, Unsupported, fit, integer, truth, word
+from refemu.prove.values import Int, Real, Unsupported, fit, integer, real, truth, word
 from refemu.units.compiled.form import EVENTS, Form
 from refemu.units.compiled import scalars as lists
 from refemu.units.compiled.scalars import COMPILED
@@ -28,7 +32,7 @@ WIDTH = EVENTS.high.bit_length() + 1  #: bits of the number of an event
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
-class _Words(Interpreter):
+class Words(Interpreter):
     """Runs text as numba compiles it: what leaves 64 bits is an obligation.
 
     number: variable of the loop that numbers events; it gets any value, so that the event is any one.
@@ -67,10 +71,19 @@ class _Words(Interpreter):
             return CONVERSIONS[hardware](*args)
         if hardware in HELPERS:
             return super().call(HELPERS[hardware], *args)
-        answer = super().call(function, *args, **named)
         if function in (max, min) and any(isinstance(each, Array) for each in args):
-            return as_array(answer, np.result_type(*map(kind_of, args)))
+            return functools.reduce(functools.partial(self._extreme, function is max), args)
+        answer = super().call(function, *args, **named)
         return Array(answer, answer.dtype) if function is np.zeros else _number(answer)
+
+    def _extreme(self, largest: bool, a: Any, b: Any) -> Any:
+        """The larger or smaller of two elements of arrays, which are not NaN: numba and Python differ there."""
+        dtype = np.result_type(kind_of(a), kind_of(b))
+        x, y = (as_array(each, dtype).values.item() for each in (a, b))
+        if dtype.kind == "f":
+            nan = terms.or_(*(terms.fp("isnan", real(each)) for each in (x, y)))
+            self.demand(terms.not_(nan), "an extreme of NaN")
+        return _number(Array(merge(ordered(x, y) if largest else ordered(y, x), y, x), dtype))
 
     def _unset(self, length: Any, dtype: np.dtype) -> Array:
         """An array whose elements may have any value."""
@@ -143,12 +156,12 @@ def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Pr
         raise NotLifted(f"{lifted.unit.name}: the compiled form reads the name of the last event")
     assumed = [lifted.legal]
     initial = tuple(
-        _value(port, lifted.before[port.name], assumed) if port.name in lifted.before else at_reset
+        value_of_port(port, lifted.before[port.name], assumed) if port.name in lifted.before else at_reset
         for port, at_reset in zip(form.kept, form.initial_of(device), strict=True)
     )
     arrays = [_array(port, lifted.inputs.get(port.name), assumed) for port in ports.all]
     lengths = form.lengths_of(device)
-    loop, run = form.module(*lengths).loop, _Words(f"s_{form.kind.number}")
+    loop, run = form.module(*lengths).loop, Words(f"s_{form.kind.number}")
     constants = tuple(map(_constant, form.constants_of(device)))
     try:
         with run.running():
@@ -156,14 +169,63 @@ def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Pr
     except (Unsupported, TypeError, ValueError) as error:
         where = getattr(error, "line", "") or run.line
         raise NotLifted(f"{lifted.unit.name}: {where.rpartition('.')[2]} of the compiled text: {error}") from error
-    wrong = [run.illegal, *(terms.not_(condition) for condition, _ in run.obligations)]
-    for port, array in zip(ports.all, arrays, strict=True):
-        for value, term in zip(array.values.reshape(-1), lifted.terms.get(port.name, ()), strict=False):
-            wrong.append(_differs(port, value, term))
-    return equivalence.miter(assumed, terms.any_of(wrong), seconds)
+    pairs = {
+        port.name: list(zip(array.values.reshape(-1), lifted.terms.get(port.name, ()), strict=False))
+        for port, array in zip(ports.all, arrays, strict=True)
+    }
+    return compared(assumed, run, ports.all, pairs, seconds)
 
 
-def _value(port: Port, lanes: Sequence[Term], assumed: list[Term]) -> Any:
+def compared(
+    assumed: Sequence[Term],
+    run: Interpreter,
+    ports: Sequence[Port],
+    pairs: Mapping[str, Sequence[tuple[Any, Term]]],
+    seconds: float,
+) -> Proof:
+    """Prove that a run of a compiled text writes the terms of ports, and that nothing is wrong in it.
+
+    pairs: what the text writes and the term, of each lane of each port. Words of floats, and those that are proved
+    equal, are first taken as free, which proves more than is asked. A question that stays open is asked again when
+    others are proved, since words that are equal become one term.
+    """
+    end = time.monotonic() + seconds
+    wrong = {"rejected inputs": run.illegal}
+    for condition, what in run.obligations:
+        wrong[what] = terms.or_(wrong.get(what, terms.FALSE), terms.not_(condition))
+    for port in ports:
+        wrong[port.name] = terms.any_of(differs(port, value, term) for value, term in pairs[port.name])
+    shared, equal, by_name = Shared(assumed), dict[int, Term](), {port.name: port for port in ports}
+    parts: dict[str, Part] = {}
+    left, asked = {what for what, condition in wrong.items() if condition is not terms.FALSE}, None
+    while left and left != asked and not any(part.outcome == "refuted" for part in parts.values()):
+        asked = set(left)
+        for at, what in enumerate(sorted(asked, key=list(wrong).index)):
+            (condition,) = terms.substitute([wrong[what]], equal)
+            rounded = [each for each in terms.order([condition]) if each.op.startswith("pattern")]
+            shared.points |= {each.number: each for each in rounded}
+            share = (end - time.monotonic()) / (len(asked) - at) / 2
+            parts[what] = shared.ask(what, condition, max(share, 0.1))
+            if parts[what].outcome == "proved":
+                left.remove(what)
+                equal |= _words(by_name[what], pairs[what]) if what in pairs else {}
+                shared.points |= {each.number: each for each in equal.values() if each.args}
+    return Proof(together(list(parts.values())), list(parts.values()), "miter")
+
+
+def _words(port: Port, pairs: Sequence[tuple[Any, Term]]) -> dict[int, Term]:
+    """Words that a compiled text wrote -> those of the readable text in their width, of lanes that are proved equal."""
+    answer: dict[int, Term] = {}
+    for value, term in pairs:
+        written = integer(value)
+        if isinstance(written, Int) and written.term.args:
+            wide = term if port.signed else terms.zext(term, port.bits + 1)
+            answer[written.term.number] = fit(wide, written.term.width)
+            answer[fit(written.term, port.bits).number] = term
+    return answer
+
+
+def value_of_port(port: Port, lanes: Sequence[Term], assumed: list[Term]) -> Any:
     """A scalar, or an array of the lanes of a vector, whose limits are assumed."""
     low, high = port.limits
     values = []
@@ -179,7 +241,7 @@ def _array(port: Port, lanes: Sequence[Term] | None, assumed: list[Term]) -> Arr
     """An array of one device and one event: an input, or zeros."""
     if lanes is None:
         return Array(np.zeros((1, 1, *port.shape), int).tolist(), np.int64)
-    value = _value(port, lanes, assumed)
+    value = value_of_port(port, lanes, assumed)
     return Array([[list(value.values) if port.lanes else value]], np.int64)
 
 
@@ -196,7 +258,7 @@ def _constant(value: Any) -> Any:
     return value
 
 
-def _differs(port: Port, value: Any, term: Term) -> Term:
+def differs(port: Port, value: Any, term: Term) -> Term:
     """Whether an output is not the term, or leaves its port."""
     number = integer(value)
     if number is None:

@@ -220,17 +220,8 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     values = [value for _, value in inputs.values()]
     if run.alive(lambda: event_forms.require(run, device, values)) is NEVER:
         return _illegal(lifted)
-    if run.alive(lambda: run.call(device._open, *values)) is NEVER:
+    if not operation(run, device, values):
         return _illegal(lifted)
-    going, count = busy(run, device), 0
-    while going is not terms.FALSE:
-        count += 1
-        if count > MOST_EVENTS:
-            raise Unsupported(f"an operation of more than {MOST_EVENTS} events")
-        before, run.guard = device.state, going
-        after = run.alive(lambda: run.call(device._continue))
-        device.state = merge(going, after, before)
-        going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
     state = run.attribute(device, "state")
     for port in ports.outputs + (ports.state if run.inside or isinstance(device, Sequential) else ()):
         if isinstance(device, Sequential):
@@ -241,6 +232,23 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
     _require_ports(lifted, ports)
     return lifted
+
+
+def operation(run: Interpreter, device: Any, inputs: Sequence[Any]) -> bool:
+    """Run all events of an operation; False if no inputs are legal."""
+    always = run.guard
+    if run.alive(lambda: run.call(device._open, *inputs)) is NEVER:
+        return False
+    going, count = busy(run, device), 0
+    while going is not terms.FALSE:
+        count += 1
+        if count > MOST_EVENTS:
+            raise Unsupported(f"an operation of more than {MOST_EVENTS} events")
+        before, run.guard = device.state, terms.and_(always, going)
+        after = run.alive(lambda: run.call(device._continue))
+        device.state = merge(going, after, before)
+        going, run.guard = terms.and_(going, busy(run, device)), always
+    return True
 
 
 def _reached(device: Any, port: Port) -> Port:

@@ -297,9 +297,18 @@ def fp(op: str, *args: Term) -> Term:
         return inner.args[0]
     if op[:7] == "pattern" and inner is not None and inner.op == f"value{op[7:]}" and inner.args[0].op == op:
         return inner.args[0]
+    if op == "f32" and inner is not None and inner.op == "fmul" and _halves(inner):
+        return inner  # 22 bits
+    if op == "pattern16" and inner is not None and inner.op == "f32" and _halves(inner.args[0]):
+        return fp(op, *inner.args)  # float32 has more than twice the bits: the first rounding changes nothing
     if op == "feq" and args[0] is args[1]:
         return not_(fp("isnan", args[0]))
     return node(op, FP[op][0], *args)
+
+
+def _halves(term: Term) -> bool:
+    """Whether a term is a sum or a product of two fp16 numbers."""
+    return term.op in ("fadd", "fsub", "fmul") and all(each.op == "value16" for each in term.args)
 
 
 #: operation -> operations whose results it does not change

@@ -60,7 +60,7 @@ def test_changed_text_is_refuted(spec: str, monkeypatch: pytest.MonkeyPatch) -> 
     ("operation", "amount", "obligations"), [("Mult", 2, 0), ("Mult", 16, 1), ("LShift", 1, 0), ("LShift", 64, 2)]
 )
 def test_what_leaves_64_bits_is_an_obligation(operation: str, amount: int, obligations: int) -> None:
-    run, value = compiled._Words(), Int(terms.variable("a", 62), -(1 << 61), (1 << 61) - 1)
+    run, value = compiled.Words(), Int(terms.variable("a", 62), -(1 << 61), (1 << 61) - 1)
     with run.running():
         run.operate(operation, value, amount)
 
