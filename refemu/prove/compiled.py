@@ -221,7 +221,11 @@ def _words(port: Port, pairs: Sequence[tuple[Any, Term]]) -> dict[int, Term]:
         if isinstance(written, Int) and written.term.args:
             wide = term if port.signed else terms.zext(term, port.bits + 1)
             answer[written.term.number] = fit(wide, written.term.width)
-            answer[fit(written.term, port.bits).number] = term
+            low = fit(written.term, port.bits)
+            answer[low.number] = term
+            if port.encoding in ("f16", "f32"):
+                number = f"value{port.bits}"
+                answer[terms.fp(number, low).number] = terms.fp(number, term)
     return answer
 
 
