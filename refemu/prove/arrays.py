@@ -347,7 +347,12 @@ for _name, _operation in (OPERATIONS | TESTS).items():
 
 def is_array(value: Any) -> bool:
     """Whether a value, or one inside it, is an Array."""
-    return isinstance(value, Array) or (isinstance(value, list | tuple) and any(map(is_array, value)))
+    if isinstance(value, list | tuple):
+        return any(is_array(each_) for each_ in value if type(each_) not in SCALARS)
+    return isinstance(value, Array)
+
+
+SCALARS = frozenset((int, bool, float, str, type(None), Int, Bool, Real))
 
 
 def _stack(arrays: Sequence[Any], axis: int = 0) -> Array:

@@ -38,6 +38,8 @@ class Words(Interpreter):
     number: variable of the loop that numbers events; it gets any value, so that the event is any one.
     """
 
+    composes = False
+
     def __init__(self, number: str = "") -> None:
         super().__init__()
         self.number = number

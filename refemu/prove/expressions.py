@@ -1,6 +1,7 @@
 """Expressions of a text on values that depend on inputs."""
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from refemu.prove.merging import Choice, Members, choice, is_symbolic, merge, sp
 from refemu.prove.narrowing import Narrowing
 from refemu.prove.sources import assigned
 from refemu.prove.terms import Term
-from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, integer, truth, truth_of
+from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, fit, integer, truth, truth_of
 
 FEW = 8  #: values of a bound of a slice whose other bound has as many
 
@@ -25,6 +26,7 @@ class Expressions(Narrowing):
 
     def value(self, node: ast.expr) -> Any:
         """Value of an expression."""
+        self.work += 1
         return getattr(self, f"of_{type(node).__name__}", self.unsupported)(node)
 
     def of_Constant(self, node: ast.Constant) -> Any:
@@ -99,7 +101,7 @@ class Expressions(Narrowing):
             self.value(value) if key is None else {self.value(key): self.value(value)}
             for key, value in zip(node.keys, node.values, strict=True)
         ]
-        return self.new(spread(parts, lambda *dicts: {name: value for each in dicts for name, value in each.items()}))
+        return self.new(spread(parts, lambda *dicts: functools.reduce(merging.joined, dicts, {})))
 
     def of_JoinedStr(self, node: ast.JoinedStr) -> Any:
         parts = []
@@ -135,7 +137,11 @@ class Expressions(Narrowing):
     def item(self, container: Any, index: Any) -> Any:
         """An element, a part or an entry."""
         if isinstance(container, dict) and is_symbolic(index):
-            return self._entry(container, index)
+            return self._entry(merging.whole(container), index)
+        if isinstance(container, dict) and index in container:
+            value = container[index]
+            demand(terms.not_(merging.absence(value)), f"an entry {index!r} that is missing")
+            return value if merging.absence(value) is terms.FALSE else merging.kept(value)
         if isinstance(index, Int) and not isinstance(container, dict):
             values = container.tolist() if isinstance(container, np.ndarray) else container
             if not len(values) and self.now() is not terms.TRUE:
@@ -156,6 +162,8 @@ class Expressions(Narrowing):
 
     def _slice(self, container: Any, index: slice) -> Any:
         """A part between bounds with few values, of which each gives another length."""
+        if (part := _window(container, index)) is not None:
+            return part
         bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
         if all(isinstance(each, Choice) and len(each.ways) > FEW for each in bounds):
             raise Unsupported("a slice of which both bounds depend on inputs", integer(index.start).term)
@@ -196,7 +204,8 @@ class Expressions(Narrowing):
         """An arithmetic or bitwise operation, or one of lists and dicts."""
         if name == "Mult" and isinstance(a, tuple | list | str) and isinstance(b, Int):
             raise Unsupported("a list whose length depends on inputs", b.term)
-        result = spread([a, b], OPERATORS[name])
+        both = isinstance(a, dict) and isinstance(b, dict) and name == "BitOr"
+        result = merging.joined(a, b) if both else spread([a, b], OPERATORS[name])
         return self.new(result) if isinstance(result, list | dict) else result
 
     def of_BoolOp(self, node: ast.BoolOp) -> Any:
@@ -360,7 +369,7 @@ class Expressions(Narrowing):
             raise Unsupported("a loop over a set that depends on inputs")
         if isinstance(values, Choice):
             raise Unsupported("a loop over lists of which one is chosen", values.ways[0][0])
-        for each in values:
+        for each in merging.whole(values):
             yield terms.TRUE, each
 
     def _joined(self, before: dict[str, Any], ways: Sequence[Any], changed: frozenset[str]) -> dict[str, Any]:
@@ -380,6 +389,21 @@ class Expressions(Narrowing):
     def store(self, target: ast.expr, value: Any) -> None:
         """Assign to a name, a tuple of targets, an attribute or an element."""
         raise NotImplementedError
+
+
+def _window(container: Any, index: slice) -> Any:
+    """A part of a fixed length, which must lie inside; None if the length depends on inputs."""
+    start, stop = index.start, index.stop
+    if not (isinstance(start, Int) and isinstance(stop, Int) and type(container) in (tuple, list) and not index.step):
+        return None
+    length = stop.low - start.low
+    end = integer(start + length)
+    if length < 0 or stop.high - start.high != length or not isinstance(end, Int):
+        return None
+    if fit(end.term, stop.term.width) is not stop.term or not len(container):
+        return None
+    demand(terms.and_(truth(start >= 0), truth(end <= len(container))), "a part beyond its end")
+    return type(container)(merging.element(container, start + at) for at in range(length))
 
 
 def _identical(a: Any, b: Any) -> Any:

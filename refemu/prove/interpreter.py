@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.prove import terms
+from refemu.prove import merging, terms
 from refemu.prove.frames import Closure, Dead, OutOfTime
 from refemu.prove.loops import Loops
 from refemu.prove.merging import Choice, is_symbolic, merge
@@ -138,8 +138,9 @@ class Interpreter(Loops):
             return self.store(node.target, value)
         joins = isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict)
         if joins and (self.certain(value) or not set(more) - set(value)):
-            for key, each in more.items():
-                self.put(value, key, each)
+            for key, each in merging.joined(value, more).items():
+                if key in more:
+                    self.put(value, key, each)
             return self.store(node.target, value)
         self.store(node.target, self.operate(type(node.op).__name__, value, more))
         return None
@@ -197,7 +198,7 @@ class Interpreter(Loops):
             for condition, at in ways:
                 container[at] = merge(terms.and_(now, condition), value, container[at])
         elif isinstance(container, dict) and index not in container and now is not terms.TRUE:
-            raise Unsupported("a new key under a condition that depends on inputs")
+            container[index] = merge(now, value, merging.ABSENT)
         else:
             container[index] = value if now is terms.TRUE else merge(now, value, container[index])
 

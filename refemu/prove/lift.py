@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,8 +88,13 @@ def lift(
     NotLifted
         A line has no terms, or a value may not fit its port.
     """
-    end = time.monotonic() + seconds
-    whole = _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    end, collects = time.monotonic() + seconds, gc.isenabled()
+    gc.disable()  # terms have no cycles
+    try:
+        whole = _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    finally:
+        if collects:
+            gc.enable()
     if whole.invariant is not terms.TRUE:
         whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))
         if not whole.device.invariant(whole.device.state):

@@ -44,7 +44,7 @@ def node(op: str, width: int, *args: Term, name: Any = None) -> Term:
     answer = _known.get(key)
     if answer is None:
         answer = Term(op, width, args, name, next(_numbers))
-        if args and all(each.op == "const" for each in args):
+        if args and op not in ("call", "result") and all(each.op == "const" for each in args):
             (value,) = evaluate([answer], {}, 1)
             answer = real(float(value[0])) if width == REAL else const(int(value[0]), width)
         _known[key] = answer
@@ -468,7 +468,16 @@ def evaluate(roots: Sequence[Term], rows: Mapping[str, Any], count: int) -> list
 
 def _value(term: Term, args: Sequence[Array], rows: Mapping[str, Any], count: int) -> Array:
     if term.op == "var":
-        return _sized(np.asarray(rows[term.name]), term.width)
+        values = np.asarray(rows[term.name])
+        return values if term.width == REAL else _sized(values, term.width)
+    if term.op == "call":
+        template = term.name
+        named = dict(zip((each.name for each in template.read), args, strict=True))
+        places = [place for place in range(len(template.roots)) if place not in template.direct]
+        values = evaluate([template.roots[place] for place in places], named, count)
+        return dict(zip(places, values, strict=True))  # type: ignore[return-value]
+    if term.op == "result":
+        return args[0][term.name]
     if term.op == "const":
         values = np.full(count, term.name, object if term.width > WORD else np.uint64)
         return values.view(np.float64) if term.width == REAL else values
@@ -487,6 +496,25 @@ def substitute(roots: Sequence[Term], values: Mapping[int, Term]) -> list[Term]:
     for term in order(roots):
         if term.number not in known:
             args = [known[each.number] for each in term.args]
+            same = all(new is old for new, old in zip(args, term.args, strict=True))
+            known[term.number] = term if same else rebuilt(term, args)
+    return [known[root.number] for root in roots]
+
+
+def expanded(roots: Sequence[Term]) -> list[Term]:
+    """Terms without calls of templates."""
+    known: dict[int, Any] = {}
+    for term in order(roots):
+        args = [known[each.number] for each in term.args]
+        if term.op == "call":
+            template = term.name
+            values = {each.number: arg for each, arg in zip(template.read, args, strict=True)}
+            places = [place for place in range(len(template.roots)) if place not in template.direct]
+            roots_ = substitute(expanded([template.roots[place] for place in places]), values)
+            known[term.number] = dict(zip(places, roots_, strict=True))
+        elif term.op == "result":
+            known[term.number] = args[0][term.name]
+        else:
             same = all(new is old for new, old in zip(args, term.args, strict=True))
             known[term.number] = term if same else rebuilt(term, args)
     return [known[root.number] for root in roots]
