@@ -171,7 +171,7 @@ class Array:
         if kind.kind == "f":
             return self.map(lambda x: value_of(x, bits), kind)
         if self.dtype.kind == "f":
-            return self.map(lambda x: pattern_of(x, bits), kind)
+            return self.map(lambda x: fitted(pattern_of(x, bits), kind), kind)
         return self.map(lambda x: fitted(x, kind), kind)
 
     def __invert__(self) -> "Array":

@@ -22,7 +22,7 @@ from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import merge, ordered
 from refemu.prove.lift import Lift, NotLifted
 from refemu.prove.terms import Term
-from refemu.prove.values import Int, Real, Unsupported, fit, integer, real, truth, word
+from refemu.prove.values import Int, Real, Unsupported, fit, integer, number_of, real, truth, word
 from refemu.units.compiled.form import EVENTS, Form
 from refemu.units.compiled import scalars as lists
 from refemu.units.compiled.scalars import COMPILED
@@ -51,6 +51,8 @@ class Words(Interpreter):
         super().store(target, value)
 
     def operate(self, name: str, a: Any, b: Any) -> Any:
+        if name == "Div" and isinstance(a, Real) and isinstance(b, Real):  # by 0 as in IEEE 754: NumPy's error model
+            return number_of(terms.fp("fdiv", a.term, b.term))
         answer = super().operate(name, a, b)
         number = None if isinstance(answer, Array) else integer(answer)  # an element of an array wraps, as in numba
         shift = integer(b) if "Shift" in name else None
@@ -59,6 +61,12 @@ class Words(Interpreter):
         if shift is not None:
             self._inside(shift, 0, 63, "a shift by more than 63")
         return answer
+
+    def attribute(self, owner: Any, name: str) -> Any:
+        """An attribute; an integer of numba has that of an element of an array."""
+        if name == "view" and isinstance(owner, Int | Real):
+            owner = Array(owner, np.int64 if isinstance(owner, Int) else np.float64)
+        return super().attribute(owner, name)
 
     def of_Subscript(self, node: ast.Subscript) -> Any:
         """An element of an array is a number, as numba has it."""
@@ -124,7 +132,7 @@ HELPERS: dict[Any, Callable[..., Any]] = {
 
 def _number(value: Any) -> Any:
     """A signed integer or a truth value, from an array without axes; numba has other types for the others."""
-    plain = isinstance(value, Array) and not value.ndim and value.dtype in (np.int64, np.bool_)
+    plain = isinstance(value, Array) and not value.ndim and value.dtype in (np.int64, np.bool_, np.float64)
     return value.values.item() if plain else value
 
 

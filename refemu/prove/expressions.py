@@ -18,6 +18,7 @@ from refemu.prove.sources import assigned
 from refemu.prove.terms import Term
 from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, fit, integer, truth, truth_of
 
+ENUMERATED = 12  #: bits of variables whose values are all tried
 FEW = 8  #: values of a bound of a slice whose other bound has as many
 
 
@@ -101,7 +102,7 @@ class Expressions(Narrowing):
             self.value(value) if key is None else {self.value(key): self.value(value)}
             for key, value in zip(node.keys, node.values, strict=True)
         ]
-        return self.new(spread(parts, lambda *dicts: functools.reduce(merging.joined, dicts, {})))
+        return self.new(functools.reduce(merging.joined, map(merging.united, parts), {}))
 
     def of_JoinedStr(self, node: ast.JoinedStr) -> Any:
         parts = []
@@ -162,8 +163,8 @@ class Expressions(Narrowing):
 
     def _slice(self, container: Any, index: slice) -> Any:
         """A part between bounds with few values, of which each gives another length."""
-        if (part := _window(container, index)) is not None:
-            return part
+        if (part := window(container, index)) is not None:
+            return type(container)(merging.element(container, part[0] + at) for at in range(part[1]))
         bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
         if all(isinstance(each, Choice) and len(each.ways) > FEW for each in bounds):
             raise Unsupported("a slice of which both bounds depend on inputs", integer(index.start).term)
@@ -204,7 +205,9 @@ class Expressions(Narrowing):
         """An arithmetic or bitwise operation, or one of lists and dicts."""
         if name == "Mult" and isinstance(a, tuple | list | str) and isinstance(b, Int):
             raise Unsupported("a list whose length depends on inputs", b.term)
-        both = isinstance(a, dict) and isinstance(b, dict) and name == "BitOr"
+        if name == "BitOr":
+            a, b = merging.united(a), merging.united(b)
+        both = name == "BitOr" and isinstance(a, dict) and isinstance(b, dict)
         result = merging.joined(a, b) if both else spread([a, b], OPERATORS[name])
         return self.new(result) if isinstance(result, list | dict) else result
 
@@ -391,19 +394,37 @@ class Expressions(Narrowing):
         raise NotImplementedError
 
 
-def _window(container: Any, index: slice) -> Any:
-    """A part of a fixed length, which must lie inside; None if the length depends on inputs."""
+def window(container: Any, index: Any) -> tuple[Any, int] | None:
+    """Start and length of a part that must lie inside; None if the length depends on inputs."""
     start, stop = index.start, index.stop
     if not (isinstance(start, Int) and isinstance(stop, Int) and type(container) in (tuple, list) and not index.step):
         return None
-    length = stop.low - start.low
-    end = integer(start + length)
-    if length < 0 or stop.high - start.high != length or not isinstance(end, Int):
+    length = _difference(stop, start)
+    if length is None or length < 0 or not len(container):
         return None
-    if fit(end.term, stop.term.width) is not stop.term or not len(container):
+    demand(terms.and_(truth(start >= 0), truth(start + length <= len(container))), "a part beyond its end")
+    return start, length
+
+
+def _difference(a: Int, b: Int) -> int | None:
+    """The difference of two integers, if it is one number for all values of their variables, which are few."""
+    roots = [a.term, b.term]
+    chosen = {each.number for each in terms.order([b.term]) if each.op == "ite" and each.width <= ENUMERATED}
+    common = [each for each in terms.order([a.term]) if each.number in chosen]
+    if common:  # any values of it, which is more than it takes
+        top = common[-1]
+        roots = terms.substitute(roots, {top.number: terms.variable("part", top.width)})
+    free = [each for each in terms.order(roots) if each.op == "var"]
+    if sum(each.width for each in free) > ENUMERATED:
         return None
-    demand(terms.and_(truth(start >= 0), truth(end <= len(container))), "a part beyond its end")
-    return type(container)(merging.element(container, start + at) for at in range(length))
+    count, rows, low = 1 << sum(each.width for each in free), {}, 0
+    for each in free:
+        rows[each.name] = (np.arange(count, dtype=np.uint64) >> np.uint64(low)) & np.uint64((1 << each.width) - 1)
+        low += each.width
+    width = max(each.width for each in roots) + 1
+    (values,) = terms.evaluate([terms.sub(*(fit(each, width) for each in roots))], rows, count)
+    value = int(values[0])
+    return value - ((value >> (width - 1)) << width) if width <= 64 and (values == values[0]).all() else None
 
 
 def _identical(a: Any, b: Any) -> Any:

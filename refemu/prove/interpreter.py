@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from refemu.prove import merging, terms
+from refemu.prove.expressions import window
 from refemu.prove.frames import Closure, Dead, OutOfTime
 from refemu.prove.loops import Loops
 from refemu.prove.merging import Choice, is_symbolic, merge
@@ -41,10 +42,18 @@ class Interpreter(Loops):
                 error.line = error.line or f"{frame.file}:{statement.lineno}"
                 error.term = error.term or self.now()
                 raise
-            except (TypeError, AttributeError, ValueError, KeyError, IndexError, ArithmeticError) as error:
-                raised = Unsupported(f"{type(error).__name__}: {error}", self.now())
-                raised.line = f"{frame.file}:{statement.lineno}"
-                raise raised from error
+            except ValueError as error:
+                if not str(error).startswith("zip()") or self.now() is terms.TRUE or self.trying:
+                    raise self._failed(error, frame.file, statement.lineno) from error
+                self.demand(terms.FALSE, str(error))
+                self.leave()
+            except (TypeError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
+                raise self._failed(error, frame.file, statement.lineno) from error
+
+    def _failed(self, error: Exception, file: str, line: int) -> Unsupported:
+        raised = Unsupported(f"{type(error).__name__}: {error}", self.now())
+        raised.line = f"{file}:{line}"
+        return raised
 
     def leave(self) -> None:
         """End the present path."""
@@ -136,6 +145,8 @@ class Interpreter(Loops):
         if self.is_array(value) and not isinstance(value, list | tuple):
             value[...] = self.operate(type(node.op).__name__, value, more)  # in place, also for its other names
             return self.store(node.target, value)
+        if isinstance(value, dict) and isinstance(node.op, ast.BitOr):
+            more = merging.united(more)
         joins = isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict)
         if joins and (self.certain(value) or not set(more) - set(value)):
             for key, each in merging.joined(value, more).items():
@@ -186,6 +197,11 @@ class Interpreter(Loops):
         now = terms.TRUE if self.certain(container) else self.now()
         if isinstance(index, slice | tuple) and not is_symbolic(index) and now is terms.TRUE and not is_symbolic(value):
             container[index] = value
+        elif isinstance(index, slice) and (part := window(container, index)) is not None:
+            if len(value) != part[1]:
+                raise Unsupported("a part that gets another length")
+            for at, each in enumerate(value):
+                self.put(container, part[0] + at, each)
         elif isinstance(index, (Choice, Int)):
             low, high = (0, 0) if isinstance(index, Choice) else (index.low, index.high)
             if isinstance(index, Int) and (low < 0 or high >= len(container)):

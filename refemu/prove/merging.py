@@ -187,8 +187,8 @@ def _alike(test: Term, a: Any, b: Any) -> Any:
     if isinstance(a, tuple | list) and len(a) == len(b):
         parts = [merge(test, x, y) for x, y in zip(a, b, strict=True)]
         return a._make(parts) if hasattr(a, "_make") else type(a)(parts)
-    if isinstance(a, dict) and (a.keys() == b.keys() or all(isinstance(key, str) for key in (*a, *b))):
-        return {name: merge(test, a.get(name, ABSENT), b.get(name, ABSENT)) for name in {**a, **b}}
+    if isinstance(a, dict) and a.keys() == b.keys():
+        return {name: merge(test, value, b[name]) for name, value in a.items()}
     if isinstance(a, np.ndarray) and a.shape == b.shape:
         if a.dtype != object and b.dtype != object and np.array_equal(a, b):
             return a
@@ -231,6 +231,18 @@ def kept(value: Any) -> Any:
     for condition, each in ways[-2::-1]:
         result = merge(condition, each, result)
     return result
+
+
+def united(value: Any) -> Any:
+    """One dict for several, which may lack keys; other values as they are."""
+    if not isinstance(value, Choice) or not all(isinstance(each, dict) for _, each in value.ways):
+        return value
+    answer: dict[Any, Any] = {}
+    for name in dict.fromkeys(name for _, each in value.ways for name in each):
+        answer[name] = ABSENT
+        for condition, each in reversed(value.ways):
+            answer[name] = merge(condition, each.get(name, ABSENT), answer[name])
+    return answer
 
 
 def joined(first: dict[Any, Any], second: dict[Any, Any]) -> dict[Any, Any]:
