@@ -510,6 +510,22 @@ def _running(x: Any, axis: int = -1, dtype: Any = None) -> Array:
 FUNCTIONS["cumsum"] = _running
 
 
+def _along(x: Any, index: Any, axis: int = -1) -> Array:
+    """Elements at places along the last axis."""
+    array, places = as_array(x), as_array(index)
+    if axis not in (-1, array.ndim - 1):
+        raise Unsupported("places along another axis than the last")
+    leading = np.broadcast_shapes(array.shape[:-1], places.shape[:-1])
+    rows = np.broadcast_to(array.values, (*leading, array.shape[-1]))
+    answer = np.broadcast_to(places.values, (*leading, places.shape[-1])).copy()
+    for place in np.ndindex(answer.shape):
+        answer[place] = merging.element(list(rows[place[:-1]]), answer[place])
+    return Array(answer, array.dtype)
+
+
+FUNCTIONS["take_along_axis"] = _along
+
+
 def _diff(x: Array, axis: int, prepend: Any) -> Array:
     if axis not in (-1, x.ndim - 1):
         raise Unsupported("differences along another axis than the last")

@@ -249,6 +249,15 @@ class Calls(Obligations):
             return operation()
         except Dead:
             return NEVER
+        except ValueError as error:
+            self.rejected(error)
+            return NEVER
+
+    def rejected(self, error: ValueError) -> None:
+        """What `zip` rejects here must never occur; other errors are raised again."""
+        if not str(error).startswith("zip()") or self.trying or self.now() is terms.TRUE:
+            raise error
+        self.demand(terms.FALSE, str(error))
 
     @contextmanager
     def under(self, condition: Term) -> Iterator[None]:

@@ -43,9 +43,10 @@ class Interpreter(Loops):
                 error.term = error.term or self.now()
                 raise
             except ValueError as error:
-                if not str(error).startswith("zip()") or self.now() is terms.TRUE or self.trying:
+                try:
+                    self.rejected(error)
+                except ValueError:
                     raise self._failed(error, frame.file, statement.lineno) from error
-                self.demand(terms.FALSE, str(error))
                 self.leave()
             except (TypeError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
                 raise self._failed(error, frame.file, statement.lineno) from error
