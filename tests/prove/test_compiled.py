@@ -3,12 +3,15 @@
 import ast
 from typing import Any
 
+import numpy as np
 import pytest
 
 from refemu import units
 from refemu.prove import compiled, lift, terms
+from refemu.prove.arrays import Array
+from refemu.prove.frames import Frame
 from refemu.prove.lift import Lift
-from refemu.prove.values import Int
+from refemu.prove.values import Int, Real
 from refemu.units.compiled.form import Form
 
 pytest.importorskip("bitwuzla")
@@ -21,7 +24,11 @@ def _lift(spec: str) -> Lift:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "spec", ["ovp_decoder", "olive_mac:wrap", "olive_mac:saturate", "concat", "outlier_decoder", "olive_pe8", "sub_pe"]
+    "spec",
+    [
+        *("ovp_decoder", "olive_mac:wrap", "olive_mac:saturate", "concat", "outlier_decoder", "olive_pe8", "sub_pe"),
+        *("fp2half", "index_product", "bfp_accumulator", "clustering", "bit_allocator"),
+    ],
 )
 def test_derived_form_is_proved(spec: str) -> None:
     assert compiled.compiled_equals(_lift(spec)).outcome == "proved"
@@ -68,6 +75,33 @@ def test_what_leaves_64_bits_is_an_obligation(operation: str, amount: int, oblig
 
 
 @pytest.mark.long
-def test_text_without_terms_names_its_line() -> None:
-    with pytest.raises(lift.NotLifted, match=r"ovp_encoder: .* of the compiled text"):
-        compiled.compiled_equals(_lift("ovp_encoder"))
+def test_form_that_reads_an_event_is_rejected() -> None:
+    with pytest.raises(lift.NotLifted, match="prefix_sum: the compiled form reads the name of the last event"):
+        compiled.compiled_equals(_lift("prefix_sum"))
+
+
+def test_number_of_an_event_is_free() -> None:
+    run = compiled.Words("s_index")
+    run.frames.append(Frame(None, lambda name: None, ""))
+    run.store(ast.Name("s_index"), -1)
+    number = run.frames[-1].names["s_index"]
+
+    assert (number.low, number.high) == (-1, 1 << 48)
+
+
+def test_elements_of_an_empty_array_may_have_any_value() -> None:
+    run = compiled.Words()
+    with run.running():
+        array = run.call(np.empty, (2, 3), np.int64)
+
+    assert len({each.term.number for each in array.values.ravel()}) == 6
+
+
+def test_extreme_of_nan_is_an_obligation() -> None:
+    run, x = compiled.Words(), Array(Real(terms.fp("value32", terms.variable("x", 32))), np.float32)
+    with run.running():
+        run.call(max, np.float32(0), x)
+
+    (condition,) = [condition for condition, _ in run.obligations]
+    rows = {"x": np.array([0x7FC00000, 0x3F800000], np.uint64)}
+    assert terms.evaluate([condition], rows, 2)[0].tolist() == [0, 1]
