@@ -20,7 +20,7 @@ from refemu.prove.equivalence import Part, Proof, together
 from refemu.prove.inner.sweeping import Shared
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.merging import merge, ordered
-from refemu.prove.lift import Lift, NotLifted
+from refemu.prove.lift import Lift, NotLifted, name_of
 from refemu.prove.terms import Term
 from refemu.prove.values import Int, Real, Unsupported, fit, integer, number_of, real, truth, word
 from refemu.units.compiled.form import EVENTS, Form
@@ -165,10 +165,7 @@ def compiled_equals(lifted: Lift, seconds: float = 60, device: Any = None) -> Pr
     if "event" in form.held:
         raise NotLifted(f"{lifted.unit.name}: the compiled form reads the name of the last event")
     assumed = [lifted.legal]
-    initial = tuple(
-        value_of_port(port, lifted.before[port.name], assumed) if port.name in lifted.before else at_reset
-        for port, at_reset in zip(form.kept, form.initial_of(device), strict=True)
-    )
+    initial = tuple(value_of_port(port, lifted.before.get(port.name) or _any(port), assumed) for port in form.kept)
     arrays = [_array(port, lifted.inputs.get(port.name), assumed) for port in ports.all]
     lengths = form.lengths_of(device)
     loop, run = form.module(*lengths).loop, Words(f"s_{form.kind.number}")
@@ -249,6 +246,11 @@ def value_of_port(port: Port, lanes: Sequence[Term], assumed: list[Term]) -> Any
         assumed += [truth(free >= low), truth(free <= high)]
         values.append(Int(wide, low, high))
     return Array(values, np.int64) if port.lanes else values[0]
+
+
+def _any(port: Port) -> list[Term]:
+    """Variables of a register that an event does not read, as units without registers have them."""
+    return [terms.variable(name_of(port, lane, "r_"), port.bits) for lane in range(port.count)]
 
 
 def _array(port: Port, lanes: Sequence[Term] | None, assumed: list[Term]) -> Array:
