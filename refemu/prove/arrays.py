@@ -503,7 +503,9 @@ def _running(x: Any, axis: int = -1, dtype: Any = None) -> Array:
         raise Unsupported("running sums of floats, or along another axis than the last")
     answer = array.values.copy()
     for at in range(1, array.shape[-1]):
-        answer[..., at] = OPERATIONS["add"](Array(answer[..., at - 1], array.dtype), Array(answer[..., at], array.dtype)).values
+        answer[..., at] = OPERATIONS["add"](
+            Array(answer[..., at - 1], array.dtype), Array(answer[..., at], array.dtype)
+        ).values
     return Array(answer, array.dtype)
 
 

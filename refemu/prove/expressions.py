@@ -415,9 +415,10 @@ def _difference(a: Int, b: Int) -> int | None:
         top = common[-1]
         roots = terms.substitute(roots, {top.number: terms.variable("part", top.width)})
     free = [each for each in terms.order(roots) if each.op == "var"]
-    if sum(each.width for each in free) > ENUMERATED:
+    rows, low = dict[str, np.ndarray](), 0
+    if len(free) > ENUMERATED or functools.reduce(lambda total, each: total + each.width, free, 0) > ENUMERATED:
         return None
-    count, rows, low = 1 << sum(each.width for each in free), {}, 0
+    count = 1 << functools.reduce(lambda total, each: total + each.width, free, 0)
     for each in free:
         rows[each.name] = (np.arange(count, dtype=np.uint64) >> np.uint64(low)) & np.uint64((1 << each.width) - 1)
         low += each.width

@@ -100,7 +100,7 @@ class Interpreter(Loops):
 
     def do_With(self, node: ast.With) -> None:
         for item in node.items:
-            if "errstate" not in ast.unparse(item.context_expr):
+            if not any(name in ast.unparse(item.context_expr) for name in ("errstate", "quiet()")):
                 self.unsupported(node)
         self.block(node.body)
 

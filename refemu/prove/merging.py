@@ -16,7 +16,6 @@ from refemu.prove.values import (
     Int,
     Obligations,
     Real,
-    Symbolic,
     Unsupported,
     bounds,
     demand,

@@ -60,7 +60,9 @@ def key_of(value: Any, leaves: dict[int, Term], devices: list[Any]) -> Any:
         leaves[value.term.number] = value.term
         return (type(value), value.term.width, place, *((value.low, value.high) if isinstance(value, Int) else ()))
     if isinstance(value, Choice):
-        return Choice, *((key_of(Bool(test), leaves, devices), key_of(each, leaves, devices)) for test, each in value.ways)
+        return Choice, *(
+            (key_of(Bool(test), leaves, devices), key_of(each, leaves, devices)) for test, each in value.ways
+        )
     if isinstance(value, tuple):
         return type(value), *(key_of(each, leaves, devices) for each in value)
     if isinstance(value, DeclaredState):
@@ -70,7 +72,7 @@ def key_of(value: Any, leaves: dict[int, Term], devices: list[Any]) -> Any:
     if isinstance(value, list | dict | set) or is_symbolic(value) or isinstance(value, Closure) or callable(value):
         raise _Odd
     try:
-        hash(value)
+        {value}  # noqa: B018  whether it can be a key
     except TypeError:
         raise _Odd from None
     return type(value), repr(value) if isinstance(value, float) else value
@@ -106,7 +108,7 @@ def mapped(value: Any, terms_of: Callable[[Term], Term]) -> Any:
     if isinstance(value, tuple | list):
         parts = [mapped(each, terms_of) for each in value]
         return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
-    if is_symbolic(value) or isinstance(value, Closure) or isinstance(value, Stepped):
+    if is_symbolic(value) or isinstance(value, Closure | Stepped):
         raise _Odd
     return value
 
@@ -119,7 +121,11 @@ def call(run: Any, function: Any, args: Sequence[Any], named: Mapping[str, Any],
     leaves: dict[int, Term] = {}
     devices: list[Any] = []
     try:
-        key: Any = function.__code__, key_of(tuple(args), leaves, devices), key_of(tuple(named.items()), leaves, devices)
+        key: Any = (
+            function.__code__,
+            key_of(tuple(args), leaves, devices),
+            key_of(tuple(named.items()), leaves, devices),
+        )
     except _Odd:
         return plain(args, named)
     if key not in run.templates:
@@ -160,9 +166,9 @@ def _made(
     variables = [terms.variable(f"template{number}_{at}", each.width) for at, each in enumerate(leaves)]
     fresh = {leaf.number: variable for leaf, variable in zip(leaves, variables, strict=True)}
     before = [dict(vars(device)) for device in devices]
-    own = [each for each in args if isinstance(each, Stepped)]
+    subjects = [each for each in args if isinstance(each, Stepped)]
     for device, values in zip(devices, before, strict=True):
-        mine = any(device is each for each in own)
+        mine = any(device is each for each in subjects)
         try:
             vars(device)["state"] = mapped(values["state"], lambda t: fresh[t.number]) if mine else Unseen("state")
         except (_Odd, KeyError):
@@ -172,42 +178,46 @@ def _made(
     outer = run.guard, run.frames, run.illegal, run.obligations, run.line
     run.guard, run.frames, run.illegal, run.obligations = terms.TRUE, [], terms.FALSE, []
     try:
-        result = plain([_leaf(each, fresh) for each in args], {name: _leaf(each, fresh) for name, each in named.items()})
+        result = plain(
+            [_leaf(each, fresh) for each in args], {name: _leaf(each, fresh) for name, each in named.items()}
+        )
     except Dead:
         result = NEVER
     except (Unsupported, _Odd):
         return None
     finally:
-        made = run.illegal, run.obligations
+        said = run.illegal, run.obligations
         run.guard, run.frames, run.illegal, run.obligations, run.line = outer
         unchanged, states = True, []
         for device, values in zip(devices, before, strict=True):
             after = vars(device)
             inner = isinstance(after["state"], Unseen)
             states.append(None if inner else after["state"])
-            unchanged &= inner or any(device is each for each in own)
+            unchanged &= inner or any(device is each for each in subjects)
             unchanged &= all(after.get(name) is value for name, value in values.items() if name != "state")
             after["state"] = values["state"]
     whole = result if result is NEVER else (result, states)
-    return _template(variables, whole, *made) if unchanged else None
+    return _template(variables, whole, *said) if unchanged else None
 
 
 def _leaf(value: Any, fresh: Mapping[int, Term]) -> Any:
     return value if isinstance(value, Stepped) else mapped(value, lambda term: fresh[term.number])
 
 
-def _template(variables: Sequence[Term], result: Any, illegal: Term, demands: Sequence[tuple[Term, str]]) -> Template | None:
-    found: dict[int, Term] = {}
+def _template(
+    variables: Sequence[Term], result: Any, illegal: Term, demands: Sequence[tuple[Term, str]]
+) -> Template | None:
+    by_number: dict[int, Term] = {}
 
     def collect(term: Term) -> Term:
-        found[term.number] = term
+        by_number[term.number] = term
         return term
 
     try:
         mapped(result, collect)
     except _Odd:
         return None
-    roots = [*found.values(), *(condition for condition, _ in demands), illegal]
+    roots = [*by_number.values(), *(condition for condition, _ in demands), illegal]
     known = {each.number for each in variables}
     nodes = list(terms.order(roots))
     if any(each.op == "var" and each.number not in known for each in nodes):

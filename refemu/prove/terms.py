@@ -312,7 +312,12 @@ def _halves(term: Term) -> bool:
 
 
 #: operation -> operations whose results it does not change
-EXACT = {"f32": ("f32", "value16", "value32"), "fabs": ("fabs",), "frint": ("frint", "ffloor"), "ffloor": ("frint", "ffloor")}
+EXACT = {
+    "f32": ("f32", "value16", "value32"),
+    "fabs": ("fabs",),
+    "frint": ("frint", "ffloor"),
+    "ffloor": ("frint", "ffloor"),
+}
 
 
 # evaluation

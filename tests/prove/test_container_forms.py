@@ -67,7 +67,7 @@ def size_of_a_dict_that_may_lack_keys(x: int) -> int:
 
 def keys_of_a_dict_that_may_lack_one(x: int) -> int:
     now = {"a": 1} | ({"b": x} if x > 2 else {})
-    return sum([value for value in now.values()])
+    return sum(now.values())
 
 
 def part_of_fixed_length(x: int) -> int:

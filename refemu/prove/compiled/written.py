@@ -4,6 +4,7 @@ Units inside are taken as proved: where the text calls the compiled form of anot
 that number rows run over one row, whose inputs are any.
 """
 
+import contextlib
 import inspect
 from collections.abc import Mapping
 from functools import partial
@@ -14,8 +15,8 @@ import numpy as np
 
 from refemu.arith import fp16, fp16_compiled
 from refemu.prove import lift, terms
-from refemu.prove.arrays import FP16, Array, as_array
-from refemu.prove.compiled import Words, compared, value_of_port
+from refemu.prove.arrays import Array, as_array
+from refemu.prove.compiled.derived import Words, compared, value_of_port
 from refemu.prove.equivalence import Proof
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, NotLifted
@@ -24,9 +25,7 @@ from refemu.units.declaration import Sequential
 from refemu.units.unit import Unit
 
 #: compiled functions of arrays that are those of `fp16` on every element
-SAME: Mapping[Any, Any] = {
-    getattr(fp16_compiled, name): getattr(fp16, name) for name in ("to_f32", "round16")
-}
+SAME: Mapping[Any, Any] = {getattr(fp16_compiled, name): getattr(fp16, name) for name in ("to_f32", "round16")}
 
 
 class _Output(Array):
@@ -63,10 +62,8 @@ class _Rows(Words):
 
     def call(self, function: Any, *args: Any, **named: Any) -> Any:
         """Compiled functions of arrays are called by their meaning."""
-        try:
+        with contextlib.suppress(TypeError):  # one that has no hash
             function = SAME.get(function, function)
-        except TypeError:
-            pass
         return super().call(function, *args, **named)
 
     def inner(self, unit: Any, *values: Any, **named: Any) -> Any:
@@ -77,8 +74,8 @@ class _Rows(Words):
         if isinstance(device, Sequential):
             raise Unsupported(f"a call of the compiled form of {unit.name}, which has registers")
         ports = device.ports
-        given = dict(zip((port.name for port in ports.inputs), values, strict=False)) | named
-        arrays = [as_array(given[port.name]).values for port in ports.inputs]
+        by_name = dict(zip((port.name for port in ports.inputs), values, strict=False)) | named
+        arrays = [as_array(by_name[port.name]).values for port in ports.inputs]
         leading = np.broadcast_shapes(
             *(array.shape[: array.ndim - len(port.shape)] for array, port in zip(arrays, ports.inputs, strict=True))
         )
@@ -88,10 +85,10 @@ class _Rows(Words):
         shown = ports.outputs + ports.state
         outputs = {port.name: np.empty((*leading, *port.shape), object) for port in shown}
         for place in np.ndindex(leading):
-            one = [
+            inputs = [
                 tuple(row[place]) if port.lanes else row[place] for row, port in zip(rows, ports.inputs, strict=True)
             ]
-            state = self._row(unit.unit_class(**config), one)
+            state = self._row(unit.unit_class(**config), inputs)
             for port in shown:
                 outputs[port.name][place] = getattr(state, port.name)
         arrays_of = {port.name: Array(outputs[port.name], port.result_dtype) for port in shown}

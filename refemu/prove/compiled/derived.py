@@ -8,6 +8,7 @@ import ast
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ from refemu.prove.arrays import FP16, Array, as_array, kind_of
 from refemu.prove.equivalence import Part, Proof, together
 from refemu.prove.inner.sweeping import Shared
 from refemu.prove.interpreter import Interpreter
-from refemu.prove.merging import merge, ordered
 from refemu.prove.lift import Lift, NotLifted, name_of
+from refemu.prove.merging import merge, ordered
 from refemu.prove.terms import Term
 from refemu.prove.values import Int, Real, Unsupported, fit, integer, number_of, real, truth, word
-from refemu.units.compiled.form import EVENTS, Form
 from refemu.units.compiled import scalars as lists
+from refemu.units.compiled.form import EVENTS, Form
 from refemu.units.compiled.scalars import COMPILED
 from refemu.units.ports import Port
 
@@ -97,7 +98,10 @@ class Words(Interpreter):
 
     def _unset(self, length: Any, dtype: np.dtype) -> Array:
         """An array whose elements may have any value."""
-        words = [terms.variable(f"unset{self.fresh()}", 64) for _ in range(int(np.prod(length)))]
+        words = [
+            terms.variable(f"unset{self.fresh()}", 64)
+            for _ in range(prod(length if isinstance(length, tuple) else (length,)))
+        ]
         values = [Real(terms.fp("value64", w)) if dtype.kind == "f" else Int(w, LEAST, MOST) for w in words]
         return Array(values, dtype).reshape(length)
 

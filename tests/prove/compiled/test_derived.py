@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.prove import compiled, lift, terms
+from refemu.prove import lift, terms
 from refemu.prove.arrays import Array
+from refemu.prove.compiled import derived
 from refemu.prove.frames import Frame
 from refemu.prove.lift import Lift
 from refemu.prove.values import Int, Real
@@ -31,7 +32,7 @@ def _lift(spec: str) -> Lift:
     ],
 )
 def test_derived_form_is_proved(spec: str) -> None:
-    assert compiled.compiled_equals(_lift(spec)).outcome == "proved"
+    assert derived.compiled_equals(_lift(spec)).outcome == "proved"
 
 
 @pytest.mark.long
@@ -39,7 +40,7 @@ def test_form_of_other_configuration_is_refuted() -> None:
     unit, config = units.choose("olive_mac:saturate")
     device = unit.unit_class(**unit.config(config))
 
-    assert compiled.compiled_equals(_lift("olive_mac:wrap"), device=device).outcome == "refuted"
+    assert derived.compiled_equals(_lift("olive_mac:wrap"), device=device).outcome == "refuted"
 
 
 class _Less(ast.NodeTransformer):
@@ -58,16 +59,16 @@ def test_changed_text_is_refuted(spec: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     lifted = _lift(spec)
     with monkeypatch.context() as patch:
-        patch.setattr(compiled, "Form", Wrong)
-        assert compiled.compiled_equals(lifted).outcome == "refuted"
-    assert compiled.compiled_equals(lifted).outcome == "proved"
+        patch.setattr(derived, "Form", Wrong)
+        assert derived.compiled_equals(lifted).outcome == "refuted"
+    assert derived.compiled_equals(lifted).outcome == "proved"
 
 
 @pytest.mark.parametrize(
     ("operation", "amount", "obligations"), [("Mult", 2, 0), ("Mult", 16, 1), ("LShift", 1, 0), ("LShift", 64, 2)]
 )
 def test_what_leaves_64_bits_is_an_obligation(operation: str, amount: int, obligations: int) -> None:
-    run, value = compiled.Words(), Int(terms.variable("a", 62), -(1 << 61), (1 << 61) - 1)
+    run, value = derived.Words(), Int(terms.variable("a", 62), -(1 << 61), (1 << 61) - 1)
     with run.running():
         run.operate(operation, value, amount)
 
@@ -77,11 +78,11 @@ def test_what_leaves_64_bits_is_an_obligation(operation: str, amount: int, oblig
 @pytest.mark.long
 def test_form_that_reads_an_event_is_rejected() -> None:
     with pytest.raises(lift.NotLifted, match="prefix_sum: the compiled form reads the name of the last event"):
-        compiled.compiled_equals(_lift("prefix_sum"))
+        derived.compiled_equals(_lift("prefix_sum"))
 
 
 def test_number_of_an_event_is_free() -> None:
-    run = compiled.Words("s_index")
+    run = derived.Words("s_index")
     run.frames.append(Frame(None, lambda name: None, ""))
     run.store(ast.Name("s_index"), -1)
     number = run.frames[-1].names["s_index"]
@@ -90,7 +91,7 @@ def test_number_of_an_event_is_free() -> None:
 
 
 def test_elements_of_an_empty_array_may_have_any_value() -> None:
-    run = compiled.Words()
+    run = derived.Words()
     with run.running():
         array = run.call(np.empty, (2, 3), np.int64)
 
@@ -98,7 +99,7 @@ def test_elements_of_an_empty_array_may_have_any_value() -> None:
 
 
 def test_extreme_of_nan_is_an_obligation() -> None:
-    run, x = compiled.Words(), Array(Real(terms.fp("value32", terms.variable("x", 32))), np.float32)
+    run, x = derived.Words(), Array(Real(terms.fp("value32", terms.variable("x", 32))), np.float32)
     with run.running():
         run.call(max, np.float32(0), x)
 

@@ -9,7 +9,7 @@ from refemu.arith import scalar32
 from refemu.arith.kernels import scalars
 from refemu.prove import equivalence, terms
 from refemu.prove.arrays import Array
-from refemu.prove.compiled import CONVERSIONS, Words
+from refemu.prove.compiled.derived import CONVERSIONS, Words
 from refemu.prove.equivalence import Part
 from refemu.prove.values import Int, Real, integer, real, word
 from refemu.units.compiled.scalars import COMPILED
