@@ -479,10 +479,11 @@ def _value(term: Term, args: Sequence[Array], rows: Mapping[str, Any], count: in
         template = term.name
         named = dict(zip((each.name for each in template.read), args, strict=True))
         places = [place for place in range(len(template.roots)) if place not in template.direct]
-        values = evaluate([template.roots[place] for place in places], named, count)
-        return dict(zip(places, values, strict=True))  # type: ignore[return-value]
+        answers = evaluate([template.roots[place] for place in places], named, count)
+        return dict(zip(places, answers, strict=True))  # type: ignore[return-value]
     if term.op == "result":
-        return args[0][term.name]
+        answer: Array = args[0][term.name]
+        return answer
     if term.op == "const":
         values = np.full(count, term.name, object if term.width > WORD else np.uint64)
         return values.view(np.float64) if term.width == REAL else values

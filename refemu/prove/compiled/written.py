@@ -43,7 +43,7 @@ class _View(Array):
         self.base, self.dtype = base, np.dtype(dtype)
 
     @property
-    def values(self) -> Any:
+    def values(self) -> Any:  # type: ignore[override]
         """Elements in this dtype."""
         return Array(self.base.values, self.base.dtype).view(self.dtype).values
 
