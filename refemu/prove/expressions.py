@@ -395,7 +395,7 @@ class Expressions(Narrowing):
 
 
 def window(container: Any, index: Any) -> tuple[Any, int] | None:
-    """Start and length of a part that must lie inside; None if the length depends on inputs."""
+    """Start and length of a part that must stay inside; None if the length depends on inputs."""
     start, stop = index.start, index.stop
     if not (isinstance(start, Int) and isinstance(stop, Int) and type(container) in (tuple, list) and not index.step):
         return None
