@@ -171,7 +171,7 @@ class Array:
         if kind.kind == "f":
             return self.map(lambda x: value_of(x, bits), kind)
         if self.dtype.kind == "f":
-            return self.map(lambda x: pattern_of(x, bits), kind)
+            return self.map(lambda x: fitted(pattern_of(x, bits), kind), kind)
         return self.map(lambda x: fitted(x, kind), kind)
 
     def __invert__(self) -> "Array":
@@ -347,7 +347,12 @@ for _name, _operation in (OPERATIONS | TESTS).items():
 
 def is_array(value: Any) -> bool:
     """Whether a value, or one inside it, is an Array."""
-    return isinstance(value, Array) or (isinstance(value, list | tuple) and any(map(is_array, value)))
+    if isinstance(value, list | tuple):
+        return any(is_array(each_) for each_ in value if type(each_) not in SCALARS)
+    return isinstance(value, Array)
+
+
+SCALARS = frozenset((int, bool, float, str, type(None), Int, Bool, Real))
 
 
 def _stack(arrays: Sequence[Any], axis: int = 0) -> Array:
@@ -489,6 +494,38 @@ def _sorted(x: Any, axis: int = -1, kind: str = "") -> Array:
 
 
 FUNCTIONS["sort"] = _sorted
+
+
+def _running(x: Any, axis: int = -1, dtype: Any = None) -> Array:
+    """Sums of integers up to each element along the last axis."""
+    array = as_array(x, dtype)
+    if array.dtype.kind == "f" or axis not in (-1, array.ndim - 1):
+        raise Unsupported("running sums of floats, or along another axis than the last")
+    answer = array.values.copy()
+    for at in range(1, array.shape[-1]):
+        answer[..., at] = OPERATIONS["add"](
+            Array(answer[..., at - 1], array.dtype), Array(answer[..., at], array.dtype)
+        ).values
+    return Array(answer, array.dtype)
+
+
+FUNCTIONS["cumsum"] = _running
+
+
+def _along(x: Any, index: Any, axis: int = -1) -> Array:
+    """Elements at places along the last axis."""
+    array, places = as_array(x), as_array(index)
+    if axis not in (-1, array.ndim - 1):
+        raise Unsupported("places along another axis than the last")
+    leading = np.broadcast_shapes(array.shape[:-1], places.shape[:-1])
+    rows = np.broadcast_to(array.values, (*leading, array.shape[-1]))
+    answer = np.broadcast_to(places.values, (*leading, places.shape[-1])).copy()
+    for place in np.ndindex(answer.shape):
+        answer[place] = merging.element(list(rows[place[:-1]]), answer[place])
+    return Array(answer, array.dtype)
+
+
+FUNCTIONS["take_along_axis"] = _along
 
 
 def _diff(x: Array, axis: int, prepend: Any) -> Array:

@@ -12,14 +12,15 @@ from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, ClassVar
 
-from refemu.prove import merging, terms
+from refemu.prove import merging, templates, terms
 from refemu.prove.frames import Closure, Dead, Frame
 from refemu.prove.merging import NEVER, Choice, is_symbolic, merge
-from refemu.prove.sources import changed, tree_of
+from refemu.prove.sources import changed, tree_of, yields
 from refemu.prove.terms import Term
 from refemu.prove.values import Obligations, Unsupported
 from refemu.units.stepping import Stepped
 
+LARGE = 10_000  #: expressions of a text whose functions become templates
 CONTAINERS = (list, dict, set, bytearray, deque)
 MUTATING = frozenset(  #: methods of containers that change them
     name
@@ -36,6 +37,7 @@ class Calls(Obligations):
     is_array: ClassVar[Any]  #: function of a value, set by `arrays`
     as_array: ClassVar[Any]  #: an array whose elements may depend on inputs, from one of NumPy
     function_of: ClassVar[Any]  #: the form of a function of NumPy
+    composes: ClassVar[bool] = True  #: whether functions become templates; not where names of their locals count
     inside: ClassVar[bool] = True  #: whether the State of a unit without registers gets terms, or only its outputs
 
     def __init__(self) -> None:
@@ -48,6 +50,10 @@ class Calls(Obligations):
         self.created: dict[int, tuple[Any, Frame, tuple[int, ...]]] = {}  #: lists and dicts, by their id
         self.frozen: dict[int, Any] = {}  #: lists and dicts that a merge has read or made, by their id
         self.line: str = ""
+        self.work: int = 0  #: expressions so far
+        self.heavy: set[Any] = set()  #: code of functions that are worth a template
+        self.templates: dict[Any, templates.Template | None] = {}
+        self.held: list[Any] = []  #: devices whose ids are in the keys of templates
         self.late: Callable[[], bool] = lambda: False  #: whether the time limit is over
 
     @contextmanager
@@ -71,6 +77,8 @@ class Calls(Obligations):
 
     def call(self, function: Any, *args: Any, **named: Any) -> Any:
         """Call a function, a method or a class."""
+        if named and getattr(function, "__func__", function) is not Stepped.changed:
+            merging.whole(named)
         if isinstance(function, Choice):
             return self.each_way(function, lambda each: self.call(each, *args, **named))
         if any(map(self.is_array, (*args, *named.values()))) or (
@@ -118,6 +126,7 @@ class Calls(Obligations):
             method = self.handlers.get((type(owner), function.__name__))
             if method is not None:
                 return lambda run, *args, **named: method(run, owner, *args, **named)
+            merging.whole(owner)
             if function.__name__ in MUTATING and isinstance(owner, CONTAINERS) and not self.certain(owner):
                 raise Unsupported(f"a {type(owner).__name__} that changes under a condition ({function.__name__})")
         return None
@@ -143,7 +152,16 @@ class Calls(Obligations):
                 return function.__globals__[name]
             return getattr(builtins, name)
 
-        return self._run(tree_of(function), scope, function.__code__.co_filename, function, args, named)
+        def plain(args: Sequence[Any], named: dict[str, Any]) -> Any:
+            return self._run(tree_of(function), scope, function.__code__.co_filename, function, args, named)
+
+        if function.__code__ in self.heavy:
+            return templates.call(self, function, args, named, plain)
+        before = self.work
+        answer = plain(args, named)
+        if self.composes and self.work - before > templates.HEAVY and self.work > LARGE:
+            self.heavy.add(function.__code__)
+        return answer
 
     def _run(
         self,
@@ -167,7 +185,7 @@ class Calls(Obligations):
         try:
             if isinstance(tree, ast.Lambda):
                 return self.value(tree.body)
-            if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree)):
+            if yields(tree):
                 frame.yielded = []
             self.block(tree.body)
             if frame.yielded is not None:
@@ -231,6 +249,15 @@ class Calls(Obligations):
             return operation()
         except Dead:
             return NEVER
+        except ValueError as error:
+            self.rejected(error)
+            return NEVER
+
+    def rejected(self, error: ValueError) -> None:
+        """What `zip` rejects here must never occur; other errors are raised again."""
+        if not str(error).startswith("zip()") or self.trying or self.now() is terms.TRUE:
+            raise error
+        self.demand(terms.FALSE, str(error))
 
     @contextmanager
     def under(self, condition: Term) -> Iterator[None]:

@@ -36,7 +36,7 @@ def _len(run: Interpreter, values: Any) -> Any:
     if isinstance(values, merging.Members):
         raise Unsupported("the size of a set that depends on inputs")
     if not isinstance(values, SymbolicRange):
-        return len(values)
+        return len(merging.whole(values))
     return merge(truth(values.stop > values.start), values.stop - values.start, 0)
 
 
@@ -82,7 +82,7 @@ def _set(run: Interpreter, values: Any) -> Any:
 
 @form_of(dict)
 def _dict(run: Interpreter, values: Any = (), **named: Any) -> Any:
-    return run.new(dict(values, **named))
+    return run.new(dict(merging.whole(values), **named))
 
 
 @form_of(map)
@@ -289,9 +289,12 @@ for _name in ("update", "setdefault", "popitem", "clear", "pop"):
 
     def _changed_dict(run: Interpreter, owner: dict[Any, Any], *args: Any, _name: str = _name, **named: Any) -> Any:
         if _name == "update":
-            for key, value in dict(*args, **named).items():
-                run.put(owner, key, value)
+            more = dict(*args, **named)
+            for key, value in merging.joined(owner, more).items():
+                if key in more:
+                    run.put(owner, key, value)
             return None
+        merging.whole(owner)
         if not run.certain(owner):
             raise Unsupported(f"a dict whose keys depend on inputs ({_name})")
         return getattr(owner, _name)(*args, **named)
@@ -301,7 +304,8 @@ for _name in ("update", "setdefault", "popitem", "clear", "pop"):
 
 def _get(run: Interpreter, owner: dict[Any, Any], key: Any, default: Any = None) -> Any:
     if not is_symbolic(key):
-        return owner.get(key, default)
+        return merging.present(owner[key], default) if key in owner else default
+    merging.whole(owner)
     result = default
     for known, value in owner.items():
         result = merge(merging.equal(key, known), value, result)

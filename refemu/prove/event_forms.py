@@ -34,7 +34,8 @@ def commit(run: Interpreter, device: Any, event: Any, inputs: Any, changes: Any)
     unknown = set(changes) - set(fields)
     if unknown:
         raise Unsupported(f"a change of {min(unknown)}, which is not an output, register or counter")
-    fields.update({name: value for name, value in changes.items() if name not in type(device).counters})
+    changed_ = {name: value for name, value in changes.items() if name not in type(device).counters}
+    fields.update({name: merging.present(value, fields[name]) for name, value in changed_.items()})
     device.state = after if run.now() is terms.TRUE else merge(run.now(), after, before)
     return after
 
@@ -66,7 +67,8 @@ def event_of(run: Interpreter, device: Any, event: Any, inputs: Any) -> Any:
 def changed(run: Interpreter, device: Any, **fields: Any) -> Any:
     """As `Stepped.changed`."""
     after = copy.copy(run.attribute(device, "state"))
-    vars(after).update(fields)
+    values = vars(after)
+    values.update({name: merging.present(value, values.get(name)) for name, value in fields.items()})
     return after
 
 

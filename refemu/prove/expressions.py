@@ -1,6 +1,7 @@
 """Expressions of a text on values that depend on inputs."""
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,8 +16,9 @@ from refemu.prove.merging import Choice, Members, choice, is_symbolic, merge, sp
 from refemu.prove.narrowing import Narrowing
 from refemu.prove.sources import assigned
 from refemu.prove.terms import Term
-from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, integer, truth, truth_of
+from refemu.prove.values import OPERATORS, Bool, Int, Real, Symbolic, Unsupported, demand, fit, integer, truth, truth_of
 
+ENUMERATED = 12  #: bits of variables whose values are all tried
 FEW = 8  #: values of a bound of a slice whose other bound has as many
 
 
@@ -25,6 +27,7 @@ class Expressions(Narrowing):
 
     def value(self, node: ast.expr) -> Any:
         """Value of an expression."""
+        self.work += 1
         return getattr(self, f"of_{type(node).__name__}", self.unsupported)(node)
 
     def of_Constant(self, node: ast.Constant) -> Any:
@@ -99,7 +102,7 @@ class Expressions(Narrowing):
             self.value(value) if key is None else {self.value(key): self.value(value)}
             for key, value in zip(node.keys, node.values, strict=True)
         ]
-        return self.new(spread(parts, lambda *dicts: {name: value for each in dicts for name, value in each.items()}))
+        return self.new(functools.reduce(merging.joined, map(merging.united, parts), {}))
 
     def of_JoinedStr(self, node: ast.JoinedStr) -> Any:
         parts = []
@@ -135,7 +138,11 @@ class Expressions(Narrowing):
     def item(self, container: Any, index: Any) -> Any:
         """An element, a part or an entry."""
         if isinstance(container, dict) and is_symbolic(index):
-            return self._entry(container, index)
+            return self._entry(merging.whole(container), index)
+        if isinstance(container, dict) and index in container:
+            value = container[index]
+            demand(terms.not_(merging.absence(value)), f"an entry {index!r} that is missing")
+            return value if merging.absence(value) is terms.FALSE else merging.kept(value)
         if isinstance(index, Int) and not isinstance(container, dict):
             values = container.tolist() if isinstance(container, np.ndarray) else container
             if not len(values) and self.now() is not terms.TRUE:
@@ -156,6 +163,8 @@ class Expressions(Narrowing):
 
     def _slice(self, container: Any, index: slice) -> Any:
         """A part between bounds with few values, of which each gives another length."""
+        if (part := window(container, index)) is not None:
+            return type(container)(merging.element(container, part[0] + at) for at in range(part[1]))
         bounds = [choice(ways_of(each)) for each in (index.start, index.stop)]
         if all(isinstance(each, Choice) and len(each.ways) > FEW for each in bounds):
             raise Unsupported("a slice of which both bounds depend on inputs", integer(index.start).term)
@@ -196,7 +205,10 @@ class Expressions(Narrowing):
         """An arithmetic or bitwise operation, or one of lists and dicts."""
         if name == "Mult" and isinstance(a, tuple | list | str) and isinstance(b, Int):
             raise Unsupported("a list whose length depends on inputs", b.term)
-        result = spread([a, b], OPERATORS[name])
+        if name == "BitOr":
+            a, b = merging.united(a), merging.united(b)
+        both = name == "BitOr" and isinstance(a, dict) and isinstance(b, dict)
+        result = merging.joined(a, b) if both else spread([a, b], OPERATORS[name])
         return self.new(result) if isinstance(result, list | dict) else result
 
     def of_BoolOp(self, node: ast.BoolOp) -> Any:
@@ -360,7 +372,7 @@ class Expressions(Narrowing):
             raise Unsupported("a loop over a set that depends on inputs")
         if isinstance(values, Choice):
             raise Unsupported("a loop over lists of which one is chosen", values.ways[0][0])
-        for each in values:
+        for each in merging.whole(values):
             yield terms.TRUE, each
 
     def _joined(self, before: dict[str, Any], ways: Sequence[Any], changed: frozenset[str]) -> dict[str, Any]:
@@ -380,6 +392,40 @@ class Expressions(Narrowing):
     def store(self, target: ast.expr, value: Any) -> None:
         """Assign to a name, a tuple of targets, an attribute or an element."""
         raise NotImplementedError
+
+
+def window(container: Any, index: Any) -> tuple[Any, int] | None:
+    """Start and length of a part that must stay inside; None if the length depends on inputs."""
+    start, stop = index.start, index.stop
+    if not (isinstance(start, Int) and isinstance(stop, Int) and type(container) in (tuple, list) and not index.step):
+        return None
+    length = _difference(stop, start)
+    if length is None or length < 0 or not len(container):
+        return None
+    demand(terms.and_(truth(start >= 0), truth(start + length <= len(container))), "a part beyond its end")
+    return start, length
+
+
+def _difference(a: Int, b: Int) -> int | None:
+    """The difference of two integers, if it is one number for all values of their variables, which are few."""
+    roots = [a.term, b.term]
+    chosen = {each.number for each in terms.order([b.term]) if each.op == "ite" and each.width <= ENUMERATED}
+    common = [each for each in terms.order([a.term]) if each.number in chosen]
+    if common:  # any values of it, which is more than it takes
+        top = common[-1]
+        roots = terms.substitute(roots, {top.number: terms.variable("part", top.width)})
+    free = [each for each in terms.order(roots) if each.op == "var"]
+    rows, low = dict[str, np.ndarray](), 0
+    if len(free) > ENUMERATED or functools.reduce(lambda total, each: total + each.width, free, 0) > ENUMERATED:
+        return None
+    count = 1 << functools.reduce(lambda total, each: total + each.width, free, 0)
+    for each in free:
+        rows[each.name] = (np.arange(count, dtype=np.uint64) >> np.uint64(low)) & np.uint64((1 << each.width) - 1)
+        low += each.width
+    width = max(each.width for each in roots) + 1
+    (values,) = terms.evaluate([terms.sub(*(fit(each, width) for each in roots))], rows, count)
+    value = int(values[0])
+    return value - ((value >> (width - 1)) << width) if width <= 64 and (values == values[0]).all() else None
 
 
 def _identical(a: Any, b: Any) -> Any:

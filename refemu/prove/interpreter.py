@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.prove import terms
+from refemu.prove import merging, terms
+from refemu.prove.expressions import window
 from refemu.prove.frames import Closure, Dead, OutOfTime
 from refemu.prove.loops import Loops
 from refemu.prove.merging import Choice, is_symbolic, merge
@@ -41,10 +42,19 @@ class Interpreter(Loops):
                 error.line = error.line or f"{frame.file}:{statement.lineno}"
                 error.term = error.term or self.now()
                 raise
-            except (TypeError, AttributeError, ValueError, KeyError, IndexError, ArithmeticError) as error:
-                raised = Unsupported(f"{type(error).__name__}: {error}", self.now())
-                raised.line = f"{frame.file}:{statement.lineno}"
-                raise raised from error
+            except ValueError as error:
+                try:
+                    self.rejected(error)
+                except ValueError:
+                    raise self._failed(error, frame.file, statement.lineno) from error
+                self.leave()
+            except (TypeError, AttributeError, KeyError, IndexError, ArithmeticError) as error:
+                raise self._failed(error, frame.file, statement.lineno) from error
+
+    def _failed(self, error: Exception, file: str, line: int) -> Unsupported:
+        raised = Unsupported(f"{type(error).__name__}: {error}", self.now())
+        raised.line = f"{file}:{line}"
+        return raised
 
     def leave(self) -> None:
         """End the present path."""
@@ -90,7 +100,7 @@ class Interpreter(Loops):
 
     def do_With(self, node: ast.With) -> None:
         for item in node.items:
-            if "errstate" not in ast.unparse(item.context_expr):
+            if not any(name in ast.unparse(item.context_expr) for name in ("errstate", "quiet()")):
                 self.unsupported(node)
         self.block(node.body)
 
@@ -136,10 +146,13 @@ class Interpreter(Loops):
         if self.is_array(value) and not isinstance(value, list | tuple):
             value[...] = self.operate(type(node.op).__name__, value, more)  # in place, also for its other names
             return self.store(node.target, value)
+        if isinstance(value, dict) and isinstance(node.op, ast.BitOr):
+            more = merging.united(more)
         joins = isinstance(value, dict) and isinstance(node.op, ast.BitOr) and isinstance(more, dict)
         if joins and (self.certain(value) or not set(more) - set(value)):
-            for key, each in more.items():
-                self.put(value, key, each)
+            for key, each in merging.joined(value, more).items():
+                if key in more:
+                    self.put(value, key, each)
             return self.store(node.target, value)
         self.store(node.target, self.operate(type(node.op).__name__, value, more))
         return None
@@ -185,6 +198,11 @@ class Interpreter(Loops):
         now = terms.TRUE if self.certain(container) else self.now()
         if isinstance(index, slice | tuple) and not is_symbolic(index) and now is terms.TRUE and not is_symbolic(value):
             container[index] = value
+        elif isinstance(index, slice) and (part := window(container, index)) is not None:
+            if len(value) != part[1]:
+                raise Unsupported("a part that gets another length")
+            for at, each in enumerate(value):
+                self.put(container, part[0] + at, each)
         elif isinstance(index, (Choice, Int)):
             low, high = (0, 0) if isinstance(index, Choice) else (index.low, index.high)
             if isinstance(index, Int) and (low < 0 or high >= len(container)):
@@ -197,7 +215,7 @@ class Interpreter(Loops):
             for condition, at in ways:
                 container[at] = merge(terms.and_(now, condition), value, container[at])
         elif isinstance(container, dict) and index not in container and now is not terms.TRUE:
-            raise Unsupported("a new key under a condition that depends on inputs")
+            container[index] = merge(now, value, merging.ABSENT)
         else:
             container[index] = value if now is terms.TRUE else merge(now, value, container[index])
 

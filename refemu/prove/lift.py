@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,8 +88,13 @@ def lift(
     NotLifted
         A line has no terms, or a value may not fit its port.
     """
-    end = time.monotonic() + seconds
-    whole = _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    end, collects = time.monotonic() + seconds, gc.isenabled()
+    gc.disable()  # terms have no cycles
+    try:
+        whole = _split(unit, config, {}, end, [MOST_SPLITS], interpreter)
+    finally:
+        if collects:
+            gc.enable()
     if whole.invariant is not terms.TRUE:
         whole.demands.append((_preserved(whole), "the invariant of the registers, after an event"))
         if not whole.device.invariant(whole.device.state):
@@ -195,10 +201,14 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
         state = copy.copy(device.state)
         vars(state).update({name: value for name, (_, value) in registers.items()})
         if isinstance(device, CycleAccurate):
-            vars(state)["event"] = _event(device, registers["phase"][1])
+            vars(state)["event"], steady = _traced(device, registers["phase"][1])
+            vars(state).update({port.name: getattr(device.state, port.name) for port in steady})
             busy_, (phase,) = registers["busy"][0][0], registers["phase"][0]
             last = terms.const(device.edges - 1, phase.width)
             lifted.invariant = terms.or_(terms.not_(busy_), terms.ult(phase, last))
+            for port in steady:
+                at_reset = merging.equal(registers[port.name][1], getattr(device.state, port.name))
+                lifted.invariant = terms.and_(lifted.invariant, at_reset)
             for each in (busy_, inputs["start"][0][0]):
                 if each.name not in fixed:
                     raise Unsupported("whether an operation begins", each)
@@ -216,17 +226,8 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     values = [value for _, value in inputs.values()]
     if run.alive(lambda: event_forms.require(run, device, values)) is NEVER:
         return _illegal(lifted)
-    if run.alive(lambda: run.call(device._open, *values)) is NEVER:
+    if not operation(run, device, values):
         return _illegal(lifted)
-    going, count = busy(run, device), 0
-    while going is not terms.FALSE:
-        count += 1
-        if count > MOST_EVENTS:
-            raise Unsupported(f"an operation of more than {MOST_EVENTS} events")
-        before, run.guard = device.state, going
-        after = run.alive(lambda: run.call(device._continue))
-        device.state = merge(going, after, before)
-        going, run.guard = terms.and_(going, busy(run, device)), terms.TRUE
     state = run.attribute(device, "state")
     for port in ports.outputs + (ports.state if run.inside or isinstance(device, Sequential) else ()):
         if isinstance(device, Sequential):
@@ -237,6 +238,23 @@ def _lifted(unit: AnyUnit, config: Mapping[str, Any], device: Any, run: Interpre
     lifted.demands = [(condition, what) for condition, what in run.obligations if condition is not terms.TRUE]
     _require_ports(lifted, ports)
     return lifted
+
+
+def operation(run: Interpreter, device: Any, inputs: Sequence[Any]) -> bool:
+    """Run all events of an operation; False if no inputs are legal."""
+    always = run.guard
+    if run.alive(lambda: run.call(device._open, *inputs)) is NEVER:
+        return False
+    going, count = busy(run, device), 0
+    while going is not terms.FALSE:
+        count += 1
+        if count > MOST_EVENTS:
+            raise Unsupported(f"an operation of more than {MOST_EVENTS} events")
+        before, run.guard = device.state, terms.and_(always, going)
+        after = run.alive(lambda: run.call(device._continue))
+        device.state = merge(going, after, before)
+        going, run.guard = terms.and_(going, busy(run, device)), always
+    return True
 
 
 def _reached(device: Any, port: Port) -> Port:
@@ -286,21 +304,27 @@ def _unreachable(unit: AnyUnit, config: Mapping[str, Any], device: Any, fixed: M
     return lifted
 
 
-def _event(device: CycleAccurate, phase: Any) -> Any:
-    """The last event of a cycle-accurate unit: that of its phase, as an operation on zeros shows them."""
+def _traced(device: CycleAccurate, phase: Any) -> tuple[Any, list[Port]]:
+    """What an operation on zeros shows of a cycle-accurate unit: its last event, that of its phase, and constants.
+
+    A register that is not 0 at reset, and that no event changes, gets an invariant, which must last as any other.
+    """
     inner = type(device.inner)(**{name: getattr(device, name) for name in device._names})
-    names = [
-        state.event
-        for state in inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs])
+    states = list(inner.operations([np.zeros((1, *port.shape), port.dtype) for port in inner.ports.inputs]))
+    names = [state.event for state in states]
+    steady = [
+        port
+        for port in device.inner.ports.state
+        for value in [getattr(device.state, port.name)]
+        if value != port.filled(0) and all(getattr(state, port.name) == value for state in states)
     ]
     ways = {
         name: terms.any_of(merging.equal(phase, at) for at, each in enumerate(names) if each == name)
         for name in dict.fromkeys(names[:-1])
         if name != names[-1]
     }
-    return merging.choice(
-        [*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])]
-    )
+    pairs = [*((ways[name], name) for name in ways), (terms.not_(terms.any_of(ways.values())), names[-1])]
+    return merging.choice(pairs), steady
 
 
 def busy(run: Interpreter, device: Any) -> Term:

@@ -16,7 +16,6 @@ from refemu.prove.values import (
     Int,
     Obligations,
     Real,
-    Symbolic,
     Unsupported,
     bounds,
     demand,
@@ -37,6 +36,9 @@ FEW = 64  #: most values of an integer that becomes a word or a key
 
 
 NEVER: Any = type("Never", (), {"__repr__": lambda self: "no value"})()  #: result of a call that always raises
+
+
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "no entry"})()  #: value of a key that a dict may lack
 
 
 class Choice:
@@ -109,10 +111,13 @@ def table(rows: Sequence[tuple[Term, Any]]) -> Any:
 
 def is_symbolic(value: Any) -> bool:
     """Whether a value depends on inputs."""
-    if isinstance(value, Symbolic | Choice) or type(value).__name__ in ("Array", "Filtered", "SymbolicRange"):
+    kind = type(value)
+    if kind in PLAIN:
+        return False
+    if kind in (Int, Bool, Real, Choice) or kind.__name__ in ("Array", "Filtered", "SymbolicRange"):
         return True
     if isinstance(value, tuple | list):
-        return any(map(is_symbolic, value))
+        return any(is_symbolic(each) for each in value if type(each) not in PLAIN)
     if isinstance(value, dict):
         return any(map(is_symbolic, value.values()))
     if isinstance(value, np.ndarray):
@@ -120,6 +125,9 @@ def is_symbolic(value: Any) -> bool:
     if isinstance(value, DeclaredState) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
         return any(map(is_symbolic, vars(value).values())) if hasattr(value, "__dict__") else False
     return False
+
+
+PLAIN = frozenset((int, bool, float, str, bytes, type(None), slice, range))
 
 
 def merge(test: Term, a: Any, b: Any) -> Any:
@@ -197,6 +205,59 @@ def _alike(test: Term, a: Any, b: Any) -> Any:
     return None
 
 
+def absence(value: Any) -> Term:
+    """Whether a dict lacks the key of a value."""
+    if value is ABSENT:
+        return terms.TRUE
+    ways = value.ways if isinstance(value, Choice) else ()
+    return terms.any_of(condition for condition, each in ways if each is ABSENT)
+
+
+def present(value: Any, default: Any) -> Any:
+    """A value of a dict, or a default where the dict lacks its key."""
+    if absence(value) is terms.FALSE:
+        return value
+    result = default
+    for condition, each in reversed(_ways(value)):
+        result = merge(condition, default if each is ABSENT else each, result)
+    return result
+
+
+def kept(value: Any) -> Any:
+    """A value of a dict that has its key."""
+    ways = [(condition, each) for condition, each in value.ways if each is not ABSENT]
+    result = ways[-1][1]
+    for condition, each in ways[-2::-1]:
+        result = merge(condition, each, result)
+    return result
+
+
+def united(value: Any) -> Any:
+    """One dict for several, which may lack keys; other values as they are."""
+    if not isinstance(value, Choice) or not all(isinstance(each, dict) for _, each in value.ways):
+        return value
+    answer: dict[Any, Any] = {}
+    for name in dict.fromkeys(name for _, each in value.ways for name in each):
+        answer[name] = ABSENT
+        for condition, each in reversed(value.ways):
+            answer[name] = merge(condition, each.get(name, ABSENT), answer[name])
+    return answer
+
+
+def joined(first: dict[Any, Any], second: dict[Any, Any]) -> dict[Any, Any]:
+    """The entries of two dicts, as `|`; those of the second count where it has them."""
+    return first | {name: present(value, first.get(name, ABSENT)) for name, value in second.items()}
+
+
+def whole(values: Any) -> Any:
+    """A dict that has all of its keys, whatever the inputs are."""
+    if isinstance(values, dict):
+        for name, value in values.items():
+            if absence(value) is not terms.FALSE:
+                raise Unsupported(f"a dict that may lack {name!r}", absence(value))
+    return values
+
+
 def spread(values: Sequence[Any], operation: Callable[..., Any]) -> Any:
     """An operation on values of which some are Choices: one result for all ways."""
     place = next((at for at, each in enumerate(values) if isinstance(each, Choice)), None)
@@ -250,6 +311,9 @@ def contained(value: Any, values: Any) -> Term:
         return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
     if isinstance(values, range) and values.step == 1:
         return terms.and_(terms.not_(_less(value, values.start)), _less(value, values.stop))
+    if isinstance(values, dict):
+        entries = ((equal(value, key), terms.not_(absence(each))) for key, each in values.items())
+        return terms.any_of(terms.and_(*pair) for pair in entries)
     return terms.any_of(equal(value, each) for each in values)
 
 

@@ -68,6 +68,8 @@ def named_lift(unit: AnyUnit, config: Mapping[str, Any], seconds: float = SECOND
     names = Names()
 
     class Recording(Interpreter):
+        composes = False
+
         def _run(self, tree: Any, *args: Any) -> Any:
             answer = super()._run(tree, *args)
             if hasattr(tree, "name"):

@@ -61,7 +61,7 @@ def solve(conditions: Sequence[Term], seconds: float = 60, solver: str = "") -> 
     answer = available()
     if not answer or (solver and solver not in answer):
         raise Refused(f"prove: solver {solver or 'bitwuzla or z3'} is not installed; {ADVICE}")
-    began = time.monotonic()
+    began, conditions = time.monotonic(), terms.expanded(conditions)
     verdict, values, version = SOLVERS[solver or answer[0]](conditions, seconds)
     return Answer(verdict, time.monotonic() - began, version, values)
 

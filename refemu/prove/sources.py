@@ -63,6 +63,12 @@ def changed(tree: Function) -> frozenset[str]:
     )
 
 
+@functools.cache
+def yields(tree: Function) -> bool:
+    """Whether a function is a generator."""
+    return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(tree))
+
+
 MAKERS = frozenset(("array", "zeros", "ones", "full", "empty", "arange"))  #: of NumPy: each call makes a new array
 
 

@@ -44,7 +44,7 @@ def node(op: str, width: int, *args: Term, name: Any = None) -> Term:
     answer = _known.get(key)
     if answer is None:
         answer = Term(op, width, args, name, next(_numbers))
-        if args and all(each.op == "const" for each in args):
+        if args and op not in ("call", "result") and all(each.op == "const" for each in args):
             (value,) = evaluate([answer], {}, 1)
             answer = real(float(value[0])) if width == REAL else const(int(value[0]), width)
         _known[key] = answer
@@ -297,7 +297,36 @@ def sext(a: Term, width: int) -> Term:
 
 def fp(op: str, *args: Term) -> Term:
     """An operation on binary64 numbers; `FP` lists them."""
+    (inner,) = args if len(args) == 1 else (None,)
+    if inner is not None and inner.op in EXACT.get(op, ()):
+        return inner  # already such a number
+    if inner is not None and (op, inner.op) in (("value32", "pattern32"), ("pattern32", "f32")):
+        return fp("f32" if op == "value32" else op, *inner.args)
+    if op == "value16" and inner is not None and inner.op == "pattern16" and inner.args[0].op == "value16":
+        return inner.args[0]
+    if op[:7] == "pattern" and inner is not None and inner.op == f"value{op[7:]}" and inner.args[0].op == op:
+        return inner.args[0]
+    if op == "f32" and inner is not None and inner.op == "fmul" and _halves(inner):
+        return inner  # 22 bits
+    if op == "pattern16" and inner is not None and inner.op == "f32" and _halves(inner.args[0]):
+        return fp(op, *inner.args)  # float32 has more than twice the bits: the first rounding changes nothing
+    if op == "feq" and args[0] is args[1]:
+        return not_(fp("isnan", args[0]))
     return node(op, FP[op][0], *args)
+
+
+def _halves(term: Term) -> bool:
+    """Whether a term is a sum or a product of two fp16 numbers."""
+    return term.op in ("fadd", "fsub", "fmul") and all(each.op == "value16" for each in term.args)
+
+
+#: operation -> operations whose results it does not change
+EXACT = {
+    "f32": ("f32", "value16", "value32"),
+    "fabs": ("fabs",),
+    "frint": ("frint", "ffloor"),
+    "ffloor": ("frint", "ffloor"),
+}
 
 
 # evaluation
@@ -453,7 +482,17 @@ def evaluate(roots: Sequence[Term], rows: Mapping[str, Any], count: int) -> list
 
 def _value(term: Term, args: Sequence[Array], rows: Mapping[str, Any], count: int) -> Array:
     if term.op == "var":
-        return _sized(np.asarray(rows[term.name]), term.width)
+        values = np.asarray(rows[term.name])
+        return values if term.width == REAL else _sized(values, term.width)
+    if term.op == "call":
+        template = term.name
+        named = dict(zip((each.name for each in template.read), args, strict=True))
+        places = [place for place in range(len(template.roots)) if place not in template.direct]
+        answers = evaluate([template.roots[place] for place in places], named, count)
+        return dict(zip(places, answers, strict=True))  # type: ignore[return-value]
+    if term.op == "result":
+        answer: Array = args[0][term.name]
+        return answer
     if term.op == "const":
         values = np.full(count, term.name, object if term.width > WORD else np.uint64)
         return values.view(np.float64) if term.width == REAL else values
@@ -477,6 +516,25 @@ def substitute(roots: Sequence[Term], values: Mapping[int, Term]) -> list[Term]:
     return [known[root.number] for root in roots]
 
 
+def expanded(roots: Sequence[Term]) -> list[Term]:
+    """Terms without calls of templates."""
+    known: dict[int, Any] = {}
+    for term in order(roots):
+        args = [known[each.number] for each in term.args]
+        if term.op == "call":
+            template = term.name
+            values = {each.number: arg for each, arg in zip(template.read, args, strict=True)}
+            places = [place for place in range(len(template.roots)) if place not in template.direct]
+            roots_ = substitute(expanded([template.roots[place] for place in places]), values)
+            known[term.number] = dict(zip(places, roots_, strict=True))
+        elif term.op == "result":
+            known[term.number] = args[0][term.name]
+        else:
+            same = all(new is old for new, old in zip(args, term.args, strict=True))
+            known[term.number] = term if same else rebuilt(term, args)
+    return [known[root.number] for root in roots]
+
+
 def rebuilt(term: Term, args: Sequence[Term]) -> Term:
     """An operation on other operands, simplified."""
     match term.op:
@@ -488,6 +546,8 @@ def rebuilt(term: Term, args: Sequence[Term]) -> Term:
             return sext(args[0], term.width)
         case op if op in SIMPLIFIED:
             return SIMPLIFIED[op](*args)
+        case op if op in FP:
+            return fp(op, *args)
     return node(term.op, term.width, *args, name=term.name)
 
 

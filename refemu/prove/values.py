@@ -538,7 +538,8 @@ def real_compare(op: str, a: Any, b: Any) -> Term:
     """A comparison of two numbers as real ones; integers must be exact, since Python compares exactly."""
     for each in (a, b):
         value = integer(each)
-        if value is not None and max(map(abs, bounds(value))) > EXACT:
+        exact = isinstance(value, int) and abs(value) < LARGEST and int(float(value)) == value
+        if value is not None and not exact and max(map(abs, bounds(value))) > EXACT:
             raise Unsupported("a comparison of a large integer with a real number")
     return terms.fp(op, real(a), real(b))
 

@@ -39,6 +39,49 @@ def any_all_and_sum(x: int) -> int:
     return int(any(x == each for each in (1, 3))) + 2 * all(x > each for each in (1, 2)) + 4 * sum([x, x > 1, 3])
 
 
+def entries_that_may_be_missing(x: int) -> int:
+    now = {"a": 1, "b": 2}
+    now |= {"c": x, "b": 7} if x > 2 else {"d": 5}
+    if x > 5:
+        now["e"] = 9
+    return now["b"] + 10 * now.get("c", 8) + 100 * ("d" in now) + 1000 * now.get("e", x)
+
+
+def entry_that_is_missing(x: int) -> int:
+    now = {"a": x}
+    now |= {"b": 3} if x > 4 else {}
+    return now["b"] + now["a"]
+
+
+def union_of_dicts_that_lack_keys(x: int) -> int:
+    found = {"a": 5} | ({"a": x} if x > 3 else {"b": x}) | ({"c": 1} if x == 2 else {})
+    return found["a"] + 10 * found.get("b", 9) + 100 * found.get("c", 4)
+
+
+def size_of_a_dict_that_may_lack_keys(x: int) -> int:
+    now = {"a": 1}
+    if x > 2:
+        now["b"] = 2
+    return len(now)
+
+
+def keys_of_a_dict_that_may_lack_one(x: int) -> int:
+    now = {"a": 1} | ({"b": x} if x > 2 else {})
+    return sum(now.values())
+
+
+def part_of_fixed_length(x: int) -> int:
+    values = [0, 3, 1, 4, 1, 5, 9, 2, 6]
+    place = (x + 1) & 3
+    values[place * 2 : (place + 1) * 2] = [x, 7]
+    return sum([at * each for at, each in enumerate(values[place : place + 3])])
+
+
+def lists_that_zip_rejects(x: int) -> int:
+    values = [1, 2, 3] if x > 5 else [1, 2]
+    return sum([a * b for a, b in zip(values, (x, 2), strict=True)])
+
+
 def kinds(x: int) -> int:
     return int(isinstance(x > 3, bool)) + 2 * int(isinstance(x, bool)) + 4 * int(isinstance(x, int))
 
@@ -80,6 +123,11 @@ def first_of_a_selection(x: int) -> int:
         get_with_a_default,
         next_of_a_selection,
         any_all_and_sum,
+        entries_that_may_be_missing,
+        entry_that_is_missing,
+        union_of_dicts_that_lack_keys,
+        part_of_fixed_length,
+        lists_that_zip_rejects,
         kinds,
         member_and_extreme_of_a_set,
     ],
@@ -119,6 +167,8 @@ def sum_of_floats(x: int) -> int:
 @pytest.mark.parametrize(
     "text",
     [
+        size_of_a_dict_that_may_lack_keys,
+        keys_of_a_dict_that_may_lack_one,
         next_under_a_condition,
         second_element_of_a_generator,
         size_of_a_set,

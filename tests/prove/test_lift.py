@@ -20,7 +20,7 @@ LEAVES = (
     *("index_product:w4a4", "significance:paper", "olive_edp:int8_int8", "weighted_sum:example", "orizuru:n8"),
     *("score_quantizer:fold4", "free_page_list:small", "index_norm:layer", "olive_systolic_clocked:int4_flint4"),
     *("fp2half:saturate", "bfp_accumulator:paper", "clustering:paper_3", "olive_edp_clocked:int4_flint4"),
-    *("fdgf:small", "fdgf:paper", "bfp_pe:exact"),
+    *("fdgf:small", "fdgf:paper", "bfp_pe:exact", "orizuru_clocked:n8", "pe_lane:column", "pe_lane:integer"),
 )
 
 
@@ -75,7 +75,7 @@ def test_invariant_of_a_latched_input_is_not_preserved(monkeypatch: pytest.Monke
     assert equivalence.demands(lift.lift(unit, unit.configs["wrap"]), 20).outcome == "refuted"
 
 
-@pytest.mark.parametrize("name", ["fdgf:small", "bfp_pe:exact"])
+@pytest.mark.parametrize("name", ["fdgf:small", "bfp_pe:exact", "orizuru_clocked:n8"])
 @pytest.mark.long
 def test_invariant_lasts_and_admits_all_demands(name: str) -> None:
     pytest.importorskip("bitwuzla", reason="no solver here: the extra `formal`")

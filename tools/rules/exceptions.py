@@ -75,7 +75,7 @@ LIMIT = "the time limit of a search or a solver, never a bit"
 EXCEPTIONS = {
     **{
         (f"prove/{name}.py", "module time"): LIMIT
-        for name in ("equivalence", "handshake", "inner/sweeping", "lift", "sequential", "solver")
+        for name in ("equivalence", "handshake", "inner/sweeping", "lift", "sequential", "solver", "compiled/derived")
     },
     ("golden/proofs/prove.py", "module time"): SECONDS,
     ("golden/files/origin.py", "module time"): "whether a source file changed too recently, never a vector",

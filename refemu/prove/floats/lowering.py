@@ -145,10 +145,14 @@ def lowered(lift: Lift, names: Names | None = None) -> Lift:
         A square root.
     """
     lowering = Lowering()
-    by_port = {name: lowering.of(lanes) for name, lanes in lift.terms.items()}
-    legal, invariant = lowering.of([lift.legal, lift.invariant])
+    by_port = {name: lowering.of(terms.expanded(lanes)) for name, lanes in lift.terms.items()}
+    legal, invariant = lowering.of(terms.expanded([lift.legal, lift.invariant]))
     demands = list(
-        zip(lowering.of([each for each, _ in lift.demands]), (what for _, what in lift.demands), strict=True)
+        zip(
+            lowering.of(terms.expanded([each for each, _ in lift.demands])),
+            (what for _, what in lift.demands),
+            strict=True,
+        )
     )
     if names is not None:
         for old, (_, name) in list(names.known.items()):
@@ -160,4 +164,4 @@ def lowered(lift: Lift, names: Names | None = None) -> Lift:
 
 def has_numbers(roots: Iterable[Term]) -> bool:
     """Whether some term is, or is made of, a binary64 number."""
-    return any(each.width == REAL for each in terms.order(roots))
+    return any(each.width == REAL for each in terms.order(terms.expanded(list(roots))))

@@ -35,6 +35,11 @@ class ClockedOrizuru(CycleAccurate, Orizuru):
     def edges(self) -> int:
         return 1 + self.inner.last
 
+    def invariant(self, state: DeclaredState) -> bool:
+        """While repairs of a pop remain, `node` is in the level that changed last."""
+        above = (state.phase - 2 * self.levels) % (1 + self.levels)
+        return state.phase < 2 * self.levels or above == 0 or state.node >> (1 + self.levels - above) == 1
+
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject NaN with start=1 unless the order is total."""
         start, x = inputs
