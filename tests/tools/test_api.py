@@ -22,4 +22,4 @@ def test_every_name_of_all_is_a_row() -> None:
 
     assert "| `Ovp` |" in page and "| `train` |" in page and "| `zeros` |" not in page
     assert "| `CHUNKS` | Dot product operations that one element of D needs |" in api.pages()["units.olive.md"]
-    assert "| `levels` | Number of levels of a tree. |" in api.pages()["units.kllm.md"]
+    assert "| `levels` | Number of levels of a tree" in api.pages()["units.kllm.md"]

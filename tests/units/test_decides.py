@@ -21,7 +21,7 @@ def function(member: Any) -> Any:
 
 def overridden(variant: type) -> Iterator[tuple[str, Any]]:
     """Members of the unit's own classes that a variant overrides, by name."""
-    own = [each for each in variant.__mro__ if "variants" not in each.__module__.split(".")]
+    own = [each for each in variant.__mro__ if not {"variant", "variants"} & {*each.__module__.split(".")}]
     for each in set(variant.__mro__) - set(own):
         for name in vars(each):
             found = next((vars(base)[name] for base in own if name in vars(base)), None)

@@ -16,7 +16,7 @@ FORMATS = [pytest.param(fmt, id=name) for name, fmt in constants().items() if is
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The functions of the kernel file, none compiled."""
-    for decorator in ("kernel", "helper"):
+    for decorator in jit.__all__:
         monkeypatch.setattr(jit, decorator, lambda function: function)
     return runpy.run_path(ovp.__file__)
 
