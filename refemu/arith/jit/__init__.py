@@ -40,14 +40,15 @@ class _Uninterrupted(event.Listener):
     """
 
     def __init__(self) -> None:
-        self.depth, self.collected = 0, False
+        self.depth, self.collected, self.ours = 0, False, False
 
     def on_start(self, event: Any) -> None:
         """A kernel begins, or a function of numba's that it calls, such as `np.empty`."""
         function = event.data["dispatcher"]
-        if self.depth and function.py_func.__module__.startswith("numba."):
+        if self.depth and self.ours and function.py_func.__module__.startswith("numba."):
             function._compiler.pipeline_class = PartCompiler
         if not self.depth:
+            self.ours = any(function is each for each in _kernels)  # what others compile is left as it is
             self.collected = gc.isenabled()
             gc.disable()
         self.depth += 1

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from refemu.arith import jit
-from refemu.arith.jit.parts import PartLibrary
+from refemu.arith.jit.parts import PartCompiler, PartLibrary
 from tests.arith.interpreted import needs_compiled
 
 SOURCE = """
@@ -72,3 +74,16 @@ def test_another_kernel_finds_a_callee_in_the_cache(tmp_path, monkeypatch):
         code = f"import sys; sys.path[:0] = {[str(tmp_path), *sys.path]}; {USE.format(name)}"
         done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
         assert done.stdout.strip() == printed, done.stderr
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_functions_of_numba_are_parts_only_in_kernels(ours):
+    """A function of numba's that others compile has its machine code."""
+    dispatchers = (jit._kernels[0] if ours else SimpleNamespace(), Mock(**{"py_func.__module__": "numba.np.arrayobj"}))
+    listener = jit._Uninterrupted()
+    for dispatcher in dispatchers:
+        listener.on_start(SimpleNamespace(data={"dispatcher": dispatcher}))
+    for _ in dispatchers:
+        listener.on_end(None)
+
+    assert (dispatchers[1]._compiler.pipeline_class is PartCompiler) == ours
