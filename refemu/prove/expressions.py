@@ -142,7 +142,7 @@ class Expressions(Narrowing):
         if isinstance(container, dict) and index in container:
             value = container[index]
             demand(terms.not_(merging.absence(value)), f"an entry {index!r} that is missing")
-            return value if merging.absence(value) is terms.FALSE else merging.kept(value)
+            return value if merging.absence(value) is terms.FALSE else merging.given(value)
         if isinstance(index, Int) and not isinstance(container, dict):
             values = container.tolist() if isinstance(container, np.ndarray) else container
             if not len(values) and self.now() is not terms.TRUE:

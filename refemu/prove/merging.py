@@ -223,7 +223,7 @@ def present(value: Any, default: Any) -> Any:
     return result
 
 
-def kept(value: Any) -> Any:
+def given(value: Any) -> Any:
     """A value of a dict that has its key."""
     ways = [(condition, each) for condition, each in value.ways if each is not ABSENT]
     result = ways[-1][1]

@@ -193,10 +193,10 @@ def hook_result(config: LinearScheme, hook: str, where: str | int, array: np.nda
     except Exception as error:  # the user's code may raise anything
         line = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        at = f"({line.filename}:{line.lineno})"
+        at = f" ({line.filename}:{line.lineno})"
         if line.filename == __file__:  # the hook takes other arguments
             at = f"; define {hook}{inspect.signature(getattr(LinearScheme, hook))}"
-        raise Refused(f"{thing}: fails for {place}: {said} {at}".replace(" ;", ";")) from error
+        raise Refused(f"{thing}: fails for {place}: {said}{at}") from error
     if not isinstance(result, np.ndarray) or result.dtype.kind != "f":
         got = getattr(result, "dtype", type(result).__name__)
         raise RefusedType(f"{thing}: must return an array of floats, got {got} for {place}")
