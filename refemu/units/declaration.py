@@ -310,10 +310,11 @@ def complete(unit_class: Any, configurations: Sequence[Ports], inputs: Sequence[
         *((name, int, meaning) for name, meaning in unit_class.counters.items()),
     ]
     columns = [(name, kind, dataclasses.field(metadata={"meaning": meaning})) for name, kind, meaning in fields]
-    namespace = {"__module__": unit_class.__module__, "__doc__": "Ports after one event, and counts since reset."}
+    namespace = {"__doc__": "Ports after one event, and counts since reset."}
     unit_class.State = dataclasses.make_dataclass(
         "State", columns, bases=(DeclaredState,), frozen=True, namespace=namespace
     )
+    unit_class.State.__module__ = unit_class.__module__  # of namespace, from Python 3.12 on make_dataclass drops it
     hints = {name: hint for name, (hint, _) in _parameters(unit_class).items()}
     unit_class.__init__.__doc__ = docstrings.of_constructor(hints, comments.of_class(unit_class))
 

@@ -32,8 +32,8 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
         for name in dict.fromkeys(name for each in sorted(names, key=len, reverse=True) for name in each)
     ]
     counts = [(name, int) for name in counters]
-    namespace = {"__module__": module, "__doc__": "Outputs and registers as arrays, then counters.", "derived": True}
-    return dataclasses.make_dataclass(
+    namespace = {"__doc__": "Outputs and registers as arrays, then counters.", "derived": True}
+    made = dataclasses.make_dataclass(
         "Result",
         [*fields, *counts],
         bases=(Result,),
@@ -43,6 +43,8 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
         repr=False,
         kw_only=True,
     )
+    made.__module__ = module  # of namespace, from Python 3.12 on make_dataclass drops it
+    return made
 
 
 def readable(unit: Descriptor) -> Callable[..., Any]:

@@ -83,6 +83,7 @@ def test_state_documents_ports_registers_and_counters() -> None:
     assert fields["adds"] == "words added" and fields["last"] == "the word that came last"
     assert fields["event"] == ('"reset": no event yet; "add": a word is added; "again": the last word is added again')
     assert Adder().snapshot() == Adder.State("reset", -1, 0, 0, 1, 0, 0, 0)
+    assert Adder.State.__module__ == __name__
 
 
 def test_events_change_what_they_return_and_counters_grow() -> None:

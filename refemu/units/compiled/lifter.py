@@ -10,6 +10,7 @@ import copy
 import functools
 import inspect
 import math
+import sys
 import textwrap
 import typing
 import zlib
@@ -554,8 +555,8 @@ class _Text(ast.NodeTransformer):
         called = self._reached(node, self.function.__globals__[root], names)
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             return self._record(node, called)
-        if not isinstance(called, FunctionType):
-            self.refuse(node, "this call")
+        if not isinstance(called, FunctionType) or called.__module__.partition(".")[0] in sys.stdlib_module_names:
+            self.refuse(node, "this call")  # a text of Python's library differs between its versions
         return self._called(self.lifted.function(called), self._in_order(node, called), method=False)
 
     def _of_type(self, node: ast.Call) -> ast.expr:

@@ -36,7 +36,7 @@ WRITTEN = {
     "kllm_chip": (FASTER + "every edge of every lane in one kernel", "self.events"),
     "kv_compressor": (FASTER + "tensors of a format", "np.array(words, np.uint16)"),
     "kv_quantizer": (FASTER + "the compiled codes of the format", "dict.fromkeys"),
-    "layer_step": (FASTER + "heads and requests at once", "memo is None"),
+    "layer_step": (FASTER + "heads and requests at once", "copy.deepcopy(self)"),
     "mmaovp": (FASTER + "every pair of a tile is decoded once", "(0,) * len(c)"),
     "mmaovp_clocked": (FASTER + "operations of the array unit, spread over edges", "(0,) * len(c)"),
     "olive_edp": ("exact sums of more than 64 bits", "self.decoders"),
