@@ -66,6 +66,7 @@ def test_every_finite_float16_has_unique_text() -> None:
 
 def test_runs_of_lanes_are_counted() -> None:
     assert whole(WIDE, (201, 50, 6, *[0] * 29)) == "201 50 6 29*0"
+    assert whole(WIDE, (*[1] * 4, *[2] * 3, *[0] * 25)) == "4*1 2 2 2 25*0"
     assert whole(WIDE, (1, 1, 1)) == "1 1 1"
     assert whole(WIDE, ()) == "-"
 
