@@ -21,7 +21,7 @@ def test_level_k_sums_2_to_the_k_counts(elements: int) -> None:
     loaded = [counts[0] + 100, *counts[1:]]
     for state in states:
         svg = UNIT.draw(config, state)
-        assert tree(svg)
+        assert tree(svg) is not None
         for box in about(svg, "level"):
             level, element = (int(word.rstrip(",:")) for word in box.about.split()[1:4:2])
             if level > state.level:

@@ -49,7 +49,7 @@ def test_invalid_rows_have_answers_of_the_set() -> None:
     table = made.table(rows, made.outputs(rows))
 
     def refused(inputs: Any, before: np.ndarray) -> Any:
-        return {**inputs, "bias": np.where(np.asarray(inputs["bias"]) == 3, 999, inputs["bias"])}
+        return {**inputs, "bias": np.where(np.asarray(inputs["bias"]) == 3, np.int64(999), inputs["bias"])}
 
     guess = Fault("", "", "width", stimulus=refused)
     device = unit_runs.device(table, [guess])
