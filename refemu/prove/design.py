@@ -167,7 +167,9 @@ def read(
             if "No such command: read_slang" not in done.stdout + done.stderr:
                 errors.append(_error(done))
         else:
-            raise Unreadable(f"{named}: yosys cannot read the design: {errors[-1]}")
+            absent = top in errors[-1] and re.search("not found|not a valid top", errors[-1])
+            advice = "; name your module by --top, and ports of other names by --map" if absent else ""
+            raise Unreadable(f"{named}: yosys cannot read the design: {errors[-1]}{advice}")
     design.digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()
     version = " ".join(_run([command, "-V"], "yosys").stdout.split()[:2])
     design.reader = version + (" with slang" if first is SLANG else "")

@@ -110,9 +110,12 @@ def _lines(report: Any, document: dict[str, Any]) -> list[str]:
             else f"  {answer.port}{event}: expected {answer.expected:#x}, got {answer.got:#x}"
         )
         for name, array in answer.inputs.items():
-            lines.append(f"  {name} {(array[0] if report.reset else array).tolist()}")
+            lanes = (array[0] if report.reset else array).ravel().tolist()
+            lines.append(f"  {name} " + " ".join(f"{lane:#x}" for lane in lanes))
         if document["counterexample"]["set"]:
             lines.append(f"  golden set {document['counterexample']['set']}, waveforms next to it")
+        elif answer.states:
+            lines.append("  give --out DIR for these inputs as a golden set, and waveforms")
         if not answer.says:
             lines += [f"  {each}" for each in report.diagnosis] or ["  equal to no single variant of a decision"]
     lines += [f"  {part.what}: {part.outcome}, {part.seconds:.2f} s, {part.solver}" for part in proof.parts]

@@ -193,6 +193,21 @@ def positive(word: str) -> int:
     return _integer(word, 1)
 
 
+class Typed(float):
+    """A number of the command line; messages print what was typed."""
+
+    word: str
+
+    def __new__(cls, word: str) -> "Typed":
+        """Parse a word."""
+        typed = super().__new__(cls, word)
+        typed.word = str(word)[:60]  # a copy is made of a float
+        return typed
+
+    def __repr__(self) -> str:
+        return self.word
+
+
 def real(word: str) -> float:
     """Parse a finite number of at least 0."""
     try:
@@ -201,7 +216,7 @@ def real(word: str) -> float:
         raise argparse.ArgumentTypeError(f"must be a number, got {word[:60]!r}") from None
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a finite number of at least 0, got {word[:60]}")
-    return value
+    return Typed(word)
 
 
 def _integer(word: str, low: int) -> int:
@@ -212,5 +227,5 @@ def _integer(word: str, low: int) -> int:
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be an integer, got {word[:60]!r}") from None
     if value < low:
-        raise argparse.ArgumentTypeError(f"must be at least {low}, got {value}")
+        raise argparse.ArgumentTypeError(f"must be at least {low}, got {word[:60]}")
     return value

@@ -120,6 +120,7 @@ def _design(question: Question, unit: AnyUnit, config: Mapping[str, Any]) -> tup
         chosen = dataclasses.replace(map_, top=question.top) if question.top else map_
         shell.write_text(wrapper.for_yosys(unit, question.config, chosen, latency > 0 or valid, valid))
         read = design.read([*question.sources, shell], wrapper.MODULE)
+    read.top = chosen.top or unit.name
     files = [Path(each) for each in question.sources if not each.startswith(design.INCLUDE)]
     read.digest = hashlib.sha256(b"".join(each.read_bytes() for each in files)).hexdigest()
     compared = [port.name for port in ports.outputs if port.name not in map_.unused]

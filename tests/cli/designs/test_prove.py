@@ -51,6 +51,19 @@ def test_variant_of_a_decision_is_named_and_proved(tmp_path: Path, capsys: pytes
     assert main(["prove", "ovp_decoder:int4", str(source), "--set", "D-olive-20=saturate"]) == 0
 
 
+def test_refuted_core_is_named_with_inputs_in_hex(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = _planted(tmp_path, "bias + {3'b000, code[1]}")
+    source.write_text(source.read_text().replace("module ovp_decoder", "module mine"))
+    ports = {name: name for name in ("pair", "bias")}
+    outputs = {name: name for name in ("exponent", "base_int", "illegal")}
+    (tmp_path / "map.json").write_text(json.dumps({"top": "mine", "clock": None, "inputs": ports, "outputs": outputs}))
+    assert main(["prove", "ovp_decoder", str(source), "--map", str(tmp_path / "map.json")]) == 1
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first.startswith("refuted: mine as Yosys ")
+    assert [line.split()[1][:2] for line in rest if line.startswith(("  pair ", "  bias "))] == ["0x", "0x"]
+    assert "  give --out DIR for these inputs as a golden set, and waveforms" in rest
+
+
 def test_registers_are_proved_by_induction(capsys: pytest.CaptureFixture[str]) -> None:
     sources = [str(RTL / name) for name in ("olive_mac_core.v", "olive_mac_wrap.v")]
     assert main(["prove", "olive_mac:wrap", *sources, "--json"]) == 0
@@ -64,7 +77,7 @@ def test_registers_are_proved_by_induction(capsys: pytest.CaptureFixture[str]) -
     [
         (["ovp_decoder", "missing.v"], "missing.v: no such file"),
         (["ovp_decoder:int8", str(RTL / "ovp_decoder.v")], "must have 16 bits, got 8"),
-        (["olive_mac", str(RTL / "ovp_decoder.v")], "yosys cannot read the design"),
+        (["olive_mac", str(RTL / "ovp_decoder.v")], "not found!; name your module by --top"),
         (["ovp_decoder", str(RTL / "ovp_decoder.v"), "--set", "D-olive-20=nothing"], "must be D-olive-20=WORDS"),
         (["page_table", str(RTL / "ovp_decoder.v")], r"page_table.py:"),
         (["ovp_decoder", str(RTL / "ovp_decoder.v"), "--solver", "other"], "solver other"),

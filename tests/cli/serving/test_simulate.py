@@ -65,3 +65,18 @@ def test_requests_are_required(capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --trace FILE, or --rate R with --requests N" in capsys.readouterr().err
     assert main(["simulate", "--rate", "x"]) == 2
     assert "must be a number, got 'x'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["--rate", "0"], "got 0\n"),
+        (["--rate", "1e10"], "got 1e10\n"),
+        (["--rate", "1", "--memory-share", "1.50"], "got 1.50\n"),
+        (["--rate", "1", "--high-share", "0.70", "--pruned-share", ".9"], "got 0.70 and .9\n"),
+        (["--rate", "1", "--workers", "00"], "got 00\n"),
+    ],
+)
+def test_invalid_number_is_printed_as_typed(words: list[str], typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--requests", "3", *words]) == 2
+    assert typed in capsys.readouterr().err

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from refemu import golden
 from refemu.arith.checks import Refused
 from refemu.golden.files import include
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -112,3 +115,23 @@ def test_verilog_compiles(made: Path, tmp_path: Path) -> None:
         ).returncode
         == 0
     )
+
+
+@pytest.mark.skipif(shutil.which("iverilog") is None, reason="no iverilog here; `make rtl` installs it")
+def test_testbench_of_the_page_writes_answers_that_pass(tmp_path: Path) -> None:
+    """docs/set-format.md's, on a decoder of the examples and on the paper's rows."""
+    page, design = ROOT.joinpath("docs/set-format.md"), ROOT.joinpath("examples/rtl/ovp_decoder.v")
+    bench = re.findall(r"```systemverilog\n(.*?)```", page.read_text(), re.DOTALL)[0].replace("my_", "ovp_")
+    for theirs, unit in {"exp_o": "exponent", "int_o": "base_int"}.items():
+        bench = bench.replace(theirs, unit)
+    tmp_path.joinpath("tb.sv").write_text(re.sub(r"\.(\w+)_[io]\(", r".\1(", bench))
+    (made,) = golden.generate(tmp_path / "vec", units=["ovp_decoder:int4"], kinds=["paper"], hex=True)
+    include = f"-I{made.path}/include"
+    subprocess.run(["iverilog", "-g2012", include, "-otb", "tb.sv", str(design)], cwd=tmp_path, check=True)
+    ran = subprocess.run(["vvp", "tb"], cwd=tmp_path, check=True, capture_output=True, text=True)
+
+    assert "differs" not in ran.stdout
+    assert golden.diff(made.path, tmp_path / "answers.mem").equal
+    tmp_path.joinpath("vec/ovp_decoder-int4/hex/gold.mem").write_text("00000\n")
+    ran = subprocess.run(["vvp", "tb"], cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert ran.returncode == 1 and "short file" in ran.stdout
