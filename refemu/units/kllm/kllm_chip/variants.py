@@ -70,7 +70,7 @@ def _softmax32(config: Config) -> Config:
     return Config(**{**config, "softmax": "softmax32"})
 
 
-def _fused(old: KllmChip, self: KllmChip, *sizes: Any, **options: Any) -> None:
+def _fused(old: Any, self: KllmChip, *sizes: Any, **options: Any) -> None:
     old.__init__(*sizes, **options)
     for lane in self.array.lanes:
         lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
@@ -81,7 +81,7 @@ def _least_outlier(old: KllmChip, self: KllmChip, done: DeclaredState) -> int:
     return max((x[place] & 0x7FFF for place in places), default=0) or old._scale(done)
 
 
-def _higher(old: KllmChip, self: KllmChip, *sizes: Any, **options: Any) -> None:
+def _higher(old: Any, self: KllmChip, *sizes: Any, **options: Any) -> None:
     old.__init__(*sizes, **options)
     self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
 

@@ -26,9 +26,9 @@ def _registered_decoder(old: Array, self: Array, *line: Any) -> list[Line]:
 
 
 def _overrun(old: Array, self: Array, *line: Any) -> list[Line]:
-    *others, valid, bias, flint, held = line
+    side, words, valid, bias, flint, held = line
     gone = [before._replace(valid=0) if there else before for before, there in zip(held, valid, strict=True)]
-    return old._border(*others, valid, bias, flint, gone)
+    return old._border(side, words, valid, bias, flint, gone)
 
 
 def _every_second_line(old: Array, self: Array, *line: Any) -> list[Line]:
