@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul, kllm_chip
 from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
-from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip, operands, passes, timeline
+from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip, edges, operands, passes
 from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 from tests.oracles.kllm import chip as oracle
 from tests.oracles.kllm.formats import Vector
@@ -230,7 +230,7 @@ def test_edges_from_sizes_equal_stepped_edges(mapping: str, merge: str, carry: s
         )
         plan = passes(operands(task), chip)
         result = kllm_chip_compiled.matmul(a, b, chip=chip, bias=extra)
-        assert timeline.edges(plan, chip, 16, int(bias is not None)) == result.cycles
+        assert edges(plan, chip, 16, int(bias is not None)) == result.cycles
 
 
 # Tokens.
