@@ -170,7 +170,6 @@ def test_cycles_of_a_large_matmul(mapping: str) -> None:
     assert result.tiles == 8 * 16
     assert result.count_cycles // 16 == 2048 == result.concats // (16 * 32 * 16)
     assert result.mac_cycles // 16 == 2048 + 2 * 8 and result.macs_reduce // (16 * 32) == 2048
-    assert [chip.lane_of(n) for n in (0, 31, 32, 511, 512)] == [0, 0, 1, 15, 0]
 
 
 @pytest.mark.parametrize(("k", "n"), [(4096, 512), (4096, 513), (4096, 1300), (1024, 700), (513, 512), (64, 600)])

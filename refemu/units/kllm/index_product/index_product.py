@@ -50,11 +50,6 @@ class Product(stepping.Result):
         return None
 
     @property
-    def has_tensor(self) -> bool:
-        """Whether `tensor` exists."""
-        return self.why_not() is None
-
-    @property
     def tensor(self) -> KMeansTensor:
         """Product as a K-Means tensor; `dequantize_fp16()` gives fp16 values. Raises for the reason of `why_not`."""
         if (why := self.why_not()) is not None:

@@ -104,16 +104,6 @@ class DotProductUnit(Combinational):
         )
 
     @property
-    def multipliers(self) -> int:
-        """Number of multipliers, one for every product: 16 of 4 bits or 8 of 8 bits [olive §4.1]."""
-        return self.n
-
-    @property
-    def pair_decoders(self) -> int:
-        """Number of decoders, one for every pair of both operands, as many as multipliers [olive Tbl. 10]."""
-        return 2 * (self.n // 2)
-
-    @property
     def busy(self) -> bool:
         """Whether an operation is unfinished: from `decode` until `reduce`."""
         return self.state.event in EVENTS[:-1]
