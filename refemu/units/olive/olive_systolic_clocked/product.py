@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.units import Port, stepping
-from refemu.units.olive.olive_edp import OPERANDS
 from refemu.units.olive.olive_mac import OverflowMode
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import TYPES, Narrow, OliveSystolicClocked, Wide
 from refemu.units.olive.olive_systolic_clocked.schedule import Types, tile
@@ -96,15 +95,12 @@ def _compiled(
     mode: int,
     kinds: tuple[Narrow, Narrow],
 ) -> Product:
-    from refemu.units.olive import ovp_decoder
+    from refemu.units.olive.kernels.pairs import decoded
     from refemu.units.olive.kernels.systolic import multiply as kernel
 
     fields, illegal = [], False
     for narrow, pairs, bias in ((kinds[0], left, biases[0]), (kinds[1], right, biases[1])):
-        normal, outlier = OPERANDS[array.eight if mode else narrow]
-        done = ovp_decoder.UNIT.run_compiled(
-            pairs.astype(np.uint16 if mode else np.uint8), bias, normal=normal, outlier=outlier
-        )
+        done = decoded(array.eight if mode else narrow, pairs.astype(np.uint16 if mode else np.uint8), bias)
         fields += [values.reshape(len(pairs), -1).astype(np.int64) for values in (done.exponent, done.base_int)]
         illegal |= bool(done.illegal.any())
     shape, (down, across) = (len(left), len(right)), array.grid(mode)
