@@ -130,24 +130,24 @@ class IndexProduct(Combinational):
         return {"q": 0, "mask": 1, "outlier": word, "overflow": overflow, **counts}
 
 
-def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "paper") -> Product:
+def product(
+    a: KMeansTensor,
+    b: KMeansTensor,
+    *,
+    preset: Preset | KllmArith = "paper",
+    elements: Callable[..., stepping.Result] | None = None,
+) -> Product:
     """Multiply two tensors element by element; the `tensor` of the Product has nA + nB bits. [kllm §III-B1]
 
     a, b: of one shape and axis, with fp16 scales, no zero points, and at most 8 bits of index together; a codebook may
-    have one row per vector. preset: `scale_y` and `table` of it matter. Raises Refused if the operands do not match.
+    have one row per vector. preset: `scale_y` and `table` of it matter. elements: `run`, or that of the compiled
+    form. Raises Refused if the operands do not match.
     """
-    return product_by(run, a, b, preset)
-
-
-def product_by(
-    elements: Callable[..., stepping.Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
-) -> Product:
-    """The product of two tensors; elements: `run` of the unit or of its compiled form."""
     arith = KllmArith.preset(preset)
     _require(a, b)
     scale = a.scales.astype(np.float64) * b.scales.astype(np.float64)
     narrow = fp16.bits(fp16.to_f16(scale)) if arith.scale_y == "fp16" else scale.astype(np.float32).view(np.uint32)
-    bits = elements(
+    bits = (elements or run)(
         a.index,
         b.index,
         a.mask.view(np.uint8),
