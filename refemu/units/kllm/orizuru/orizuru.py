@@ -7,7 +7,7 @@ leaf i is size + i (node 14 of Fig. 7 is x[6]). Level l holds the registers 2^(l
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,10 +32,10 @@ def _no_pops() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepping.Result):
-    """Outputs of a run, in words; shapes are for x (n,), leading axes of x come first.
+class Popped(stepping.Result):
+    """Elements popped from both trees, in words; shapes are for x (n,), leading axes of x come first.
 
-    Counters are totals. From `pops` indices are int64 and roots float16.
+    Counters are totals. From `pops` and `orizuru_passes.search` indices are int64 and roots float16.
     """
 
     max_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
@@ -45,6 +45,15 @@ class Result(stepping.Result):
     root_min: np.ndarray | np.float16  #: the smallest value not popped by the min tree, if root_min_valid
     root_max_valid: np.ndarray | np.bool_  #: bool
     root_min_valid: np.ndarray | np.bool_  #: bool
+
+
+R = TypeVar("R", bound=Popped)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(Popped):
+    """Outputs of a run, and its registers."""
+
     node: np.ndarray | None = None  #: None from `pops`, like the registers that follow
     k: np.ndarray | None = None
     p: np.ndarray | None = None
@@ -343,19 +352,18 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
     """
     words, k = require_input(x, k, min_leaf)
     require_ordered(words, total_order)
-    shape, n = words.shape[:-1], words.shape[-1]
-    answer = run(words, n=n, k=k, total_order=total_order, min_leaf=min_leaf)
+    answer = run(words, n=words.shape[-1], k=k, total_order=total_order, min_leaf=min_leaf)
+    registers: dict[str, Any] = dict.fromkeys(("node", "k", "p", "q", "p_mask", "q_mask"))
+    return replace(shaped(answer, words.shape, k), **registers)
+
+
+def shaped(answer: R, shape: tuple[int, ...], k: int) -> R:
+    """The answer for words of a shape (..., n): indices as int64, roots as float16. [kllm §IV-C]"""
     return replace(
         answer,
-        node=None,
-        k=None,
-        p=None,
-        q=None,
-        p_mask=None,
-        q_mask=None,
-        max_index=answer.max_index.astype(np.int64).reshape(*shape, k),
-        min_index=answer.min_index.astype(np.int64).reshape(*shape, k),
-        outlier_mask=answer.outlier_mask.reshape(words.shape),
+        max_index=answer.max_index.astype(np.int64).reshape(*shape[:-1], k),
+        min_index=answer.min_index.astype(np.int64).reshape(*shape[:-1], k),
+        outlier_mask=answer.outlier_mask.reshape(shape),
         root_max=np.asarray(answer.root_max).view(np.float16)[()],
         root_min=np.asarray(answer.root_min).view(np.float16)[()],
         root_max_valid=np.asarray(answer.root_max_valid)[()],
