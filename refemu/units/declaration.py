@@ -17,7 +17,7 @@ import numpy as np
 from refemu.arith.checks import Refused, RefusedType, plain
 from refemu.arith.records import require_options
 from refemu.units import comments, docstrings
-from refemu.units.ports import Lanes, Port, Ports, in_order, validate_events
+from refemu.units.ports import Lanes, Port, Ports, validate_events
 from refemu.units.stepping import Stepped
 
 __all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant", "decides"]
@@ -184,11 +184,7 @@ class Combinational(Declared):
 class Sequential(Declared):
     """Base of units with registers that outlast an operation; they run sequences of events from reset."""
 
-    def validated(self, *values: Any, **named: Any) -> list[np.ndarray]:
-        """Check the inputs of many events; at least one input needs an axis, the sequence of events."""
-        arrays = validate_events(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
-        self._require(*arrays)
-        return arrays
+    _broadcast = staticmethod(validate_events)
 
     def steps(self, *values: Any, **named: Any) -> Iterator[DeclaredState]:
         """Yield the State after every event of one device; inputs are (events,) or scalars."""
