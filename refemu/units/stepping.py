@@ -143,8 +143,8 @@ class Stepped(Generic[S]):
     def validated(self, *values: Any, **named: Any) -> list[np.ndarray]:
         """Check the inputs of many events, in order or by name, and broadcast them: arrays of one shape, lanes last.
 
-        At least one input of a sequential unit needs an axis, the sequence of events. Raises Refused for a value out of range or shapes that do not broadcast, RefusedType for an input that is
-        missing, unknown or of another dtype.
+        At least one input of a sequential unit needs an axis, the sequence of events. Raises Refused for a value out of
+        range or shapes that do not broadcast, RefusedType for an input that is missing, unknown or of another dtype.
         """
         arrays = self._broadcast(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
         self._require(*arrays)
