@@ -13,7 +13,7 @@ from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.index_matmul.accumulators import Macs
 from refemu.units.kllm.index_matmul.index_matmul import IndexMatmul
 from refemu.units.kllm.index_matmul.problem import Column
-from refemu.units.kllm.variants.arith import option
+from refemu.units.kllm.weighted_sum.variants import option
 from refemu.units.variant import Variant, choices, overriding
 
 WIDTH = 3  #: bits of a narrow counter

@@ -9,7 +9,7 @@ from refemu.arith.checks import Refused
 from refemu.formats.kllm.kmeans_norm import NoDivisor
 from refemu.units.config import Config
 from refemu.units.kllm.index_norm import IndexNorm
-from refemu.units.kllm.variants.arith import option
+from refemu.units.kllm.weighted_sum.variants import option
 from refemu.units.variant import Variant, choices, overriding
 
 

@@ -1,14 +1,25 @@
-"""Variants of the decisions of weighted_sum."""
+"""Variants of the decisions of weighted_sum, and those of a field of KllmArith."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from refemu.arith import dot
-from refemu.formats.kllm.kllm_arith import LANES
+from refemu.formats.kllm.kllm_arith import LANES, KllmArith
+from refemu.units import Config
 from refemu.units.declaration import DeclaredState
-from refemu.units.kllm.variants.arith import option
 from refemu.units.kllm.weighted_sum import WeightedSum
 from refemu.units.variant import Variant, overriding
+
+
+def option(decision: str, says: str, **fields: Any) -> Variant:
+    """A variant with other values for some fields of the arithmetic."""
+    return Variant(decision, says, partial(_with, fields))
+
+
+def _with(fields: dict[str, Any], config: Config) -> Config:
+    return Config(**{**config, "preset": replace(KllmArith.preset(config["preset"]), **fields)})
+
 
 LARGEST, BITS = 65504, 11  #: largest value of fp16, and bits of its significand
 

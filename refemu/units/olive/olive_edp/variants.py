@@ -7,7 +7,7 @@ from refemu.units.declaration import Changes
 from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp.olive_edp import split, terms
 from refemu.units.olive.olive_mac import reduce
-from refemu.units.olive.variants.pairs import OTHER_OUTLIERS, of_decoders
+from refemu.units.olive.ovp_decoder.variants import OTHER_OUTLIERS, of_decoders
 from refemu.units.variant import Variant, choices, overriding
 
 

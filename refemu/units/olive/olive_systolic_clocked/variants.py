@@ -9,7 +9,7 @@ from refemu.units.declaration import Changes, DeclaredState
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import Line
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import OliveSystolicClocked as Array
-from refemu.units.olive.variants.pairs import DECODERS
+from refemu.units.olive.ovp_decoder.variants import DECODERS
 from refemu.units.variant import Variant, choices, of_part, overriding
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.units.declaration import Changes
 from refemu.units.kllm.orizuru import Orizuru, OrizuruArray
+from refemu.units.kllm.orizuru.array import Value
 from refemu.units.kllm.orizuru.trees import MAX, Place, unit_of_node
-from refemu.units.kllm.orizuru.unit16 import Value
 from tests.oracles.kllm import units
 
 OPTIONS = [pytest.param(*each, id="-".join(map(str, each))) for each in product((False, True), ("not_max", "compare"))]
