@@ -11,6 +11,7 @@ from refemu.arith import fp16
 from refemu.arith.checks import Refused
 from refemu.arith.scalar32 import pattern16, value16
 from refemu.units import Config, DeclaredState, Lanes, Variant, choices
+from refemu.units.cycle_accurate import latched
 from refemu.units.kllm.fp16_mac import ONE, Fp16Mac
 from refemu.units.kllm.pe_lane.macs import NEGATIVE_ZERO, Changes, Values
 from refemu.units.kllm.pe_lane.pe_lane import PeLane
@@ -53,14 +54,7 @@ class SharedMultiplier(PeLane):
 def _held(zero: bool, config: Config, inputs: Any, result: Any) -> dict[str, np.ndarray]:
     """Outputs between two edges with `y_valid`: zeros, or those of the previous tile."""
     valid = np.asarray(result.y_valid) == 1
-    place = np.where(valid, np.arange(valid.shape[-1]), -1)
-    last = (place if zero else np.maximum.accumulate(place, axis=-1))[..., None]
-    shown = {}
-    for name in ("y", "overflow"):
-        words = np.asarray(getattr(result, name))
-        kept = np.take_along_axis(words, np.broadcast_to(np.maximum(last, 0), words.shape), axis=valid.ndim - 1)
-        shown[name] = np.where(last < 0, 0, kept).astype(words.dtype)
-    return shown
+    return {name: latched(np.asarray(getattr(result, name)), valid, zero) for name in ("y", "overflow")}
 
 
 def _truncated_counts(old: PeLane, self: PeLane, counts: Values) -> list[int]:
