@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, at, first_index, reject, require_int
 from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
@@ -131,10 +131,7 @@ class Clustering(Combinational):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject NaN, infinity, and centroids that do not ascend."""
         for port, array in zip(self.ports.inputs, inputs, strict=True):
-            bad = array & 0x7FFF > LARGEST
-            if bad.any():
-                place = first_index(bad)
-                raise Refused(f"{self.name}: {port.name} must be finite, got {fp16.values(array[place])!s}{at(place)}")
+            reject(array & 0x7FFF > LARGEST, f"{self.name}: {port.name} must be finite", fp16.values(array))
         keys = fp16.order_key(inputs[2])
         down = keys[..., 1:] < keys[..., :-1]
         if down.any():

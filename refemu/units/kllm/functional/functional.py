@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, fp32
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice, require_int
 from refemu.arith.tables import table16
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
@@ -218,16 +218,10 @@ def _value32(word: int) -> np.float32:
 
 def require_values(x: np.ndarray, op: Op) -> None:
     """Reject NaN and +Inf among float16 values, and for softmax a row of -Inf only."""
-    bad = np.isnan(x) | (x == np.inf)
-    if bad.any():
-        index = first_index(bad)
-        raise Refused(f"functional: x must not be NaN or +Inf, got {x[index]!s}{at(index)}")
+    reject(np.isnan(x) | (x == np.inf), "functional: x must not be NaN or +Inf", x)
     if op == "softmax" and x.size:
         empty = (x == -np.inf).all(axis=-1)
-        if empty.any():
-            raise Refused(
-                f"functional: a row of softmax must have a finite value, got -Inf only{at(first_index(empty))}"
-            )
+        reject(empty, "functional: a row of softmax must have a finite value", "-Inf only")
 
 
 def require_rows(x: ArrayLike, op: Op) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
+from refemu.arith.checks import Refused, RefusedType, reject, require_int, require_integers
 from refemu.units import Changes, Config, Port, Ports, RunFunction, Sequential, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.ports import Lanes
@@ -186,10 +186,7 @@ def require_input(
     if amounts.shape != q.shape:
         raise RefusedType(f"{name}.amount: must have shape {q.shape}, got {amounts.shape}")
     for what, values, limit in (("index", q, 1 << bits), ("amount", amounts, 1 << amount_bits)):
-        bad = used & ((values < 0) | (values >= limit))
-        if bad.any():
-            place = first_index(bad)
-            raise Refused(f"{name}: {what} must be in [0, {limit}), got {int(values[place])}{at(place)}")
+        reject(used & ((values < 0) | (values >= limit)), f"{name}: {what} must be in [0, {limit})", values)
     return np.where(used, q, 0).astype(np.int64), used.astype(np.int64), np.where(used, amounts, 0).astype(np.int64)
 
 

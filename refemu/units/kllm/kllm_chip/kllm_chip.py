@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import reject, require_int
 from refemu.units import Result, RunFunction
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import Clustering
@@ -340,11 +340,7 @@ class KllmChip(Combinational):
         """Reject values that no format holds, with their index."""
         x, codebook = inputs[0], inputs[1]
         for name, words in (("x", x), ("a_codebook", codebook)):
-            bad = words & 0x7C00 == 0x7C00
-            if bad.any():
-                raise Refused(
-                    f"{self.name}: {name} must be finite, got word 0x{int(words[bad][0]):04X}{at(first_index(bad))}"
-                )
+            reject(words & 0x7C00 == 0x7C00, f"{self.name}: {name} must be finite", words, ", got word 0x{:04X}")
 
 
 SMALL: dict[str, Any] = {

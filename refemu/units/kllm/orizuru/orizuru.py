@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice, require_int
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import trees
@@ -328,9 +328,9 @@ def _words(x: Any) -> Any:
 
 def require_ordered(words: np.ndarray, total_order: bool) -> None:
     """Check that `words` have an order; raises Refused for a NaN without a total order (D-kllm-27). [kllm §IV-C]"""
-    nan = words & 0x7FFF > 0x7C00
-    if nan.any() and not total_order:
-        raise Refused(f"orizuru: x must not be NaN, got NaN{at(first_index(nan))}; set total_order to order it")
+    if not total_order:
+        rule, advice = "orizuru: x must not be NaN", "; set total_order to order it"
+        reject(words & 0x7FFF > 0x7C00, rule, "NaN", advice=advice)
 
 
 def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, int]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index
+from refemu.arith.checks import reject
 from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import MinLeaf
@@ -144,9 +144,7 @@ class Orizuru16(Sequential):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject NaN."""
         for port, words in zip(self.ports.inputs[::2], inputs[::2], strict=True):
-            nan = words & 0x7FFF > 0x7C00
-            if nan.any():
-                raise Refused(f"{self.name}: {port.name} must not be NaN, got NaN{at(first_index(nan))}")
+            reject(words & 0x7FFF > 0x7C00, f"{self.name}: {port.name} must not be NaN", "NaN")
 
 
 UNIT: AnyUnit = Unit(

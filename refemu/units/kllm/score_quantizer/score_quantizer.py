@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice, require_int
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
@@ -154,9 +154,7 @@ class ScoreQuantizer(Combinational):
 
 def require_finite(folded: np.ndarray) -> None:
     """Reject a product that overflowed fp16: no score is a fraction of infinity. Scores up to 1 never overflow."""
-    bad = np.isinf(folded)
-    if bad.any():
-        raise Refused(f"score_quantizer: p * v_scale must be below 65520, got infinity{at(first_index(bad))}")
+    reject(np.isinf(folded), "score_quantizer: p * v_scale must be below 65520", "infinity")
 
 
 def register_words(values: np.ndarray, wide: bool) -> np.ndarray:
@@ -183,9 +181,7 @@ def require_input(p: ArrayLike, v_scale: ArrayLike | None, mode: Mode) -> tuple[
         rule = "finite and at least 0" if name == "p" else "finite and above 0"
         if mode == "fixed":
             bad, rule = bad | (array > 1), "in [0, 1]"
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"score_quantizer: {name} must be {rule}, got {array[index]!s}{at(index)}")
+        reject(bad, f"score_quantizer: {name} must be {rule}", array)
     if not arrays["p"].shape[-1]:
         raise Refused(f"score_quantizer: p must have at least one score a row, got shape {arrays['p'].shape}")
     try:
