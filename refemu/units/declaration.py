@@ -10,7 +10,17 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 import numpy as np
 
@@ -66,6 +76,7 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
             hints: dict[str, Any] = inspect.get_annotations(each)
             for name, hint in hints.items():
                 if get_origin(hint) is not ClassVar:
+                    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
                     parameters[name] = hint, vars(each).get(name, dataclasses.MISSING)
     return parameters
 

@@ -7,13 +7,13 @@ exponentials with their sum, the divisions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, fp32
-from refemu.arith.checks import Refused, RefusedType, reject, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice
 from refemu.arith.tables import table16
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
@@ -74,11 +74,10 @@ class Functional(Combinational):
         "cycle": "number of the last cycle in its operation, from 0",
     }
     op: Op = "exp"  #: function
-    t: int = 1  #: values of an operation, 1 to 2**22
+    t: Annotated[int, 1, 1 << 22] = 1  #: values of an operation, 1 to 2**22
     softmax: Softmax = "fp16"  #: steps of softmax that round to fp16; for softmax only
 
     def check(self) -> None:
-        require_int(self.t, 1, 1 << 22, self.name, "t")
         require_softmax(self.softmax, self.op, self.name, "op")
 
     @constant

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import lshift, mul
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,16 +50,10 @@ class IndexCounter(Sequential):
     events: ClassVar[tuple[str, ...]] = ("count", "clear")
     counters: ClassVar[dict[str, str]] = {"indices": "valid lanes counted", "cycles": "cycles of counting since reset"}
     registers: ClassVar[dict[str, str]] = {"count_bits": "bits that the largest count since reset needs"}
-    bits: int = 8  #: width of an index, 1 to 8
-    amount_bits: int = 0  #: width of the amount that "+n" adds, 0 to 8; with 0 every position counts 1
-    counter_bits: int = 16  #: width of a register, 1 to 62
-    lanes: int = INPUTS  #: positions a cycle, 1 to 16
-
-    def check(self) -> None:
-        require_int(self.bits, 1, MOST_BITS, self.name, "bits")
-        require_int(self.amount_bits, 0, 8, self.name, "amount_bits")
-        require_int(self.counter_bits, 1, 62, self.name, "counter_bits")
-        require_int(self.lanes, 1, INPUTS, self.name, "lanes")
+    bits: Annotated[int, 1, MOST_BITS] = 8  #: width of an index, 1 to 8
+    amount_bits: Annotated[int, 0, 8] = 0  #: width of the amount that "+n" adds, 0 to 8; with 0 every position counts 1
+    counter_bits: Annotated[int, 1, 62] = 16  #: width of a register, 1 to 62
+    lanes: Annotated[int, 1, INPUTS] = INPUTS  #: positions a cycle, 1 to 16
 
     @constant
     def ports(self) -> Ports:

@@ -6,12 +6,12 @@ Paper: [kllm §III-C1, Eq. (2)].
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, first_index, lookup, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, first_index, lookup, require_choice
 from refemu.arith.tables import SHA256, FunctionName, table16
 from refemu.formats import Codebook, KMeansTensor
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
@@ -86,8 +86,8 @@ class IndexFunction(Combinational):
         "phase": "number of the last evaluation in its operation: at the centroids, then at the outliers"
     }
     function: Function = "silu"  #: a name of `arith.tables`, "relu", or a table of fp16 words, uint16 (65536,)
-    bits: int = 4  #: width of an index, 1 to 8
-    outliers: int = 2  #: number of outliers, 0 to 2**22
+    bits: Annotated[int, 1, 8] = 4  #: width of an index, 1 to 8
+    outliers: Annotated[int, 0, 1 << 22] = 2  #: number of outliers, 0 to 2**22
     mode: Mode = "token"  #: "token" and "offline" evaluate f(r16(s * c)), "literal" r16(s * f(c)) (D-kllm-17)
 
     def __post_init__(self) -> None:
@@ -99,8 +99,6 @@ class IndexFunction(Combinational):
 
     def check(self) -> None:
         function_words(self.function)
-        require_int(self.bits, 1, 8, self.name, "bits")
-        require_int(self.outliers, 0, 1 << 22, self.name, "outliers")
 
     @constant
     def words(self) -> np.ndarray:

@@ -76,9 +76,7 @@ class IndexMatmul(MatmulOptions, Combinational):
 
     def check(self) -> None:
         """Check the parameters; reject a norm at the ports if nothing is divided in advance."""
-        require_int(self.k, 1, 1 << 20, self.name, "k")
         require_int(self.a_bits, 1, 8 if self.integer else 4, self.name, "a_bits")
-        require_int(self.b_bits, 1, 4, self.name, "b_bits")
         if self.norm != "none" and (self.integer or not folds(self.arith)):
             what = "integers" if self.integer else 'acc="exact", which divides its result'
             raise Refused(f"{self.name}: norm={self.norm!r} needs operands that a norm divides, got {what}")

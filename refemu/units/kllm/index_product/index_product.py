@@ -6,12 +6,12 @@ outlier, the product of both values in fp16.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
+from refemu.arith.checks import Refused, RefusedType, at, first_index
 from refemu.arith.scalar32 import pattern16, value16
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
@@ -87,12 +87,8 @@ class IndexProduct(Combinational):
         "products_sparse": "elements with an outlier, whose values are multiplied",
         "overflows": "products of finite values with `overflow` set: infinite in fp16",
     }
-    a_bits: int = 4  #: width of the index a, 1 to 4
-    b_bits: int = 4  #: width of the index b, 1 to 4
-
-    def check(self) -> None:
-        require_int(self.a_bits, 1, 4, self.name, "a_bits")
-        require_int(self.b_bits, 1, 4, self.name, "b_bits")
+    a_bits: Annotated[int, 1, 4] = 4  #: width of the index a, 1 to 4
+    b_bits: Annotated[int, 1, 4] = 4  #: width of the index b, 1 to 4
 
     @constant
     def ports(self) -> Ports:

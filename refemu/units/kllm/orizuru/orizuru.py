@@ -7,7 +7,7 @@ leaf i is size + i (node 14 of Fig. 7 is x[6]). Level l holds the registers 2^(l
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,13 +111,12 @@ class Orizuru(Combinational):
         "costs none",
     }
     registers: ClassVar[dict[str, str]] = {"phase": "number of the last event in its operation, from 0"}
-    n: int  #: inputs, 1 to 2**24
+    n: Annotated[int, 1, 1 << 24]  #: inputs, 1 to 2**24
     k: int = 1  #: pops of each tree, 0 to n, unless `load` says otherwise
     total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN is beyond infinity
     min_leaf: MinLeaf = "not_max"  #: source of the lowest bits of the min tree (D-kllm-21)
 
     def check(self) -> None:
-        require_int(self.n, 1, 1 << 24, self.name, "n")
         require_int(self.k, 0, self.n, self.name, "k")
 
     @constant

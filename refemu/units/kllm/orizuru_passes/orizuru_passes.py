@@ -6,7 +6,7 @@ the array of 16-input units.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -68,16 +68,14 @@ class OrizuruPasses(Combinational):
         "tree",
         "passes": "passes: loads of the tree, one for a token that fits into it",
     }
-    n: int  #: values of a token, 1 to 2**24
+    n: Annotated[int, 1, 1 << 24]  #: values of a token, 1 to 2**24
     k: int = 1  #: pops of each tree, 0 to n; at most `inputs` - 2 if a token takes several passes
-    inputs: int = 4096  #: values that the tree takes in a pass, an even number from 2 to 2**24
+    inputs: Annotated[int, 2, 1 << 24] = 4096  #: values that the tree takes in a pass, an even number from 2 to 2**24
     total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN is beyond infinity
     min_leaf: MinLeaf = "not_max"  #: source of the lowest bits of the min tree in a pass over values of the token
 
     def check(self) -> None:
-        require_int(self.n, 1, 1 << 24, self.name, "n")
         require_int(self.k, 0, self.n, self.name, "k")
-        require_int(self.inputs, 2, 1 << 24, self.name, "inputs")
         if self.inputs % 2:
             raise Refused(f"{self.name}: inputs must be even, so that no pair is cut, got {self.inputs}")
         if self.n > self.inputs and self.k > self.inputs - 2:

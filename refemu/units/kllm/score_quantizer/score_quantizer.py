@@ -5,13 +5,13 @@ Paper: [kllm §III-A, §III-B]: scores are quantized to integers, so that an ind
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers
-from refemu.arith.checks import Refused, RefusedType, reject, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
@@ -50,14 +50,10 @@ class ScoreQuantizer(Combinational):
         "the accumulator is exact",
         "top": 'word of the score that becomes the largest integer: the largest of the row, in mode "fixed" 1',
     }
-    t: int  #: scores of a row, 1 to 2**22
-    bits: int = 4  #: width of an integer, 1 to 8
+    t: Annotated[int, 1, 1 << 22]  #: scores of a row, 1 to 2**22
+    bits: Annotated[int, 1, 8] = 4  #: width of an integer, 1 to 8
     mode: Mode = "fold"  #: dividend and divisor of the scores (D-kllm-14, D-kllm-15)
     preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `acc`
-
-    def check(self) -> None:
-        require_int(self.t, 1, 1 << 22, self.name, "t")
-        require_int(self.bits, 1, 8, self.name, "bits")
 
     @constant
     def wide(self) -> bool:

@@ -14,8 +14,8 @@ from refemu.arith.records import parameters, plain_fields
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
-from refemu.units.olive.olive_edp.olive_edp import require_types
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
+from refemu.units.olive.olive_edp.olive_edp import require_one_width
+from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode
 from refemu.units.ports import put
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -77,8 +77,7 @@ class MmaOvp(Combinational):
     overflow: OverflowMode = "wrap"  #: rule for a result that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
-        require_types(self.name, TYPES, WIDE, a_type=self.a_type, b_type=self.b_type)
-        require_overflow(self.overflow, self.name)
+        require_one_width(self.name, WIDE, a_type=self.a_type, b_type=self.b_type)
 
     @constant
     def _edp(self) -> DotProductUnit:
