@@ -80,8 +80,9 @@ def require_options(record: "DataclassInstance", thing: str) -> None:
 @functools.cache
 def _ranges(record: type) -> dict[str, tuple[int, int]]:
     """Least and greatest value of the fields that are integers of a range."""
-    hints = get_type_hints(record, include_extras=True)
-    return {name: hint.__metadata__ for name, hint in hints.items() if get_origin(hint) is Annotated}
+    hints = get_type_hints(record, include_extras=True).items()
+    marked = {name: get_args(hint) for name, hint in hints if get_origin(hint) is Annotated}
+    return {name: (each[1], each[2]) for name, each in marked.items() if each[0] is int and len(each) == 3}
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """One 16-input unit of Orizuru with its ports: values from below, registers of both trees, two values for above.
 
 Paper: [kllm §IV-C, Fig. 7; Table I]. 273 of them take 4,096 values. A clock edge takes the values and settles all four
-levels of both trees (D-kllm-70). `orizuru.unit16` is the unit that the array is made of, level by level.
+levels of both trees (D-kllm-70). `orizuru.array.Unit16` is the unit that the array is made of, level by level.
 """
 
 from typing import ClassVar
