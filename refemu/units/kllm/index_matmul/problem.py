@@ -78,6 +78,12 @@ class Problem:
         return self.a.zero is not None or self.b.zero is not None
 
     @cached_property
+    def limits(self) -> np.ndarray:
+        """Positions and columns that each row sees, int64 (M, 2)."""
+        whole = np.full(self.seen.shape, len(self.b.index) if self.integer else self.a.index.shape[1], np.int64)
+        return np.stack([self.seen, whole] if self.integer else [whole, self.seen], axis=1)
+
+    @cached_property
     def divided(self) -> tuple[np.ndarray, np.ndarray]:
         """Scales of A, float64 (M,), and centroids of B, float32 (M or 1, 2**nB), for the two paths.
 
