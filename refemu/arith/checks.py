@@ -47,6 +47,17 @@ def at(index: tuple[int, ...]) -> str:
     return f" at index {index}" if index else ""
 
 
+def reject(bad: np.ndarray, rule: str, got: Any, form: str = ", got {}", advice: str = "") -> None:
+    """Raise Refused if an element of `bad` is True: the rule, and the value and the index of the first one.
+
+    got: values, an array of the shape of `bad`, or a text. advice: end of the message.
+    """
+    if bad.any():
+        index = first_index(bad)
+        value = got[index] if isinstance(got, np.ndarray) else got
+        raise Refused(f"{rule}{form.format(value)}{at(index)}{advice}")
+
+
 def as_array(values: Any, thing: str = "values") -> np.ndarray:
     """`values` as an array; rejects a masked one, whose hidden values would decide codes and sums.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     ClassVar,
     Literal,
@@ -18,7 +19,7 @@ from typing import (
     overload,
 )
 
-from refemu.arith.checks import plain, require_bool, require_choice
+from refemu.arith.checks import plain, require_bool, require_choice, require_int
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -62,7 +63,8 @@ _BOOL = (True, False)  #: the values of a bool, distinguished from those of `Lit
 def require_options(record: "DataclassInstance", thing: str) -> None:
     """Reject fields without one of the values that their annotation names: a `Literal`, a bool, or None with these.
 
-    Every member of a tuple of options is checked. thing: start of the error message.
+    `Annotated[int, 1, 8]` is an integer from 1 to 8. Every member of a tuple of options is checked. thing: start of the
+    error message.
     """
     for name, (choices, many) in _options(type(record)).items():
         value = getattr(record, name)
@@ -70,6 +72,17 @@ def require_options(record: "DataclassInstance", thing: str) -> None:
             if type(option) is int and choices is _BOOL:  # 1 equals True
                 require_bool(option, thing, name)
             require_choice(option, choices, thing, name)
+
+    for name, (least, most) in _ranges(type(record)).items():
+        require_int(getattr(record, name), least, most, thing, name)
+
+
+@functools.cache
+def _ranges(record: type) -> dict[str, tuple[int, int]]:
+    """Least and greatest value of the fields that are integers of a range."""
+    hints = get_type_hints(record, include_extras=True).items()
+    marked = {name: get_args(hint) for name, hint in hints if get_origin(hint) is Annotated}
+    return {name: (each[1], each[2]) for name, each in marked.items() if each[0] is int and len(each) == 3}
 
 
 @functools.cache

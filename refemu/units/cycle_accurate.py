@@ -5,7 +5,7 @@ The cycle-accurate unit has the unit itself, the inner one, and steps it; nothin
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,8 @@ from refemu.units.config import Config
 from refemu.units.declaration import Changes, Declared, DeclaredState, Sequential, constant, decides
 from refemu.units.ports import Port, Ports
 from refemu.units.stepping import Stepped
+from refemu.units.unit import AnyUnit
+from refemu.units.variant import Variant, of_part, overriding
 
 IDLE = "idle"  #: event of an idle row
 HELD = "_held"  #: suffix of a register that holds an operand of the operation
@@ -127,3 +129,47 @@ def marks(whole: Any, config: Config, inputs: Mapping[str, np.ndarray], result: 
     """
     operands = {name: getattr(result, f"{name}{HELD}", array) for name, array in inputs.items()}
     return {flag: rows & result.valid for flag, rows in whole.mark(config, operands, result).items()}
+
+
+def latched(values: np.ndarray, valid: np.ndarray, gated: bool, reset: Any = 0) -> np.ndarray:
+    """The values of a device whose outputs change only in valid rows, from those of every row.
+
+    values: (..., rows), then lanes. valid: bool (..., rows). gated: 0 in other rows, else those of the last valid one.
+    """
+    last = np.where(valid, np.arange(valid.shape[-1]), -1)
+    if not gated:
+        last = np.maximum.accumulate(last, axis=-1)
+    index = last.reshape(*last.shape, *[1] * (values.ndim - valid.ndim))
+    kept = np.take_along_axis(values, np.maximum(index, 0), axis=valid.ndim - 1)
+    return np.where(index >= 0, kept, np.asarray(0 if gated else reset, values.dtype)).astype(values.dtype)
+
+
+def _closed(
+    unit_class: type[CycleAccurate], gated: bool, config: Config, inputs: Mapping[str, np.ndarray], result: Any
+) -> dict[str, np.ndarray]:
+    """Outputs of a device that shows results of closed operations only."""
+    device = unit_class(**config)
+    names = [port.name for port in device.inner.ports.outputs]
+    return {name: latched(getattr(result, name), result.valid, gated, getattr(device.state, name)) for name in names}
+
+
+def variants(unit: AnyUnit, known: Sequence[Variant]) -> tuple[Variant, ...]:
+    """Variants of a cycle-accurate form, then those of the whole operation that the inner unit can have.
+
+    unit: the form, with the parameters of the inner unit. known: variants of the inner unit; those that change neither
+    its class nor, in a ready configuration, a parameter, are left out.
+    """
+    unit_class: type[Any] = unit.unit_class
+    configs, device, closed = unit.configs.values(), partial(overriding, unit_class), partial(_closed, unit_class)
+    return (
+        device("D-arith-19", "a start while busy begins another operation", begins=lambda self, start: bool(start)),
+        Variant("D-arith-20", "outputs stay those of the last closed operation", answer=partial(closed, False)),
+        Variant("D-arith-20", "outputs are 0 unless an operation closes", answer=partial(closed, True)),
+        device(
+            "D-arith-21",
+            "valid stays 1 until the next operation begins",
+            idle=lambda self: {"valid": self.state.valid},
+        ),
+        *(each for each in known if any(each.apply(config) != config for config in configs)),
+        *of_part(unit_class, "inner", known),
+    )

@@ -10,14 +10,24 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+)
 
 import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType, plain
 from refemu.arith.records import require_options
 from refemu.units import comments, docstrings
-from refemu.units.ports import Lanes, Port, Ports, in_order, validate_events
+from refemu.units.ports import Lanes, Port, Ports, validate_events
 from refemu.units.stepping import Stepped
 
 __all__ = ["Changes", "Combinational", "InPlace", "Sequential", "constant", "decides"]
@@ -66,6 +76,7 @@ def _parameters(cls: type[Any]) -> dict[str, tuple[Any, Any]]:
             hints: dict[str, Any] = inspect.get_annotations(each)
             for name, hint in hints.items():
                 if get_origin(hint) is not ClassVar:
+                    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
                     parameters[name] = hint, vars(each).get(name, dataclasses.MISSING)
     return parameters
 
@@ -184,11 +195,7 @@ class Combinational(Declared):
 class Sequential(Declared):
     """Base of units with registers that outlast an operation; they run sequences of events from reset."""
 
-    def validated(self, *values: Any, **named: Any) -> list[np.ndarray]:
-        """Check the inputs of many events; at least one input needs an axis, the sequence of events."""
-        arrays = validate_events(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
-        self._require(*arrays)
-        return arrays
+    _broadcast = staticmethod(validate_events)
 
     def steps(self, *values: Any, **named: Any) -> Iterator[DeclaredState]:
         """Yield the State after every event of one device; inputs are (events,) or scalars."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import docstrings
-from refemu.units.declaration import Sequential
 from refemu.units.ports import Ports, collect
 from refemu.units.stepping import Descriptor, Result, Stepped
 
@@ -103,7 +102,7 @@ def _validated(
     """The device of a call, its inputs as arrays, and their shape without lanes. order: order of inputs by position."""
     inputs, config = _split(unit, named)
     device = unit.unit_class(**config)
-    if unit.unit_class.validated not in (Stepped.validated, Sequential.validated):
+    if unit.unit_class.validated is not Stepped.validated:
         try:
             _parameters(unit.unit_class.validated).bind(device, *values, **inputs)
         except TypeError as error:

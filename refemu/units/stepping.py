@@ -60,6 +60,7 @@ class Stepped(Generic[S]):
     """
 
     name: ClassVar[str]  #: name of the unit, at the start of error messages
+    _broadcast: ClassVar[Callable[..., list[np.ndarray]]] = staticmethod(validate)  #: checks arrays of inputs
     _unit: ClassVar[Any] = None  #: descriptor of the unit, if any
     ports: Ports
     state: S  #: the module's State: event, index, every port and register under its own name, counters
@@ -142,10 +143,10 @@ class Stepped(Generic[S]):
     def validated(self, *values: Any, **named: Any) -> list[np.ndarray]:
         """Check the inputs of many events, in order or by name, and broadcast them: arrays of one shape, lanes last.
 
-        Raises Refused for a value out of range or shapes that do not broadcast, RefusedType for an input that is
-        missing, unknown or of another dtype.
+        At least one input of a sequential unit needs an axis, the sequence of events. Raises Refused for a value out of
+        range or shapes that do not broadcast, RefusedType for an input that is missing, unknown or of another dtype.
         """
-        arrays = validate(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
+        arrays = self._broadcast(self.name, self.ports.inputs, in_order(self.name, self.ports.inputs, values, named))
         self._require(*arrays)
         return arrays
 

@@ -9,8 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from types import CellType, FunctionType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,9 +22,6 @@ from refemu.units.stepping import Descriptor, Result, Stepped
 
 #: answer(config, inputs, result): outputs (and registers) of such a device by name, where they differ
 Answer: TypeAlias = Callable[[Config, Mapping[str, np.ndarray], Any], Mapping[str, np.ndarray]]
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _unchanged(config: Config) -> Config:
@@ -91,39 +87,6 @@ def overriding(
     body = {"__doc__": says, "__module__": module} | {name: member(name, each) for name, each in members.items()}
     changed: type[Any] = type(unit_class.__name__, (unit_class,), body)
     return Variant(decision, says, apply, changed)
-
-
-def replaces(method: str, decision: str, says: str, apply: Callable[[Config], Config] = _unchanged) -> Callable[[F], F]:
-    """Mark a method, under a name of its own, as `method` of a device with this variant.
-
-    Methods with one decision and one text are those of one device. The other arguments are those of `Variant`.
-    """
-
-    def mark(function: F) -> F:
-        vars(function).setdefault("replaces", []).append((method, (decision, says, apply)))
-        return function
-
-    return mark
-
-
-def variants_of(devices: type[Stepped[Any]]) -> tuple[Variant, ...]:
-    """The variants whose methods a class has: each is a class with its methods alone, over the bases of `devices`."""
-    methods: dict[tuple[str, str, Callable[[Config], Config]], dict[str, FunctionType]] = {}
-    for function in vars(devices).values():
-        for method, variant in getattr(function, "replaces", ()):
-            methods.setdefault(variant, {})[method] = function
-    return tuple(Variant(*key, unit_class=_replacing(devices, each)) for key, each in methods.items())
-
-
-def _replacing(devices: type[Stepped[Any]], methods: Mapping[str, FunctionType]) -> type[Stepped[Any]]:
-    """A class with methods of `devices`, whose `super()` is the class after it."""
-    cell, namespace = CellType(), dict[str, Any](__module__=devices.__module__)
-    for name, each in methods.items():
-        cells = zip(each.__code__.co_freevars, each.__closure__ or (), strict=True)
-        closure = tuple(cell if free == "__class__" else other for free, other in cells)
-        namespace[name] = FunctionType(each.__code__, each.__globals__, name, each.__defaults__, closure)
-    cell.cell_contents = kind = type(next(iter(methods.values())).__name__, devices.__bases__, namespace)
-    return kind
 
 
 def of_part(

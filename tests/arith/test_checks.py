@@ -138,3 +138,14 @@ def test_masked_arrays_are_rejected_by_operations_and_units() -> None:
     for call in calls:
         with pytest.raises(RefusedType, match="masked array"):
             call()
+
+
+def test_reject_names_value_and_index_of_the_first() -> None:
+    values = np.array([[1, 2], [31, 4]])
+    checks.reject(values > 40, "x: must be small", values)
+    with pytest.raises(Refused, match=r"^x: must be small, got 31 at index \(1, 0\)$"):
+        checks.reject(values > 3, "x: must be small", values)
+    with pytest.raises(Refused, match=r"^x: must be small, is 0x02 at index \(0, 1\); halve it$"):
+        checks.reject(values == 2, "x: must be small", values, ", is {:#04x}", "; halve it")
+    with pytest.raises(Refused, match=r"^x: must not be NaN, got NaN$"):
+        checks.reject(np.isnan(np.array(np.nan)), "x: must not be NaN", "NaN")

@@ -1,12 +1,12 @@
 """Records of parameters are the standard library's frozen dataclasses, with values of Python's own, and options."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 
-from refemu.arith.checks import Refused
+from refemu.arith.checks import Refused, RefusedType
 from refemu.arith.records import parameters, plain_fields, require_options
 
 
@@ -102,3 +102,24 @@ def test_rejected_option_is_answered_with_each_choice_once() -> None:
 
     with pytest.raises(Refused, match="thing: rule must be one of 'wrap', 'refuse', got 'clip'"):
         Twice("clip")  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sized:
+    """An integer of a range, and one without."""
+
+    width: Annotated[int, 2, 1 << 3] = 4
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        require_options(self, "thing")
+
+
+def test_integers_of_a_range_are_within_it() -> None:
+    assert [Sized(width, -100).width for width in (2, 8)] == [2, 8]
+    for width in (1, 9):
+        with pytest.raises(Refused, match=rf"^thing: width must be in \[2, 8\], got {width}$"):
+            Sized(width)
+    for other in (True, 4.0, "4"):
+        with pytest.raises(RefusedType, match=r"^thing: width must be an int, got "):
+            Sized(other)  # type: ignore[arg-type]

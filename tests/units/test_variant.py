@@ -13,7 +13,7 @@ from refemu.golden.grade import reimport
 from refemu.units import variant as other
 from refemu.units.config import Config
 from refemu.units.olive.ovp_decoder import OvpDecoder
-from refemu.units.variant import Variant, choices, only, overriding, replaces, variants_of
+from refemu.units.variant import Variant, choices, only, overriding
 
 ID = re.compile(r"D-[a-z]+-\d+")
 EVERY = [units.find(name) for name in units.names()]
@@ -142,42 +142,3 @@ def test_variant_of_one_value_is_impossible_for_another() -> None:
 
     assert other.device(unit, unit.configs["int4"], [flint]) is None
     assert other.device(unit, unit.configs["flint4"], [flint]) is not None
-
-
-class Shifted(OvpDecoder):
-    """Two devices, and one of two methods."""
-
-    @replaces("lane", "D-test-1", "exponents are one more")
-    def one_more(self, code: int, partner: int, bias: int) -> tuple[int, int]:
-        exponent, integer = super().lane(code, partner, bias)
-        return exponent + 1, integer
-
-    @replaces("lane", "D-test-2", "integers are negated, no pair is flagged")
-    @replaces("lane", "D-test-3", "integers are negated")
-    def negated(self, code: int, partner: int, bias: int) -> tuple[int, int]:
-        exponent, integer = super().lane(code, partner, bias)
-        return exponent, -integer
-
-    @replaces("is_illegal", "D-test-2", "integers are negated, no pair is flagged")
-    def silent(self, left: int, right: int) -> int:
-        return 0
-
-
-def test_methods_of_one_class_are_separate_devices_that_combine() -> None:
-    unit = units.find("ovp_decoder")
-    known = {each.decision: each for each in variants_of(Shifted)}
-    pairs = {"pair": np.array([0x12, 0x08]), "bias": np.array([2, 2])}
-    config = unit.configs["int4"]
-    right = unit.evaluate(config, pairs)
-    shown = {}
-    for name in ("D-test-1", "D-test-2", "D-test-3"):
-        device = other.device(unit, config, [known[name]])
-        assert device is not None
-        shown[name] = device.evaluate(pairs)
-    both = other.device(unit, config, [known["D-test-1"], known["D-test-3"]])
-    assert both is not None
-
-    assert (shown["D-test-1"].exponent == right.exponent + 1).all() and not shown["D-test-2"].illegal.any()
-    assert (shown["D-test-3"].base_int == -right.base_int).all() and shown["D-test-3"].illegal.any()
-    assert (both.evaluate(pairs).exponent == right.exponent + 1).all()
-    assert (both.evaluate(pairs).base_int == -right.base_int).all()

@@ -126,7 +126,6 @@ EXCEPTIONS = {
     ("arith/jit/__init__.py", "callee says Any"): "numba has no types",
     ("arith/jit/__init__.py", "inlined says Any"): "numba has no types",
     ("units/config.py", "Config.__init__ says Any"): "parameters of any unit",
-    ("units/declaration.py", "Sequential.validated says Any"): ANY_UNIT,
     ("units/declaration.py", "Sequential.steps says Any"): ANY_UNIT,
     **{
         ("units/stepping.py", f"Stepped.{name} says Any"): ANY_UNIT

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from refemu.arith.checks import Refused
 from refemu.units.kllm import orizuru16
+from refemu.units.kllm.orizuru.array import Unit16, Value
 from refemu.units.kllm.orizuru.trees import MAX, MIN
-from refemu.units.kllm.orizuru.unit16 import Unit16, Value
 from refemu.units.kllm.orizuru16 import UNIT
 from refemu.units.stepping import Result
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.units.olive import olive_systolic_clocked
 from refemu.units.olive.olive_systolic_clocked import UNIT, OliveSystolicClocked
-from refemu.units.olive.olive_systolic_clocked.schedule import idle, joined, tile
+from refemu.units.olive.olive_systolic_clocked.product import idle, joined, tile
 from tests.oracles.olive import array
 from tests.units.clocked_rows import assert_cases, assert_rows
 

@@ -21,7 +21,7 @@ from refemu.models.backend import Backend
 from refemu.units.kllm import index_function, score_quantizer
 from refemu.units.kllm.index_matmul import Norm, Scores
 from refemu.units.kllm.index_norm import Divisors, NormKind
-from refemu.units.kllm.index_product.index_product import product_by
+from refemu.units.kllm.index_product.index_product import product
 
 
 class Units:
@@ -109,12 +109,13 @@ class Units:
     def elementwise(self, full: str, a: KMeansTensor, b: KMeansTensor) -> np.ndarray:
         """The elementwise product `full`, read as FP16 values: float32 (tokens, size)."""
         unit = units.find("index_product")
-        product = product_by(unit.run_compiled if self._compiled else unit.run, a, b, self.arith)
-        if product.bits.overflow.any():
+        elements = unit.run_compiled if self._compiled else unit.run
+        result = product(a, b, preset=self.arith, elements=elements)
+        if result.bits.overflow.any():
             raise Refused(
-                f"{full}: products of outliers must be finite, got an overflow{at(first_index(product.bits.overflow))}"
+                f"{full}: products of outliers must be finite, got an overflow{at(first_index(result.bits.overflow))}"
             )
-        return self.values(product.tensor)
+        return self.values(result.tensor)
 
     def values(self, tensor: KMeansTensor) -> np.ndarray:
         """A tensor read as FP16 values, float32."""

@@ -4,12 +4,12 @@ Paper: [kllm §IV-A, Fig. 6, Table I].
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, at, first_index, reject
 from refemu.arith.scalar32 import div32, pattern16, value16
 from refemu.formats.kllm.codebook import CLUSTER_BITS
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
@@ -35,13 +35,9 @@ class Clustering(Combinational):
         "cycles": "cycles since reset, each of which takes `lanes` values in parallel",
     }
     initial: ClassVar[Mapping[str, Any]] = {"element": -1, "index": 0, "scale": 1}
-    bits: int = 4  #: width of an index, 1 to 4
+    bits: Annotated[int, 1, CLUSTER_BITS] = 4  #: width of an index, 1 to 4
     preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `normalize`, `distance` and `tie`
-    lanes: int = 16  #: elements per cycle, 1 to 65536 (D-kllm-31)
-
-    def check(self) -> None:
-        require_int(self.bits, 1, CLUSTER_BITS, self.name, "bits")
-        require_int(self.lanes, 1, 1 << 16, self.name, "lanes")
+    lanes: Annotated[int, 1, 1 << 16] = 16  #: elements per cycle, 1 to 65536 (D-kllm-31)
 
     @constant
     def arith(self) -> KllmArith:
@@ -131,10 +127,7 @@ class Clustering(Combinational):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject NaN, infinity, and centroids that do not ascend."""
         for port, array in zip(self.ports.inputs, inputs, strict=True):
-            bad = array & 0x7FFF > LARGEST
-            if bad.any():
-                place = first_index(bad)
-                raise Refused(f"{self.name}: {port.name} must be finite, got {fp16.values(array[place])!s}{at(place)}")
+            reject(array & 0x7FFF > LARGEST, f"{self.name}: {port.name} must be finite", fp16.values(array))
         keys = fp16.order_key(inputs[2])
         down = keys[..., 1:] < keys[..., :-1]
         if down.any():

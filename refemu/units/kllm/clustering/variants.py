@@ -1,6 +1,6 @@
 """Variants of the decisions of clustering."""
 
-from refemu.units.kllm.variants.arith import option
+from refemu.units.kllm.weighted_sum.variants import option
 from refemu.units.variant import Variant
 
 VARIANTS: tuple[Variant, ...] = (

@@ -3,9 +3,8 @@
 Paper: [kllm §III-B, §IV-A].
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from refemu.arith.checks import require_int
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -23,12 +22,8 @@ class Concat(Sequential):
     name = "concat"
     events: ClassVar[tuple[str, ...]] = ("concat",)
     counters: ClassVar[dict[str, str]] = {"concats": "pairs of indices concatenated, one each clock edge"}
-    a_bits: int = INPUT_BITS  #: width of the index a, 1 to 4
-    b_bits: int = INPUT_BITS  #: width of the index b, 1 to 4
-
-    def check(self) -> None:
-        require_int(self.a_bits, 1, INPUT_BITS, self.name, "a_bits")
-        require_int(self.b_bits, 1, INPUT_BITS, self.name, "b_bits")
+    a_bits: Annotated[int, 1, INPUT_BITS] = INPUT_BITS  #: width of the index a, 1 to 4
+    b_bits: Annotated[int, 1, INPUT_BITS] = INPUT_BITS  #: width of the index b, 1 to 4
 
     @constant
     def ports(self) -> Ports:

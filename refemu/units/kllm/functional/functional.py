@@ -7,13 +7,13 @@ exponentials with their sum, the divisions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, fp32
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice
 from refemu.arith.tables import table16
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
@@ -74,11 +74,10 @@ class Functional(Combinational):
         "cycle": "number of the last cycle in its operation, from 0",
     }
     op: Op = "exp"  #: function
-    t: int = 1  #: values of an operation, 1 to 2**22
+    t: Annotated[int, 1, 1 << 22] = 1  #: values of an operation, 1 to 2**22
     softmax: Softmax = "fp16"  #: steps of softmax that round to fp16; for softmax only
 
     def check(self) -> None:
-        require_int(self.t, 1, 1 << 22, self.name, "t")
         require_softmax(self.softmax, self.op, self.name, "op")
 
     @constant
@@ -218,16 +217,10 @@ def _value32(word: int) -> np.float32:
 
 def require_values(x: np.ndarray, op: Op) -> None:
     """Reject NaN and +Inf among float16 values, and for softmax a row of -Inf only."""
-    bad = np.isnan(x) | (x == np.inf)
-    if bad.any():
-        index = first_index(bad)
-        raise Refused(f"functional: x must not be NaN or +Inf, got {x[index]!s}{at(index)}")
+    reject(np.isnan(x) | (x == np.inf), "functional: x must not be NaN or +Inf", x)
     if op == "softmax" and x.size:
         empty = (x == -np.inf).all(axis=-1)
-        if empty.any():
-            raise Refused(
-                f"functional: a row of softmax must have a finite value, got -Inf only{at(first_index(empty))}"
-            )
+        reject(empty, "functional: a row of softmax must have a finite value", "-Inf only")
 
 
 def require_rows(x: ArrayLike, op: Op) -> np.ndarray:

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import lshift, mul
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int, require_integers
+from refemu.arith.checks import Refused, RefusedType, reject, require_int, require_integers
 from refemu.units import Changes, Config, Port, Ports, RunFunction, Sequential, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.ports import Lanes
@@ -50,16 +50,10 @@ class IndexCounter(Sequential):
     events: ClassVar[tuple[str, ...]] = ("count", "clear")
     counters: ClassVar[dict[str, str]] = {"indices": "valid lanes counted", "cycles": "cycles of counting since reset"}
     registers: ClassVar[dict[str, str]] = {"count_bits": "bits that the largest count since reset needs"}
-    bits: int = 8  #: width of an index, 1 to 8
-    amount_bits: int = 0  #: width of the amount that "+n" adds, 0 to 8; with 0 every position counts 1
-    counter_bits: int = 16  #: width of a register, 1 to 62
-    lanes: int = INPUTS  #: positions a cycle, 1 to 16
-
-    def check(self) -> None:
-        require_int(self.bits, 1, MOST_BITS, self.name, "bits")
-        require_int(self.amount_bits, 0, 8, self.name, "amount_bits")
-        require_int(self.counter_bits, 1, 62, self.name, "counter_bits")
-        require_int(self.lanes, 1, INPUTS, self.name, "lanes")
+    bits: Annotated[int, 1, MOST_BITS] = 8  #: width of an index, 1 to 8
+    amount_bits: Annotated[int, 0, 8] = 0  #: width of the amount that "+n" adds, 0 to 8; with 0 every position counts 1
+    counter_bits: Annotated[int, 1, 62] = 16  #: width of a register, 1 to 62
+    lanes: Annotated[int, 1, INPUTS] = INPUTS  #: positions a cycle, 1 to 16
 
     @constant
     def ports(self) -> Ports:
@@ -186,10 +180,7 @@ def require_input(
     if amounts.shape != q.shape:
         raise RefusedType(f"{name}.amount: must have shape {q.shape}, got {amounts.shape}")
     for what, values, limit in (("index", q, 1 << bits), ("amount", amounts, 1 << amount_bits)):
-        bad = used & ((values < 0) | (values >= limit))
-        if bad.any():
-            place = first_index(bad)
-            raise Refused(f"{name}: {what} must be in [0, {limit}), got {int(values[place])}{at(place)}")
+        reject(used & ((values < 0) | (values >= limit)), f"{name}: {what} must be in [0, {limit})", values)
     return np.where(used, q, 0).astype(np.int64), used.astype(np.int64), np.where(used, amounts, 0).astype(np.int64)
 
 

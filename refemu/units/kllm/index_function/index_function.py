@@ -6,12 +6,12 @@ Paper: [kllm §III-C1, Eq. (2)].
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, lookup, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, first_index, lookup, require_choice
 from refemu.arith.tables import SHA256, FunctionName, table16
 from refemu.formats import Codebook, KMeansTensor
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
@@ -86,8 +86,8 @@ class IndexFunction(Combinational):
         "phase": "number of the last evaluation in its operation: at the centroids, then at the outliers"
     }
     function: Function = "silu"  #: a name of `arith.tables`, "relu", or a table of fp16 words, uint16 (65536,)
-    bits: int = 4  #: width of an index, 1 to 8
-    outliers: int = 2  #: number of outliers, 0 to 2**22
+    bits: Annotated[int, 1, 8] = 4  #: width of an index, 1 to 8
+    outliers: Annotated[int, 0, 1 << 22] = 2  #: number of outliers, 0 to 2**22
     mode: Mode = "token"  #: "token" and "offline" evaluate f(r16(s * c)), "literal" r16(s * f(c)) (D-kllm-17)
 
     def __post_init__(self) -> None:
@@ -99,8 +99,6 @@ class IndexFunction(Combinational):
 
     def check(self) -> None:
         function_words(self.function)
-        require_int(self.bits, 1, 8, self.name, "bits")
-        require_int(self.outliers, 0, 1 << 22, self.name, "outliers")
 
     @constant
     def words(self) -> np.ndarray:
@@ -198,19 +196,27 @@ def require_input(tensor: Any, mode: Mode, scale: float | None) -> np.ndarray:
     return word
 
 
-def apply(tensor: KMeansTensor, function: Function, *, mode: Mode = "token", scale: float | None = None) -> Evaluation:
+def apply(
+    tensor: KMeansTensor,
+    function: Function,
+    *,
+    mode: Mode = "token",
+    scale: float | None = None,
+    vectors: RunFunction[Result] | None = None,
+) -> Evaluation:
     """Apply a function to every value of a tensor, by one evaluation per centroid and outlier. [kllm §III-C1]
 
     Mode "token" makes a table per vector, f(r16(s * c)); "offline" one table from the static `scale`; "literal" r16(s *
     f(c)). tensor: without zero points, of fp16 scales and centroids. function: a name of `arith.tables`, "relu", or
-    uint16 (65536,) of fp16 words. scale: positive fp16 value, for "offline" alone. Raises Refused for an unknown
-    function, a value that is NaN or infinite, or operands that do not match.
+    uint16 (65536,) of fp16 words. scale: positive fp16 value, for "offline" alone. vectors: `run`, or that of the
+    compiled form. Raises Refused for an unknown function, a value that is NaN or infinite, or operands that do not
+    match.
     """
     scales = np.asarray(require_input(tensor, mode, scale)).reshape(-1)
     codebooks = tensor.codebook.values.reshape(-1, 1 << tensor.bits)
     rows = max(codebooks.shape[0], scales.size)
     device = IndexFunction(function, tensor.bits, 0, mode)
-    answer = run(
+    answer = (vectors or run)(
         np.broadcast_to(codebooks, (rows, codebooks.shape[-1])),
         np.broadcast_to(scales, (rows,)),
         function=function,
@@ -218,31 +224,24 @@ def apply(tensor: KMeansTensor, function: Function, *, mode: Mode = "token", sca
         outliers=0,
         mode=mode,
     )
-    values = _of_outliers(device, tensor.outlier)
-    return evaluation(tensor, answer.entries, values, evaluations(answer.evaluations, mode, tensor))
-
-
-def evaluations(counted: int, mode: Mode, tensor: KMeansTensor) -> int:
-    """Make a literal table once, offline, then apply the scales."""
-    return (1 << tensor.bits if mode == "literal" else counted) + int(tensor.outlier.size)
-
-
-def _of_outliers(device: IndexFunction, words: np.ndarray) -> np.ndarray:
-    values = device.words[words]
-    for place, word in enumerate(values.tolist()):
-        if word & 0x7C00 == 0x7C00:
-            raise Refused(f"{device.name}: {device.title} must be finite, got {fp16.values(word)!s} at outlier {place}")
-    return values
-
-
-def evaluation(tensor: KMeansTensor, tables: np.ndarray, values: np.ndarray, counted: int) -> Evaluation:
-    """The Evaluation for tables of one row, or one row per vector."""
-    several = tables.size > 1 << tensor.bits or tensor.codebook.values.ndim > 1
-    shape = (*tensor.vectors, tables.shape[-1]) if several else (tables.shape[-1],)
-    codebook = Codebook(tensor.bits, tables.reshape(shape))
+    values = device.words[tensor.outlier]
+    require_finite(device, values, "outlier")
+    counted = (1 << tensor.bits if mode == "literal" else answer.evaluations) + int(tensor.outlier.size)
+    several = answer.entries.size > 1 << tensor.bits or tensor.codebook.values.ndim > 1
+    shape = (*tensor.vectors, codebooks.shape[-1]) if several else codebooks.shape[-1:]
+    codebook = Codebook(tensor.bits, answer.entries.reshape(shape))
     ones = np.full(tensor.scale.shape, ONE, np.uint16)
-    answer = KMeansTensor(codebook, tensor.index, ones, tensor.mask, values, tensor.axis)
-    return Evaluation(codebook.values, values, counted, answer)
+    table = KMeansTensor(codebook, tensor.index, ones, tensor.mask, values, tensor.axis)
+    return Evaluation(codebook.values, values, counted, table)
+
+
+def require_finite(device: IndexFunction, words: np.ndarray, where: str) -> None:
+    """Reject NaN and infinity among words of the function, (..., places)."""
+    bad = words & 0x7C00 == 0x7C00
+    if bad.any():
+        place = first_index(bad)
+        value = fp16.values(words)[place]
+        raise Refused(f"{device.name}: {device.title} must be finite, got {value!s} at {where} {place[-1]}")
 
 
 UNIT: Unit[DeclaredState, Result] = Unit(

@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_int
+from refemu.formats import Codebook, KllmArith, KMeansTensor
+from refemu.formats.kllm.kllm_arith import Preset
 from refemu.formats.kllm.kmeans_norm import folds
 from refemu.units import Changes, Combinational, Config, DeclaredState, Flag, Lanes, Unit, constant, decides, stepping
 from refemu.units.kllm.concat import Concat
 from refemu.units.kllm.index_counter import INPUTS, IndexCounter
 from refemu.units.kllm.index_matmul.accumulators import Arrays, ExactSums, accumulator
+from refemu.units.kllm.index_matmul.operands import Norm, Scores
 from refemu.units.kllm.index_matmul.ports import MatmulOptions
-from refemu.units.kllm.index_matmul.problem import Column, column_at_ports, require_exact
+from refemu.units.kllm.index_matmul.problem import Column, column, column_at_ports, require_exact, require_problem
 from refemu.units.unit import RunFunction
 
 
@@ -72,9 +76,7 @@ class IndexMatmul(MatmulOptions, Combinational):
 
     def check(self) -> None:
         """Check the parameters; reject a norm at the ports if nothing is divided in advance."""
-        require_int(self.k, 1, 1 << 20, self.name, "k")
         require_int(self.a_bits, 1, 8 if self.integer else 4, self.name, "a_bits")
-        require_int(self.b_bits, 1, 4, self.name, "b_bits")
         if self.norm != "none" and (self.integer or not folds(self.arith)):
             what = "integers" if self.integer else 'acc="exact", which divides its result'
             raise Refused(f"{self.name}: norm={self.norm!r} needs operands that a norm divides, got {what}")
@@ -223,6 +225,38 @@ class IndexMatmul(MatmulOptions, Combinational):
 def _padded(values: Sequence[int]) -> tuple[int, ...]:
     """Values of the lanes of the counter; those past the end of K are not valid."""
     return (*values, *(0,) * (INPUTS - len(values)))
+
+
+def matmul(
+    a: KMeansTensor | Scores,
+    b: KMeansTensor,
+    *,
+    preset: Preset | KllmArith = "paper",
+    products: Codebook | None = None,
+    bias: np.ndarray | None = None,
+    norm: Norm | None = None,
+    seen: ArrayLike | None = None,
+) -> Result:
+    """Multiply matrices, y = A x B, a row of A and a column of B at a time: y is float16. [kllm §III-B, §III-D]
+
+    a: vectors of length K, the tokens. b: a matrix whose N vectors, of length K, are the columns (output channels of a
+    weight, tokens of K^T); with Scores, a matrix (K, N) with vectors along its other axis (tokens of V). products:
+    entry (i << nB) | j for a_i * b_j; by default computed from both codebooks. bias: float16 (N,), added to the
+    outputs. norm: of A's rows, whose division is delayed to here. seen: columns that each row sees (the rest is 0); for
+    Scores the positions. Raises Refused if the operands do not match, B has outliers with a norm, or zero points with
+    Scores, RefusedType for a wrong type or dtype.
+    """
+    task = require_problem(a, b, preset, products, bias, norm, seen)
+    a_bits = 8 if isinstance(a, Scores) else a.codebook.bits
+    device = IndexMatmul(task.a.index.shape[1], a_bits, task.b_bits, task.integer, task.arith)
+    rows, columns = task.a.index.shape[0], task.b.index.shape[0]
+    y = np.zeros((rows, columns), np.uint16)
+    for m in range(rows):
+        for n in range(columns if task.integer else int(task.seen[m])):
+            y[m, n] = device.outputs(column(task, m, n)).y
+    words = y.reshape(task.shape)
+    counters = {name: getattr(device.state, name) for name in UNIT.counters}
+    return Result(y=words.view(np.float16), overflow=words & 0x7C00 == 0x7C00, **counters)
 
 
 UNIT: Unit[DeclaredState, Result] = Unit(

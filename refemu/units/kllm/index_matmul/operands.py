@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_int
 from refemu.formats import Codebook, KllmArith, KMeansTensor
 from refemu.units.declaration import decides
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale
@@ -69,12 +69,8 @@ class Norm:
 
     def __post_init__(self) -> None:
         self._require_wires()
-        bad = ~(np.isfinite(self.divisor) & (np.asarray(self.divisor) > 0))
-        if bad.any():
-            where = first_index(bad)
-            raise Refused(
-                f"{NAME}: norm divisor must be positive and finite, got {float(self.divisor[where])}{at(where)}"
-            )
+        divisor = np.asarray(self.divisor, np.float64)
+        reject(~(np.isfinite(divisor) & (divisor > 0)), f"{NAME}: norm divisor must be positive and finite", divisor)
         if (self.mean is None) != (self.row_sum is None):
             raise Refused(f"{NAME}: mean and row_sum of a norm must both be given or both be None, got one")
 
@@ -198,11 +194,8 @@ def require_finite(a: Vectors, b: Vectors, arith: KllmArith, centroids: tuple[np
     for name, side, entries in zip("AB", (a, b), centroids, strict=True):
         largest = float(np.abs(entries).max()) * float(side.scale.max(initial=0))
         if arith.acc == "exact" and (side.zero is not None or largest >= fp16.OVERFLOW):
-            bad = ~np.isfinite(side.value)
-            if bad.any():
-                raise Refused(
-                    f"{NAME}: the exact accumulator needs finite operands; {name} overflows fp16{at(first_index(bad))}"
-                )
+            rule = f"{NAME}: the exact accumulator needs finite operands; {name} overflows fp16"
+            reject(~np.isfinite(side.value), rule, "", "")
 
 
 def require_products(products: Codebook, a: Codebook, b: Codebook) -> Codebook:

@@ -5,7 +5,7 @@ Paper: [kllm §III-B, §III-D, Fig. 3, Fig. 5; §III-C2, Fig. 4 for the norm].
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import Port, Ports, constant, decides
@@ -19,9 +19,9 @@ OUTPUTS = (Port("y", 16, encoding="f16", meaning="the output"), Port("overflow",
 class MatmulOptions:
     """Parameters of an index MatMul."""
 
-    k: int = 16  #: positions of a column, 1 to 2**20
+    k: Annotated[int, 1, 1 << 20] = 16  #: positions of a column, 1 to 2**20
     a_bits: int = 4  #: width of an index of A, 1 to 4; with `integer` of an amount, 1 to 8
-    b_bits: int = 4  #: width of an index of B, 1 to 4
+    b_bits: Annotated[int, 1, 4] = 4  #: width of an index of B, 1 to 4
     integer: bool = False  #: whether A holds integers, which are amounts
     preset: Preset | KllmArith = "paper"  #: arithmetic; its accumulator selects the MACs, see `accumulators`
     biased: bool = False  #: whether the unit has a port for a bias (D-kllm-40)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, at, first_index
+from refemu.arith.checks import Refused, reject
 from refemu.arith.operands import Precision
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
@@ -76,6 +76,12 @@ class Problem:
     def zeros(self) -> bool:
         """Whether an operand has zero points."""
         return self.a.zero is not None or self.b.zero is not None
+
+    @cached_property
+    def limits(self) -> np.ndarray:
+        """Positions and columns that each row sees, int64 (M, 2)."""
+        whole = np.full(self.seen.shape, len(self.b.index) if self.integer else self.a.index.shape[1], np.int64)
+        return np.stack([self.seen, whole] if self.integer else [whole, self.seen], axis=1)
 
     @cached_property
     def divided(self) -> tuple[np.ndarray, np.ndarray]:
@@ -232,9 +238,5 @@ def require_exact(column: Column) -> None:
         "the bias": np.zeros(()) if column.bias is None else column.bias,
     }
     for name, values in operands.items():
-        bad = ~np.isfinite(values)
-        if bad.any():
-            where = first_index(bad)
-            raise Refused(
-                f"{NAME}: the exact accumulator needs finite operands; {name} is {float(values[where])}{at(where)}"
-            )
+        rule = f"{NAME}: the exact accumulator needs finite operands; {name}"
+        reject(~np.isfinite(values), rule, np.asarray(values, np.float64), " is {}")

@@ -4,8 +4,8 @@ Compiled index_counter counts the indices of all vectors at once; float32 sums r
 in Python integers, one per vector.
 """
 
-from collections.abc import Mapping
-from functools import wraps
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -14,26 +14,12 @@ from refemu.arith import exact, fp16
 from refemu.arith.checks import refuse_as
 from refemu.arith.orders import Sequential
 from refemu.arith.sums_compiled import total32
-from refemu.formats.kllm.codebook import Codebook
-from refemu.formats.kllm.kllm_arith import KllmArith, Preset, Statistic
+from refemu.formats.kllm.kllm_arith import KllmArith, Statistic
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, require_divisors, rounder, width
-from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import index_norm
 from refemu.units.kllm.index_counter import compiled as index_counter_compiled
-from refemu.units.kllm.index_norm import UNIT, Divisors, IndexNorm, NormKind, Result, divisors_by
-
-
-def divisors(
-    a: KMeansTensor,
-    *,
-    norm: NormKind = "rms",
-    eps: float = 0.0,
-    preset: Preset | KllmArith = "paper",
-    weights: Codebook | None = None,
-) -> Divisors:
-    """`index_norm.divisors`, compiled."""
-    return divisors_by(run, a, norm, eps, preset, weights)
+from refemu.units.kllm.index_norm import UNIT, Divisors, IndexNorm, Result
 
 
 @compiled_run(UNIT)
@@ -54,6 +40,10 @@ def run(*values: Any, **named: Any) -> Result:
         return _run(*values, **named)
     except NoDivisor:
         refuse_as(index_norm.run, *values, **named)
+
+
+#: `index_norm.divisors`, compiled
+divisors: Callable[..., Divisors] = partial(index_norm.divisors, vectors=run)
 
 
 def _norms(device: IndexNorm, words: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], tuple[int, int, int]]:

@@ -7,12 +7,12 @@ sparse path as divided centroids of the weights.
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, require_int
+from refemu.arith.checks import Refused
 from refemu.arith.operands import Precision
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.formats.kllm.kmeans_norm import NoDivisor, folds, quotient16, rounder, width
@@ -46,17 +46,14 @@ class IndexNorm(Combinational):
         "centroids": "normalized centroids of the input, fp16 words, of which LayerNorm takes the mean",
         "mean": "mean of the vector in LayerNorm, as a float word",
     }
-    n: int  #: values of a vector, 1 to 2**24
-    bits: int = 4  #: width of an index, 1 to 8
-    weight_bits: int = 4  #: width of an index of the weights, 1 to 4
+    n: Annotated[int, 1, 1 << 24]  #: values of a vector, 1 to 2**24
+    bits: Annotated[int, 1, 8] = 4  #: width of an index, 1 to 8
+    weight_bits: Annotated[int, 1, 4] = 4  #: width of an index of the weights, 1 to 4
     norm: NormKind = "rms"  #: kind of norm
     eps: float = 0.0  #: added to the mean square, finite and at least 0 (D-kllm-19)
     preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `stat`, `table` and `acc`
 
     def check(self) -> None:
-        require_int(self.n, 1, 1 << 24, self.name, "n")
-        require_int(self.bits, 1, 8, self.name, "bits")
-        require_int(self.weight_bits, 1, 4, self.name, "weight_bits")
         if not 0 <= float(self.eps) < float("inf"):
             raise Refused(f"{self.name}: eps must be finite and at least 0, got {self.eps!r}")
 

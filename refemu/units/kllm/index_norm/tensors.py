@@ -43,27 +43,13 @@ def divisors(
     eps: float = 0.0,
     preset: Preset | KllmArith = "paper",
     weights: Codebook | None = None,
+    vectors: Callable[..., stepping.Result] = run,
 ) -> Divisors:
     """Compute the divisor of every vector, which divides outputs of its matmul, from counts of indices. [kllm §III-C2]
 
     a: values before the norm, of fp16 scales, one codebook of fp16 centroids, no zero points. norm, eps and preset are
-    those of `IndexNorm`. weights: codebook of a weight matrix, divided for the sparse path. Raises Refused if a divisor
-    is 0, vectors have no values, or the operand is not valid for a norm.
-    """
-    return divisors_by(run, a, norm, eps, preset, weights)
-
-
-def divisors_by(
-    vectors: Callable[..., stepping.Result],
-    a: KMeansTensor,
-    norm: NormKind,
-    eps: float,
-    preset: Preset | KllmArith,
-    weights: Codebook | None,
-) -> Divisors:
-    """Compute `divisors` with `vectors`: `run` of the unit or of its compiled form. a: as there. [kllm §III-C2]
-
-    Raises Refused as `divisors` does.
+    those of `IndexNorm`. weights: codebook of a weight matrix, divided for the sparse path. vectors: `run`, or that of
+    the compiled form. Raises Refused if a divisor is 0, vectors have no values, or the operand is not valid for a norm.
     """
     require_normed(a)
     config = {"n": a.length, "bits": a.bits, "weight_bits": weights.bits if weights is not None else 1}

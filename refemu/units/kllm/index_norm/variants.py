@@ -1,5 +1,6 @@
 """Variants of the decisions of index_norm."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,8 @@ from refemu.arith.checks import Refused
 from refemu.formats.kllm.kmeans_norm import NoDivisor
 from refemu.units.config import Config
 from refemu.units.kllm.index_norm import IndexNorm
-from refemu.units.kllm.variants.arith import option
-from refemu.units.variant import Variant, choices, replaces, variants_of
+from refemu.units.kllm.weighted_sum.variants import option
+from refemu.units.variant import Variant, choices, overriding
 
 
 def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
@@ -20,25 +21,23 @@ def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
     return {"divided": np.broadcast_to(weights, np.shape(result.divided)).astype(result.divided.dtype)}
 
 
-class Devices(IndexNorm):
-    """Methods of other designs."""
-
-    @replaces("_divisor", "D-kllm-19", "eps is added to the root")
-    def eps_after_root(self, square: float) -> float:
-        root = float(self._round(float(np.sqrt(np.float64(square)))))
-        if not root > 0:
-            raise NoDivisor(root)
-        return float(self._round(root + float(self._round(self.eps))))
-
-    @replaces("_variance", "D-kllm-39", "the variance is divided by n - 1")
-    def sample_variance(self, mean: float, square: float) -> float:
-        wider = float(self._round(super()._variance(mean, square) * self.n / (self.n - 1)))
-        return super()._variance(mean, float(self._round(wider + float(self._round(mean * mean)))))
+def _eps_after_root(self: IndexNorm, square: float) -> float:
+    root = float(self._round(float(np.sqrt(np.float64(square)))))
+    if not root > 0:
+        raise NoDivisor(root)
+    return float(self._round(root + float(self._round(self.eps))))
 
 
+def _sample_variance(old: IndexNorm, self: IndexNorm, mean: float, square: float) -> float:
+    wider = float(self._round(old._variance(mean, square) * self.n / (self.n - 1)))
+    return old._variance(mean, float(self._round(wider + float(self._round(mean * mean)))))
+
+
+_device = partial(overriding, IndexNorm)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-19", "eps", 0.0, 1 / (1 << 10)),
-    *variants_of(Devices),
+    _device("D-kllm-19", "eps is added to the root", _divisor=_eps_after_root),
+    _device("D-kllm-39", "the variance is divided by n - 1", _variance=_sample_variance),
     option("D-kllm-20", "sums are fp16", stat="fp16"),
     Variant("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),
 )

@@ -6,12 +6,12 @@ outlier, the product of both values in fp16.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_int
+from refemu.arith.checks import Refused, RefusedType, at, first_index
 from refemu.arith.scalar32 import pattern16, value16
 from refemu.formats import Codebook, KllmArith, KMeansTensor, cartesian
 from refemu.formats.kllm.kllm_arith import Preset
@@ -48,11 +48,6 @@ class Product(stepping.Result):
                 place = first_index(bad)
                 return f"{name} must be {rule}, got {values[place]!s}{at(place)}"
         return None
-
-    @property
-    def has_tensor(self) -> bool:
-        """Whether `tensor` exists."""
-        return self.why_not() is None
 
     @property
     def tensor(self) -> KMeansTensor:
@@ -92,12 +87,8 @@ class IndexProduct(Combinational):
         "products_sparse": "elements with an outlier, whose values are multiplied",
         "overflows": "products of finite values with `overflow` set: infinite in fp16",
     }
-    a_bits: int = 4  #: width of the index a, 1 to 4
-    b_bits: int = 4  #: width of the index b, 1 to 4
-
-    def check(self) -> None:
-        require_int(self.a_bits, 1, 4, self.name, "a_bits")
-        require_int(self.b_bits, 1, 4, self.name, "b_bits")
+    a_bits: Annotated[int, 1, 4] = 4  #: width of the index a, 1 to 4
+    b_bits: Annotated[int, 1, 4] = 4  #: width of the index b, 1 to 4
 
     @constant
     def ports(self) -> Ports:
@@ -135,24 +126,24 @@ class IndexProduct(Combinational):
         return {"q": 0, "mask": 1, "outlier": word, "overflow": overflow, **counts}
 
 
-def product(a: KMeansTensor, b: KMeansTensor, *, preset: Preset | KllmArith = "paper") -> Product:
+def product(
+    a: KMeansTensor,
+    b: KMeansTensor,
+    *,
+    preset: Preset | KllmArith = "paper",
+    elements: Callable[..., stepping.Result] | None = None,
+) -> Product:
     """Multiply two tensors element by element; the `tensor` of the Product has nA + nB bits. [kllm §III-B1]
 
     a, b: of one shape and axis, with fp16 scales, no zero points, and at most 8 bits of index together; a codebook may
-    have one row per vector. preset: `scale_y` and `table` of it matter. Raises Refused if the operands do not match.
+    have one row per vector. preset: `scale_y` and `table` of it matter. elements: `run`, or that of the compiled
+    form. Raises Refused if the operands do not match.
     """
-    return product_by(run, a, b, preset)
-
-
-def product_by(
-    elements: Callable[..., stepping.Result], a: KMeansTensor, b: KMeansTensor, preset: Preset | KllmArith
-) -> Product:
-    """The product of two tensors; elements: `run` of the unit or of its compiled form."""
     arith = KllmArith.preset(preset)
     _require(a, b)
     scale = a.scales.astype(np.float64) * b.scales.astype(np.float64)
     narrow = fp16.bits(fp16.to_f16(scale)) if arith.scale_y == "fp16" else scale.astype(np.float32).view(np.uint32)
-    bits = elements(
+    bits = (elements or run)(
         a.index,
         b.index,
         a.mask.view(np.uint8),

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from refemu.units.declaration import decides
+from refemu.units.kllm.kllm_chip.plan import Pass
 from refemu.units.kllm.kllm_chip.sizes import ChipSizes
 
 Order = Literal["weights", "rows"]  #: what stays while the other passes (D-kllm-67)
@@ -74,6 +75,16 @@ def tiled(rows: Sequence[Rows], sizes: ChipSizes, heads: int = 1) -> Plan:
     longest = max((part.length for part in rows), default=0)
     table, order = np.array(tiles, np.int64).reshape(-1, 7), np.array(groups, np.int64).reshape(-1, 3)
     return Plan(order, table, longest, read)
+
+
+def edges(plan: Sequence[Pass], sizes: ChipSizes, entries: int, extra: int = 0) -> int:
+    """Count the edges of a product until the last output, with all weights there. [kllm §IV-A]
+
+    entries: of the codebook. extra: edges for a shift and a bias.
+    """
+    tiles = [(min(each.width, sizes.macs), 1, each.low, each.high, each.outliers, each.closes, 1) for each in plan]
+    table, groups = np.array(tiles, np.int64).reshape(-1, 7), np.array([(0, len(plan), 1)], np.int64)
+    return fed(Plan(groups, table, 0, 0), sizes, entries, 0, None, extra).edges
 
 
 def fed(

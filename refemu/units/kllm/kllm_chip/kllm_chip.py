@@ -6,11 +6,11 @@ about the authors' simulator.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import reject, require_int
 from refemu.units import Result, RunFunction
 from refemu.units.declaration import Changes, Combinational, DeclaredState, constant, decides
 from refemu.units.kllm.clustering import Clustering
@@ -76,8 +76,8 @@ class KllmChip(Combinational):
         "total": "in softmax, the sum of the exponentials so far, a float32 word",
     }
     lane_array: ClassVar[type[LaneArray]] = LaneArray
-    k: int = 8  #: values of a token, 2 to 2**16
-    n: int = 6  #: columns of the product, 1 to 2**16
+    k: Annotated[int, 2, 1 << 16] = 8  #: values of a token, 2 to 2**16
+    n: Annotated[int, 1, 1 << 16] = 6  #: columns of the product, 1 to 2**16
     a_bits: int = 4  #: width of an index of A, 1 to 4
     b_bits: int = 4  #: width of an index of B, 1 to 4
     pops: int = 1  #: outliers of each side, less than half of k
@@ -92,8 +92,6 @@ class KllmChip(Combinational):
 
     def check(self) -> None:
         """Check the parameters, including those of every part of the chip."""
-        require_int(self.k, 2, 1 << 16, self.name, "k")
-        require_int(self.n, 1, 1 << 16, self.name, "n")
         require_int(self.pops, 0, (self.k - 1) // 2, self.name, "pops")
         _ = self.orizuru, self.clustering
         entries = self.chip.lane(self.a_bits, self.b_bits, counter_bits=self._counter_bits).entries
@@ -340,11 +338,7 @@ class KllmChip(Combinational):
         """Reject values that no format holds, with their index."""
         x, codebook = inputs[0], inputs[1]
         for name, words in (("x", x), ("a_codebook", codebook)):
-            bad = words & 0x7C00 == 0x7C00
-            if bad.any():
-                raise Refused(
-                    f"{self.name}: {name} must be finite, got word 0x{int(words[bad][0]):04X}{at(first_index(bad))}"
-                )
+            reject(words & 0x7C00 == 0x7C00, f"{self.name}: {name} must be finite", words, ", got word 0x{:04X}")
 
 
 SMALL: dict[str, Any] = {

@@ -80,7 +80,6 @@ def operands(task: Problem) -> Operands:
         columns[2] = words(task.bias)
     outliers = bool(b.mask.any())
     none = np.zeros((0, 0), np.uint8)
-    whole = np.full(task.seen.shape, len(b.index) if task.integer else a.index.shape[1], np.int64)
     bits = (task.table.size - 1).bit_length()
     return Operands(
         _bytes(a.index),
@@ -98,7 +97,7 @@ def operands(task: Problem) -> Operands:
         task.integer,
         8 if task.integer else bits - task.b_bits,
         task.b_bits,
-        np.stack([task.seen, whole] if task.integer else [whole, task.seen], axis=1),
+        task.limits,
     )
 
 

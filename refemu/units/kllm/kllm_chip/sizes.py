@@ -60,10 +60,6 @@ class ChipSizes:
         """Positions that a lane counts in an edge, along K."""
         return self.counter_inputs * (1 if self.lane_mapping == "counter" else self.counters)
 
-    def lane_of(self, n: int) -> int:
-        """Lane of output column `n`: `macs` columns each in turn."""
-        return n // self.macs % self.lanes
-
     def lane(self, a_bits: int, b_bits: int, integer: bool = False, counter_bits: int = 18) -> PeLane:
         """Make a lane of these sizes, at reset; raises Refused if the sizes do not match."""
         sizes = self.concat, self.counters, self.counter_inputs, self.macs

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from refemu.units.kllm.functional import variants as functional
 from refemu.units.kllm.kllm_chip import KllmChip, LaneArray, Operands, Pass
 from refemu.units.kllm.kllm_chip.sizes import CLUSTERING
 from refemu.units.kllm.orizuru_passes import variants as passes
-from refemu.units.variant import of_part, replaces, variants_of
+from refemu.units.variant import of_part, overriding
 
 
 class DealtLanes(LaneArray):
@@ -69,36 +70,37 @@ def _softmax32(config: Config) -> Config:
     return Config(**{**config, "softmax": "softmax32"})
 
 
-class Devices(KllmChip):
-    """Methods of other designs."""
-
-    @replaces("__init__", "D-kllm-3", "a MAC rounds once")
-    def fused(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        for lane in self.array.lanes:
-            lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
-
-    @replaces("_scale", "D-kllm-9", "the scale is the larger magnitude of the last outliers")
-    def least_outlier(self, done: DeclaredState) -> int:
-        x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
-        return max((x[place] & 0x7FFF for place in places), default=0) or super()._scale(done)
-
-    @replaces("_scale", "D-kllm-9", "the scale is the magnitude of the max tree's root")
-    def upper(self, done: DeclaredState) -> int:
-        return done.root_max & 0x7FFF or super()._scale(done)
-
-    @replaces("_scale", "D-kllm-11", "the scale of zeros is the smallest number")
-    def smallest(self, done: DeclaredState) -> int:
-        return max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1
-
-    @replaces("__init__", "D-kllm-7", "the higher of two nearest centroids")
-    def higher(self, *sizes: Any, **options: Any) -> None:
-        super().__init__(*sizes, **options)
-        self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
+def _fused(old: Any, self: KllmChip, *sizes: Any, **options: Any) -> None:
+    old.__init__(*sizes, **options)
+    for lane in self.array.lanes:
+        lane.mac_units = [Fp16Mac("fp16_fma") for _ in lane.mac_units]
 
 
+def _least_outlier(old: KllmChip, self: KllmChip, done: DeclaredState) -> int:
+    x, places = done.x, (*done.max_index[-1:], *done.min_index[-1:])
+    return max((x[place] & 0x7FFF for place in places), default=0) or old._scale(done)
+
+
+def _higher(old: Any, self: KllmChip, *sizes: Any, **options: Any) -> None:
+    old.__init__(*sizes, **options)
+    self.clustering = Clustering(self.a_bits, KllmArith(tie="high"), CLUSTERING)
+
+
+_device = partial(overriding, KllmChip)
 VARIANTS: tuple[Variant, ...] = (
-    *variants_of(Devices),
+    _device("D-kllm-3", "a MAC rounds once", __init__=_fused),
+    _device("D-kllm-9", "the scale is the larger magnitude of the last outliers", _scale=_least_outlier),
+    _device(
+        "D-kllm-9",
+        "the scale is the magnitude of the max tree's root",
+        _scale=lambda old, self, done: done.root_max & 0x7FFF or old._scale(done),
+    ),
+    _device(
+        "D-kllm-11",
+        "the scale of zeros is the smallest number",
+        _scale=lambda self, done: max(done.root_max & 0x7FFF, done.root_min & 0x7FFF) or 1,
+    ),
+    _device("D-kllm-7", "the higher of two nearest centroids", __init__=_higher),
     Variant("D-kllm-13", "positions of outliers are counted too", unit_class=_with(CountingAll)),
     *choices("D-kllm-31", "lane_mapping", "column", "counter"),
     Variant("D-kllm-31", "columns are dealt to the lanes one by one", unit_class=_with(DealtLanes)),

@@ -6,12 +6,14 @@ from refemu.units.kllm.orizuru.orizuru import (
     UNIT,
     MinLeaf,
     Orizuru,
+    Popped,
     Result,
     State,
     pops,
     require_input,
     require_ordered,
     run,
+    shaped,
 )
 from refemu.units.kllm.orizuru.trees import levels, stages
 
@@ -22,6 +24,7 @@ __all__ = [
     "MinLeaf",
     "Orizuru",
     "OrizuruArray",
+    "Popped",
     "Result",
     "State",
     "levels",
@@ -29,5 +32,6 @@ __all__ = [
     "require_input",
     "require_ordered",
     "run",
+    "shaped",
     "stages",
 ]

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import require_choice
 from refemu.units.declaration import decides
-from refemu.units.kllm.orizuru.array import OrizuruArray
+from refemu.units.kllm.orizuru.array import OrizuruArray, Unit16
 from refemu.units.kllm.orizuru.orizuru import MinLeaf, require_input, require_ordered
 from refemu.units.kllm.orizuru.trees import MAX, MIN, TREES
-from refemu.units.kllm.orizuru.unit16 import Unit16
 
 Settling = Literal["level", "unit"]  #: what of a path settles in an edge (D-kllm-70)
 

@@ -14,7 +14,7 @@ from refemu.arith.jit import callee, kernel
 from refemu.arith.threads import share_out
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kllm import orizuru
-from refemu.units.kllm.kernels.orizuru import select, setup_comparisons, setup_live
+from refemu.units.kllm.kernels.orizuru import order_keys, rank, select, setup_comparisons, setup_live
 from refemu.units.kllm.orizuru import UNIT, MinLeaf, Orizuru, Result
 
 LEAST = 32  #: least number of rows of a thread
@@ -120,10 +120,11 @@ def _rows(  # type: ignore[no-untyped-def]
 @kernel
 def _registers(x, heap, gone, total, reuse, index, bits, left):  # type: ignore[no-untyped-def]
     """Registers of both trees after all pops of every row; `heap` is work space of 2 * size."""
-    size = heap.size >> 1
+    size, keys = heap.size >> 1, np.empty(x.shape[1], np.int16)
     for r in range(x.shape[0]):
         for tree in range(2):
-            fill(x[r], heap, gone, total, np.int64(1 - 2 * tree), reuse * tree)
+            order_keys(x[r], total, keys)
+            rank(keys, heap, gone, np.int64(1 - 2 * tree), reuse * tree)
             for p in range(index.shape[2]):
                 heap[size + index[tree, r, p]] = gone
             settle(heap)
@@ -140,22 +141,11 @@ def _peak(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def load(x, heap, gone, total, sign, swap):  # type: ignore[no-untyped-def]
-    """Winners of every node; leaf i counts as position i ^ swap, from the far end."""
-    fill(x, heap, gone, total, sign, swap)
+def load(x, keys, heap, gone, total, sign, swap):  # type: ignore[no-untyped-def]
+    """Winners of every node, in the paper's order; keys (n,) is work space."""
+    order_keys(x, total, keys)
+    rank(keys, heap, gone, sign, swap)
     settle(heap)
-
-
-@kernel
-def fill(x, heap, gone, total, sign, swap):  # type: ignore[no-untyped-def]
-    """Leaves of a heap in the paper's order."""
-    size = heap.size >> 1
-    for i in range(x.size):
-        word = np.int64(x[i])
-        negative = word >> 15
-        key = ((word & 0x7FFF) ^ -negative) + negative * (1 - total)
-        heap[size + i] = sign * key * size + (size - 1 - (i ^ swap))
-    heap[size + x.size :] = gone
 
 
 @kernel
@@ -182,10 +172,3 @@ def registers(heap, gone, bits, left):  # type: ignore[no-untyped-def]
         bits[i] = np.int64(np.int64(heap[2 * i + 3]) == winner) * np.int64(winner > gone)
     for i in range(left.size):
         left[i] = np.int64(np.int64(heap[size + i]) > gone)
-
-
-@callee
-def best(heap, swap):  # type: ignore[no-untyped-def]
-    """The leaf of the winner at the root."""
-    size = heap.size >> 1
-    return (size - 1 - (np.int64(heap[1]) & (size - 1))) ^ swap

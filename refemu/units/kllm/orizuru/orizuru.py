@@ -7,13 +7,13 @@ leaf i is size + i (node 14 of Fig. 7 is x[6]). Level l holds the registers 2^(l
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice, require_int
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import trees
@@ -32,10 +32,10 @@ def _no_pops() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepping.Result):
-    """Outputs of a run, in words; shapes are for x (n,), leading axes of x come first.
+class Popped(stepping.Result):
+    """Elements popped from both trees, in words; shapes are for x (n,), leading axes of x come first.
 
-    Counters are totals. From `pops` indices are int64 and roots float16.
+    Counters are totals. From `pops` and `orizuru_passes.search` indices are int64 and roots float16.
     """
 
     max_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
@@ -45,6 +45,15 @@ class Result(stepping.Result):
     root_min: np.ndarray | np.float16  #: the smallest value not popped by the min tree, if root_min_valid
     root_max_valid: np.ndarray | np.bool_  #: bool
     root_min_valid: np.ndarray | np.bool_  #: bool
+
+
+R = TypeVar("R", bound=Popped)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result(Popped):
+    """Outputs of a run, and its registers."""
+
     node: np.ndarray | None = None  #: None from `pops`, like the registers that follow
     k: np.ndarray | None = None
     p: np.ndarray | None = None
@@ -102,13 +111,12 @@ class Orizuru(Combinational):
         "costs none",
     }
     registers: ClassVar[dict[str, str]] = {"phase": "number of the last event in its operation, from 0"}
-    n: int  #: inputs, 1 to 2**24
+    n: Annotated[int, 1, 1 << 24]  #: inputs, 1 to 2**24
     k: int = 1  #: pops of each tree, 0 to n, unless `load` says otherwise
     total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN is beyond infinity
     min_leaf: MinLeaf = "not_max"  #: source of the lowest bits of the min tree (D-kllm-21)
 
     def check(self) -> None:
-        require_int(self.n, 1, 1 << 24, self.name, "n")
         require_int(self.k, 0, self.n, self.name, "k")
 
     @constant
@@ -319,9 +327,9 @@ def _words(x: Any) -> Any:
 
 def require_ordered(words: np.ndarray, total_order: bool) -> None:
     """Check that `words` have an order; raises Refused for a NaN without a total order (D-kllm-27). [kllm §IV-C]"""
-    nan = words & 0x7FFF > 0x7C00
-    if nan.any() and not total_order:
-        raise Refused(f"orizuru: x must not be NaN, got NaN{at(first_index(nan))}; set total_order to order it")
+    if not total_order:
+        rule, advice = "orizuru: x must not be NaN", "; set total_order to order it"
+        reject(words & 0x7FFF > 0x7C00, rule, "NaN", advice=advice)
 
 
 def require_input(x: ArrayLike, k: int, min_leaf: MinLeaf) -> tuple[np.ndarray, int]:
@@ -343,19 +351,18 @@ def pops(x: ArrayLike, k: int, *, total_order: bool = False, min_leaf: MinLeaf =
     """
     words, k = require_input(x, k, min_leaf)
     require_ordered(words, total_order)
-    shape, n = words.shape[:-1], words.shape[-1]
-    answer = run(words, n=n, k=k, total_order=total_order, min_leaf=min_leaf)
+    answer = run(words, n=words.shape[-1], k=k, total_order=total_order, min_leaf=min_leaf)
+    registers: dict[str, Any] = dict.fromkeys(("node", "k", "p", "q", "p_mask", "q_mask"))
+    return replace(shaped(answer, words.shape, k), **registers)
+
+
+def shaped(answer: R, shape: tuple[int, ...], k: int) -> R:
+    """The answer for words of a shape (..., n): indices as int64, roots as float16. [kllm §IV-C]"""
     return replace(
         answer,
-        node=None,
-        k=None,
-        p=None,
-        q=None,
-        p_mask=None,
-        q_mask=None,
-        max_index=answer.max_index.astype(np.int64).reshape(*shape, k),
-        min_index=answer.min_index.astype(np.int64).reshape(*shape, k),
-        outlier_mask=answer.outlier_mask.reshape(words.shape),
+        max_index=answer.max_index.astype(np.int64).reshape(*shape[:-1], k),
+        min_index=answer.min_index.astype(np.int64).reshape(*shape[:-1], k),
+        outlier_mask=answer.outlier_mask.reshape(shape),
         root_max=np.asarray(answer.root_max).view(np.float16)[()],
         root_min=np.asarray(answer.root_min).view(np.float16)[()],
         root_max_valid=np.asarray(answer.root_max_valid)[()],

@@ -96,12 +96,6 @@ def unit_of_node(n: int, node: int) -> Place:
     return Place(stage, unit, (1 << inside) | (node & ((1 << inside) - 1)))
 
 
-def node_of_unit(n: int, place: Place) -> int:
-    """The register of the tree at `place`: the inverse of `unit_of_node`."""
-    inside = place.node.bit_length() - 1
-    return ((1 << depth(n, place.stage)) + place.unit << inside) + place.node - (1 << inside)
-
-
 CELL = 6  #: columns of a leaf in a drawing
 WIDEST = 16  #: most leaves that fit in a line
 

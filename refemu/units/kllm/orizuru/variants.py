@@ -1,6 +1,7 @@
 """Variants of the decisions of orizuru."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.units import Config, Variant, choices, find
 from refemu.units.kllm.orizuru.orizuru import Orizuru
 from refemu.units.kllm.orizuru.trees import better
-from refemu.units.variant import replaces, variants_of
+from refemu.units.variant import overriding
 
 _ENDS = (int(fp16.order_key(np.uint16(0xFC00))), int(fp16.order_key(np.uint16(0x7C00))))  #: keys of -inf and inf
 
@@ -62,25 +63,25 @@ def _total(config: Config) -> Config:
     return Config(**{**config, "total_order": not config["total_order"]})
 
 
-class Devices(Orizuru):
-    """Methods of other designs."""
-
-    @replaces("_better", "D-kllm-21", "the right one of equal values is popped first")
-    def ties_right(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
-        left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
-        bit, both = super()._better(tree, bits, alive, node)
-        return (1 if both and self._keys[left] == self._keys[right] else bit), both
-
-    @replaces("_better", "D-kllm-22", "a popped leaf is an infinity that takes part")
-    def popped_is_infinite(self, tree: int, bits: Sequence[int], alive: Sequence[int], node: int) -> tuple[int, int]:
-        leaves = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
-        sides = [(1, self._keys[leaf] if alive[leaf] else _ENDS[tree]) if leaf < self.n else (0, 0) for leaf in leaves]
-        return better(tree, sides[0], sides[1])[0], super()._better(tree, bits, alive, node)[1]
+def _ties_right(old: Orizuru, self: Orizuru, tree: int, bits: Sequence[int], *pair: Any) -> tuple[int, int]:
+    _, node = pair
+    left, right = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
+    bit, both = old._better(tree, bits, *pair)
+    return (1 if both and self._keys[left] == self._keys[right] else bit), both
 
 
+def _popped_is_infinite(old: Orizuru, self: Orizuru, tree: int, bits: Sequence[int], *pair: Any) -> tuple[int, int]:
+    alive, node = pair
+    leaves = self._leaf(bits, 2 * node), self._leaf(bits, 2 * node + 1)
+    sides = [(1, self._keys[leaf] if alive[leaf] else _ENDS[tree]) if leaf < self.n else (0, 0) for leaf in leaves]
+    return better(tree, sides[0], sides[1])[0], old._better(tree, bits, *pair)[1]
+
+
+_device = partial(overriding, Orizuru)
 VARIANTS: tuple[Variant, ...] = (
     *choices("D-kllm-21", "min_leaf", "not_max", "compare"),
-    *variants_of(Devices),
+    _device("D-kllm-21", "the right one of equal values is popped first", _better=_ties_right),
+    _device("D-kllm-22", "a popped leaf is an infinity that takes part", _better=_popped_is_infinite),
     Variant("D-kllm-23", "the path is not repaired after the last pop", answer=_not_repaired),
     Variant("D-kllm-25", "padding leaves are zeros that take part", answer=_padded),
     Variant("D-kllm-26", "an element popped by the max tree is unavailable to the min tree", answer=_shared_mask),

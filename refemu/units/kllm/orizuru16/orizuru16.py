@@ -1,14 +1,14 @@
 """One 16-input unit of Orizuru with its ports: values from below, registers of both trees, two values for above.
 
 Paper: [kllm §IV-C, Fig. 7; Table I]. 273 of them take 4,096 values. A clock edge takes the values and settles all four
-levels of both trees (D-kllm-70). `orizuru.unit16` is the unit that the array is made of, level by level.
+levels of both trees (D-kllm-70). `orizuru.array.Unit16` is the unit that the array is made of, level by level.
 """
 
 from typing import ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index
+from refemu.arith.checks import reject
 from refemu.units import AnyUnit, Changes, Config, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm.orizuru import MinLeaf
@@ -144,9 +144,7 @@ class Orizuru16(Sequential):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject NaN."""
         for port, words in zip(self.ports.inputs[::2], inputs[::2], strict=True):
-            nan = words & 0x7FFF > 0x7C00
-            if nan.any():
-                raise Refused(f"{self.name}: {port.name} must not be NaN, got NaN{at(first_index(nan))}")
+            reject(words & 0x7FFF > 0x7C00, f"{self.name}: {port.name} must not be NaN", "NaN")
 
 
 UNIT: AnyUnit = Unit(

@@ -10,7 +10,8 @@ import numpy as np
 from refemu.arith.jit import callee, kernel
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.kernels import cycle_accurate as clocked_kernels
-from refemu.units.kllm.orizuru.compiled import best, load, registers
+from refemu.units.kllm.kernels.orizuru import first as best
+from refemu.units.kllm.orizuru.compiled import load, registers
 from refemu.units.kllm.orizuru_clocked import UNIT, ClockedOrizuru
 
 GONE = -(1 << 62)  #: below every winner: an empty place
@@ -51,11 +52,11 @@ def _traced(  # type: ignore[no-untyped-def]
     """Fill the arrays (operations, events, ...) with every register after each event."""
     size = bits.shape[3] + 1
     built, left = np.zeros((2, size - 1), np.int64), np.zeros(alive.shape[3], np.int64)
-    heaps = np.empty((2, 2 * size), np.int64)
+    heaps, keys = np.empty((2, 2 * size), np.int64), np.empty(words.shape[1], np.int16)
     for r in range(words.shape[0]):
         for tree in range(2):
             swap = reuse * tree
-            load(words[r], heaps[tree], np.int64(GONE), total, np.int64(1 - 2 * tree), swap)
+            load(words[r], keys, heaps[tree], np.int64(GONE), total, np.int64(1 - 2 * tree), swap)
             registers(heaps[tree], np.int64(GONE), built[tree], left)
         alive[r, 0] = 1
         event = np.int64(0)

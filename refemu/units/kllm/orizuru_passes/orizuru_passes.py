@@ -5,15 +5,14 @@ the array of 16-input units.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import fp16
 from refemu.arith.checks import Refused, require_int
-from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
+from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.kllm import orizuru
 from refemu.units.kllm.orizuru import CandidateArray, MinLeaf, OrizuruArray
@@ -24,24 +23,10 @@ __all__ = ["UNIT", "OrizuruPasses", "Result", "State", "run", "search"]
 MAX, MIN = 0, 1  #: the two trees
 
 
-def _no_pops() -> np.ndarray:
-    return np.zeros(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Result(stepping.Result):
-    """Outputs of a run, in words; shapes are for x (n,), leading axes of x come first.
+class Result(orizuru.Popped):
+    """Outputs of a run."""
 
-    Counters are totals. From `search` indices are int64 and roots float16.
-    """
-
-    max_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
-    min_index: np.ndarray = field(default_factory=_no_pops)  #: (k,), in pop order
-    outlier_mask: np.ndarray  #: bool (n,)
-    root_max: np.ndarray | np.float16  #: the largest value not popped by the max tree, if root_max_valid
-    root_min: np.ndarray | np.float16  #: the smallest value not popped by the min tree, if root_min_valid
-    root_max_valid: np.ndarray | np.bool_  #: bool
-    root_min_valid: np.ndarray | np.bool_  #: bool
     passes_taken: np.ndarray  #: passes of each token
     cycles_taken: np.ndarray  #: cycles of each token
     comparisons: int
@@ -83,16 +68,14 @@ class OrizuruPasses(Combinational):
         "tree",
         "passes": "passes: loads of the tree, one for a token that fits into it",
     }
-    n: int  #: values of a token, 1 to 2**24
+    n: Annotated[int, 1, 1 << 24]  #: values of a token, 1 to 2**24
     k: int = 1  #: pops of each tree, 0 to n; at most `inputs` - 2 if a token takes several passes
-    inputs: int = 4096  #: values that the tree takes in a pass, an even number from 2 to 2**24
+    inputs: Annotated[int, 2, 1 << 24] = 4096  #: values that the tree takes in a pass, an even number from 2 to 2**24
     total_order: bool = False  #: compare integer keys, so that -0 < +0 and NaN is beyond infinity
     min_leaf: MinLeaf = "not_max"  #: source of the lowest bits of the min tree in a pass over values of the token
 
     def check(self) -> None:
-        require_int(self.n, 1, 1 << 24, self.name, "n")
         require_int(self.k, 0, self.n, self.name, "k")
-        require_int(self.inputs, 2, 1 << 24, self.name, "inputs")
         if self.inputs % 2:
             raise Refused(f"{self.name}: inputs must be even, so that no pair is cut, got {self.inputs}")
         if self.n > self.inputs and self.k > self.inputs - 2:
@@ -194,20 +177,9 @@ def search(
     """
     words, k = orizuru.require_input(x, k, min_leaf)
     orizuru.require_ordered(words, total_order)
-    shape, n = words.shape[:-1], words.shape[-1]
     evaluate = UNIT.run_compiled if jit else UNIT.run
-    options = {"n": n, "k": k, "inputs": inputs, "total_order": total_order, "min_leaf": min_leaf}
-    answer = evaluate(words, **options)
-    return replace(
-        answer,
-        max_index=answer.max_index.astype(np.int64).reshape(*shape, k),
-        min_index=answer.min_index.astype(np.int64).reshape(*shape, k),
-        outlier_mask=answer.outlier_mask.reshape(words.shape),
-        root_max=fp16.values(answer.root_max)[()],
-        root_min=fp16.values(answer.root_min)[()],
-        root_max_valid=np.asarray(answer.root_max_valid)[()],
-        root_min_valid=np.asarray(answer.root_min_valid)[()],
-    )
+    options = {"n": words.shape[-1], "k": k, "inputs": inputs, "total_order": total_order, "min_leaf": min_leaf}
+    return orizuru.shaped(evaluate(words, **options), words.shape, k)
 
 
 UNIT: Unit[DeclaredState, Result] = Unit(

@@ -12,11 +12,10 @@ from typing import Any, ClassVar
 from refemu.arith.checks import Refused, require_int
 from refemu.units import AnyUnit, Config, DeclaredState, Flag, Lanes, Result, RunFunction, Unit, constant, decides
 from refemu.units.kllm.concat import Concat
-from refemu.units.kllm.index_counter import INPUTS, IndexCounter
+from refemu.units.kllm.index_counter import IndexCounter
 from refemu.units.kllm.pe_lane.macs import Changes, Macs, Values
-from refemu.units.kllm.pe_lane.registers import IDLE, PHASES, REDUCE, LaneSizes
+from refemu.units.kllm.pe_lane.registers import IDLE, MOST, PHASES, REDUCE, LaneSizes
 
-MOST = 1 << 16  #: upper bound of the sizes
 WORK = ("a_scale", "shift", "b_scale", "row_sum", "bias")  #: operands of a tile, from the ports to registers
 WORK_FLAGS = ("closes", "shifts", "biases")
 
@@ -52,11 +51,8 @@ class PeLane(Macs):
     }
 
     def check(self) -> None:
-        for name, most in (("concat", MOST), ("counters", MOST), ("inputs", INPUTS), ("macs", MOST)):
-            require_int(getattr(self, name), 1, most, self.name, name)
+        require_int(self.counters, 1, MOST, self.name, "counters")  # its annotation is that of the unit's counters
         require_int(self.a_bits, 1, 8 if self.integer else 4, self.name, "a_bits")
-        require_int(self.b_bits, 1, 4, self.name, "b_bits")
-        require_int(self.counter_bits, 1, 62, self.name, "counter_bits")
         if self.concat % (self.counters * self.inputs):
             raise Refused(
                 f"{self.name}: concat must be a multiple of counters * inputs, got {self.concat}, {self.counters}, "

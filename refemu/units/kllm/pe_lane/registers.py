@@ -4,9 +4,10 @@ A slab fills the Concat registers once; a tile is the columns that the MACs redu
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from refemu.units import Port, Ports, constant
+from refemu.units.kllm.index_counter import INPUTS
 
 LaneMapping = Literal["column", "counter"]  #: all counters of a lane on one column, or each on its own (D-kllm-31)
 Merge = Literal["tree", "serial"]  #: partial histograms are added in one edge, or one an edge (D-kllm-42)
@@ -20,6 +21,7 @@ PHASES = (
     "bias",
 )  #: phases of the MACs, in the order of port `phase`
 IDLE, REDUCE, SPARSE, SCALE, MERGE, SHIFT, BIAS = range(len(PHASES))
+MOST = 1 << 16  #: upper bound of the sizes
 OUTLIER_BITS = 16  #: width of the number of sparse edges of a tile
 
 
@@ -27,18 +29,19 @@ OUTLIER_BITS = 16  #: width of the number of sparse edges of a tile
 class LaneSizes:
     """Parameters of a lane; the paper's sizes are 4,096, 32, 16 and 32, with indices of 4 bits [kllm Table I]."""
 
-    concat: int = 8  #: Concat units, a multiple of `counters * inputs`
+    concat: Annotated[int, 1, MOST] = 8  #: Concat units, a multiple of `counters * inputs`
     counters: int = 2  #: index counters
-    inputs: int = 2  #: positions that a counter takes an edge, 1 to 16
-    macs: int = 3  #: MACs: columns of a tile; as many as counters if each counter has its own column
+    inputs: Annotated[int, 1, INPUTS] = 2  #: positions that a counter takes an edge, 1 to 16
+    #: MACs: columns of a tile; as many as counters if each counter has its own column
+    macs: Annotated[int, 1, MOST] = 3
     a_bits: int = 1  #: width of an index of A, 1 to 4; with `integer` of an amount, 1 to 8
-    b_bits: int = 1  #: width of an index of B, 1 to 4
+    b_bits: Annotated[int, 1, 4] = 1  #: width of an index of B, 1 to 4
     integer: bool = False  #: whether A holds integers, which are amounts
     lane_mapping: LaneMapping = "column"  #: whether all counters count one column, or each its own (D-kllm-31)
     #: whether the partial histograms of a column are added in one edge, or one an edge (D-kllm-42); no effect if each
     #: counter has its own column
     merge: Merge = "tree"
-    counter_bits: int = 5  #: width of a count, 1 to 62: 13 for 4,096 positions
+    counter_bits: Annotated[int, 1, 62] = 5  #: width of a count, 1 to 62: 13 for 4,096 positions
 
     @constant
     def entries(self) -> int:

@@ -5,13 +5,13 @@ Paper: [kllm §III-A, §III-B]: scores are quantized to integers, so that an ind
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16, integers
-from refemu.arith.checks import Refused, RefusedType, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, RefusedType, reject, require_choice
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
 from refemu.units import Changes, Combinational, Config, Port, Ports, RunFunction, Unit, constant, decides, stepping
 from refemu.units.declaration import DeclaredState
@@ -50,14 +50,10 @@ class ScoreQuantizer(Combinational):
         "the accumulator is exact",
         "top": 'word of the score that becomes the largest integer: the largest of the row, in mode "fixed" 1',
     }
-    t: int  #: scores of a row, 1 to 2**22
-    bits: int = 4  #: width of an integer, 1 to 8
+    t: Annotated[int, 1, 1 << 22]  #: scores of a row, 1 to 2**22
+    bits: Annotated[int, 1, 8] = 4  #: width of an integer, 1 to 8
     mode: Mode = "fold"  #: dividend and divisor of the scores (D-kllm-14, D-kllm-15)
     preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic, or its `acc`
-
-    def check(self) -> None:
-        require_int(self.t, 1, 1 << 22, self.name, "t")
-        require_int(self.bits, 1, 8, self.name, "bits")
 
     @constant
     def wide(self) -> bool:
@@ -154,9 +150,7 @@ class ScoreQuantizer(Combinational):
 
 def require_finite(folded: np.ndarray) -> None:
     """Reject a product that overflowed fp16: no score is a fraction of infinity. Scores up to 1 never overflow."""
-    bad = np.isinf(folded)
-    if bad.any():
-        raise Refused(f"score_quantizer: p * v_scale must be below 65520, got infinity{at(first_index(bad))}")
+    reject(np.isinf(folded), "score_quantizer: p * v_scale must be below 65520", "infinity")
 
 
 def register_words(values: np.ndarray, wide: bool) -> np.ndarray:
@@ -183,9 +177,7 @@ def require_input(p: ArrayLike, v_scale: ArrayLike | None, mode: Mode) -> tuple[
         rule = "finite and at least 0" if name == "p" else "finite and above 0"
         if mode == "fixed":
             bad, rule = bad | (array > 1), "in [0, 1]"
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"score_quantizer: {name} must be {rule}, got {array[index]!s}{at(index)}")
+        reject(bad, f"score_quantizer: {name} must be {rule}", array)
     if not arrays["p"].shape[-1]:
         raise Refused(f"score_quantizer: p must have at least one score a row, got shape {arrays['p'].shape}")
     try:

@@ -3,12 +3,11 @@
 Paper: [kllm §III-B1 step 3, §IV-A]. Zero counts are executed.
 """
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from refemu.arith import dot, exact, fp16
-from refemu.arith.checks import require_int
 from refemu.arith.scalar32 import pattern16, pattern32, value16, value32
 from refemu.arith.sums import reduce
 from refemu.formats.kllm.kllm_arith import KllmArith, Preset
@@ -39,11 +38,10 @@ class WeightedSum(Combinational):
         "macs": "multiply-adds of a count and its codebook entry, counts of 0 included",
         "overflows": "sums with `overflow` set: not finite in fp16",
     }
-    bits: int = 8  #: width of an index, 1 to 8; a codebook has 2**bits entries
+    bits: Annotated[int, 1, 8] = 8  #: width of an index, 1 to 8; a codebook has 2**bits entries
     preset: Preset | KllmArith = "paper"  #: preset of KLLM's arithmetic; `acc` and `order` matter
 
     def check(self) -> None:
-        require_int(self.bits, 1, 8, self.name, "bits")
         KllmArith.preset(self.preset)
 
     @constant

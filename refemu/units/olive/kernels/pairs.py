@@ -9,11 +9,13 @@ import functools
 
 import numpy as np
 
-from refemu.arith.jit import callee, kernel
+from refemu.arith.jit import callee, inlined, kernel
+from refemu.units import Result
 from refemu.units.olive import ovp_decoder
 from refemu.units.olive.olive_edp import OPERANDS, WIDE, Operand
 
 EXACT = 1 << 62  # above any sum of products: 64 bits hold the sum plus c
+WORD = 0xFFFFFFFF  # bits of a word
 MASK = 0x7FFFFFFF  # left value of an entry; bit 31 marks an illegal pair, the right value is in the bits above
 
 
@@ -34,10 +36,15 @@ def table(kind: Operand) -> np.ndarray:
     return np.ascontiguousarray(value[..., 1] << 32 | illegal << 31 | value[..., 0] & MASK)
 
 
-def _decoded(kind: Operand, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def decoded(kind: Operand, pairs: np.ndarray, bias: np.ndarray | int) -> Result:
+    """Outputs of compiled ovp_decoder for pairs of an operand, with a bias of their shape or that broadcasts."""
     normal, outlier = OPERANDS[kind]
-    decoded = ovp_decoder.UNIT.run_compiled(words, bias, normal=normal, outlier=outlier)
-    return decoded.base_int.astype(np.int64) << decoded.exponent.astype(np.int64), decoded.illegal.astype(np.int64)
+    return ovp_decoder.UNIT.run_compiled(pairs, bias, normal=normal, outlier=outlier)
+
+
+def _decoded(kind: Operand, words: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    done = decoded(kind, words, bias)
+    return done.base_int.astype(np.int64) << done.exponent.astype(np.int64), done.illegal.astype(np.int64)
 
 
 @functools.cache
@@ -105,3 +112,27 @@ def reduce(total, saturate):
     wrapped = np.int64(np.int32(total))
     end = min(max(total, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
     return wrapped + (end - wrapped) * saturate, np.int64(wrapped != total)
+
+
+@inlined
+def split(product, shift):
+    """product << shift in two words: the low 32 bits as a signed number, and those above.
+
+    |product| <= 2^14, and <= 63^2 where shift >= 32, as both factors are outliers: both words stay below 2^50.
+    """
+    beyond = np.int64(shift >= 32)
+    term = (product << min(shift, 31)) * (1 - beyond)
+    low = ((term + (1 << 31)) & WORD) - (1 << 31)
+    return low, ((term - low) >> 32) + (product << max(shift - 32, 0)) * beyond
+
+
+@inlined
+def ended(low, high, saturate):
+    """A sum of two words in 32 bits, wrapped or saturated, and 1 if it had left them."""
+    high += low >> 32
+    low &= WORD
+    top = low >> 31  # the sign of the low word: the sum fits if the high word only repeats it
+    over = np.int64(high != -top)
+    end = ((1 << 31) - 1) * np.int64(high >= 0) - (1 << 31) * np.int64(high < 0)
+    keep = 1 - saturate * over
+    return (low - (top << 32)) * keep + end * (1 - keep), over

@@ -11,12 +11,8 @@ import numpy as np
 from refemu.arith.integers import total
 from refemu.arith.jit import kernel
 from refemu.units.derivation import Arrays, compiled_run
-from refemu.units.olive import ovp_decoder
-from refemu.units.olive.kernels.pairs import decode, dot, fits, reduce, table
+from refemu.units.olive.kernels.pairs import decode, decoded, dot, ended, fits, reduce, split, table
 from refemu.units.olive.mmaovp import CHUNKS, COLUMNS, EDPS, ROWS, TYPES, UNIT, MmaOvp
-from refemu.units.olive.olive_edp import OPERANDS
-
-MASK = 0xFFFFFFFF
 
 
 @compiled_run(UNIT)
@@ -32,15 +28,12 @@ def run(core: MmaOvp, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
         tables = [table(kind) for kind in kinds]
         overflows = _multiply_by_tables(*words, *biases, *tables, c, saturate, d, overflow, bad)
     else:
-        decoded = [
-            ovp_decoder.UNIT.run_compiled(
-                array, bias[:, None, None], normal=OPERANDS[kind][0], outlier=OPERANDS[kind][1]
-            )
-            for array, bias, kind in zip(words, biases, kinds, strict=True)
+        sides = [
+            decoded(kind, array, bias[:, None, None]) for kind, array, bias in zip(kinds, words, biases, strict=True)
         ]
-        elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in decoded for array in (side.exponent, side.base_int)]
+        elements = [array.reshape(-1, ROWS, CHUNKS, n) for side in sides for array in (side.exponent, side.base_int)]
         overflows = _multiply(*elements, c, saturate, d, overflow)
-        left, right = (np.any(side.illegal.reshape(tiles, ROWS, CHUNKS, n // 2), axis=-1) for side in decoded)
+        left, right = (np.any(side.illegal.reshape(tiles, ROWS, CHUNKS, n // 2), axis=-1) for side in sides)
         bad[:] = np.count_nonzero(left[:, :, None] | right[:, None], axis=(1, 2, 3))  # of tile, i, j, chunk
     illegal[:] = bad > 0
     operations = tiles * ROWS * COLUMNS * CHUNKS
@@ -91,17 +84,10 @@ def _multiply(a_exp, a_int, b_exp, b_int, c, saturate, d, overflow):  # type: ig
                     for k in range(a_exp.shape[3]):
                         product = np.int64(a_int[tile, i, chunk, k]) * np.int64(b_int[tile, j, chunk, k])
                         shift = np.int64(a_exp[tile, i, chunk, k]) + np.int64(b_exp[tile, j, chunk, k])
-                        # |product| <= 2^14, and <= 63^2 where shift >= 32, as both are outliers: both words fit.
-                        beyond = np.int64(shift >= 32)
-                        low += (product << min(shift, 31)) * (1 - beyond)
-                        high += (product << max(shift - 32, 0)) * beyond
-                    high += low >> 32
-                    low &= MASK
-                    top = low >> 31  # the sign of the low word: the sum fits if the high word only repeats it
-                    over = np.int64(high != -top)
-                    end = ((1 << 31) - 1) * np.int64(high >= 0) - (1 << 31) * np.int64(high < 0)
-                    keep = 1 - saturate * over
-                    result = (low - (top << 32)) * keep + end * (1 - keep)
+                        word, upper = split(product, shift)
+                        low += word
+                        high += upper
+                    result, over = ended(low, high, saturate)
                     flag |= over
                     overflows += over
                 d[tile, place] = result

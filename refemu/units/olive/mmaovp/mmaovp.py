@@ -14,8 +14,8 @@ from refemu.arith.records import parameters, plain_fields
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import DotProductUnit, Operand
-from refemu.units.olive.olive_edp.olive_edp import require_types
-from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode, require_overflow
+from refemu.units.olive.olive_edp.olive_edp import require_one_width
+from refemu.units.olive.olive_mac import ACC_BITS, OverflowMode
 from refemu.units.ports import put
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -77,8 +77,7 @@ class MmaOvp(Combinational):
     overflow: OverflowMode = "wrap"  #: rule for a result that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
-        require_types(self.name, TYPES, WIDE, a_type=self.a_type, b_type=self.b_type)
-        require_overflow(self.overflow, self.name)
+        require_one_width(self.name, WIDE, a_type=self.a_type, b_type=self.b_type)
 
     @constant
     def _edp(self) -> DotProductUnit:
@@ -115,16 +114,11 @@ class MmaOvp(Combinational):
         )
 
     @property
-    @decides("D-olive-21")
-    def mnemonic(self) -> str:
-        """Name of the instruction with the types of D, A, B, C and of the biases."""
-        return f"mmaovp.s32.{self.a_type}.{self.b_type}.s32.s4.s4"
-
-    @property
     def busy(self) -> bool:
         """Whether operations of the tile remain."""
         return self.state.event == "edp" and self.state.phase < OPERATIONS - 1
 
+    @decides("D-olive-21")
     def edp(self, a_pairs: Words = (), b_pairs: Words = (), bias_a: int = 0, bias_b: int = 0, c: Words = ()) -> Changes:
         """Add one dot product, a row of A by a column of B over one chunk of K, to its element of D."""
         before, d, flags, illegal, phase = self.state, c, (0,) * len(c), 0, 0
@@ -185,10 +179,6 @@ class Gpu:
     def pair_decoders(self) -> int:
         """Decoders: one for every pair of both operands of every EDP; none for 16-bit floats, which are not pairs."""
         return self.multipliers if self.bits < 16 else 0
-
-    def operations_per_second(self, megahertz: int = 1545) -> int:
-        """Multiplications and additions per second; 1,545 MHz gives the paper's figures [olive §4.1]."""
-        return 2 * self.multipliers * megahertz * 10**6
 
 
 def fragments(a_pairs: ArrayLike, b_pairs: ArrayLike, c: ArrayLike) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from typing import Any
 from refemu.units.declaration import DeclaredState
 from refemu.units.olive.mmaovp import MmaOvp
 from refemu.units.olive.olive_edp import variants as olive_edp
-from refemu.units.olive.variants.pairs import OTHER_OUTLIERS
+from refemu.units.olive.ovp_decoder.variants import OTHER_OUTLIERS
 from refemu.units.variant import Variant, choices, of_part
 
 

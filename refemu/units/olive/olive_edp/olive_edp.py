@@ -5,12 +5,12 @@ Paper: [olive §4.1, Fig. 6a] (16EDP, 8EDP). Composed of ovp_decoder.
 
 from collections.abc import Iterable, Sequence
 from operator import add, mul
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
-from refemu.arith.checks import Refused, require_choice
+from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
-from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce
 from refemu.units.olive.ovp_decoder import OUTLIERS, Normal, Outlier, OvpDecoder
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -29,15 +29,11 @@ EVENTS = ("decode", "multiply", "shift", "reduce")  #: Events of an operation, i
 
 HALF = 1 << 31  #: half of the range of 32 bits
 
-T = TypeVar("T", bound=str)
 
-
-def require_types(unit: str, known: Iterable[T], wide: Sequence[T], **operands: T) -> tuple[T, ...]:
-    """Check the types of operands, by name of their argument: each is known, and all have one width."""
-    kinds = tuple(require_choice(kind, known, unit, name) for name, kind in operands.items())
-    if len({kind in wide for kind in kinds}) > 1:
-        raise Refused(f"{unit}: {' and '.join(operands)} must have one width, got {' and '.join(kinds)}")
-    return kinds
+def require_one_width(unit: str, wide: Sequence[str], **operands: str) -> None:
+    """Check that the types of operands, by name of their argument, have one width. wide: those of 8-bit codes."""
+    if len({kind in wide for kind in operands.values()}) > 1:
+        raise Refused(f"{unit}: {' and '.join(operands)} must have one width, got {' and '.join(operands.values())}")
 
 
 class DotProductUnit(Combinational):
@@ -57,8 +53,7 @@ class DotProductUnit(Combinational):
     overflow: OverflowMode = "wrap"  #: rule for a result that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
-        require_types(self.name, OPERANDS, WIDE, a=self.a, b=self.b)
-        require_overflow(self.overflow, self.name)
+        require_one_width(self.name, WIDE, a=self.a, b=self.b)
 
     @constant
     def n(self) -> int:
@@ -102,16 +97,6 @@ class DotProductUnit(Combinational):
                 Port("above", above, self.n, signed=True, meaning="products << shifts: bits 32 and up"),
             ),
         )
-
-    @property
-    def multipliers(self) -> int:
-        """Number of multipliers, one for every product: 16 of 4 bits or 8 of 8 bits [olive §4.1]."""
-        return self.n
-
-    @property
-    def pair_decoders(self) -> int:
-        """Number of decoders, one for every pair of both operands, as many as multipliers [olive Tbl. 10]."""
-        return 2 * (self.n // 2)
 
     @property
     def busy(self) -> bool:

@@ -1,13 +1,14 @@
 """Variants of the decisions of olive_edp, and of the decoders inside it."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from refemu.units.declaration import Changes
 from refemu.units.olive.olive_edp import DotProductUnit
 from refemu.units.olive.olive_edp.olive_edp import split, terms
 from refemu.units.olive.olive_mac import reduce
-from refemu.units.olive.variants.pairs import OTHER_OUTLIERS, of_decoders
-from refemu.units.variant import Variant, choices, replaces, variants_of
+from refemu.units.olive.ovp_decoder.variants import OTHER_OUTLIERS, of_decoders
+from refemu.units.variant import Variant, choices, overriding
 
 
 class Chain(DotProductUnit):
@@ -31,26 +32,24 @@ class ChainFromC(Chain):
         return self.state.c, *terms(self.state)
 
 
-class Devices(DotProductUnit):
-    """Methods of other designs."""
-
-    @replaces("reduce", "D-olive-34", "the products are reduced to 32 bits before c is added")
-    def apart_from_c(self) -> Changes:
-        inner, early = reduce(sum(terms(self.state)), self.overflow)
-        d, late = reduce(inner + self.state.c, self.overflow)
-        return {**super().reduce(), "d": d, "overflow": early | late}
-
-    @replaces("shift", "D-olive-35", "one shifter after the adder tree, by the largest exponent")
-    def one_shifter(self) -> Changes:
-        largest = max(self.state.shifts)
-        return split(product << largest for product in self.state.products)
+def _apart_from_c(old: DotProductUnit, self: DotProductUnit) -> Changes:
+    inner, early = reduce(sum(terms(self.state)), self.overflow)
+    d, late = reduce(inner + self.state.c, self.overflow)
+    return {**old.reduce(), "d": d, "overflow": early | late}
 
 
+def _one_shifter(self: DotProductUnit) -> Changes:
+    largest = max(self.state.shifts)
+    return split(product << largest for product in self.state.products)
+
+
+_device = partial(overriding, DotProductUnit)
 VARIANTS: tuple[Variant, ...] = (
     OTHER_OUTLIERS,
     *choices("D-olive-33", "overflow", "wrap", "saturate"),
     Variant("D-olive-34", "every addition of the tree is reduced to 32 bits", unit_class=Chain),
     Variant("D-olive-34", "the products are added one by one to c, in 32 bits", unit_class=ChainFromC),
-    *variants_of(Devices),
+    _device("D-olive-34", "the products are reduced to 32 bits before c is added", reduce=_apart_from_c),
+    _device("D-olive-35", "one shifter after the adder tree, by the largest exponent", shift=_one_shifter),
     *of_decoders(DotProductUnit, "decoders"),
 )

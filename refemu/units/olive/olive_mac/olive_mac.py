@@ -3,15 +3,14 @@
 Paper: [olive §4.4]; the datapath of a 4-bit processing element without its forwarding registers [olive §4.3, Fig. 8].
 """
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from refemu.arith.checks import require_choice, require_int
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
 
-__all__ = ["ACC_BITS", "BEYOND", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "require_overflow", "run"]
+__all__ = ["ACC_BITS", "BEYOND", "UNIT", "OliveMac", "OverflowMode", "State", "reduce", "run"]
 
 
 ACC_BITS = 32  #: Width of the accumulator in bits [olive §4.4]
@@ -30,11 +29,6 @@ def reduce(total: int, overflow: OverflowMode) -> tuple[int, int]:
     return ((total - low) & ((1 << ACC_BITS) - 1)) + low, 1
 
 
-def require_overflow(overflow: OverflowMode, unit: str) -> OverflowMode:
-    """Check the overflow rule of a unit of this name; raises Refused. [olive §4.4]"""
-    return require_choice(overflow, ("wrap", "saturate"), unit, "overflow")
-
-
 class OliveMac(Sequential):
     """Multiply-accumulate unit: one event loads the accumulator, or multiplies, shifts and adds."""
 
@@ -44,14 +38,9 @@ class OliveMac(Sequential):
         "macs": "products added to the accumulator",
         "overflows": "events with `overflow` set: their exact sum exceeded 32 bits",
     }
-    exponent_bits: int = 4  #: width of an exponent, 1 to 5
-    int_bits: int = 4  #: width of an integer, 2 to 8
+    exponent_bits: Annotated[int, 1, 5] = 4  #: width of an exponent, 1 to 5
+    int_bits: Annotated[int, 2, 8] = 4  #: width of an integer, 2 to 8
     overflow: OverflowMode = "wrap"  #: rule for a sum that exceeds 32 bits (D-olive-33)
-
-    def check(self) -> None:
-        require_int(self.exponent_bits, 1, 5, self.name, "exponent_bits")
-        require_int(self.int_bits, 2, 8, self.name, "int_bits")
-        require_overflow(self.overflow, self.name)
 
     @constant
     def ports(self) -> Ports:

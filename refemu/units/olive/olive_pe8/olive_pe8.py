@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from refemu.units import AnyUnit, Changes, Config, Flag, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
-from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
 
@@ -42,9 +42,6 @@ class OlivePe8(Sequential):
     }
     split: Split = "twos_complement"  #: rule that splits integers into halves (D-olive-36)
     overflow: OverflowMode = "wrap"  #: rule for a sum that exceeds 32 bits (D-olive-33)
-
-    def check(self) -> None:
-        require_overflow(self.overflow, self.name)
 
     @constant
     def ports(self) -> Ports:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index
+from refemu.arith.checks import Refused, at, first_index, reject
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats import Ovp
 from refemu.formats.presets import OvpName
@@ -169,10 +169,8 @@ class OliveRequant(Combinational):
             index = first_index(wide)
             product = f"{a[index[:-1]]!s} * {w[index]!s}"
             raise Refused(f"{self.name}: scale_a * scale_w must be a finite float32, got {product}{at(index)}")
-        bad = bias & INFINITE16 == INFINITE16
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"{self.name}: bias must be a finite fp16, got {bias[index]:#06x}{at(index)}")
+        rule = f"{self.name}: bias must be a finite fp16"
+        reject(bias & INFINITE16 == INFINITE16, rule, bias, ", got {:#06x}")
 
 
 UNIT: AnyUnit = Unit(

@@ -9,12 +9,8 @@ import numpy as np
 
 from refemu.arith.jit import kernel
 from refemu.units.derivation import Arrays, compiled_run
-from refemu.units.olive import ovp_decoder
-from refemu.units.olive.olive_edp import OPERANDS
+from refemu.units.olive.kernels.pairs import decoded, reduce
 from refemu.units.olive.olive_systolic import UNIT, OliveSystolic
-
-HIGH = (1 << 31) - 1
-LOW = -(1 << 31)
 
 
 @compiled_run(UNIT)
@@ -27,10 +23,9 @@ def run(array: OliveSystolic, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     illegal[:] = False
     for pairs, bias, kind, lines in ((left, bias_a, array.a, m), (right, bias_b, array.b, n)):
         words = pairs.reshape(count, lines, k // 2)
-        normal, outlier = OPERANDS[kind]
-        decoded = ovp_decoder.UNIT.run_compiled(words, bias[:, None, None], normal=normal, outlier=outlier)
-        elements += [field.reshape(count, lines, k) for field in (decoded.exponent, decoded.base_int)]
-        illegal |= np.any(decoded.illegal, axis=(1, 2))
+        done = decoded(kind, words, bias[:, None, None])
+        elements += [field.reshape(count, lines, k) for field in (done.exponent, done.base_int)]
+        illegal |= np.any(done.illegal, axis=(1, 2))
     saturate = int(array.overflow == "saturate")
     overflows = _multiply(*elements, saturate, d.reshape(count, m * n), overflow.reshape(count, m * n))
     tiles, macs = count * array.tiles[0] * array.tiles[1], count * m * n * k
@@ -51,10 +46,7 @@ def _multiply(a_exp, a_int, b_exp, b_int, saturate, d, overflow):  # type: ignor
                     product = np.int64(a_int[matrix, i, k]) * np.int64(b_int[matrix, j, k])
                     shift = np.int64(a_exp[matrix, i, k]) + np.int64(b_exp[matrix, j, k])
                     # A shift of 40 has the low 32 bits, the sign and the overflow of any longer one, and fits int64.
-                    acc += product * (np.int64(1) << min(shift, 40))
-                    over = np.int64(acc > HIGH) + np.int64(acc < LOW)
-                    wrapped = ((acc - LOW) & 0xFFFFFFFF) + LOW
-                    acc = saturate * max(min(acc, HIGH), LOW) + (1 - saturate) * wrapped
+                    acc, over = reduce(acc + product * (np.int64(1) << min(shift, 40)), saturate)
                     flag |= over
                     overflows += over
                 d[matrix, i * b_exp.shape[1] + j] = acc

@@ -14,8 +14,8 @@ from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Lanes, P
 from refemu.units.declaration import DeclaredState
 from refemu.units.olive.olive_edp import OPERANDS, WIDE
 from refemu.units.olive.olive_edp import Operand as OperandType
-from refemu.units.olive.olive_edp.olive_edp import require_types
-from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce, require_overflow
+from refemu.units.olive.olive_edp.olive_edp import require_one_width
+from refemu.units.olive.olive_mac import ACC_BITS, BEYOND, OverflowMode, reduce
 from refemu.units.olive.ovp_decoder import OvpDecoder
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -89,8 +89,7 @@ class OliveSystolic(Combinational):
     overflow: OverflowMode = "wrap"  #: rule for an accumulator that exceeds 32 bits (D-olive-33)
 
     def check(self) -> None:
-        require_types(self.name, OPERANDS, WIDE, a=self.a, b=self.b)
-        require_overflow(self.overflow, self.name)
+        require_one_width(self.name, WIDE, a=self.a, b=self.b)
         rows, cols, m, n, k, quad = self.rows, self.cols, self.m, self.n, self.k, self.quad
         if min(rows, cols) < 1 or rows % quad or cols % quad:
             raise Refused(f"{self.name}: rows and cols must be at least 1, and even for int8, got {rows}, {cols}")

@@ -1,7 +1,7 @@
 """Variants of the decisions of olive_systolic, and of the decoders on its borders."""
 
 from refemu.units.olive.olive_systolic import OliveSystolic
-from refemu.units.olive.variants.pairs import OTHER_OUTLIERS, of_decoders
+from refemu.units.olive.ovp_decoder.variants import OTHER_OUTLIERS, of_decoders
 from refemu.units.variant import Variant, choices
 
 VARIANTS: tuple[Variant, ...] = (

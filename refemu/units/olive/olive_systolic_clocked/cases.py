@@ -93,7 +93,7 @@ def _alone(config: Config) -> Edges:
 
 def _schedule() -> Any:
     """The schedule that feeds products; imported late, since the unit imports this module."""
-    from refemu.units.olive.olive_systolic_clocked import schedule
+    from refemu.units.olive.olive_systolic_clocked import product as schedule
 
     return schedule
 

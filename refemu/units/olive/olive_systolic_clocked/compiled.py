@@ -6,9 +6,9 @@ import numpy as np
 
 from refemu.arith.jit import inlined, kernel
 from refemu.units.derivation import Arrays, compiled_run
-from refemu.units.olive import ovp_decoder
+from refemu.units.olive.kernels.pairs import decoded
 from refemu.units.olive.kernels.systolic import compute, drain, halves
-from refemu.units.olive.olive_edp import OPERANDS, Operand
+from refemu.units.olive.olive_edp import Operand
 from refemu.units.olive.olive_systolic_clocked.olive_systolic_clocked import (
     UNIT,
     Narrow,
@@ -54,9 +54,7 @@ def _decoded(
     parts = []
     kinds: tuple[tuple[Operand, int], ...] = (*((kind, 0xFF) for kind in narrow), (eight, 0xFFFF))
     for kind, mask in kinds:
-        normal, outlier = OPERANDS[kind]
-        pairs = (words & mask).astype(np.uint8 if mask == 0xFF else np.uint16)
-        done = ovp_decoder.UNIT.run_compiled(pairs, bias[..., None], normal=normal, outlier=outlier)
+        done = decoded(kind, (words & mask).astype(np.uint8 if mask == 0xFF else np.uint16), bias[..., None])
         fields = [done.exponent[..., 0], done.base_int[..., 0], done.exponent[..., 1], done.base_int[..., 1]]
         parts.append(np.stack([*fields, done.illegal], axis=-1).astype(np.int64))
     four = parts[0] if len(narrow) == 1 else np.where(flint[..., None, None] == 0, *parts[:2])

@@ -7,13 +7,13 @@ than line 0 (D-olive-39).
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from refemu.arith.checks import Refused, require_int
+from refemu.arith.checks import Refused
 from refemu.units import Result, RunFunction
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
 from refemu.units.olive.olive_edp import OPERANDS
-from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode, require_overflow
+from refemu.units.olive.olive_mac import ACC_BITS, OliveMac, OverflowMode
 from refemu.units.olive.olive_pe8 import PES, OlivePe8, Split
 from refemu.units.olive.olive_systolic import Operand
 from refemu.units.olive.olive_systolic.olive_systolic import NOTHING
@@ -53,8 +53,9 @@ class OliveSystolicClocked(Sequential):
         "idle": 'edges of "compute" in which an element had no product to add, summed over the elements',
         "overflows": "products that made an accumulator exceed 32 bits",
     }
-    rows: int = 8  #: rows of 4-bit elements, even, 2 to 64; 8-bit elements are half as many either way
-    cols: int = 8  #: columns of 4-bit elements, as for rows
+    #: rows of 4-bit elements, even, 2 to 64; 8-bit elements are half as many either way
+    rows: Annotated[int, 2, MOST] = 8
+    cols: Annotated[int, 2, MOST] = 8  #: columns of 4-bit elements, as for rows
     a: Typed = "int4"  #: type of 4-bit operands of A; "port": an input says which (D-olive-63)
     b: Typed = "int4"  #: type of 4-bit operands of B, likewise; both have an input, or neither
     eight: Wide = "int8"  #: type of 8-bit operands (D-olive-14)
@@ -62,13 +63,10 @@ class OliveSystolicClocked(Sequential):
     split: Split = "twos_complement"  #: halves of an 8-bit integer (D-olive-36)
 
     def check(self) -> None:
-        for name in ("rows", "cols"):
-            require_int(getattr(self, name), 2, MOST, self.name, name)
         if self.rows % 2 or self.cols % 2:
             raise Refused(f"{self.name}: rows and cols must be even, got {self.rows}, {self.cols}")
         if (self.a == "port") != (self.b == "port"):
             raise Refused(f"{self.name}: a and b must both be port, or neither, got {self.a}, {self.b}")
-        require_overflow(self.overflow, self.name)
 
     @constant
     def ports(self) -> Ports:

@@ -1,9 +1,11 @@
 """Variants of the decisions of outlier_decoder."""
 
+from functools import partial
+
 from refemu.arith.checks import Refused
 from refemu.units import Changes, Config, Variant
 from refemu.units.olive.outlier_decoder import UNIT, OutlierDecoder
-from refemu.units.variant import replaces, variants_of
+from refemu.units.variant import overriding
 
 _OTHER = {(4, 3): (2, 5), (2, 5): (4, 3)}
 
@@ -17,21 +19,19 @@ def _other_format(config: Config) -> Config:
     return Config(**{**config, "exp_bits": exp_bits, "man_bits": man_bits, "exponent_bits": bits})
 
 
-class Devices(OutlierDecoder):
-    """Methods of other designs."""
-
-    @replaces("decode", "D-olive-19", "the reserved code has exponent 0")
-    def zero_of_reserved(self, code: int, bias: int) -> Changes:
-        changes = super().decode(code, bias)
-        return changes if changes["base_int"] else {**changes, "exponent": 0}
-
-    @replaces("decode", "D-olive-20", "an exponent beyond the port saturates")
-    def saturating(self, code: int, bias: int) -> Changes:
-        exact = bias + ((code >> self.man_bits) & ((1 << self.exp_bits) - 1))
-        return {**super().decode(code, bias), "exponent": min(exact, (1 << self.shift_bits) - 1)}
+def _zero_of_reserved(old: OutlierDecoder, self: OutlierDecoder, code: int, bias: int) -> Changes:
+    changes = old.decode(code, bias)
+    return changes if changes["base_int"] else {**changes, "exponent": 0}
 
 
+def _saturating(old: OutlierDecoder, self: OutlierDecoder, code: int, bias: int) -> Changes:
+    exact = bias + ((code >> self.man_bits) & ((1 << self.exp_bits) - 1))
+    return {**old.decode(code, bias), "exponent": min(exact, (1 << self.shift_bits) - 1)}
+
+
+_device = partial(overriding, OutlierDecoder)
 VARIANTS: tuple[Variant, ...] = (
     Variant("D-olive-14", "8-bit outliers have the other format, E4M3 for E2M5 or back", apply=_other_format),
-    *variants_of(Devices),
+    _device("D-olive-19", "the reserved code has exponent 0", decode=_zero_of_reserved),
+    _device("D-olive-20", "an exponent beyond the port saturates", decode=_saturating),
 )

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from refemu import formats
-from refemu.arith.checks import Refused, at, first_index
+from refemu.arith.checks import Refused, reject
 from refemu.arith.scalar32 import value32
 from refemu.formats import Flint, Ovp
 from refemu.formats.nearest import Ties
@@ -160,10 +160,8 @@ class OvpEncoder(Combinational):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject NaN and infinity."""
         (values,) = inputs
-        bad = values & np.uint32(0x7FFFFFFF) >= INFINITY
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"{self.name}: value must be a finite float32, got {values[index]:#010x}{at(index)}")
+        rule = f"{self.name}: value must be a finite float32"
+        reject(values & np.uint32(0x7FFFFFFF) >= INFINITY, rule, values, ", got {:#010x}")
 
 
 @decides("D-olive-7", "D-olive-8")

@@ -15,9 +15,7 @@ from refemu.units.kllm.kllm_chip import (
     Operands,
     Rows,
     at_once,
-    edges,
     fed,
-    laid_out,
     operands,
     passes,
     tiled,
@@ -141,16 +139,6 @@ def test_rows_of_a_slab_equal_stepped_lanes() -> None:
             stepped += 1
         laid = tiled([Rows(rows, k, n, min(k, outliers))], sizes)
         assert fed(laid, sizes, 16, 2, rate).edges == stepped, (sizes, n, k, rows, outliers, rate)
-
-
-def test_edges_without_port_equal_the_timeline() -> None:
-    draw = random.Random(3)
-    for _ in range(100):
-        sizes, n, k, rows = chip(draw), draw.randrange(1, 60), draw.randrange(1, 90), draw.randrange(1, 4)
-        outliers, extra = draw.randrange(0, 5), draw.randrange(0, 2)
-        plan = laid_out([(k, n)] * rows, lambda _, __, n=n, left=outliers: np.full(n, left), sizes)
-        times = fed(tiled([Rows(1, k, n, outliers, rows)], sizes), sizes, 16, 4, None, extra)
-        assert times.edges == edges(plan, sizes, 16, extra)
 
 
 def test_equal_rows_repeat_their_times() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from refemu.arith.checks import Refused
 from refemu.units.declaration import Changes
 from refemu.units.kllm.orizuru import Orizuru, OrizuruArray
-from refemu.units.kllm.orizuru.trees import MAX, Place, node_of_unit
-from refemu.units.kllm.orizuru.unit16 import Value
+from refemu.units.kllm.orizuru.array import Value
+from refemu.units.kllm.orizuru.trees import MAX, Place, unit_of_node
 from tests.oracles.kllm import units
 
 OPTIONS = [pytest.param(*each, id="-".join(map(str, each))) for each in product((False, True), ("not_max", "compare"))]
@@ -73,10 +73,9 @@ def test_registers_are_the_oracles(n: int) -> None:
     events = units.orizuru_events(x.view(np.uint16).tolist(), k)
     for _, (expected, _) in zip(array.steps(x), events, strict=True):
         bits = [[0] * (array.size - 1) for _ in range(2)]
-        for stage, members in enumerate(array.stages):
-            for number, unit in enumerate(members):
-                for tree, node in product(range(2), range(1, unit.width)):
-                    bits[tree][node_of_unit(n, Place(stage, number, node)) - 1] = unit.bits[tree][node]
+        for tree, node in product(range(2), range(1, array.size)):
+            stage, number, inside = unit_of_node(n, node)
+            bits[tree][node - 1] = array.stages[stage][number].bits[tree][inside]
         assert bits == [expected["p"], expected["q"]]
         assert [array.state.root_max, array.state.root_min] == [expected["root_max"], expected["root_min"]]
 

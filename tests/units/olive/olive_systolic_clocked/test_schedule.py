@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.olive.olive_systolic_clocked.schedule import idle, joined, tile
+from refemu.units.olive.olive_systolic_clocked.product import idle, joined, tile
 
 
 @pytest.mark.parametrize(("wide", "grid"), [(0, (4, 6)), (1, (2, 3))])

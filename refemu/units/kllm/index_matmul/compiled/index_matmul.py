@@ -105,7 +105,7 @@ def outputs(
 ) -> np.ndarray:
     """The field y of what `matmul` returns, without counters."""
     task, right = _problem(a, b, preset, None, bias, norm, seen)
-    return fp16_compiled.to_f16(_values(task, right, _limits(task))).reshape(task.shape)
+    return fp16_compiled.to_f16(_values(task, right, task.limits)).reshape(task.shape)
 
 
 def _problem(
@@ -130,7 +130,7 @@ def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
     """Counts of the joint indices of every output, int32 (M, 2**(nA + nB), N), as in the counters after a column."""
     right = b if isinstance(b, Prepared) else prepare(b)
     task = require_problem(a, right.tensor, "paper", None, None, None, None, right.vectors)
-    limits = _limits(task)
+    limits = task.limits
     counts = np.zeros((limits.shape[0], task.table.size, right.index.shape[1]), np.int32)
     _dense(task, right, limits, counts=counts)
     return counts
@@ -138,7 +138,7 @@ def distribution(a: KMeansTensor, b: KMeansTensor | Prepared) -> np.ndarray:
 
 def multiply(task: Problem, b: Prepared) -> Result:
     """The Result of a checked MatMul."""
-    limits = _limits(task)
+    limits = task.limits
     words = fp16.bits(fp16_compiled.to_f16(_values(task, b, limits))).reshape(task.shape)
     overflow = words & 0x7C00 == 0x7C00
     counters = _counters(task, b, limits, int(np.count_nonzero(overflow)))
@@ -173,13 +173,6 @@ def _rounded(task: Problem, b: Prepared, limits: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         share_out(rows, limits.shape[0], threads=None if plainly else 1, least=LEAST)
     return out
-
-
-def _limits(task: Problem) -> np.ndarray:
-    """Positions and columns that each row sees, int64 (M, 2)."""
-    rows, (columns, k) = task.seen, task.b.index.shape
-    whole = np.full(rows.shape, columns if task.integer else k, np.int64)
-    return np.ascontiguousarray(np.stack([rows, whole] if task.integer else [whole, rows], axis=1))
 
 
 def _scales(task: Problem) -> np.ndarray:

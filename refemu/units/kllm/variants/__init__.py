@@ -1,1 +1,0 @@
-"""Variants of the decisions of each block: devices that a golden set must distinguish from the block."""

@@ -1,1 +1,0 @@
-"""Variants of decisions that units of several papers take."""
