@@ -32,7 +32,7 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
     ]
     counts = [(name, int) for name in counters]
     namespace = {"__doc__": "Outputs and registers as arrays, then counters.", "derived": True}
-    made = dataclasses.make_dataclass(
+    result = dataclasses.make_dataclass(
         "Result",
         [*fields, *counts],
         bases=(Result,),
@@ -42,8 +42,8 @@ def result_type(configurations: Sequence[Ports], counters: Sequence[str], module
         repr=False,
         kw_only=True,
     )
-    made.__module__ = module  # of namespace, from Python 3.12 on make_dataclass drops it
-    return made
+    result.__module__ = module  # of namespace, from Python 3.12 on make_dataclass drops it
+    return result
 
 
 def readable(unit: Descriptor) -> Callable[..., Any]:
