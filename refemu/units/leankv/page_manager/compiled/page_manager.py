@@ -12,7 +12,7 @@ import numpy as np
 
 from refemu.arith.checks import Refused, refuse_as
 from refemu.units.declaration import DeclaredState
-from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import UNIT
 from refemu.units.leankv.page_manager.compiled import events, growth
@@ -128,22 +128,10 @@ class PageManager(page_manager.PageManager):
         return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
 
     def growing(self, sequences: Sequence[int]) -> Steps:
-        """Check sequences that grow together, for `needed`, `seen` and `grow`.
+        """Check sequences that grow together, for `needed`, `seen` and `grow`; valid until one of them ends.
 
-        Parameters
-        ----------
-        sequences : sequence of int
-            Sequences whose prompts are compressed, S of them.
-
-        Returns
-        -------
-        Steps
-            Them, valid until one of them ends.
-
-        Raises
-        ------
-        Refused
-            A sequence is unknown, named twice or not compressed.
+        sequences: sequences whose prompts are compressed, S of them. Raises Refused: a sequence is unknown, named twice
+        or not compressed.
         """
         every = self.requests
         known = every.require_known(sequences, running=True)
@@ -152,19 +140,9 @@ class PageManager(page_manager.PageManager):
         return Steps(known, requests, slots, network(2 * len(known) * self.shape.layers * self.shape.heads))
 
     def needed(self, steps: Steps) -> tuple[int, np.ndarray | None]:
-        """Count the pages that a step takes.
+        """Pages that a step of the sequences whose next step is known takes, and the slots of the others, if any.
 
-        Parameters
-        ----------
-        steps : Steps
-            Sequences.
-
-        Returns
-        -------
-        pages : int
-            Pages of the sequences whose next step is known.
-        due : ndarray of int64, or None
-            Slots of the others, if there are any, which need `foresee`.
+        Those need `foresee`; int64.
         """
         blocks = self._blocks()
         pages, count = growth.needed(steps.slots, blocks)
@@ -180,17 +158,8 @@ class PageManager(page_manager.PageManager):
     def foresee(self, slots: np.ndarray, classes: np.ndarray) -> None:
         """Set the classes of the tokens that sequences gain in their next 64 steps.
 
-        Parameters
-        ----------
-        slots : int64 (S,)
-            Slots of the sequences.
-        classes : uint64 (S, 2, layers * heads)
-            Bit t: whether the token of step t is stored, and whether at the high precision.
-
-        Raises
-        ------
-        Refused
-            A token is low without a low precision.
+        slots: int64 (S,). classes: uint64 (S, 2, layers * heads), bit t: whether the token of step t is stored, and
+        whether at the high precision. Raises Refused: a token is low without a low precision.
         """
         if not growth.foresee(self._pool, self._sizes, slots, classes, self._blocks()):
             raise Refused("page_manager: a token is low without a low precision; give classes without such tokens")
@@ -198,24 +167,9 @@ class PageManager(page_manager.PageManager):
     def grow(self, steps: Steps, held: np.ndarray) -> np.ndarray:
         """As `step_allocate` with `lazy_pages`, by classes that `foresee` has set, without the ends of regions.
 
-        Parameters
-        ----------
-        steps : Steps
-            Sequences.
-        held : int64 (slots, 4)
-            Gains the tokens, high and low, and pages, high and low, of every sequence.
-
-        Returns
-        -------
-        ndarray of int64 (4,)
-            Their sums.
-
-        Raises
-        ------
-        OutOfPages
-            Too few pages are free.
-        TableOverflow
-            The runs of a head would meet.
+        held: int64 (slots, 4) += the tokens, high and low, and pages, high and low, that every sequence gains. Returns
+        their sums, int64 (4,). Raises OutOfPages: too few pages are free. Raises TableOverflow: the runs of a head would
+        meet.
         """
         gained = np.empty(4, np.int64)
         if not growth.grow(self._pool, steps.slots, self._blocks(), held, gained):
@@ -377,7 +331,7 @@ def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Se
     moved = tuple(np.full((devices, times, lanes), start) for lanes, start in starts)
     pools = _pools(shape, devices, 1 + times)
     if not walk(*calls, _sizes(shape), sums, moved, pools, _requests(shape), totals):
-        refuse_as(UNIT.run, *inputs, **vars(shape))
+        raise Rejected
     cells, used, tokens, ring, ends = (array[:, 1:] for array in pools)
     left, came = ends[..., 0], ends[..., 1]
     bounds = left % shape.pages, (came - 1) % shape.pages, came - left

@@ -34,18 +34,8 @@ def walk(  # type: ignore[no-untyped-def]
         queue[0], queue[1] = 0, free.size
         for event in range(op.shape[1]):
             kind, size = op[device, event], members[device, event] * heads
-            if not _named(
-                kind,
-                names[device, event],
-                prompts[device, event],
-                members[device, event],
-                held,
-                free,
-                queue,
-                entries,
-                lengths,
-                heads,
-            ):
+            lists = names[device, event], prompts[device, event], members[device, event]
+            if not _named(kind, lists, (held, free, queue), entries, lengths, heads):
                 return False
             for entry in range(entries.size):
                 _carry(cells[device, event, entry], cells[device, event + 1, entry])
@@ -53,13 +43,8 @@ def walk(  # type: ignore[no-untyped-def]
                 _carry(tokens[device, event, entry], tokens[device, event + 1, entry])
             _carry(ring[device, event], ring[device, event + 1])
             _carry(ends[device, event], ends[device, event + 1])
-            pool = (
-                cells[device, event + 1],
-                used[device, event + 1],
-                tokens[device, event + 1],
-                ring[device, event + 1],
-                ends[device, event + 1],
-            )
+            after = event + 1
+            pool = cells[device, after], used[device, after], tokens[device, after], ring[device, after], ends[device, after]
             elements = size * (1 + kind // 2)  # high and low pages separate in a step and a finish
             called, long, out = entries[:size], lengths[:size], ids[device, event]
             pages, places = counts[device, event, :elements], prefix[device, event, :elements]
@@ -68,19 +53,8 @@ def walk(  # type: ignore[no-untyped-def]
             if kind == PROMPT:
                 came = prompt_allocate(pool, sizes, called, long, pages, places, out)
             elif kind == RELEASE:
-                went, came, pruned = prompt_release(
-                    pool,
-                    sizes,
-                    called,
-                    long,
-                    more_high,
-                    more_low,
-                    pages,
-                    places,
-                    lacking[device, event, :size],
-                    room[:size],
-                    out,
-                )
+                kept = more_high, more_low, pages, places, lacking[device, event, :size], room[:size], out
+                went, came, pruned = prompt_release(pool, sizes, called, long, *kept)
                 totals[SHORTFALL] += came
             elif kind == STEP:
                 came, most, pruned = step_allocate(pool, sizes, called, more_high, more_low, pages, places, out)
@@ -99,8 +73,10 @@ def walk(  # type: ignore[no-untyped-def]
 
 
 @callee
-def _named(kind, names, prompts, count, held, free, queue, entries, lengths, heads):  # type: ignore[no-untyped-def]
-    """entries, lengths <- those of all heads of `count` sequences; change their phase; return whether all are valid."""
+def _named(kind, lists, slots, entries, lengths, heads):  # type: ignore[no-untyped-def]
+    """entries, lengths <- those of all heads of the sequences; change their phase; return whether all are valid."""
+    names, prompts, count = lists
+    held, free, queue = slots
     fine = kind != PROMPT or count <= queue[1] - queue[0]
     for i in range(count):
         slot = np.int64(-1)

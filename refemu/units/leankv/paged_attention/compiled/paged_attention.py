@@ -180,10 +180,11 @@ def stages(
     logits = np.zeros(chances.shape if every else (0, 0, 0), np.float32)
     acc = np.zeros((len(tasks), heads, pages.accumulators(arithmetic), features) if every else (1, 0, 0, 0), np.float32)
     numbers = numbers_of(features, arithmetic)
-    operands = flat, images, entries, stored, *tables, numbers, settings, tasks
+    operands = flat, (images, entries, stored), tables, numbers, settings, tasks
+    results = chances, tops, totals, sums, logits, acc
 
     def run(first: int, last: int) -> None:
-        paged_heads(*operands, chances, tops, totals, sums, logits, acc, first, last)
+        paged_heads(*operands, results, first, last)
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(tasks), least=1 + GRAIN // max(1, p.shape[-1] * heads))
