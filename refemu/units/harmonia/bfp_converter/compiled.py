@@ -18,8 +18,8 @@ from refemu.units.harmonia.bfp_aligner import UNIT as ALIGNER
 from refemu.units.harmonia.bfp_aligner import Rounding, Special, Subnormals, ZeroSign
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
 from refemu.units.harmonia.bfp_converter import UNIT, BfpConverter, Conversion, Kind
+from refemu.units.harmonia.bfp_converter.bfp_converter import KINDS
 from refemu.units.harmonia.bfp_converter.matrix import require_matrix
-from refemu.units.harmonia.bfp_converter.registers import KINDS
 
 LANES, GROUP, COLUMNS, FULL = 8, 32, 16, 64
 ERROR, HW, SATURATE = range(3)

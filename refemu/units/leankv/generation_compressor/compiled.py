@@ -31,7 +31,7 @@ from refemu.units.leankv.generation_compressor import (
     W,
 )
 from refemu.units.leankv.generation_compressor.decisions import LANE_BITS, LANES, LARGEST
-from refemu.units.leankv.kernels.scores import mean_shares
+from refemu.units.leankv.kernels.pages import mean_shares
 
 NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
 FAR = np.int64(1) << np.int64(62)

@@ -23,10 +23,10 @@ def paged_heads(q, memory, tables, numbers, settings, tasks, results, first, las
 
     memory: images, cells, lengths. tables: layout, key_packs, value_packs. results: p, tops, totals, out, logits, accs.
     p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
-    sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. images (pages, words); cells (U, L):
-    page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens; key_packs, value_packs (2, P):
-    words of a page's packs of token 0; numbers: factor of the logits, epsilon of a sum of exponentials. Unless they
-    are empty: logits (U, G, tokens) <- those of the chunks; accs (chunks, G, accumulators, F) <- accumulators.
+    sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. Images are (pages, words); cells of
+    heads, (U, L), page ids, high ones from the left, low ones from the right; lengths, (U, 2), tokens; packs, (2, P),
+    words of a page's packs of token 0; numbers: factor of the logits, epsilon of a sum of exponentials. Unless they are
+    empty, logits, (U, G, tokens), <- those of the chunks, and accs, (chunks, G, accumulators, F), <- accumulators.
     """
     layout, key_packs, value_packs = tables
     p, tops, totals, out, logits, accs = results
@@ -44,9 +44,7 @@ def paged_heads(q, memory, tables, numbers, settings, tasks, results, first, las
         task = tasks[n]
         u = task[T_UNIT]
         part = memory[0], memory[1][u], memory[2][u]
-        _logits_of(
-            q[u], part, layout, key_packs, numbers[0], settings, task, p[u], tops[n], (words, meta, keys, sums)
-        )
+        _logits_of(q[u], part, layout, key_packs, numbers[0], settings, task, p[u], tops[n], (words, meta, keys, sums))
         for g in range(q.shape[1]):
             if logits.size > 0:
                 copy_all(p[u, g, task[T_START] : task[T_END]], logits[u, g, task[T_START] : task[T_END]])

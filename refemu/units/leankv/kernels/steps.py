@@ -15,8 +15,7 @@ from refemu.arith.kernels import narrow_all
 from refemu.arith.kernels.scalars import U, canonical, widen
 from refemu.units.leankv.generation_compressor.compiled import choose
 from refemu.units.leankv.kernels.attention import paged_heads
-from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS
-from refemu.units.leankv.kernels.scores import mean_shares, paged_scores
+from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS, mean_shares, paged_scores
 from refemu.units.leankv.kv_compressor.compiled import store
 from refemu.units.leankv.page_manager.compiled.events import (
     Z_SCRUB,

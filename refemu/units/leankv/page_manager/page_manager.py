@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, decides
 from refemu.units.leankv.free_page_list import OutOfPages
-from refemu.units.leankv.page_manager.pool import total
+from refemu.units.leankv.page_manager.pool import Pool, total
 from refemu.units.leankv.page_manager.registers import CALLS, DOES, FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, require_pages, up
-from refemu.units.leankv.page_manager.stepping import Stepping
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
 
 __all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "State", "TableOverflow", "run"]
 
 
-class PageManager(Stepping):
+class PageManager(Pool):
     """Memory manager with four events, the calls of [leankv §5.3]; each serves all sequences, layers and heads.
 
     Order of every prefix sum: sequence (in the order of the call), layer, head, high before low (D-leankv-38). A call

@@ -10,8 +10,8 @@ from refemu.units.leankv.paged_attention.block import (
     occupancy,
     reads,
 )
+from refemu.units.leankv.paged_attention.heads import get_scores, set_scores
 from refemu.units.leankv.paged_attention.loads import SECTOR, Load, Traffic, WarpLoad, head_loads, page_loads, traffic
-from refemu.units.leankv.paged_attention.page_reads import get_scores, set_scores
 from refemu.units.leankv.paged_attention.paged_attention import (
     CONSTANTS,
     DIFFKV,

@@ -16,8 +16,8 @@ from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import UNIT
 from refemu.units.leankv.page_manager.compiled import events, growth
+from refemu.units.leankv.page_manager.compiled.events import walk
 from refemu.units.leankv.page_manager.compiled.growth import Steps
-from refemu.units.leankv.page_manager.compiled.walk import walk
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
 from refemu.units.leankv.page_manager.requests import Moved, Requests, Shape
 from refemu.units.leankv.prefix_sum.compiled import network
@@ -168,8 +168,7 @@ class PageManager(page_manager.PageManager):
         """As `step_allocate` with `lazy_pages`, by classes that `foresee` has set, without the ends of regions.
 
         held: int64 (slots, 4) += the tokens, high and low, and pages, high and low, that every sequence gains. Returns
-        their sums, int64 (4,). Raises OutOfPages: too few pages are free. Raises TableOverflow: the runs of a head would
-        meet.
+        their sums, int64 (4,). Raises OutOfPages: too few pages are free. Raises TableOverflow: runs of a head meet.
         """
         gained = np.empty(4, np.int64)
         if not growth.grow(self._pool, steps.slots, self._blocks(), held, gained):

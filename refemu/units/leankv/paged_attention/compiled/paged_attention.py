@@ -17,7 +17,7 @@ from refemu.arith import fp16, integers, kernels, threads
 from refemu.arith.fp16_compiled import plain, ready, round16, to_f32
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.kernels.attention import paged_heads
-from refemu.units.leankv.kernels.scores import paged_scores
+from refemu.units.leankv.kernels.pages import paged_scores
 from refemu.units.leankv.kernels.sectors import page_sectors
 from refemu.units.leankv.paged_attention import UNIT, PagedAttention, phases
 from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, finite, require
