@@ -47,6 +47,13 @@ def at(index: tuple[int, ...]) -> str:
     return f" at index {index}" if index else ""
 
 
+def require_none(bad: np.ndarray, rule: str, values: Any, form: str = "") -> None:
+    """Reject the first of `values` where `bad` is true; rule: the thing and what it must be, before the value."""
+    if bad.any():
+        index = first_index(bad)
+        raise Refused(f"{rule}, got {np.asarray(values)[index].item():{form}}{at(index)}")
+
+
 def as_array(values: Any, thing: str = "values") -> np.ndarray:
     """`values` as an array; rejects a masked one, whose hidden values would decide codes and sums.
 

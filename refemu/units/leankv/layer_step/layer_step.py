@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, require_int, require_none
 from refemu.formats.leankv.hetero_kv import PairName
 from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
@@ -309,10 +309,7 @@ class LayerStep(Sequential):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject vectors that are not finite."""
         for name, words in zip(("key", "value", "q"), inputs[7:10], strict=True):
-            bad = words & 0x7C00 == 0x7C00
-            if bad.any():
-                index = first_index(bad)
-                raise Refused(f"{self.name}: {name} must be finite fp16, got {int(words[index]):#06x}{at(index)}")
+            require_none(words & 0x7C00 == 0x7C00, f"{self.name}: {name} must be finite fp16", words, "#06x")
 
     # Begin and end of a request.
 

@@ -21,12 +21,8 @@ from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.paged_attention import phases
 from refemu.units.leankv.paged_attention.arithmetic import (
     CONSTANTS,
-    DIFFKV,
-    EPSILON,
     PAPER,
-    PRESETS,
     Arithmetic,
-    Attended,
     Join,
     Pages,
     SoftmaxDiv,
@@ -35,30 +31,11 @@ from refemu.units.leankv.paged_attention.arithmetic import (
     require_distinct,
 )
 from refemu.units.leankv.paged_attention.configurations import CONFIGS
-from refemu.units.leankv.paged_attention.heads import add_scores, attend, step
 from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
 from refemu.units.leankv.significance import Gqa
 from refemu.units.unit import RunFunction
-
-__all__ = [
-    "CONSTANTS",
-    "DIFFKV",
-    "EPSILON",
-    "PAPER",
-    "PRESETS",
-    "UNIT",
-    "Arithmetic",
-    "Attended",
-    "PagedAttention",
-    "Pages",
-    "State",
-    "add_scores",
-    "attend",
-    "run",
-    "step",
-]
 
 
 class PagedAttention(Combinational):
