@@ -22,6 +22,7 @@ __all__ = [
     "Occupancy",
     "PagedAttention",
     "Pages",
+    "Paging",
     "SoftmaxDiv",
     "SumOrder",
     "Traffic",
