@@ -86,21 +86,20 @@ class Pool(InPlace, Shape):
 
     def cells(self, sequences: Sequence[int]) -> np.ndarray:
         """Table entries of sequences; only the runs hold their pages."""
-        return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, self.shape.length
-        )
+        return self._by_head(sequences, self.table.row, np.int32)
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
         """Stored tokens of sequences."""
-        return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2
-        )
+        return self._by_head(sequences, self.table.tokens)
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
         """Pages of sequences."""
-        return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2
-        )
+        return self._by_head(sequences, self.table.used)
+
+    def _by_head(self, sequences: Sequence[int], of: Any, dtype: Any = np.int64) -> np.ndarray:
+        """What the table has for each entry, (S, layers, heads, ...)."""
+        values = np.array([of(entry) for entry in self._entries(sequences)], dtype)
+        return values.reshape(len(sequences), self.shape.layers, self.shape.heads, -1)
 
     def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
         """Memory of all sequences on pages of these layouts."""

@@ -260,9 +260,9 @@ class PageManager(page_manager.PageManager):
 
     def _forget(self, sequences: Sequence[int]) -> None:
         """End the blocks of sequences."""
-        slots = self._slots(sequences)
-        self._settled(slots)
         if self._ahead is not None:
+            slots = self._slots(sequences)
+            self._settled(slots)
             self._ahead[-1][slots] = growth.BLOCK
 
     def _room(self, entries: np.ndarray) -> np.ndarray:
