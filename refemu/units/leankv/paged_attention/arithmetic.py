@@ -189,10 +189,10 @@ class Paging:
     low: PairName | None = "K4V2"  #: the low pair; None for one precision
     page_bytes: int | None = 640  #: bytes of a page
     preset: Preset = "paper"  #: preset of the codes
-    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
-    k_group: int = UnifiedPage.k_group
-    v_vec: int = UnifiedPage.v_vec
-    v_group: int = UnifiedPage.v_group
+    k_vec: int = UnifiedPage.k_vec  #: packs of a key side by side, as for `UnifiedPage`
+    k_group: int = UnifiedPage.k_group  #: threads that share a key, each with packs of its own
+    v_vec: int = UnifiedPage.v_vec  #: tokens of a value pack side by side
+    v_group: int = UnifiedPage.v_group  #: threads that share a value
     align: tuple[int, int] = ALIGN  #: bytes
 
     @constant

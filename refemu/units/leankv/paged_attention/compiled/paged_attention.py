@@ -1,6 +1,6 @@
 """Compiled forms of paged_attention: `run` on ports, and `attend` over all heads of a layer and all requests at once.
 
-Paper: [leankv §6.2]. Kernels: kernels/attention.py and kernels/scores.py. Pages are decoded one by one
+Paper: [leankv §6.2]. Kernels: kernels/attention.py and kernels/pages.py. Pages are decoded one by one
 into a small buffer, with tokens of a key and features of a value contiguous; the readable form
 combines chunks, all heads with equally many chunks at once.
 """
