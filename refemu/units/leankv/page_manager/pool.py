@@ -86,20 +86,20 @@ class Pool(InPlace, Shape):
 
     def cells(self, sequences: Sequence[int]) -> np.ndarray:
         """Table entries of sequences; only the runs hold their pages."""
-        return self._by_head(sequences, self.table.row, np.int32)
+        return self._by_head(sequences, self.table.row, self.shape.length).astype(np.int32)
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
         """Stored tokens of sequences."""
-        return self._by_head(sequences, self.table.tokens)
+        return self._by_head(sequences, self.table.tokens, 2)
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
         """Pages of sequences."""
-        return self._by_head(sequences, self.table.used)
+        return self._by_head(sequences, self.table.used, 2)
 
-    def _by_head(self, sequences: Sequence[int], of: Any, dtype: Any = np.int64) -> np.ndarray:
-        """What the table has for each entry, (S, layers, heads, ...)."""
-        values = np.array([of(entry) for entry in self._entries(sequences)], dtype)
-        return values.reshape(len(sequences), self.shape.layers, self.shape.heads, -1)
+    def _by_head(self, sequences: Sequence[int], of: Callable[[int], Sequence[int]], size: int) -> np.ndarray:
+        """What the table has for each entry, `size` numbers: int64 (S, layers, heads, size)."""
+        values = np.array([of(entry) for entry in self._entries(sequences)], np.int64)
+        return values.reshape(len(sequences), self.shape.layers, self.shape.heads, size)
 
     def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
         """Memory of all sequences on pages of these layouts."""
