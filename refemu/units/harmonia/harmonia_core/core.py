@@ -61,10 +61,7 @@ class HarmoniaCore(Gemm):
     }
     registers: ClassVar[dict[str, str]] = {
         "phase": "number of the last event in its product, from 0",
-        "frozen": "offsets that a prompt has chosen for later keys, FP16 words; () without such a port",
-        "position": "position of every row of A, ascending; () without such a port",
-        "wide": "which codes of B have 8 bits, for every row of A; () without such a port",
-        "bias": "bias added to every row of C, FP16 words; () without such a port",
+        **{name: f"{meaning}; () without such a port" for name, (_, meaning) in OPTIONAL.items()},
         "offset": "offset subtracted from every key, by channel, FP16 words; () without such a port",
         "array_cycles": 'compute cycles of the array in this product, counted with b_type="mixed" alone',
         "array_words": "words of 128 bits that the dispatcher of B read in this product, a nibble of each of the 32 "

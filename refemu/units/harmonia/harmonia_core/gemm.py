@@ -36,12 +36,12 @@ Positions: TypeAlias = Literal["start", "port"]  #: positions of the rows: conse
 MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8, "mixed": M8M8}
 CODES: tuple[Codes, ...] = get_args(Codes)  #: The choices of `Codes`
 
-#: Optional ports and what they carry, for error messages
+#: Optional ports: what they carry, for error messages, and their meanings
 OPTIONAL = {
-    "frozen": "the offsets of the prompt",
-    "position": "the position of every row",
-    "wide": "a mask of the codes with 8 bits",
-    "bias": "a bias of every column",
+    "frozen": ("the offsets of the prompt", "offsets that a prompt has chosen for later keys"),
+    "position": ("the position of every row", "position of every row of A"),
+    "wide": ("a mask of the codes with 8 bits", "which codes of B have 8 bits, for every row of A"),
+    "bias": ("a bias of every column", "bias added to every row of C"),
 }
 
 
@@ -204,7 +204,7 @@ class Gemm(Combinational):
     def _due(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The optional inputs that have a port; rejects a missing input, and an input without a port."""
         there = {port.name for port in self.ports.inputs}
-        for name, meaning in OPTIONAL.items():
+        for name, (meaning, _) in OPTIONAL.items():
             if (name in there) != (inputs.get(name) is not None):
                 wanted, got = (meaning, "None") if name in there else ("None", "values")
                 raise Refused(

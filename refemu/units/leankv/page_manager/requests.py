@@ -275,15 +275,6 @@ def memory(
     features = high.head_size
     payload = tokens[0] * high.config.payload_bytes(features) + tokens[1] * second.config.payload_bytes(features)
     raw = tokens[0] * high.config.token_bytes(features) + tokens[1] * second.config.token_bytes(features)
-    return Memory(
-        seen,
-        *tokens,
-        pages,
-        8 * payload,
-        raw,
-        pages * high.size,
-        seen * 4 * features,
-        4 * shape.entries * shape.length,
-        8 * shape.entries,
-        8 * shape.entries,
-    )
+    held, cells = pages * high.size, 4 * shape.entries * shape.length
+    counts = 8 * shape.entries, 8 * shape.entries
+    return Memory(seen, *tokens, pages, 8 * payload, raw, held, seen * 4 * features, cells, *counts)
