@@ -27,7 +27,6 @@ from refemu.units.harmonia.harmonia_core import (
     scheduled,
     stepped,
 )
-from refemu.units.harmonia.harmonia_core.gemm import OPTIONAL
 
 __all__ = ["UNIT", "HarmoniaCoreClocked", "State", "run"]
 
@@ -51,8 +50,11 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         "products": "products completed",
     }
     registers: ClassVar[dict[str, str]] = {
-        **{name: f"{meaning}, as it is at the input; {NONE}" for name, (_, meaning) in OPTIONAL.items()},
-        **{f"{name}{HELD}": f"{meaning}, for the product under way; {NONE}" for name, (_, meaning) in OPTIONAL.items()},
+        **{name: f"{meaning}, as it is at the input; {NONE}" for name, (_, meaning) in HarmoniaCore.optional.items()},
+        **{
+            f"{name}{HELD}": f"{meaning}, for the product under way; {NONE}"
+            for name, (_, meaning) in HarmoniaCore.optional.items()
+        },
         "offset": f"offset subtracted from every key of the product, by channel, FP16 words; {NONE}",
         "core": "State of the product, as of unit harmonia_core, whose events are executed in the clock in which they "
         "end",
@@ -101,7 +103,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
     def initial(self) -> Mapping[str, Any]:
         """No values where a port is missing, and the core at reset."""
         missing = [name for name, value in vars(self.core.state).items() if value == () and name != "sums"]
-        held = [f"{name}{HELD}" for name in missing if name in OPTIONAL]
+        held = [f"{name}{HELD}" for name in missing if name in self.optional]
         return {**dict.fromkeys([*missing, *held], ()), "core": self.core.state, "waiting": ()}
 
     @constant
