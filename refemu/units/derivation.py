@@ -93,7 +93,10 @@ def compiled_run(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
             try:
                 counts = body(device, inputs, outputs) or ()
             except Rejected:
-                refuse_as(unit.run, *arrays, **_split(unit, named)[1])
+                counts = None
+            if counts is None:
+                named_inputs = {port.name: array for port, array in zip(device.ports.inputs, arrays, strict=True)}
+                refuse_as(unit.run, **named_inputs, **_split(unit, named)[1])
             shaped = {port.name: array.reshape(shape + port.shape) for port, array in zip(ports, outputs, strict=True)}
             return unit.result(**shaped, **dict(zip(unit.counters, map(int, counts), strict=True)))
 
