@@ -1,7 +1,7 @@
 """Whole products on the clocked array: every edge, by the readable unit or its compiled form. [harmonia §IV-A]"""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from refemu.arith.checks import Refused
 from refemu.units import Port, stepping
 from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_accumulator import Precision
-from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS
+from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe
 from refemu.units.harmonia.bfp_pe_array_clocked.bfp_pe_array_clocked import COLUMNS, ROWS, BfpPeArrayClocked
 from refemu.units.harmonia.bfp_pe_array_clocked.registers import Activity, width
 
@@ -125,15 +125,9 @@ def idle(count: int, rows: int, columns: int, activity: str) -> Edges:
     return inputs | {name: np.zeros((count, size), np.int64) for name, size in sizes.items()}
 
 
-FIELDS = (  # fields of operands, with lanes of a group
-    (Port("a_sign", 1), LANES),
-    (Port("a_mag", 8), LANES),
-    (Port("a_exp", 5), 1),
-    (Port("b", 8), LANES),
-    (Port("b_sign", 1), LANES),
-    (Port("b_exp", 5), 1),
-    (Port("w_scale", 16, encoding="f16"), 1),
-)
+OF_GROUP = ("mode", "clear")  #: ports of a PE that are of a group as a whole
+#: fields of operands, with lanes of a group
+FIELDS = tuple((replace(port, lanes=None), port.count) for port in BfpPe().ports.inputs if port.name not in OF_GROUP)
 
 
 @dataclass(frozen=True, eq=False)

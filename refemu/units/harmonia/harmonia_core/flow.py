@@ -13,7 +13,7 @@ import numpy as np
 
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, group_edges
-from refemu.units.harmonia.harmonia_core.product import Product, bands, moved
+from refemu.units.harmonia.harmonia_core.product import NEVER, Product, bands, moved
 from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _plan(p: Product, port: Port, listed: np.ndarray) -> "Plan":
 
     edges, heads, loads = group_edges(p.shape), _heads(p), moved(p)
     inverse = Fraction(0) if port.per_clock is None else 1 / port.per_clock
-    falls = np.where(p.demotions > 0, p.demotions, np.iinfo(np.int64).max)
+    falls = np.where(p.demotions > 0, p.demotions, NEVER)
     starts, period = np.arange(0, len(falls), PITCH), periodic(p, edges, heads)
     return kernel.Plan(
         v=int(p.kind == "v"),
@@ -260,7 +260,7 @@ def _of_scores(p: Product) -> np.ndarray:
         return np.asarray(classes, np.int64)
     if p.tile_k > WIDEST:
         return np.zeros(classes.shape, np.int64)
-    falls = np.where(p.demotions > 0, p.demotions, np.iinfo(np.int64).max)
+    falls = np.where(p.demotions > 0, p.demotions, NEVER)
     starts = np.arange(0, p.columns, PITCH)
     narrow = np.maximum.reduceat(falls, starts) <= p.widths[tops][:, None]
     wide = np.minimum.reduceat(falls, starts) > p.widths[lasts][:, None]

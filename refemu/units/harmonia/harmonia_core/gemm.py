@@ -87,21 +87,9 @@ class Gemm(Combinational):
     def shape(self) -> Shape:
         """Parameters of the plan."""
         shifted = self.kind == "k" and self.window > 0
-        return Shape(
-            kind=self.kind,
-            rows=self.rows,
-            inner=self.inner,
-            columns=self.columns,
-            tile_m=self.tile_m,
-            tile_k=self.tile_k,
-            head_dim=self.head_dim,
-            force=self.force,
-            activation=self.activation,
-            rotation=self.rotation,
-            bias_add=self.bias_add,
-            shifted=shifted,
-            tracked=min(self.window, self.rows) if shifted and self.start == 0 else 0,
-        )
+        tracked = min(self.window, self.rows) if shifted and self.start == 0 else 0
+        parameters = {name: getattr(self, name) for name in Shape._fields if name in self._names}
+        return Shape(**parameters, shifted=shifted, tracked=tracked)
 
     @constant
     def waits(self) -> bool:

@@ -28,12 +28,18 @@ class Format(NamedTuple):
 BFP8: Format = Format(9, 5, LANES)  #: 8-bit mantissas
 BFP4: Format = Format(5, 5, LANES)  #: 4-bit mantissas
 INT4: Format = Format(4, 16, 128)  #: weights with a factor for 128
+NEVER = int(np.iinfo(np.int64).max)  #: a cache length that no row reaches
 FP16: Format = Format(16, 0, LANES)  #: not grouped
 
 
 def packed(array: np.ndarray) -> bytes:
     """Pack an array of integers for a field of Product. [harmonia §III-B]"""
     return np.asarray(array, np.int64).tobytes()
+
+
+def _unpacked(field: bytes, count: int, usual: int) -> np.ndarray:
+    """Integers of a field; of an empty one, `count` times the usual one."""
+    return np.frombuffer(field, np.int64).copy() if field else np.full(count, usual, np.int64)
 
 
 @dataclass(frozen=True)
@@ -85,21 +91,17 @@ class Product:
     def causal(self) -> np.ndarray:
         """Keys that every row may see, int64 (rows,)."""
         length = self.columns if self.kind == "score" else self.inner
-        return np.frombuffer(self.keys, np.int64).copy() if self.keys else np.full(self.rows, length, np.int64)
+        return _unpacked(self.keys, self.rows, length)
 
     @property
     def widths(self) -> np.ndarray:
         """Cache length whose widths every row sees, int64 (rows,)."""
-        return (
-            np.frombuffer(self.seen, np.int64).copy()
-            if self.seen
-            else np.full(self.rows, np.iinfo(np.int64).max, np.int64)
-        )
+        return _unpacked(self.seen, self.rows, NEVER)
 
     @property
     def demotions(self) -> np.ndarray:
         """`falls` as an array, one entry for every unit. Returns int64 (units,)."""
-        return np.frombuffer(self.falls, np.int64).copy() if self.falls else np.zeros(self.units, np.int64)
+        return _unpacked(self.falls, self.units, 0)
 
     @property
     def plain(self) -> bool:
