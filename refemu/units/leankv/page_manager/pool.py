@@ -18,7 +18,7 @@ from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.declaration import DeclaredState, InPlace, constant
 from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.leankv.page_manager.registers import COUNTERS, REGISTERS, ports_of
-from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Requests, Shape, memory
+from refemu.units.leankv.page_manager.requests import NOTHING, Memory, Moved, Request, Requests, Shape, memory
 from refemu.units.leankv.page_table import PageTable, drawn
 from refemu.units.leankv.prefix_sum import PrefixSum
 from refemu.units.ports import Ports
@@ -49,7 +49,7 @@ class Pool(InPlace, Shape):
     def _reset(self) -> None:
         super()._reset()
         self.requests: Requests = Requests(self.shape)
-        self._moves = Moved(), Moved()  # pages of the last event; pages that a prompt lacked
+        self._moves = NOTHING, NOTHING  # pages of the last event; pages that a prompt lacked
         self._log: list[DeclaredState] | None = None  # events inside a stepped call
         self.totals: dict[str, int] = dict.fromkeys(tuple(COUNTERS)[2:], 0)  #: counters that the list does not have
         self._empty()
@@ -165,7 +165,7 @@ class Pool(InPlace, Shape):
         before = self._last, self._moves
         latched = dict(zip(("sequences", "prompts", "high", "low"), map(list, lanes_of), strict=True))
         self._note("plan", op=op, members=members, **latched)
-        index, self._moves, self._log = self._last["index"], (Moved(), Moved()), []
+        index, self._moves, self._log = self._last["index"], (NOTHING, NOTHING), []
         try:
             self._called(op, members, **latched)
         except Refused:
@@ -199,7 +199,7 @@ class Pool(InPlace, Shape):
         if self._log is not None:
             self._last["event"] = event
             if moved:
-                self._moves = moved, Moved()
+                self._moves = moved, NOTHING
             self._log.append(self.state)
 
     def _append(self, entry: int, section: int, ids: Sequence[int]) -> None:

@@ -90,6 +90,9 @@ class Moved:
     ids: tuple[int, ...] = ()  #: page ids of all regions, one after the other
 
 
+NOTHING = Moved()  #: no pages
+
+
 @dataclass
 class Request:
     """One sequence that the manager holds."""

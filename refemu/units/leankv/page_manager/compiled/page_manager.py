@@ -19,7 +19,7 @@ from refemu.units.leankv.page_manager.compiled import events, growth
 from refemu.units.leankv.page_manager.compiled.events import walk
 from refemu.units.leankv.page_manager.compiled.growth import Steps
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
-from refemu.units.leankv.page_manager.requests import Moved, Requests, Shape
+from refemu.units.leankv.page_manager.requests import NOTHING, Moved, Requests, Shape
 from refemu.units.leankv.prefix_sum.compiled import network
 
 
@@ -85,7 +85,7 @@ class PageManager(page_manager.PageManager):
         self.requests.admit(clean)
         moved = self._moved(counts, prefix, ids[:came])
         self._allocated_pages += came
-        return self._done(PROMPT, moved, Moved(), sequences=list(clean), prompts=list(clean.values()))
+        return self._done(PROMPT, moved, NOTHING, sequences=list(clean), prompts=list(clean.values()))
 
     def prompt_release(self, sequences: Sequence[int], high: Any, low: Any) -> tuple[Moved, Moved]:
         """As `page_manager.PageManager.prompt_release`."""
@@ -100,7 +100,7 @@ class PageManager(page_manager.PageManager):
         old, new, pruned = events.prompt_release(self._pool, self._sizes, entries, lengths, *kept, *moves)
         if old < 0:
             self._refuse("prompt_release", sequences, high, low)
-        came = self._moved(lacking, after, ids[old : old + new]) if new else Moved()
+        came = self._moved(lacking, after, ids[old : old + new]) if new else NOTHING
         went = self._moved(counts, prefix, ids[:old])
         self._allocated_pages, self._recycled_pages = self._allocated_pages + new, self._recycled_pages + old
         self.totals["shortfall"] += new
@@ -111,10 +111,11 @@ class PageManager(page_manager.PageManager):
 
     def step_allocate(self, sequences: Sequence[int], high: Any, low: Any) -> Moved:
         """As `page_manager.PageManager.step_allocate`."""
-        known = self.requests.require_known(sequences, running=True)
-        n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
+        requests = self.requests
+        known = requests.require_known(sequences, running=True)
+        n_high, n_low = requests.require_heads(known, high, "high"), requests.require_heads(known, low, "low")
         self._forget(known)
-        heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
+        heads = requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
         (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room(heads[0])
         came, most, pruned = events.step_allocate(self._pool, self._sizes, *heads, counts, prefix, ids)
         if came < 0:
@@ -124,8 +125,8 @@ class PageManager(page_manager.PageManager):
         self.totals["pruned"] += pruned
         self.totals["step_pages"] = max(self.totals["step_pages"], most)
         for sequence in known:
-            self.requests.table[sequence].seen += 1
-        return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
+            requests.table[sequence].seen += 1
+        return self._done(STEP, moved, NOTHING, sequences=known, high=n_high, low=n_low)
 
     def growing(self, sequences: Sequence[int]) -> Steps:
         """Check sequences that grow together, for `needed`, `seen` and `grow`; valid until one of them ends.
@@ -197,7 +198,7 @@ class PageManager(page_manager.PageManager):
         moved = self._moved(counts, prefix, ids[:went])
         self._recycled_pages += went
         self.requests.remove(known)
-        return self._done(FINISH, moved, Moved(), sequences=known)
+        return self._done(FINISH, moved, NOTHING, sequences=known)
 
     @property
     def _pool(self) -> tuple[np.ndarray, ...]:
@@ -271,14 +272,10 @@ class PageManager(page_manager.PageManager):
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum; counts its levels and additions."""
-        self._count(counts.size)
-        return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
-
-    def _count(self, size: int) -> None:
-        """Count the levels and additions of a prefix sum over `size` elements."""
-        levels, adds = network(size)
+        levels, adds = network(counts.size)
         self.totals["levels"] += levels
         self.totals["adds"] += adds
+        return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
 
     def _refuse(self, call: str, *arguments: Any) -> NoReturn:
         """Raise what the readable manager raises for this call."""
