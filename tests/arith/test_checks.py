@@ -64,6 +64,12 @@ def test_the_first_value_outside_a_range_is_named(values, message):
         checks.require_range(values, 0, 16, "INT4", "code")
 
 
+def test_the_first_bad_value_is_named_in_its_form():
+    checks.require_none(np.zeros(2, bool), "unit: x must be even", [2, 4])
+    with pytest.raises(Refused, match=r"^unit: x must be even, got 0x3 at index \(1,\)$"):
+        checks.require_none(np.array([False, True, True]), "unit: x must be even", [2, 3, 5], "#x")
+
+
 def test_unknown_choice_is_rejected_with_known_ones():
     assert checks.require_choice("a", ["a", "b"], "unit", "mode") == "a"
     with pytest.raises(Refused, match=r"^unit: mode must be one of 'a', 'b', got 'c'$"):

@@ -1,4 +1,4 @@
-"""A whole matrix through bfp_converter, as a stream of blocks. [harmonia §IV-C, Fig. 14]"""
+"""A whole matrix through bfp_converter, as a stream of blocks, and its clocks. [harmonia §IV-C, Fig. 14]"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

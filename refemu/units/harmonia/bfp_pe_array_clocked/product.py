@@ -1,4 +1,4 @@
-"""Whole products on the clocked array: every edge, by the readable unit or its compiled form. [harmonia §IV-A]"""
+"""Whole products on the clocked array, and the schedule of their edges. [harmonia §IV-A]"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

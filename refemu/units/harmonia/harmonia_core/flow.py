@@ -1,6 +1,7 @@
 """Clocks of whole products on the accelerator from their sizes alone, without a plan of Python tuples.
 
-Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D]. The clocks are those of a Timeline, event for event.
+Paper: [harmonia §IV-A, Fig. 12, §IV-C, §IV-D]. The clocks are those of a Timeline, event for event;
+clocks of tiles that repeat are counted once.
 """
 
 from dataclasses import dataclass

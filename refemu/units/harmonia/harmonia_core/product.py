@@ -1,4 +1,7 @@
-"""Sizes of products on the accelerator, and the formats of their elements in the memory. [harmonia §III-B, §IV-D]"""
+"""Sizes of products on the accelerator, formats of their elements in the memory, and bits they move.
+
+Paper: [harmonia §III-B, §IV-D].
+"""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

@@ -1,4 +1,7 @@
-"""The accumulator of a PE and of the array for their compiled forms: all groups of every device. [harmonia §IV-B]"""
+"""Exact sums of groups, and the accumulator of a PE and of the array over all groups of every device.
+
+Paper: [harmonia §IV-B].
+"""
 
 from math import prod
 

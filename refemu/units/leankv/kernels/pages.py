@@ -1,4 +1,4 @@
-"""Keys and values from images of pages, dequantized. [leankv §5, §6.2]"""
+"""Keys and values from images of pages, dequantized; scores and shares of their tokens. [leankv §5, §6.2]"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Attention of any number of KV heads over their pages, without ports and registers, for models. [leankv §6.2]"""
+"""Attention of any number of KV heads over their pages, and scores written there, for models. [leankv §6.2]"""
 
 import numpy as np
 from numpy.typing import ArrayLike

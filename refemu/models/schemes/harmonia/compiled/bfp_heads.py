@@ -1,4 +1,4 @@
-"""Attention over block floating point codes. [harmonia §IV]"""
+"""Attention over block floating point codes, packed or not; read formats/harmonia/bfp_fields.py first. [harmonia]"""
 
 import numpy as np
 

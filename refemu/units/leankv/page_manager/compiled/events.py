@@ -1,4 +1,4 @@
-"""The four calls of page_manager, compiled: for models, and for all events of many managers.
+"""The four calls of page_manager, compiled: for models, and the walk over all events of many managers.
 
 Paper: [leankv §5.3]. A kernel that gets an invalid call changes nothing and returns -1 or False;
 the readable manager gives the reason.
@@ -156,7 +156,7 @@ def walk(  # type: ignore[no-untyped-def]
 ):
     """Run all events and return whether each is admitted; inputs by port, (devices, events, lanes).
 
-    sizes: as in events.py. sums: (elements, 2) levels and additions of a prefix sum. moved: counts,
+    sizes: as above. sums: (elements, 2) levels and additions of a prefix sum. moved: counts,
     prefix, ids, lacking, (devices, events, lanes), zeros and -1 for ids. registers: a pool before the first event and
     after every one, (devices, 1 + events, ...). requests: `held`; slots in the order in which they are free; numbers
     of slots that left this order and came; work space for a prefix. totals: counters.
