@@ -12,6 +12,7 @@ import dataclasses
 import importlib
 import inspect
 import re
+import symtable
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
@@ -113,8 +114,16 @@ def exported(package: str) -> dict[str, str]:
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [each.name for each in node.names]
-            found |= dict.fromkeys(module.__all__ if "*" in names else names, node.module)
+            found |= dict.fromkeys(own(node.module) if "*" in names else names, node.module)
     return {name: place for name, place in found.items() if name in module.__all__}
+
+
+def own(place: str) -> list[str]:
+    """Names that `from place import *` exports: those of `__all__`, else those that the module does not import."""
+    module = importlib.import_module(place)
+    symbols = symtable.symtable(inspect.getsource(module), place, "exec").get_symbols()
+    here = [each.get_name() for each in symbols if each.is_assigned() or each.is_namespace()]
+    return list(getattr(module, "__all__", here))
 
 
 def is_derived(unit: AnyUnit) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, RefusedType
+from refemu.arith.checks import Refused, RefusedType, refuse_as
 from refemu.units import docstrings
 from refemu.units.ports import Ports, collect
 from refemu.units.stepping import Descriptor, Result, Stepped
@@ -18,6 +18,10 @@ Arrays = Sequence[np.ndarray]
 Body = Callable[
     [Any, Arrays, Arrays], Sequence[int] | None
 ]  #: body of a compiled form: device, inputs, outputs -> counters
+
+
+class Rejected(Exception):
+    """Raised by the body of a compiled form for inputs that the readable form rejects, which then gives the reason."""
 
 
 def result_type(configurations: Sequence[Ports], counters: Sequence[str], module: str) -> type[Result]:
@@ -71,7 +75,7 @@ def compiled_run(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
     It gets contiguous, writable arrays in the order of the ports, outputs followed by registers: (rows,) for a
     combinational unit, (devices, events) for a sequential one, then for a vector the axis of lanes. It fills the
     outputs and returns the counters in the order of `unit.counters`; another number of counters raises. A call raises
-    Refused for the same inputs as the readable form.
+    Refused for the same inputs as the readable form, also where the body raises Rejected.
     """
 
     order = _order(unit)
@@ -87,7 +91,13 @@ def compiled_run(unit: Descriptor) -> Callable[[Body], Callable[..., Any]]:
             ]
             ports = device.ports.outputs + device.ports.state
             outputs = [np.empty((*rows, *port.shape), port.result_dtype) for port in ports]
-            counts = body(device, inputs, outputs) or ()
+            try:
+                counts = body(device, inputs, outputs) or ()
+            except Rejected:
+                counts = None
+            if counts is None:
+                named_inputs = {port.name: array for port, array in zip(device.ports.inputs, arrays, strict=True)}
+                refuse_as(unit.run, **named_inputs, **_split(unit, named)[1])
             shaped = {port.name: array.reshape(shape + port.shape) for port, array in zip(ports, outputs, strict=True)}
             return unit.result(**shaped, **dict(zip(unit.counters, map(int, counts), strict=True)))
 

@@ -303,6 +303,14 @@ def test_rule_sees_a_violation_and_passes_its_neighbour(row: tuple[Any, ...]) ->
     assert path not in broken(rule, neighbour, path)
 
 
+def test_definition_is_found_through_several_stars() -> None:
+    front = "from refemu.units.kllm.orizuru.trees import *\nfrom refemu.units.kllm.orizuru.orizuru import *\n"
+    house = House(HOUSE | {f"{ORIZURU}/__init__.py": front, f"{ORIZURU}/orizuru.py": "def run(): pass\n"})
+    found = house.definition(house.front("refemu.units.kllm.orizuru"), "run")
+    assert found is not None
+    assert found[0].name == "refemu.units.kllm.orizuru.orizuru"
+
+
 def test_every_rule_has_a_planted_violation() -> None:
     assert {row[0] for row in PLANTED} == RULES.keys()
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units import AnyUnit, find
 from refemu.units.declaration import Changes, Sequential, constant
-from refemu.units.derivation import Arrays, compiled_run, result_type
+from refemu.units.derivation import Arrays, Rejected, compiled_run, result_type
 from refemu.units.ports import Port, Ports, validate
 from refemu.units.stepping import Result, Stepped
 from refemu.units.unit import Cases, Config, Unit
@@ -324,6 +324,17 @@ def test_compiled_form_with_wrong_counters_is_rejected(counts: Any) -> None:
 
     with pytest.raises(ValueError, match="zip"):
         run(1, [1, 2])
+
+
+def test_readable_form_says_why_compiled_form_rejects() -> None:
+    @compiled_run(SUMMER)
+    def run(device: Summer, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
+        raise Rejected
+
+    with pytest.raises(Refused, match=r"^summer: x must not be 13$"):
+        run([12, 13])
+    with pytest.raises(AssertionError, match=r"run takes what its compiled form rejects$"):
+        run([12, 12])
 
 
 def test_timing_and_place_of_compiled_form_follow() -> None:

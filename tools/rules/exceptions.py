@@ -32,7 +32,7 @@ ELSEWHERE = {
         f"models/schemes/kllm/machine/{name}": "models/schemes/kllm/test_shape"
         for name in ("attended", "options", "records", "works")
     },
-    "units/leankv/kernels/draws": "models/schemes/leankv/serving/test_simulation",
+    "models/schemes/leankv/compiled/draws": "models/schemes/leankv/serving/test_simulation",
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "setting")

@@ -82,12 +82,17 @@ class Module:
 
     @functools.cached_property
     def imported(self) -> dict[str, tuple[str, str]]:
-        """Source of each name of `from a import b`, as (a, b); of `*`, "*"."""
+        """Source of each name of `from a import b`, as (a, b)."""
         places = {}
         for node in self.of(ast.ImportFrom):
             place = f"{self.name}.{node.module}" if node.level else node.module
             places |= {each.asname or each.name: (place, each.name) for each in node.names}
         return places
+
+    @property
+    def stars(self) -> list[str]:
+        """Modules of which all names are imported."""
+        return [node.module for node in self.of(ast.ImportFrom) if node.names[0].name == "*"]
 
 
 class House:
@@ -129,11 +134,12 @@ class House:
         """Where a name that a module defines or imports is defined; an imported module has no statement."""
         if name in module.defined:
             return module, module.defined[name]
-        place, original = module.imported.get(name) or module.imported.get("*") or ("", "")
+        place, original = module.imported.get(name, ("", ""))
         if inner := self.front(f"{place}.{original}"):
             return inner, None
-        front = self.front(place)
-        return self.definition(front, name if original == "*" else original) if front else None
+        sources = [(place, original)] if place else [(each, name) for each in module.stars]
+        found = (self.definition(front, of) for each, of in sources if (front := self.front(each)))
+        return next(filter(None, found), None)
 
 
 def name_of(path: str) -> str:

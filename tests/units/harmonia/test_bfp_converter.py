@@ -12,7 +12,7 @@ from refemu.formats import Bfp
 from refemu.units.harmonia import bfp_converter
 from refemu.units.harmonia.bfp_converter import IDLE, UNIT, BfpConverter, Clock, clocks, port_values
 from refemu.units.harmonia.bfp_converter import compiled as bfp_converter_compiled
-from refemu.units.harmonia.bfp_converter.registers import TOKEN, V
+from refemu.units.harmonia.bfp_converter.bfp_converter import TOKEN, V
 from refemu.units.stepping import Result
 from tests.arith.strategies import codes
 from tests.formats.harmonia.bfp_words import words

@@ -14,7 +14,7 @@ from refemu.units.harmonia import bfp_pe_array_clocked
 from refemu.units.harmonia.bfp_pe import M8M4, M8M8, M8W4
 from refemu.units.harmonia.bfp_pe_array import operands
 from refemu.units.harmonia.bfp_pe_array_clocked import UNIT, BfpPeArrayClocked, edges
-from refemu.units.harmonia.bfp_pe_array_clocked.schedule import idle
+from refemu.units.harmonia.bfp_pe_array_clocked.product import idle
 from tests.oracles.harmonia import array, units
 from tests.units.clocked_rows import assert_cases, assert_rows
 

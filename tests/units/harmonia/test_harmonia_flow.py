@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refemu.units.harmonia.bfp_pe_array_clocked.schedule import tiles
+from refemu.units.harmonia.bfp_pe_array_clocked.product import tiles
 from refemu.units.harmonia.harmonia_core import (
     BFP4,
     BFP8,

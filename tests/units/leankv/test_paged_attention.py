@@ -418,11 +418,10 @@ def test_metadata_may_be_infinite() -> None:
 
 def test_paged_attention_repr() -> None:
     assert repr(PagedAttention()) == (
-        "PagedAttention(head_size=64, heads=2, high='K8V4', low='K4V2', page_bytes=640, cells=4, preset='paper', "
-        "order='kernel', fma=True, softmax_div='div', softmax_eps=0.0, lane_max=False, partition_tokens=0, "
-        "partition_score=False, include_self=False, gqa='max', warps=8, sum_threads=256, key_threads=0, value_rows=0, "
-        "value_slots=0, join='tree', stages=False, k_vec=4, k_group=4, v_vec=2, v_group=8, "
-        "align=(32, 128))"
+        "PagedAttention(head_size=64, high='K8V4', low='K4V2', page_bytes=640, preset='paper', k_vec=4, k_group=4, "
+        "v_vec=2, v_group=8, align=(32, 128), order='kernel', fma=True, softmax_div='div', softmax_eps=0.0, "
+        "lane_max=False, partition_tokens=0, partition_score=False, include_self=False, gqa='max', warps=8, "
+        "sum_threads=256, key_threads=0, value_rows=0, value_slots=0, join='tree', heads=2, cells=4, stages=False)"
     )
 
 

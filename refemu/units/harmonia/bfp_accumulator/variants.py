@@ -5,6 +5,6 @@ from refemu.units.harmonia.variants import accumulation
 from refemu.units.variant import Variant
 
 VARIANTS: tuple[Variant, ...] = (
-    *accumulation.variants(Accumulator, lambda device: device),
+    *accumulation.variants(Accumulator),
     *accumulation.ANSWERS,
 )

@@ -86,10 +86,10 @@ class BfpAligner(Combinational, Alignment):
     def align(self, x: tuple[int, ...], emax: tuple[int, ...], m: int) -> Changes:
         """Align eight fp16 words to the given exponents."""
         elements = [self.element(word, exponent, m) for word, exponent in zip(x, emax, strict=True)]
-        illegal = tuple(each.illegal for each in elements)
+        illegal = tuple([each.illegal for each in elements])
         return {
-            "sign": tuple(each.sign for each in elements),
-            "mantissa": tuple(each.mantissa for each in elements),
+            "sign": tuple([each.sign for each in elements]),
+            "mantissa": tuple([each.mantissa for each in elements]),
             "illegal": illegal,
             "aligned": illegal.count(0),
             "illegals": illegal.count(1),

@@ -5,7 +5,7 @@ from refemu.units.harmonia.variants import alignment
 from refemu.units.variant import Variant, choices, overriding
 
 VARIANTS: tuple[Variant, ...] = (
-    *alignment.variants(BfpAligner, lambda device: device),
+    *alignment.variants(BfpAligner),
     overriding(
         BfpAligner,
         "D-harmonia-2",

@@ -16,7 +16,7 @@ NAMES = ("x", "valid", "kind", "m", "last", "column_valid")
 
 def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
     """Golden cases of one kind."""
-    from refemu.units.harmonia.bfp_converter.columns import clocks
+    from refemu.units.harmonia.bfp_converter.matrix import clocks
 
     if kind == "paper":
         figure = np.zeros((8, 32), np.uint16)
@@ -34,7 +34,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
 
 def _mixed(seed: Seeds) -> Cases:
     """A block of each kind: V of 1 to 4 loops, then tokens, of drawn widths, masks and lengths, with drawn gaps."""
-    from refemu.units.harmonia.bfp_converter.columns import IDLE, clocks, port_values
+    from refemu.units.harmonia.bfp_converter.matrix import IDLE, clocks, port_values
 
     drawn, cases = words("bfp_converter/mixed", seed, 8 + 32 * 16 + 8 * 32 + 104), []
     for row in drawn:
@@ -62,7 +62,7 @@ def _any(drawn: np.ndarray) -> np.ndarray:
 
 
 def _edge(seed: Seeds) -> Iterator[Cases]:
-    from refemu.units.harmonia.bfp_converter.columns import IDLE, clocks
+    from refemu.units.harmonia.bfp_converter.matrix import IDLE, clocks
 
     special = np.array([0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x7BFF, 0x3C00, 0xBC04], np.uint16)
     yield _case(
@@ -112,7 +112,7 @@ def _edge(seed: Seeds) -> Iterator[Cases]:
 
 def _cut(seed: Seeds) -> Iterator[Cases]:
     """Cases that end in the middle of a block, each followed by one that starts afresh."""
-    from refemu.units.harmonia.bfp_converter.columns import IDLE, clocks
+    from refemu.units.harmonia.bfp_converter.matrix import IDLE, clocks
 
     token = clocks(_words("cut", (8, 32), seed), TOKEN)
     short = [
@@ -143,7 +143,7 @@ def _near(drawn: np.ndarray) -> np.ndarray:
 
 def _case(kind: Kind, why: str, *sequences: list[Any], decision: str = "") -> Cases:
     """A block of cases: clocks, then so many without a column, all filled up to one length."""
-    from refemu.units.harmonia.bfp_converter.columns import IDLE, port_values
+    from refemu.units.harmonia.bfp_converter.matrix import IDLE, port_values
 
     full = [clocks + [IDLE] * idle for clocks, idle in sequences]
     length = max(map(len, full))

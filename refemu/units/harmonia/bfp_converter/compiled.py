@@ -9,17 +9,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, refuse_as
+from refemu.arith.checks import Refused
 from refemu.arith.integers import total
 from refemu.arith.jit import inlined, kernel
 from refemu.formats.harmonia.compiled import bfp as bfp_compiled
-from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.harmonia.bfp_aligner import UNIT as ALIGNER
 from refemu.units.harmonia.bfp_aligner import Rounding, Special, Subnormals, ZeroSign
 from refemu.units.harmonia.bfp_aligner.bfp_aligner import PAPER
 from refemu.units.harmonia.bfp_converter import UNIT, BfpConverter, Conversion, Kind
+from refemu.units.harmonia.bfp_converter.bfp_converter import KINDS
 from refemu.units.harmonia.bfp_converter.matrix import require_matrix
-from refemu.units.harmonia.bfp_converter.registers import KINDS
 
 LANES, GROUP, COLUMNS, FULL = 8, 32, 16, 64
 ERROR, HW, SATURATE = range(3)
@@ -33,12 +33,13 @@ def run(converter: BfpConverter, inputs: Arrays, outputs: Arrays) -> Sequence[in
     sign, mantissa, *registers = outputs
     for array in registers:
         array.fill(0)
-    seen = np.zeros(sign.shape, np.int64), np.zeros(sign.shape, np.int64)
     width, counts = np.ones(sign.shape[:-1], np.int64), np.zeros(len(converter.counters), np.int64)
+    seen = np.zeros(sign.shape, np.int64), np.zeros(sign.shape, np.int64), width
     special = ("error", "hw", "saturate").index(converter.special)
-    if _clocks(*(array.astype(np.int64) for array in inputs), special, *seen, width, *registers, counts):
-        refuse_as(UNIT.run, *inputs, **options)
-    aligned = ALIGNER.run_compiled(*seen, width, **options)
+    ports = tuple(array.astype(np.int64) for array in inputs)
+    if _clocks(ports, special, seen, tuple(registers[:5]), tuple(registers[5:]), counts):
+        raise Rejected
+    aligned = ALIGNER.run_compiled(*seen, **options)
     lanes = registers[1][..., None] >> np.arange(LANES) & 1  # out_valid
     sign[:] = aligned.sign & (lanes == 1)
     mantissa[:] = aligned.mantissa * lanes
@@ -93,30 +94,10 @@ def _cycles(lengths):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _clocks(  # type: ignore[no-untyped-def]
-    x,
-    valid,
-    kind,
-    m,
-    last,
-    there,
-    special,
-    word,
-    emax,
-    width,
-    exponent,
-    out_valid,
-    out_kind,
-    element,
-    subgroup,
-    ready,
-    maximum,
-    align_maximum,
-    filled,
-    position,
-    counts,
-):
-    """Return 1 at the first clock with an invalid column. word, emax, width: inputs of the aligner."""
+def _clocks(inputs, special, seen, shown, registers, counts):  # type: ignore[no-untyped-def]
+    """Return 1 at the first clock with an invalid column. seen: inputs of the aligner, words, exponents and widths."""
+    x, valid, kind, m, last, there = inputs
+    ready, maximum, align_maximum, filled, position = registers
     for d in range(x.shape[0]):
         words = np.zeros((2, FULL, LANES), np.int64)
         masks = np.zeros((2, FULL), np.int64)
@@ -126,42 +107,17 @@ def _clocks(  # type: ignore[no-untyped-def]
         for t in range(x.shape[1]):
             other = 1 - filling
             if what[other, HELD] > 0:
-                _align(
-                    t,
-                    words[other],
-                    masks[other],
-                    top[other],
-                    what[other],
-                    word[d],
-                    emax[d],
-                    width[d],
-                    exponent[d],
-                    out_valid[d],
-                    out_kind[d],
-                    element[d],
-                    subgroup[d],
-                    counts,
-                )
+                _align(d, t, (words[other], masks[other], top[other], what[other]), seen, shown, counts)
             if there[d, t] == 1:
-                fits = _fits(valid[d, t], kind[d, t], m[d, t], last[d, t], masks[filling], what[filling])
-                if (
-                    complete
-                    or not fits
-                    or not _compare(
-                        x[d, t],
-                        valid[d, t],
-                        kind[d, t],
-                        special,
-                        words[filling],
-                        top[filling],
-                        what[filling, HELD],
-                        counts,
-                    )
-                ):
+                bank, held = what[filling], what[filling, HELD] + 1
+                fits = _fits(valid[d, t], kind[d, t], m[d, t], last[d, t], masks[filling], bank)
+                if complete or not fits:
                     return 1
-                held = what[filling, HELD] + 1
+                column = x[d, t], valid[d, t], kind[d, t]
+                if not _compare(*column, special, words[filling], top[filling], held - 1, counts):
+                    return 1
                 masks[filling, held - 1] = valid[d, t]
-                what[filling, KIND], what[filling, WIDTH], what[filling, HELD] = kind[d, t], m[d, t], held
+                bank[KIND], bank[WIDTH], bank[HELD] = kind[d, t], m[d, t], held
                 complete = last[d, t] == 1 or held == GROUP + kind[d, t] * (FULL - GROUP)
             if complete and what[other, HELD] == 0:
                 filling, complete = other, False
@@ -175,10 +131,11 @@ def _clocks(  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _align(  # type: ignore[no-untyped-def]
-    t, words, masks, top, what, word, emax, width, exponent, out_valid, out_kind, element, subgroup, counts
-):
-    """Clock t of a device: the next column of a full bank leaves it, the last one empties it."""
+def _align(d, t, bank, seen, shown, counts):  # type: ignore[no-untyped-def]
+    """Clock t of device d: the next column of a full bank leaves it, the last one empties it."""
+    words, masks, top, what = bank
+    word, emax, width = seen
+    exponent, out_valid, out_kind, element, subgroup = shown
     at, group, loop = what[ALIGNED], what[ALIGNED], np.int64(0)
     if what[KIND] == 1:
         loops = (what[HELD] + COLUMNS - 1) // COLUMNS
@@ -187,15 +144,12 @@ def _align(  # type: ignore[no-untyped-def]
     for lane in range(LANES):
         inside = (masks[at] >> lane) & 1
         shared = top[group * what[KIND] + lane * (1 - what[KIND])]
-        word[t, lane] = words[at, lane] * inside
-        emax[t, lane] = shared * inside
-        exponent[t, lane] = shared * inside
+        word[d, t, lane] = words[at, lane] * inside
+        emax[d, t, lane] = shared * inside
+        exponent[d, t, lane] = shared * inside
         counts[3] += inside
-    width[t] = what[WIDTH]
-    out_valid[t] = masks[at]
-    out_kind[t] = what[KIND] == 1
-    element[t] = group
-    subgroup[t] = loop
+    width[d, t], out_valid[d, t], out_kind[d, t] = what[WIDTH], masks[at], what[KIND] == 1
+    element[d, t], subgroup[d, t] = group, loop
     counts[1] += 1
     what[ALIGNED] += 1
     if what[ALIGNED] == what[HELD]:

@@ -13,7 +13,7 @@ def _from_one(old: BfpConverter, self: BfpConverter, *inputs: int | Lanes) -> Ch
 
 
 VARIANTS: tuple[Variant, ...] = (
-    *alignment.variants(BfpConverter, lambda device: device.aligner),
+    *alignment.variants(BfpConverter),
     overriding(BfpConverter, "D-harmonia-3", "a group of zeros and subnormals has exponent 1", align=_from_one),
 )
 UNOBSERVABLE: dict[str, str] = {

@@ -10,33 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith.checks import Refused, require_choice
-from refemu.formats.harmonia.bfp_dot import bfp_dot, bfp_dot_int
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
-from refemu.units.harmonia.bfp_accumulator import M8M4, M8M8, M8W4, MODES, Accumulator, Precision
+from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, MODES, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import operands
-from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, require_fields, seat
-from refemu.units.harmonia.sub_pe import LANES, SubPe, sub_pe
+from refemu.units.harmonia.bfp_pe.operands import SLOTS, operand, require_fields, seat
+from refemu.units.harmonia.sub_pe import LANES, sub_pe
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
-
-__all__ = [
-    "LANES",
-    "M8M4",
-    "M8M8",
-    "M8W4",
-    "MODES",
-    "NIBBLES",
-    "SLOTS",
-    "UNIT",
-    "Accumulator",
-    "BfpPe",
-    "State",
-    "SubPe",
-    "bfp_dot",
-    "bfp_dot_int",
-    "run",
-]
 
 Elements = tuple[int, ...]  #: 32 lanes of a group, or 128 of a pass
 File = tuple[Elements, Elements, int]  #: signs, mantissas and exponent of a register file

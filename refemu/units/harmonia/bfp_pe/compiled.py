@@ -11,8 +11,7 @@ from refemu.arith.jit import kernel
 from refemu.formats.harmonia.compiled.bfp_dot import bfp_dot, bfp_dot_int
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_pe import LANES, M8M8, M8W4, UNIT, BfpPe
-from refemu.units.harmonia.kernels.accumulator import accumulate
-from refemu.units.harmonia.kernels.group_sums import sum_groups
+from refemu.units.harmonia.kernels.accumulator import accumulate, sum_groups
 
 __all__ = ["bfp_dot", "bfp_dot_int", "run"]
 

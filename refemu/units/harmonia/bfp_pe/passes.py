@@ -6,9 +6,9 @@ The first slot makes and latches all sums of a pass; the accumulator takes them 
 from typing import Any, NamedTuple
 
 from refemu.units.declaration import DeclaredState
-from refemu.units.harmonia.bfp_pe.bfp_pe import LANES, BfpPe, File, of_file
+from refemu.units.harmonia.bfp_pe.bfp_pe import BfpPe, File, of_file
 from refemu.units.harmonia.bfp_pe.operands import NIBBLES, SLOTS, operand, seat
-from refemu.units.harmonia.sub_pe import sub_pe
+from refemu.units.harmonia.sub_pe import LANES, sub_pe
 
 
 class Pass(NamedTuple):

@@ -28,7 +28,7 @@ def _symmetric(old: BfpPe, self: BfpPe, shift: int) -> Operand:
 
 _device = partial(overriding, BfpPe)
 VARIANTS: tuple[Variant, ...] = (
-    *accumulation.variants(BfpPe, lambda device: device.accumulator),
+    *accumulation.variants(BfpPe),
     *accumulation.ANSWERS,
     _device("D-harmonia-14", "INT4 codes are a sign and a magnitude", _operand=_sign_magnitude),
     _device("D-harmonia-14", "INT4 codes are unsigned, with a zero point of 8", _operand=_zero_point),

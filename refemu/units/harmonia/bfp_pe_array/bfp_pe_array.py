@@ -17,11 +17,9 @@ from refemu.units import AnyUnit, Changes, Combinational, Config, DeclaredState,
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
 from refemu.units.harmonia.bfp_pe import LANES, NIBBLES, SLOTS, BfpPe
-from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile, tile
+from refemu.units.harmonia.bfp_pe_array.tiles import COLUMNS, ROWS, draw, require_tile
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
-
-__all__ = ["COLUMNS", "LANES", "ROWS", "UNIT", "BfpPeArray", "Pe", "State", "Weights", "Work", "run", "tile"]
 
 
 class Work(NamedTuple):

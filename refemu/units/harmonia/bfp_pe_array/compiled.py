@@ -13,8 +13,7 @@ from refemu.arith.fp16_compiled import plain
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.harmonia.bfp_accumulator import Accumulator
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, LANES, ROWS, UNIT, BfpPeArray
-from refemu.units.harmonia.kernels.accumulator import accumulate
-from refemu.units.harmonia.kernels.group_sums import sum_groups
+from refemu.units.harmonia.kernels.accumulator import accumulate, sum_groups
 
 PART = 1 << 15  #: partial sums accumulated at once, approximately: they fit in a second-level cache
 

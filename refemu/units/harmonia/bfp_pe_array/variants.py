@@ -4,7 +4,7 @@ from refemu.units.harmonia.bfp_pe_array import BfpPeArray
 from refemu.units.harmonia.variants import accumulation
 from refemu.units.variant import Variant
 
-VARIANTS: tuple[Variant, ...] = (*accumulation.variants(BfpPeArray, lambda device: device.accumulator),)
+VARIANTS: tuple[Variant, ...] = (*accumulation.variants(BfpPeArray),)
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-22": "A row of a set is a whole tile, and its accumulators start from +0: whether the next tile's "
     "first columns work meanwhile changes the cycle of a result, not its bits.",

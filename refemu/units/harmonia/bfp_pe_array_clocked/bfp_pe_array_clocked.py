@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, at, first_index, reject, require_int
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.harmonia.bfp_accumulator import M8M8, M8W4, Accumulator, Precision
 from refemu.units.harmonia.bfp_accumulator.bfp_accumulator import FLAGS
@@ -116,9 +116,7 @@ class BfpPeArrayClocked(Sequential):
         """Reject a weight factor that is not finite, and a pass of too many groups or none."""
         named = {port.name: array for port, array in zip(self.ports.inputs, inputs, strict=True)}
         bad = (named["w_scale"] & 0x7C00) == 0x7C00
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"{self.name}: w_scale must be finite, got {int(named['w_scale'][index]):#06x}{at(index)}")
+        reject(bad, f"{self.name}: w_scale must be finite", named["w_scale"], ", got {:#06x}")
         if "groups" not in named:
             return
         enters = named["a_valid"].any(axis=-1)

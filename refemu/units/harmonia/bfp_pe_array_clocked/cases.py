@@ -117,9 +117,9 @@ def _stopped(edges: Edges, stops: Sequence[int]) -> Edges:
 
 def _schedule() -> Any:
     """The schedule that feeds products; imported late, since the unit imports this module."""
-    from refemu.units.harmonia.bfp_pe_array_clocked import schedule
+    from refemu.units.harmonia.bfp_pe_array_clocked import product
 
-    return schedule
+    return product
 
 
 def _long(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:

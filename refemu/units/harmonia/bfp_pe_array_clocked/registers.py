@@ -42,58 +42,34 @@ class Column(NamedTuple):
     current_b: Weights
 
 
-ENTRY = ("mode", "clear", "last", "rows", "columns", "groups")
-WEIGHTS = ("b", "b_sign", "b_exp", "w_scale")
-
-
 def columns_of(state: DeclaredState, columns: int) -> list[Column]:
     """Control of every column, from the registers of a State."""
-    registers = {
-        name: _split(getattr(state, name), columns)
-        for name in ("arrived", "waiting", "b_waiting", "left", *_names("next"), *_names("current"))
-    }
 
-    def part(kind: type[Any], which: str, names: Sequence[str], column: int) -> Any:
-        values = (registers[f"{which}_{name}"][column] for name in names)
-        return kind(*(value[0] if kind is Entry else value for value in values))
+    def lanes(name: str, column: int) -> Lanes:
+        values: Lanes = getattr(state, name)
+        return of_place(values, column, len(values) // columns)
 
-    return [
-        Column(
-            registers["arrived"][c][0],
-            registers["waiting"][c][0],
-            part(Entry, "next", ENTRY, c),
-            registers["b_waiting"][c][0],
-            part(Weights, "next", WEIGHTS, c),
-            registers["left"][c][0],
-            part(Entry, "current", ENTRY, c),
-            part(Weights, "current", WEIGHTS, c),
-        )
-        for c in range(columns)
-    ]
+    def part(name: str, c: int) -> Any:
+        if name in ("next", "current"):
+            return Entry(*(lanes(f"{name}_{field}", c)[0] for field in Entry._fields))
+        if name in ("next_b", "current_b"):
+            return Weights(*(lanes(f"{name[:-2]}_{field}", c) for field in Weights._fields))
+        return lanes(name, c)[0]
+
+    return [Column(*(part(name, c) for name in Column._fields)) for c in range(columns)]
 
 
 def column_registers(columns: Sequence[Column]) -> dict[str, Lanes]:
     """The control registers as fields of a State."""
-    registers = {name: tuple([getattr(column, name) for column in columns]) for name in ("arrived", "waiting")}
-    registers |= {name: tuple([getattr(column, name) for column in columns]) for name in ("b_waiting", "left")}
+    names = ("arrived", "waiting", "b_waiting", "left")
+    registers = {name: tuple([getattr(column, name) for column in columns]) for name in names}
     for which in ("next", "current"):
         entries, weights = [getattr(c, which) for c in columns], [getattr(c, f"{which}_b") for c in columns]
-        for name, values in zip(ENTRY, zip(*entries, strict=True), strict=True):
+        for name, values in zip(Entry._fields, zip(*entries, strict=True), strict=True):
             registers[f"{which}_{name}"] = tuple(values)
-        for name, files in zip(WEIGHTS, zip(*weights, strict=True), strict=True):
+        for name, files in zip(Weights._fields, zip(*weights, strict=True), strict=True):
             registers[f"{which}_{name}"] = tuple([value for file in files for value in file])
     return registers
-
-
-def _names(which: str) -> list[str]:
-    return [f"{which}_{name}" for name in (*ENTRY, *WEIGHTS)]
-
-
-def _split(value: Lanes, parts: int) -> list[tuple[int, ...]]:
-    """Lanes in `parts` of equal length."""
-    each = value
-    size = len(each) // parts
-    return [each[place * size : (place + 1) * size] for place in range(parts)]
 
 
 def of_place(value: Lanes, place: int, size: int) -> tuple[int, ...]:

@@ -93,7 +93,7 @@ def _held_columns(old: Array, self: Array, *inputs: int | Lanes) -> Changes:
 
 _device = partial(overriding, BfpPeArrayClocked)
 VARIANTS: tuple[Variant, ...] = (
-    *accumulation.variants(BfpPeArrayClocked, lambda device: device.accumulator),
+    *accumulation.variants(BfpPeArrayClocked),
     *choices("D-harmonia-22", "overlap", True),
     _device("D-harmonia-40", "both wrappers work in the first slot of M8M8", _working=_both_wrappers),
     _device(

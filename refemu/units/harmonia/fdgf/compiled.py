@@ -31,25 +31,16 @@ def _events(start, rows, inner, columns, flow, v, m, k, out, counts):  # type: i
     for d in range(start.shape[0]):
         code, way, wide_blocks, fetched = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         size_m, size_n, size_k = np.int64(0), np.int64(0), np.int64(0)
-        mt, kt, row8, col16, place, g = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        reset = (np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+        mt, kt, row8, col16, place, g = reset
         for t in range(start.shape[1]):
             count, a_address, b_address = np.int64(0), np.int64(0), np.int64(0)
-            outer, passing = (
-                2 + np.int64(way == 1),
-                3 - np.int64(way == 1),
-            )  # the operand that stays; the operand that passes
+            outer, passing = 2 + np.int64(way == 1), 3 - np.int64(way == 1)  # the operand that stays, that passes
             fetch = np.int64(0)
             if start[d, t]:
                 code, way, wide_blocks, fetched = np.int64(START), flow[d, t], v[d, t], np.int64(0)
                 size_m, size_n, size_k = rows[d, t], inner[d, t], columns[d, t]
-                mt, kt, row8, col16, place, g = (
-                    np.int64(0),
-                    np.int64(0),
-                    np.int64(0),
-                    np.int64(0),
-                    np.int64(0),
-                    np.int64(0),
-                )
+                mt, kt, row8, col16, place, g = reset
             elif code == START:
                 fetch = outer
             elif code == outer:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith.checks import Refused, at, first_index, require_choice, require_int
+from refemu.arith.checks import Refused, reject, require_choice, require_int
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, Sequential, Unit, constant, decides
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
@@ -328,9 +328,7 @@ def require_sizes(name: str, rows: ArrayLike, inner: ArrayLike, columns: ArrayLi
     """Reject a product without elements."""
     for letter, size in (("M", np.asarray(rows)), ("N", np.asarray(inner)), ("K", np.asarray(columns))):
         empty = (size < 1) & (np.asarray(start) == 1)
-        if empty.any():
-            index = first_index(empty)
-            raise Refused(f"{name}: {letter} must be at least 1, got {int(size[index])}{at(index)}")
+        reject(empty, f"{name}: {letter} must be at least 1", size)
 
 
 UNIT: AnyUnit = Unit(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, reject, require_int
 from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_pe import require_fields
 from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES
@@ -70,7 +70,7 @@ def require_operands(core: Any, inputs: Mapping[str, Any]) -> None:
         require_positions(core, np.asarray(inputs["position"], np.int64))
     if "bias" in inputs:
         infinite = np.asarray(inputs["bias"]) & 0x7C00 == 0x7C00
-        _refuse(core.name, "bias must be finite", infinite, inputs["bias"])
+        reject(infinite, f"{core.name}: bias must be finite", inputs["bias"])
 
 
 def require_positions(core: Any, position: np.ndarray) -> None:
@@ -78,18 +78,13 @@ def require_positions(core: Any, position: np.ndarray) -> None:
 
     Rows of scores may have one position: query heads that share their keys (D-harmonia-60).
     """
+    name = core.name
     later = np.diff(position, axis=-1, prepend=-1) <= (-1 if core.kind == "score" else 0)
-    _refuse(core.name, "position must ascend from row to row", later, position)
-    _refuse(core.name, f"position must be at least start, which is {core.start}", position < core.start, position)
+    reject(later, f"{name}: position must ascend from row to row", position)
+    reject(position < core.start, f"{name}: position must be at least start, which is {core.start}", position)
     if core.kind == "score":
         unseen = position >= core.columns
-        _refuse(core.name, f"position must be below {core.columns}, the number of keys", unseen, position)
+        reject(unseen, f"{name}: position must be below {core.columns}, the number of keys", position)
     if core.waits:
         first = position[..., :1]
-        _refuse(core.name, "position of the first key must be 0, whose window gives the offsets", first > 0, first)
-
-
-def _refuse(name: str, rule: str, bad: np.ndarray, values: Any) -> None:
-    if bad.any():
-        index = first_index(bad)
-        raise Refused(f"{name}: {rule}, got {int(np.asarray(values)[index])}{at(index)}")
+        reject(first > 0, f"{name}: position of the first key must be 0, whose window gives the offsets", first)

@@ -16,7 +16,7 @@ from refemu.units.harmonia.bfp_accumulator import M8M8
 from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
 from refemu.units.harmonia.fp2half import Fp2Half
 from refemu.units.harmonia.harmonia_core import passes
-from refemu.units.harmonia.harmonia_core.gemm import OPTIONAL, Gemm
+from refemu.units.harmonia.harmonia_core.gemm import Gemm
 from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action, group_edges, group_shape, plan
 from refemu.units.harmonia.harmonia_core.vector_unit import biased, vector
@@ -61,10 +61,7 @@ class HarmoniaCore(Gemm):
     }
     registers: ClassVar[dict[str, str]] = {
         "phase": "number of the last event in its product, from 0",
-        "frozen": "offsets that a prompt has chosen for later keys, FP16 words; () without such a port",
-        "position": "position of every row of A, ascending; () without such a port",
-        "wide": "which codes of B have 8 bits, for every row of A; () without such a port",
-        "bias": "bias added to every row of C, FP16 words; () without such a port",
+        **{name: f"{meaning}; () without such a port" for name, (_, meaning) in Gemm.optional.items()},
         "offset": "offset subtracted from every key, by channel, FP16 words; () without such a port",
         "array_cycles": 'compute cycles of the array in this product, counted with b_type="mixed" alone',
         "array_words": "words of 128 bits that the dispatcher of B read in this product, a nibble of each of the 32 "
@@ -78,7 +75,7 @@ class HarmoniaCore(Gemm):
     def initial(self) -> Mapping[str, Any]:
         """No values where a port is missing."""
         present = {port.name for port in self.ports.all}
-        missing = [name for name in (*OPTIONAL, "offset") if name not in present]
+        missing = [name for name in (*self.optional, "offset") if name not in present]
         return {**dict.fromkeys(missing, ()), "sums": (), "offsets": self.offsets.state}
 
     @constant

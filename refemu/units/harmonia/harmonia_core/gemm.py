@@ -5,7 +5,7 @@ Paper: [harmonia §IV-A, Fig. 12].
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,18 +36,17 @@ Positions: TypeAlias = Literal["start", "port"]  #: positions of the rows: conse
 MODES: dict[BType, int] = {"int4": M8W4, "bfp4": M8M4, "bfp8": M8M8, "mixed": M8M8}
 CODES: tuple[Codes, ...] = get_args(Codes)  #: The choices of `Codes`
 
-#: Optional ports and what they carry, for error messages
-OPTIONAL = {
-    "frozen": "the offsets of the prompt",
-    "position": "the position of every row",
-    "wide": "a mask of the codes with 8 bits",
-    "bias": "a bias of every column",
-}
-
 
 class Gemm(Combinational):
     """Base of the accelerator: one product C = A x B."""
 
+    #: optional ports: what they carry, for error messages, and their meanings
+    optional: ClassVar[dict[str, tuple[str, str]]] = {
+        "frozen": ("the offsets of the prompt", "offsets that a prompt has chosen for later keys"),
+        "position": ("the position of every row", "position of every row of A"),
+        "wide": ("a mask of the codes with 8 bits", "which codes of B have 8 bits, for every row of A"),
+        "bias": ("a bias of every column", "bias added to every row of C"),
+    }
     kind: Kind = "linear"  #: kind of C
     rows: int = 8  #: M
     inner: int = 32  #: N
@@ -88,21 +87,9 @@ class Gemm(Combinational):
     def shape(self) -> Shape:
         """Parameters of the plan."""
         shifted = self.kind == "k" and self.window > 0
-        return Shape(
-            kind=self.kind,
-            rows=self.rows,
-            inner=self.inner,
-            columns=self.columns,
-            tile_m=self.tile_m,
-            tile_k=self.tile_k,
-            head_dim=self.head_dim,
-            force=self.force,
-            activation=self.activation,
-            rotation=self.rotation,
-            bias_add=self.bias_add,
-            shifted=shifted,
-            tracked=min(self.window, self.rows) if shifted and self.start == 0 else 0,
-        )
+        tracked = min(self.window, self.rows) if shifted and self.start == 0 else 0
+        parameters = {name: getattr(self, name) for name in Shape._fields if name in self._names}
+        return Shape(**parameters, shifted=shifted, tracked=tracked)
 
     @constant
     def waits(self) -> bool:
@@ -171,7 +158,7 @@ class Gemm(Combinational):
     def validate_event(self, *values: Any, **named: Any) -> list[Any]:
         """The inputs of one product; rejects inputs whose port is missing."""
         return super().validate_event(
-            *values, **self._due(named), **{n: v for n, v in named.items() if n not in OPTIONAL}
+            *values, **self._due(named), **{n: v for n, v in named.items() if n not in self.optional}
         )
 
     def validated(
@@ -204,13 +191,13 @@ class Gemm(Combinational):
     def _due(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The optional inputs that have a port; rejects a missing input, and an input without a port."""
         there = {port.name for port in self.ports.inputs}
-        for name, meaning in OPTIONAL.items():
+        for name, (meaning, _) in self.optional.items():
             if (name in there) != (inputs.get(name) is not None):
                 wanted, got = (meaning, "None") if name in there else ("None", "values")
                 raise Refused(
                     f"{self.name}: {name} must be {wanted} for kind {self.kind!r} {self._reason(name)}, got {got}"
                 )
-        return {name: inputs[name] for name in OPTIONAL if name in there}
+        return {name: inputs[name] for name in self.optional if name in there}
 
     def _reason(self, name: str) -> str:
         """The condition of an optional port."""

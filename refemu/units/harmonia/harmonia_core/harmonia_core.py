@@ -1,32 +1,17 @@
 """Descriptor of harmonia_core: one matrix product through the whole accelerator. [harmonia §IV-A, Fig. 12]"""
 
+import inspect
 from typing import Any
 
 from refemu.units.declaration import DeclaredState
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore
-from refemu.units.harmonia.k_offset import WINDOW
 from refemu.units.stepping import Result
 from refemu.units.unit import AnyUnit, Config, Flag, RunFunction, Unit
 
 
 def _config(kind: str, rows: int, inner: int, columns: int, b_type: str = "int4", **others: Any) -> Config:
-    usual = {
-        "m": 8,
-        "tile_m": 64,
-        "tile_k": 64,
-        "head_dim": 32,
-        "start": 0,
-        "base": 10000,
-        "activation": "none",
-        "force": 0,
-        "partial": "fp16",
-        "rotation": "half",
-        "window": WINDOW,
-        "positions": "start",
-        "bias_add": "none",
-        "codes": "sets",
-    }
-    return Config(kind=kind, rows=rows, inner=inner, columns=columns, b_type=b_type, **usual | others)
+    usual = {name: each.default for name, each in inspect.signature(HarmoniaCore).parameters.items()}
+    return Config(**usual | {"kind": kind, "rows": rows, "inner": inner, "columns": columns, "b_type": b_type} | others)
 
 
 UNIT: AnyUnit = Unit(

@@ -11,14 +11,14 @@ from refemu.arith import fp16, fp32, rotary
 from refemu.arith.checks import Refused
 from refemu.arith.orders import Sequential
 from refemu.units import Changes, Config, DeclaredState
-from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS
+from refemu.units.harmonia.bfp_pe_array import COLUMNS, ROWS, BfpPeArray
 from refemu.units.harmonia.harmonia_core.core import HarmoniaCore, block
 from refemu.units.harmonia.harmonia_core.passes import Pass
 from refemu.units.harmonia.harmonia_core.plan import LANES, Action
 from refemu.units.harmonia.harmonia_core.vector_unit import vector
 from refemu.units.harmonia.k_offset import KOffsetGenerator
-from refemu.units.harmonia.variants import accumulation, parts
-from refemu.units.variant import Variant, choices, overriding
+from refemu.units.harmonia.variants import accumulation
+from refemu.units.variant import Variant, choices, of_part, overriding
 
 
 def _shift_first(old: HarmoniaCore, self: HarmoniaCore, action: Action) -> Changes:
@@ -139,8 +139,8 @@ def _before_half(config: Config) -> Config:
 
 
 def _accumulator(says: str) -> Variant:
-    (part,) = (each for each in accumulation.PARTS if each.says == says)
-    return parts.variant(HarmoniaCore, lambda device: device.array.accumulator, part)
+    (part,) = of_part(BfpPeArray, "accumulator", [each for each in accumulation.PARTS if each.says == says])
+    return of_part(HarmoniaCore, "array", [part])[0]
 
 
 _device, _scores = partial(overriding, HarmoniaCore), partial(overriding, Scores)

@@ -34,12 +34,6 @@ WAIT = "wait"
 TIMING = ("wide", "position")  #: the only operands on which clocks depend: passes of the array, and its window
 SUMS = ("compute", "bias", "fp2half")  #: events that read or write sums between the array and FP2Half
 NONE = "() without such a port"
-OPTIONAL = {
-    "frozen": "offsets that a prompt has chosen for later keys",
-    "position": "position of every row of A",
-    "wide": "which codes of B have 8 bits, for every row of A",
-    "bias": "bias added to every row of C",
-}
 
 
 class HarmoniaCoreClocked(Sequential, HarmoniaCore):
@@ -56,8 +50,11 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
         "products": "products completed",
     }
     registers: ClassVar[dict[str, str]] = {
-        **{name: f"{meaning}, as it is at the input; {NONE}" for name, meaning in OPTIONAL.items()},
-        **{f"{name}{HELD}": f"{meaning}, for the product under way; {NONE}" for name, meaning in OPTIONAL.items()},
+        **{name: f"{meaning}, as it is at the input; {NONE}" for name, (_, meaning) in HarmoniaCore.optional.items()},
+        **{
+            f"{name}{HELD}": f"{meaning}, for the product under way; {NONE}"
+            for name, (_, meaning) in HarmoniaCore.optional.items()
+        },
         "offset": f"offset subtracted from every key of the product, by channel, FP16 words; {NONE}",
         "core": "State of the product, as of unit harmonia_core, whose events are executed in the clock in which they "
         "end",
@@ -106,7 +103,7 @@ class HarmoniaCoreClocked(Sequential, HarmoniaCore):
     def initial(self) -> Mapping[str, Any]:
         """No values where a port is missing, and the core at reset."""
         missing = [name for name, value in vars(self.core.state).items() if value == () and name != "sums"]
-        held = [f"{name}{HELD}" for name in missing if name in OPTIONAL]
+        held = [f"{name}{HELD}" for name in missing if name in self.optional]
         return {**dict.fromkeys([*missing, *held], ()), "core": self.core.state, "waiting": ()}
 
     @constant

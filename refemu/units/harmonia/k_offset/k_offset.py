@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, reject, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.units import AnyUnit, Config, Flag, Lanes, Port, Ports, Result, RunFunction, Unit
 from refemu.units.declaration import Changes, DeclaredState, Sequential, constant, decides
@@ -115,11 +115,7 @@ class KOffsetGenerator(Sequential, Offsets):
 
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject infinity and NaN."""
-        words = inputs[0]
-        bad = words & 0x7C00 == 0x7C00
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"{self.name}: k must be finite, got 0x{int(words[index]):04x}{at(index)}")
+        reject(inputs[0] & 0x7C00 == 0x7C00, f"{self.name}: k must be finite", inputs[0], ", got {:#06x}")
 
     def opens(self, k: Lanes, valid: int, last: int) -> str:
         before = self.state
@@ -247,17 +243,9 @@ class KOffsetGenerator(Sequential, Offsets):
 
 def require_offsets(unit: str, name: str, words: np.ndarray, most: int) -> None:
     """Reject offsets (..., channels) that are not finite, or nonzero in more than `most` channels."""
-    bad = words & 0x7C00 == 0x7C00
-    if bad.any():
-        index = first_index(bad)
-        raise Refused(f"{unit}: {name} must be finite, got 0x{int(words[index]):04x}{at(index)}")
-    count = np.count_nonzero(words & 0x7FFF, axis=-1)
-    if (count > most).any():
-        index = first_index(np.atleast_1d(count > most))
-        raise Refused(
-            f"{unit}: {name} must have at most {most} channels that are not 0, "
-            f"got {int(np.atleast_1d(count)[index])}{at(index)}"
-        )
+    reject(words & 0x7C00 == 0x7C00, f"{unit}: {name} must be finite", words, ", got {:#06x}")
+    count = np.atleast_1d(np.count_nonzero(words & 0x7FFF, axis=-1))
+    reject(count > most, f"{unit}: {name} must have at most {most} channels that are not 0", count)
 
 
 PAPER: dict[str, int | str | None] = {

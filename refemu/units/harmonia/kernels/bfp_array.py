@@ -12,49 +12,17 @@ from refemu.arith.jit import callee, inlined, kernel
 from refemu.arith.kernels.groups import group_term
 from refemu.arith.kernels.scalars import canonical
 
-(
-    C_ARRIVED,
-    C_WAITING,
-    C_B_WAITING,
-    C_LEFT,
-    C_NEXT_MODE,
-    C_NEXT_CLEAR,
-    C_NEXT_LAST,
-    C_NEXT_ROWS,
-    C_NEXT_COLUMNS,
-    C_NEXT_GROUPS,
-    C_MODE,
-    C_CLEAR,
-    C_LAST,
-    C_ROWS,
-    C_COLUMNS,
-    C_GROUPS,
-    C_NEXT_B,
-    C_B,
-    C_SUB_PES,
-) = range(19)
+C_ARRIVED, C_WAITING, C_B_WAITING, C_LEFT = range(4)
+C_NEXT_MODE, C_NEXT_CLEAR, C_NEXT_LAST, C_NEXT_ROWS, C_NEXT_COLUMNS, C_NEXT_GROUPS = range(4, 10)
+C_MODE, C_CLEAR, C_LAST, C_ROWS, C_COLUMNS, C_GROUPS, C_NEXT_B, C_B, C_SUB_PES = range(10, 19)
 C_FIELDS, ENTRY = 19, 6
 P_NEXT, P_CURRENT, P_SLOT, P_MODE, P_FLAGS, P_LATCHED = range(6)
 P_FIELDS = P_LATCHED + 4
 E_AT, E_MODE, E_CLEAR, E_LAST, E_ROWS, E_COLUMNS, E_GROUPS = range(7)
 E_FIELDS = 7
 O_PARALLEL, O_OVERLAP, O_PARTIAL16, O_PRODUCT16 = range(4)
-(
-    T_CYCLES,
-    T_COMPUTE,
-    T_MACS,
-    T_MACS4X8,
-    T_PSUMS,
-    T_FUSIONS,
-    T_CONVERTS,
-    T_MULTS,
-    T_ADDS,
-    T_HOPS,
-    T_BROADCASTS,
-    T_BUSY,
-    T_LOST,
-    T_MISSED,
-) = range(14)
+T_CYCLES, T_COMPUTE, T_MACS, T_MACS4X8, T_PSUMS, T_FUSIONS, T_CONVERTS = range(7)
+T_MULTS, T_ADDS, T_HOPS, T_BROADCASTS, T_BUSY, T_LOST, T_MISSED = range(7, 14)
 TOTALS = 14
 M8W4, M8M8 = 0, 2
 LANES, SLOTS = 32, 4

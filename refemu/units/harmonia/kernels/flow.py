@@ -62,20 +62,8 @@ class Registers(NamedTuple):
 
 
 LOAD, ARRAY, HALF, VECTOR, OFFSET, COMPARE, ALIGN, STORE = range(8)  # parts, in `free` and in `busy`
-BUSY, DONE, LEFT, BANKS, TILES, WAITS, READS, WRITES, RELEASED, SHIFT, GONE, NEW = (
-    8,
-    16,
-    17,
-    18,
-    20,
-    22,
-    26,
-    27,
-    28,
-    30,
-    31,
-    32,
-)
+BUSY, DONE, LEFT, BANKS, TILES, WAITS = 8, 16, 17, 18, 20, 22
+READS, WRITES, RELEASED, SHIFT, GONE, NEW = 26, 27, 28, 30, 31, 32
 PAIRS, WIDE_PAIRS = 33, 34  # groups of a row and a column in scores, and those of 8 bits
 NOW = 35
 W_LOAD, W_BUFFER, W_BANK, W_ALIGN = range(WAITS, WAITS + 4)

@@ -14,8 +14,8 @@ from refemu.arith import fp16, fp32
 from refemu.arith.fp16 import Fp16Mode
 from refemu.units import Config, Stepped
 from refemu.units.harmonia.bfp_accumulator import INVALID, M8M8, M8W4, Accumulator, add, number, word
-from refemu.units.harmonia.variants import parts, rounding
-from refemu.units.variant import Variant, choices, overriding
+from refemu.units.harmonia.variants import rounding
+from refemu.units.variant import Variant, choices, of_part, overriding
 
 Converted = tuple[int, int, int]  #: integer, word of its value, flags
 
@@ -121,12 +121,12 @@ PARTS: tuple[Variant, ...] = (
 )
 
 
-def variants(unit: type[Stepped[Any]], find: parts.Find) -> tuple[Variant, ...]:
+def variants(unit: type[Stepped[Any]]) -> tuple[Variant, ...]:
     """Variants of a unit with an accumulator: by options, and one for each of PARTS."""
     return (
         *choices("D-harmonia-7", "partial", "fp16", "fp32"),
         *choices("D-harmonia-8", "product", "fp16"),
-        *(parts.variant(unit, find, part) for part in PARTS),
+        *(PARTS if unit is Accumulator else of_part(unit, "accumulator", PARTS)),
     )
 
 

@@ -5,9 +5,8 @@ from functools import partial
 from typing import Any
 
 from refemu.units.harmonia.bfp_aligner import BfpAligner
-from refemu.units.harmonia.variants import parts
 from refemu.units.stepping import Stepped
-from refemu.units.variant import Variant, choices, overriding
+from refemu.units.variant import Variant, choices, of_part, overriding
 
 _aligner = partial(overriding, BfpAligner)
 PARTS: tuple[Variant, ...] = (
@@ -25,11 +24,11 @@ PARTS: tuple[Variant, ...] = (
 )
 
 
-def variants(unit: type[Stepped[Any]], find: parts.Find) -> Sequence[Variant]:
+def variants(unit: type[Stepped[Any]]) -> Sequence[Variant]:
     """Variants of a unit with an aligner: by options, and one for each of PARTS."""
     return (
         *choices("D-harmonia-2", "rounding", "half_even", "half_away", "floor"),
         *choices("D-harmonia-4", "subnormals", "flush"),
         *choices("D-harmonia-6", "zero_sign", "keep", "canonical"),
-        *(parts.variant(unit, find, part) for part in PARTS),
+        *(PARTS if unit is BfpAligner else of_part(unit, "aligner", PARTS)),
     )

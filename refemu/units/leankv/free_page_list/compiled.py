@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
-from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.leankv.free_page_list import UNIT, FreePageList
 
 
@@ -21,7 +20,7 @@ def run(device: FreePageList, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     wide, counters = (*op.shape, device.pages), np.zeros(3, np.int64)
     rows = taken.reshape(wide), start, end, free, ring.reshape(wide), head, tail
     if not _run(op, count, ids.reshape(wide), *rows, counters):
-        refuse_as(UNIT.run, *inputs, pages=device.pages)
+        raise Rejected
     return counters.tolist()
 
 

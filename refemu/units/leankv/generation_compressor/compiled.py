@@ -31,7 +31,7 @@ from refemu.units.leankv.generation_compressor import (
     W,
 )
 from refemu.units.leankv.generation_compressor.decisions import LANE_BITS, LANES, LARGEST
-from refemu.units.leankv.kernels.scores import mean_shares
+from refemu.units.leankv.kernels.pages import mean_shares
 
 NONE = np.uint32(LARGEST).view(np.float32)  #: significance of a section without candidates
 FAR = np.int64(1) << np.int64(62)
@@ -42,20 +42,13 @@ CASE_W, CASE_A1, CASE_A2, CASE_A3, CASE_B1, CASE_B2, CASE_C = W, A1, A2, A3, B1,
 class Heads:
     """The inputs of `run` as (heads, slots) and (heads,) arrays, their means and candidates."""
 
-    n_high: np.ndarray
-    n_low: np.ndarray
-    n: np.ndarray
-    prompt: np.ndarray
-    window: np.ndarray
-
     def __init__(self, device: GenerationCompressor, arrays: Arrays) -> None:
         """arrays: as `device.admitted` returns them."""
         self.device: GenerationCompressor = device
         slots = device.slots
         score, position = (array.reshape(-1, slots) for array in arrays[:2])
-        self.n_high, self.n_low, self.n, self.prompt, self.window = (
-            a.reshape(-1).astype(np.int64) for a in arrays[2:7]
-        )
+        numbers = [np.asarray(array.reshape(-1), np.int64) for array in arrays[2:7]]
+        self.n_high, self.n_low, self.n, self.prompt, self.window = numbers
         self.thresholds: np.ndarray = np.ascontiguousarray(arrays[7].reshape(-1, 2)).view(np.float32)
         self.slot: np.ndarray = np.arange(slots)
         self.position: np.ndarray = position.astype(np.int64)

@@ -18,34 +18,18 @@ LEAST = np.int32(-2147483648)
 
 
 @kernel
-def paged_heads(
-    q,
-    images,
-    cells,
-    lengths,
-    layout,
-    key_packs,
-    value_packs,
-    numbers,
-    settings,
-    tasks,
-    p,
-    tops,
-    totals,
-    out,
-    logits,
-    accs,
-    first,
-    last,
-):
+def paged_heads(q, memory, tables, numbers, settings, tasks, results, first, last):
     """Run chunks `first` to `last` of the attention of queries q (U, G, F) over pages.
 
+    memory: images, cells, lengths. tables: layout, key_packs, value_packs. results: p, tops, totals, out, logits, accs.
     p (U, G, tokens) <- probabilities within each chunk; tops (chunks, G) <- keys of the maxima; totals (chunks, G) <-
-    sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. images (pages, words); cells (U, L):
-    page ids, high ones from the left, low ones from the right; lengths (U, 2): tokens; key_packs, value_packs (2, P):
-    words of a page's packs of token 0; numbers: factor of the logits, epsilon of a sum of exponentials. Unless they
-    are empty: logits (U, G, tokens) <- those of the chunks; accs (chunks, G, accumulators, F) <- accumulators.
+    sums of exponentials; out (chunks, G, F) <- sums of values, not yet rounded. Images are (pages, words); cells of
+    heads, (U, L), page ids, high ones from the left, low ones from the right; lengths, (U, 2), tokens; packs, (2, P),
+    words of a page's packs of token 0; numbers: factor of the logits, epsilon of a sum of exponentials. Unless they are
+    empty, logits, (U, G, tokens), <- those of the chunks, and accs, (chunks, G, accumulators, F), <- accumulators.
     """
+    layout, key_packs, value_packs = tables
+    p, tops, totals, out, logits, accs = results
     depth, most = q.shape[2], max(layout[0, P_TOKENS], layout[1, P_TOKENS]) + PAD
     keys, sums = np.empty((depth, most), np.float32), np.empty((settings[S_SUMS], most), np.float32)
     values, weights = np.empty((most, depth), np.float32), np.empty(most, np.float32)
@@ -59,44 +43,23 @@ def paged_heads(
     for n in range(first, last):
         task = tasks[n]
         u = task[T_UNIT]
-        _logits_of(
-            q[u],
-            images,
-            cells[u],
-            lengths[u],
-            layout,
-            key_packs,
-            numbers[0],
-            settings,
-            task,
-            p[u],
-            tops[n],
-            (words, meta, keys, sums),
-        )
+        part = memory[0], memory[1][u], memory[2][u]
+        _logits_of(q[u], part, layout, key_packs, numbers[0], settings, task, p[u], tops[n], (words, meta, keys, sums))
         for g in range(q.shape[1]):
             if logits.size > 0:
                 copy_all(p[u, g, task[T_START] : task[T_END]], logits[u, g, task[T_START] : task[T_END]])
             key = tops[n, g]
             top = np.int32(key ^ np.int32((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
             totals[n, g] = _chances(p[u, g, task[T_START] : task[T_END]], top, numbers[1], settings)
-        _values_of(
-            images,
-            cells[u],
-            lengths[u],
-            layout,
-            value_packs,
-            settings,
-            task,
-            p[u],
-            out[n],
-            accs[n % max(1, accs.shape[0])],
-            (words, values, weights, order, acc, places),
-        )
+        work = words, values, weights, order, acc, places
+        held = accs[n % max(1, accs.shape[0])]
+        _values_of(part, layout, value_packs, settings, task, p[u], out[n], held, work)
 
 
 @callee
-def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, p, tops, work):
+def _logits_of(q, memory, layout, packs, scale, settings, task, p, tops, work):
     """p (G, tokens) <- logits of q (G, F) and the keys of one chunk; tops (G,) <- keys of their maxima."""
+    images, cells, lengths = memory
     words, meta, keys, sums = work
     at = task[T_START]
     for g in range(q.shape[0]):
@@ -113,8 +76,9 @@ def _logits_of(q, images, cells, lengths, layout, packs, scale, settings, task, 
 
 
 @callee
-def _values_of(images, cells, lengths, layout, packs, settings, task, p, out, accs, work):
+def _values_of(memory, layout, packs, settings, task, p, out, accs, work):
     """out (G, F) <- sums of the values of one chunk weighted by p (G, tokens); accs <- accumulators, if not empty."""
+    images, cells, lengths = memory
     words, values, weights, order, acc, places = work
     at, before, rows = task[T_START], np.int64(0), max(np.int64(1), settings[S_ROWS])
     clear_all(acc.reshape(acc.size))

@@ -15,8 +15,7 @@ from refemu.arith.kernels import narrow_all
 from refemu.arith.kernels.scalars import U, canonical, widen
 from refemu.units.leankv.generation_compressor.compiled import choose
 from refemu.units.leankv.kernels.attention import paged_heads
-from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS
-from refemu.units.leankv.kernels.scores import mean_shares, paged_scores
+from refemu.units.leankv.kernels.pages import P_SIGN, P_TOKENS, mean_shares, paged_scores
 from refemu.units.leankv.kv_compressor.compiled import store
 from refemu.units.leankv.page_manager.compiled.events import (
     Z_SCRUB,
@@ -260,26 +259,9 @@ def _attended(images, pool, newest, pages, rule, q, out, p, scores):
     tops, bottoms = np.empty((heads, group), np.int32), np.empty((heads, group), np.float32)
     attention = np.empty((heads, group, features), np.float32)
     logits, accs = np.empty((0, 0, 0), np.float32), np.empty((1, 0, 0, 0), np.float32)
-    paged_heads(
-        q,
-        images,
-        cells,
-        tokens,
-        layout,
-        key_packs,
-        value_packs,
-        numbers,
-        settings,
-        tasks,
-        p,
-        tops,
-        bottoms,
-        attention,
-        logits,
-        accs,
-        0,
-        heads,
-    )
+    memory, tables = (images, cells, tokens), (layout, key_packs, value_packs)
+    results = p, tops, bottoms, attention, logits, accs
+    paged_heads(q, memory, tables, numbers, settings, tasks, results, 0, heads)
     narrow_all(attention.reshape(attention.size), out.reshape(out.size))
     paged_scores(images, cells, tokens, layout, kept, p, rule[R_MEAN] != 0, 0, heads)
     positions = np.empty(scores.shape, np.uint32)

@@ -24,9 +24,8 @@ from refemu.units.leankv.kv_compressor import (
     REPLACE,
     UNIT,
     KvCompressor,
-    PromptPlan,
-    places,
 )
+from refemu.units.leankv.kv_compressor.tokens import put_prompt
 
 
 def write(
@@ -155,22 +154,7 @@ def requantize(
     write(low, preset, images, to_pages, to_slots, key, value, token.score, token.position)
 
 
-def write_prompt(
-    high: UnifiedPage,
-    low: UnifiedPage | None,
-    preset: Preset,
-    images: np.ndarray,
-    ids: Any,
-    plan: PromptPlan,
-    key: np.ndarray,
-    value: np.ndarray,
-) -> None:
-    """As `kv_compressor.write_prompt`."""
-    for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
-        if page is not None and len(tokens):
-            pages, slots = places(page, section, np.arange(len(tokens)))
-            score = plan.score[tokens]
-            write(page, preset, images, pages, slots, key[tokens], value[tokens], score, plan.position[tokens])
+write_prompt = functools.partial(put_prompt, write)  #: As `kv_compressor.write_prompt`
 
 
 @compiled_run(UNIT)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from refemu.arith import fp16
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, reject, require_int
 from refemu.formats import UnifiedPage
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.affine import PRESETS, WORD, Affine
@@ -21,9 +21,6 @@ from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, S
 from refemu.units.leankv.kv_quantizer import BITS, KvQuantizer, Preset
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
-
-__all__ = ["APPEND_HIGH", "APPEND_LOW", "DROP", "REPLACE", "UNIT", "KvCompressor", "State", "run"]
-
 
 APPEND_HIGH, APPEND_LOW, REPLACE, DROP = range(4)  #: Operations of the port `op`
 
@@ -236,9 +233,7 @@ class KvCompressor(Sequential):
 def require_finite(patterns: np.ndarray) -> None:
     """Reject fp16 patterns of NaN and infinity."""
     bad = np.asarray(patterns) & 0x7C00 == 0x7C00
-    if bad.any():
-        index = first_index(bad)
-        raise Refused(f"kv_compressor: key and value must be finite fp16, got {int(patterns[index]):#06x}{at(index)}")
+    reject(bad, "kv_compressor: key and value must be finite fp16", patterns, ", got {:#06x}")
 
 
 SMALL: dict[str, Any] = {"head_size": 64, "high": "K8V4", "low": "K4V2", "page_bytes": 384}

@@ -3,7 +3,7 @@
 Paper: [leankv §4, §6.1, Fig. 8].
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,17 +126,22 @@ def write_prompt(
     images: uint16 (pages, page_bytes / 2), pages, written in place. ids: pages of the high and of the low section. key,
     value: float16 (N, F), vectors of the whole prompt.
     """
+    put_prompt(write, high, low, preset, images, ids, plan, key, value)
+
+
+def put_prompt(
+    put: Callable[..., None],
+    high: UnifiedPage,
+    low: UnifiedPage | None,
+    preset: Preset,
+    images: np.ndarray,
+    ids: Sequence[Any],
+    plan: PromptPlan,
+    *vectors: np.ndarray,
+) -> None:
+    """`write_prompt` by a readable or a compiled `write`."""
     for page, section, tokens in ((high, ids[0], plan.high), (low, ids[1], plan.low)):
         if page is not None and len(tokens):
-            pages, slots = places(page, section, np.arange(len(tokens)))
-            write(
-                page,
-                preset,
-                images,
-                pages,
-                slots,
-                key[tokens],
-                value[tokens],
-                plan.score[tokens],
-                plan.position[tokens],
-            )
+            where = places(page, section, np.arange(len(tokens)))
+            key, value, *stored = (each[tokens] for each in (*vectors, plan.score, plan.position))
+            put(page, preset, images, *where, key, value, *stored)

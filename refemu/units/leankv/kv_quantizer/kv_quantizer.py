@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import Refused, reject, require_int
 from refemu.arith.scalar32 import div32, f32, pattern16, pattern32, value16, value32
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW, WORD, ZERO_OVERFLOW, Affine
 from refemu.units import AnyUnit, Changes, Combinational, Config, Flag, Port, Ports, Result, Unit, constant, decides
@@ -212,14 +212,8 @@ class KvQuantizer(Combinational):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject patterns of NaN and infinity, and invalid widths."""
         x, bits = inputs
-        bad = x & 0x7C00 == 0x7C00
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"{self.name}: x must be a finite fp16, got {int(x[index]):#06x}{at(index)}")
-        bad = ~np.isin(bits, BITS)
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"{self.name}: bits must be 1, 2, 4 or 8, got {int(bits[index])}{at(index)}")
+        reject(x & 0x7C00 == 0x7C00, f"{self.name}: x must be a finite fp16", x, ", got {:#06x}")
+        reject(~np.isin(bits, BITS), f"{self.name}: bits must be 1, 2, 4 or 8", bits)
 
 
 def times(a: float, b: float) -> float:

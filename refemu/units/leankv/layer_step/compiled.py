@@ -6,18 +6,16 @@ of all requests of all devices that are at a generation step.
 """
 
 import copy
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from refemu.arith import fp16, integers, threads
-from refemu.arith.checks import refuse_as
 from refemu.arith.fp16_compiled import plain, ready, to_f32
 from refemu.formats import UnifiedPage
 from refemu.formats.leankv.compiled import kv_page as kv_page_compiled
-from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.generation_compressor import compiled as generation_compressor
 from refemu.units.leankv.kernels.steps import TOTALS, all_events, call, misplaced
@@ -361,18 +359,12 @@ def _ordered(device: LayerStep, columns: Mapping[str, np.ndarray]) -> bool:
     return compressor.policy != "diffkv" or compressor.low or not (limits[:, 0] != limits[:, 1]).any()
 
 
-def _parameters(device: LayerStep) -> dict[str, Any]:
-    """Parameters of a device by name."""
-    return {name: getattr(device, name) for name in inspect.signature(type(device)).parameters}
-
-
 @compiled_run(UNIT)
 def run(device: Any, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     """All events of all devices."""
     devices, ports = Devices(device, len(inputs[0])), len(device.ports.outputs)
     columns, shown = by_port(device, inputs, outputs[:ports])
     registers = by_register(device, outputs[ports:])
-    fine = _ordered(device, columns) and devices.events(columns, shown, registers)
-    if not fine:
-        refuse_as(UNIT.run, *inputs, **_parameters(device))
+    if not (_ordered(device, columns) and devices.events(columns, shown, registers)):
+        raise Rejected
     return [devices.counts[name] for name in COUNTERS]

@@ -1,34 +1,17 @@
 """The units of one KV head, and the wires between them and the pool of pages. [leankv §6.1, Fig. 8]"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from refemu.units.leankv.generation_compressor import GenerationCompressor
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, DROP, REPLACE, KvCompressor
-from refemu.units.leankv.paged_attention import CONSTANTS, PagedAttention, Pages
+from refemu.units.leankv.paged_attention import CONSTANTS, Arithmetic, PagedAttention, Pages
 
 Run = Sequence[int]  #: ids of the pages of a section, in their order
-#: options of attention that layer_step takes
-ATTENDING = (
-    "order",
-    "fma",
-    "softmax_div",
-    "softmax_eps",
-    "lane_max",
-    "partition_tokens",
-    "partition_score",
-    "include_self",
-    "gqa",
-    "warps",
-    "sum_threads",
-    "key_threads",
-    "value_rows",
-    "value_slots",
-    "join",
-)
+ATTENDING = tuple(field.name for field in fields(Arithmetic))  #: options of attention that layer_step takes
 
 
 @dataclass(frozen=True)

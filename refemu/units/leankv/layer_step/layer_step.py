@@ -14,14 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
-from refemu.formats.leankv.hetero_kv import PairName
-from refemu.formats.leankv.kv_layout import ALIGN
-from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.arith.checks import Refused, reject, require_int
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Lanes, Ports, Sequential, Unit, constant, decides
 from refemu.units.leankv.generation_compressor import Policy, ScoreRule
 from refemu.units.leankv.kv_compressor import APPEND_HIGH, APPEND_LOW, REPLACE
-from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.layer_step.heads import Head, Run, operation
 from refemu.units.leankv.layer_step.registers import (
     ATTENDED,
@@ -35,8 +31,7 @@ from refemu.units.leankv.layer_step.registers import (
 )
 from refemu.units.leankv.page_manager import PageManager, Shape
 from refemu.units.leankv.page_table import HIGH, LOW
-from refemu.units.leankv.paged_attention import CONSTANTS, EPSILON, PAPER, Join, Pages, SoftmaxDiv, SumOrder
-from refemu.units.leankv.significance import Gqa
+from refemu.units.leankv.paged_attention import EPSILON, Arithmetic, Paging
 from refemu.units.stepping import Result
 from refemu.units.unit import RunFunction
 
@@ -44,7 +39,7 @@ SECTIONS = ("high", "low")
 TABLE = ("pages", "max_len", "reserve_low", "table_extra", "table_tokens", "lazy_pages", "scrub")  #: manager options
 
 
-class LayerStep(Sequential):
+class LayerStep(Sequential, Arithmetic, Paging):
     """All KV heads of a layer for some requests: one memory manager, one pool, and in every head the units of `Head`.
 
     A generation step is `decide`, `allocate`, then head by head `requantize` if a token moves, `write`, and the events
@@ -73,55 +68,26 @@ class LayerStep(Sequential):
         "heads": "States of the units of every entry: generation_compressor, kv_compressor, paged_attention",
     }
     kv_heads: int = 3  #: H, KV heads, 1 to 1024
-    head_size: int = 64  #: F, features of a key and of a value
     heads: int = 3  #: G, query heads of a KV head, 1 to 1024
-    high: PairName = "K8V4"  #: ready pair of precisions, such as "K8V4"
-    low: PairName | None = "K4V2"  #: the low pair; None for one precision
     page_bytes: int | None = 384  #: bytes of a page
     pages: int = 24  #: pages of the pool
     max_len: int = 12  #: most tokens of a prompt, and capacity of a table entry
-    preset: Preset = "paper"  #: preset of the codes
     policy: Policy = "algorithm1"  #: rule of the decisions, as for `GenerationCompressor`; so are the following
     score_rule: ScoreRule = "share"  #: quantity that Algorithm 1 compares
     keep_percent: int = 100  #: budget of `static`
     score_queries: int | None = None  #: number of the prompt's last queries that a score was summed over; None: all
     include_self: bool = False  #: whether a token's attention to itself counts
     epoch: bool = False  #: whether positions are stored as in the published code
-    order: SumOrder = PAPER.order  #: as for `Arithmetic`; so are the following
-    fma: bool = PAPER.fma  #: whether products are added in one rounding
-    softmax_div: SoftmaxDiv = PAPER.softmax_div  #: division of the softmax
-    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before the division
-    lane_max: bool = PAPER.lane_max  #: whether the maximum is that of slots 0, 4, 8, ... of the pages only
-    partition_tokens: int = PAPER.partition_tokens  #: tokens above which a head is divided into chunks; 0 = never
-    partition_score: bool = PAPER.partition_score  #: whether p of token t is weighted as in chunk t // chunk
-    gqa: Gqa = PAPER.gqa  #: join of the query heads
-    warps: int = PAPER.warps  #: warps of a block of threads, as for `PagedAttention`; so are the following
-    sum_threads: int = PAPER.sum_threads  #: threads that sum the exponentials
-    key_threads: int = PAPER.key_threads  #: threads that share a key; 0 = Kgroup
-    value_rows: int = PAPER.value_rows  #: accumulators of a warp; 0 = 32 / Vgroup
-    value_slots: int = PAPER.value_slots  #: neighbouring slots of a page that share an accumulator; 0 = Vvec
-    join: Join = PAPER.join  #: order of the sum of accumulators
     reserve_low: int = 0  #: extra pages of a prompt, as for `Shape`; so are the following
     table_extra: int = 1  #: cells in addition to max_len / table_tokens
     table_tokens: int | None = None  #: by default the tokens of a high page
     lazy_pages: bool = True  #: a page when a token needs it; else one for every full section
     scrub: bool = False  #: whether -1 is written into cells that are no longer used
-    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
-    k_group: int = UnifiedPage.k_group
-    v_vec: int = UnifiedPage.v_vec
-    v_group: int = UnifiedPage.v_group
-    align: tuple[int, int] = ALIGN  #: bytes
     requests: int = 1  #: R, requests at a time, 1 to 64
 
     def check(self) -> None:
         require_int(self.kv_heads, 1, 1 << 10, self.name, "kv_heads")
         require_int(self.requests, 1, 1 << 6, self.name, "requests")
-
-    @constant
-    def layouts(self) -> Pages:
-        """Pages of both precisions."""
-        constants = {name: getattr(self, name) for name in CONSTANTS}
-        return Pages.of(self.head_size, self.high, self.low, self.page_bytes, self.preset, **constants)
 
     @constant
     def shape(self) -> Shape:
@@ -309,10 +275,7 @@ class LayerStep(Sequential):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject vectors that are not finite."""
         for name, words in zip(("key", "value", "q"), inputs[7:10], strict=True):
-            bad = words & 0x7C00 == 0x7C00
-            if bad.any():
-                index = first_index(bad)
-                raise Refused(f"{self.name}: {name} must be finite fp16, got {int(words[index]):#06x}{at(index)}")
+            reject(words & 0x7C00 == 0x7C00, f"{self.name}: {name} must be finite fp16", words, ", got {:#06x}")
 
     # Begin and end of a request.
 

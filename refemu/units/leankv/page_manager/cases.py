@@ -1,5 +1,5 @@
 """Golden cases of page_manager: [leankv Fig. 5] first, then prompts that lack a page, full pools and tables, finishes.
-Valid histories are found by counting pages, without their ids.
+Valid histories are those that a manager admits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,11 +44,6 @@ def _shape(config: Mapping[str, Any]) -> "Shape":
     from refemu.units.leankv.page_manager.requests import Shape
 
     return Shape(**config)
-
-
-def _up(tokens: int, per_page: int) -> int:
-    """Pages of a number of tokens."""
-    return -(-tokens // per_page)
 
 
 def _edge(shape: "Shape") -> Iterator[Cases]:
@@ -140,22 +135,12 @@ def _inputs(shape: "Shape", histories: Sequence[Sequence[Call]]) -> dict[str, np
     }
 
 
-class Head:
-    """Pages and tokens of one head, high and low."""
-
-    def __init__(self, pages: int, tokens: int) -> None:
-        self.pages: list[int] = [pages, 0]
-        self.tokens: list[int] = [tokens, 0]
-
-
-class Books:
-    """Numbers of free and of held pages: enough to know which calls a manager admits."""
+class History:
+    """Calls that a manager admits; words are their entropy."""
 
     def __init__(self, shape: "Shape") -> None:
         self.shape: Shape = shape
-        self.free: int = shape.pages
-        self.live: dict[int, list[Head]] = {}
-        self.running: set[int] = set()
+        self.manager: Any = find("page_manager").unit_class(**asdict(shape))
         self.heads: int = shape.layers * shape.heads
 
     def call(
@@ -163,111 +148,68 @@ class Books:
     ) -> Call:
         """The first possible operation from `op` on, with these values as entropy; else one without sequences."""
         wanted = list(dict.fromkeys(sequences))[: max(1, members)]
-        for turn in range(4):
-            kind = (op + turn) % 4
-            call = (
-                self.prompt(wanted, prompts)
-                if kind == PROMPT
-                else self.release(members, high, low)
-                if kind == RELEASE
-                else self.step(members, high, low)
-                if kind == STEP
-                else self.finish(sequences)
-            )
-            if call:
-                return call
-        return op, [], [], [], []
+        calls = (
+            lambda: self.prompt(wanted, prompts),
+            lambda: self.release(members, high, low),
+            lambda: self.step(members, high, low),
+            lambda: self.finish(sequences),
+        )
+        return next(filter(None, (calls[(op + turn) % 4]() for turn in range(4))), (op, [], [], [], []))
+
+    def _made(self, call: str, names: Any, *pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether the manager admits a call; pairs: high and low tokens of every head."""
+        lanes = len(names), self.shape.layers, self.shape.heads
+        columns = (np.array(column).reshape(lanes) for each in pairs for column in zip(*each, strict=True))
+        try:
+            getattr(self.manager, call)(names, *columns)
+        except Refused:
+            return False
+        return True
+
+    def _live(self, members: int, running: bool) -> list[int]:
+        """The first sequences whose prompts are compressed, or are not."""
+        names = [name for name, request in self.manager.requests.table.items() if request.running == running]
+        return names[: max(1, members)]
 
     def prompt(self, names: list[int], lengths: list[int]) -> Call | None:
         """New sequences, while slots and pages last."""
-        validated, tokens = list[int](), list[int]()
-        for name, length in zip(names, lengths, strict=False):
-            n = length % self.shape.max_len + 1
-            each = _up(n, self.shape.high_tokens) + self.shape.reserve
-            fits = each <= self.shape.length and each * self.heads <= self.free
-            if name not in self.live and len(self.live) < self.shape.slots and fits:
-                self.free -= each * self.heads
-                self.live[name] = [Head(each, n) for _ in range(self.heads)]
-                validated, tokens = [*validated, name], [*tokens, n]
-        return (PROMPT, validated, tokens, [], []) if validated else None
+        drawn = [(name, length % self.shape.max_len + 1) for name, length in zip(names, lengths, strict=False)]
+        new = [(name, n) for name, n in drawn if self._made("prompt_allocate", {name: n})]
+        return (PROMPT, [name for name, _ in new], [n for _, n in new], [], []) if new else None
 
     def release(self, members: int, high: list[int], low: list[int]) -> Call | None:
         """The first waiting prompts; without low tokens if pages do not suffice."""
-        names = [name for name in self.live if name not in self.running][: max(1, members)]
-        heads = [head for name in names for head in self.live[name]]
-        if not heads:
-            return None
-        kept = [(a % (h.tokens[0] + 1), b) for h, a, b in zip(heads, high, low, strict=False)]
+        names = self._live(members, False)
+        tokens = self.manager.lengths(names)[..., 0].ravel().tolist()
         pairs = [
-            (a, b % (h.tokens[0] - a + 1) if self.shape.low_tokens else 0)
-            for h, (a, b) in zip(heads, kept, strict=True)
+            (a % (n + 1), b % (n - a % (n + 1) + 1) if self.shape.low_tokens else 0)
+            for n, a, b in zip(tokens, high, low, strict=False)
         ]
-        if self._more(heads, pairs) > self.free:
-            pairs = [(a, 0) for a, _ in pairs]
-        for head, pair in zip(heads, pairs, strict=True):
-            self.free += head.pages[0] - self._pages(pair)
-            head.pages = [_up(pair[0], self.shape.high_tokens), _up(pair[1], self.shape.low_tokens or 1)]
-            head.tokens = list(pair)
-        self.running |= set(names)
-        return RELEASE, names, [], [a for a, _ in pairs], [b for _, b in pairs]
-
-    def _pages(self, pair: tuple[int, int]) -> int:
-        return _up(pair[0], self.shape.high_tokens) + _up(pair[1], self.shape.low_tokens or 1)
-
-    def _more(self, heads: list[Head], pairs: list[tuple[int, int]]) -> int:
-        lacking = 0
-        for head, pair in zip(heads, pairs, strict=True):
-            lacking += max(self._pages(pair) - head.pages[0], 0)
-        return lacking
+        return self._grown(RELEASE, "prompt_release", names, [pairs, [(a, 0) for a, _ in pairs]])
 
     def step(self, members: int, high: list[int], low: list[int]) -> Call | None:
         """The first running sequences; a head that cannot grow does not."""
-        names = [name for name in self.live if name in self.running][: max(1, members)]
-        heads = [head for name in names for head in self.live[name]]
-        grown = [
+        names = self._live(members, True)
+        pairs = [
             (int(a % 3 == 0), int(a % 3 == 1 and b % 2 == 1 and self.shape.low_tokens is not None))
             for a, b in zip(high, low, strict=False)
-        ][: len(heads)]
-        needs = [self._needs(head, pair) for head, pair in zip(heads, grown, strict=True)]
-        if not self._fit(heads, needs):
-            grown = [(0, 0)] * len(heads)
-            needs = [self._needs(head, pair) for head, pair in zip(heads, grown, strict=True)]
-        if not heads or not self._fit(heads, needs):
-            return None
-        for head, pair, need in zip(heads, grown, needs, strict=True):
-            head.pages = [head.pages[s] + need[s] for s in (0, 1)]
-            head.tokens = [head.tokens[s] + pair[s] for s in (0, 1)]
-            self.free -= need[0] + need[1]
-        return STEP, names, [], [a for a, _ in grown], [b for _, b in grown]
+        ][: len(names) * self.heads]
+        return self._grown(STEP, "step_allocate", names, [pairs, [(0, 0)] * len(pairs)])
 
-    def _needs(self, head: Head, pair: tuple[int, int]) -> tuple[int, int]:
-        sizes = self.shape.high_tokens, self.shape.low_tokens
-        high, low = (
-            int(
-                size is not None
-                and head.tokens[s] == head.pages[s] * size
-                and (pair[s] > 0 or not self.shape.lazy_pages)
-            )
-            for s, size in enumerate(sizes)
-        )
-        return high, low
-
-    def _fit(self, heads: list[Head], needs: list[tuple[int, int]]) -> bool:
-        total = 0
-        for head, need in zip(heads, needs, strict=True):
-            total += need[0] + need[1]
-            if head.pages[0] + head.pages[1] + need[0] + need[1] > self.shape.length:
-                return False
-        return total <= self.free
+    def _grown(self, op: int, call: str, names: list[int], choices: list[list[tuple[int, int]]]) -> Call | None:
+        """A call with the first of `choices` that the manager admits."""
+        for pairs in choices if names else ():
+            if self._made(call, names, pairs):
+                return op, names, [], [a for a, _ in pairs], [b for _, b in pairs]
+        return None
 
     def finish(self, sequences: list[int]) -> Call | None:
         """One live sequence."""
-        if not self.live:
+        live = list(self.manager.requests.table)
+        if not live:
             return None
-        name = list(self.live)[sequences[0] % len(self.live)]
-        for head in self.live.pop(name):
-            self.free += head.pages[0] + head.pages[1]
-        self.running.discard(name)
+        name = live[sequences[0] % len(live)]
+        self.manager.finish([name])
         return FINISH, [name], [], [], []
 
 
@@ -279,10 +221,10 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     flat = [np.asarray(inputs[name]).reshape(op.size // max(events, 1), events, -1) for name in NAMES]
     histories = []
     for device in range(flat[0].shape[0]):
-        books = Books(shape)
+        history = History(shape)
         histories.append(
             [
-                books.call(
+                history.call(
                     int(flat[0][device, row, 0]),
                     int(flat[1][device, row, 0]),
                     *(column[device, row].tolist() for column in flat[2:]),

@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike
 from refemu.arith.checks import Refused
 from refemu.units import AnyUnit, Config, DeclaredState, Result, RunFunction, Unit, decides
 from refemu.units.leankv.free_page_list import OutOfPages
-from refemu.units.leankv.page_manager.pool import total
+from refemu.units.leankv.page_manager.pool import Pool, total
 from refemu.units.leankv.page_manager.registers import CALLS, DOES, FINISH, PROMPT, RELEASE, STEP
-from refemu.units.leankv.page_manager.requests import Memory, Moved, Shape, require_pages, up
-from refemu.units.leankv.page_manager.stepping import Stepping
+from refemu.units.leankv.page_manager.requests import NOTHING, Memory, Moved, Shape, require_pages, up
 from refemu.units.leankv.page_table import HIGH, LOW, TableOverflow
 from refemu.units.leankv.prefix_sum import scan
 
 __all__ = ["UNIT", "Memory", "Moved", "OutOfPages", "PageManager", "Shape", "State", "TableOverflow", "run"]
 
 
-class PageManager(Stepping):
+class PageManager(Pool):
     """Memory manager with four events, the calls of [leankv §5.3]; each serves all sequences, layers and heads.
 
     Order of every prefix sum: sequence (in the order of the call), layer, head, high before low (D-leankv-38). A call
@@ -57,7 +56,7 @@ class PageManager(Stepping):
         for (sequence, entry), count, page in _regions(self._heads(list(clean)), moved):
             self._append(entry, HIGH, moved.ids[page : page + count])
             self._set_tokens(entry, clean[sequence], 0)
-        return self._done(PROMPT, moved, Moved(), sequences=list(clean), prompts=list(clean.values()))
+        return self._done(PROMPT, moved, NOTHING, sequences=list(clean), prompts=list(clean.values()))
 
     def prompt_release(self, sequences: Sequence[int], high: ArrayLike, low: ArrayLike) -> tuple[Moved, Moved]:
         """Retain pages for the tokens of compressed prompts, and recycle the others.
@@ -78,7 +77,7 @@ class PageManager(Stepping):
         self.requests.require_cells(held, lacking)
         require_pages(total(lacking.ravel().tolist()), self.free)
         heads = self._heads(known)
-        came = self._allocated(lacking.ravel().tolist()) if lacking.any() else Moved()
+        came = self._allocated(lacking.ravel().tolist()) if lacking.any() else NOTHING
         for (_, entry), count, page in _regions(heads, came):
             self._append(entry, HIGH, came.ids[page : page + count])
         self.totals["shortfall"] += len(came.ids)
@@ -124,7 +123,7 @@ class PageManager(Stepping):
         self.totals["step_pages"] = max(self.totals["step_pages"], int(need.max(initial=0)))
         for sequence in known:
             self.requests.table[sequence].seen += 1
-        return self._done(STEP, moved, Moved(), sequences=known, high=grow[0], low=grow[1])
+        return self._done(STEP, moved, NOTHING, sequences=known, high=grow[0], low=grow[1])
 
     def finish(self, sequences: Sequence[int]) -> Moved:
         """Recycle all pages of sequences, by one prefix sum, and free their slots.
@@ -137,7 +136,7 @@ class PageManager(Stepping):
         ids = [self._clear(entry) for entry in entries]
         moved = self._recycled(ids, counts)
         self.requests.remove(known)
-        return self._done(FINISH, moved, Moved(), sequences=known)
+        return self._done(FINISH, moved, NOTHING, sequences=known)
 
     # Parts of the calls.
 

@@ -1,19 +1,26 @@
-"""Registers of page_manager, queries of a scheme, and the conversion to and from a State. [leankv §5.2]"""
+"""Registers of page_manager, queries of a scheme, States, and the events inside a call. [leankv §5.2, Fig. 5]
+
+A stepped call is made at once, so that an error changes nothing; every event is the State of the units at that time,
+and leads to the next.
+"""
 
 import copy
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from refemu.arith.checks import Refused
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units.declaration import DeclaredState, InPlace, constant
 from refemu.units.leankv.free_page_list import FreePageList
 from refemu.units.leankv.page_manager.registers import COUNTERS, REGISTERS, ports_of
-from refemu.units.leankv.page_manager.requests import Memory, Moved, Request, Requests, Shape, memory
+from refemu.units.leankv.page_manager.requests import NOTHING, Memory, Moved, Request, Requests, Shape, memory
 from refemu.units.leankv.page_table import PageTable, drawn
+from refemu.units.leankv.prefix_sum import PrefixSum
 from refemu.units.ports import Ports
 
 FREE = 16  #: most pages of the ring in a drawing
@@ -24,6 +31,7 @@ class Pool(InPlace, Shape):
 
     counters: ClassVar[dict[str, str]] = COUNTERS
     registers: ClassVar[dict[str, str]] = REGISTERS
+    _called: ClassVar[Callable[..., None]]  # makes one of the four calls
 
     @constant
     def shape(self) -> Shape:
@@ -41,11 +49,9 @@ class Pool(InPlace, Shape):
     def _reset(self) -> None:
         super()._reset()
         self.requests: Requests = Requests(self.shape)
-        self._moves = Moved(), Moved()  # pages of the last event; pages that a prompt lacked
+        self._moves = NOTHING, NOTHING  # pages of the last event; pages that a prompt lacked
         self._log: list[DeclaredState] | None = None  # events inside a stepped call
-        self.totals: dict[str, int] = dict.fromkeys(
-            tuple(COUNTERS)[2:], 0
-        )  #: counters in addition to those of the list
+        self.totals: dict[str, int] = dict.fromkeys(tuple(COUNTERS)[2:], 0)  #: counters that the list does not have
         self._empty()
 
     def _empty(self) -> None:
@@ -80,21 +86,20 @@ class Pool(InPlace, Shape):
 
     def cells(self, sequences: Sequence[int]) -> np.ndarray:
         """Table entries of sequences; only the runs hold their pages."""
-        return np.array([self.table.row(e) for e in self._entries(sequences)], np.int32).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, self.shape.length
-        )
+        return self._by_head(sequences, self.table.row, self.shape.length).astype(np.int32)
 
     def lengths(self, sequences: Sequence[int]) -> np.ndarray:
         """Stored tokens of sequences."""
-        return np.array([self.table.tokens(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2
-        )
+        return self._by_head(sequences, self.table.tokens, 2)
 
     def used(self, sequences: Sequence[int]) -> np.ndarray:
         """Pages of sequences."""
-        return np.array([self.table.used(e) for e in self._entries(sequences)], np.int64).reshape(
-            len(sequences), self.shape.layers, self.shape.heads, 2
-        )
+        return self._by_head(sequences, self.table.used, 2)
+
+    def _by_head(self, sequences: Sequence[int], of: Callable[[int], Sequence[int]], size: int) -> np.ndarray:
+        """What the table has for each entry, `size` numbers: int64 (S, layers, heads, size)."""
+        values = np.array([of(entry) for entry in self._entries(sequences)], np.int64)
+        return values.reshape(len(sequences), self.shape.layers, self.shape.heads, size)
 
     def memory(self, high: UnifiedPage, low: UnifiedPage | None = None) -> Memory:
         """Memory of all sequences on pages of these layouts."""
@@ -133,10 +138,7 @@ class Pool(InPlace, Shape):
 
     def load(self, state: DeclaredState) -> None:
         self.requests = Requests(self.shape, {row[0]: Request(*row[1:]) for row in state.requests}, deque(state.slots))
-        self._moves = (
-            Moved(state.counts, state.prefix, state.ids),
-            Moved(state.lacking),
-        )
+        self._moves = Moved(state.counts, state.prefix, state.ids), Moved(state.lacking)
         self.totals = {name: getattr(state, name) for name in self.totals}
         self._load(state)
 
@@ -149,6 +151,78 @@ class Pool(InPlace, Shape):
         """The inverse of `_memories`."""
         self.list.load(state)
         self.table.load(state)
+
+    # Stepped calls.
+
+    @property
+    def busy(self) -> bool:
+        """Whether events of a call remain."""
+        return self._last.get("following") is not None
+
+    def _open(self, *inputs: Any) -> DeclaredState:
+        """Make the call, then show its events one by one."""
+        op, members, *lanes_of = inputs
+        before = self._last, self._moves
+        latched = dict(zip(("sequences", "prompts", "high", "low"), map(list, lanes_of), strict=True))
+        self._note("plan", op=op, members=members, **latched)
+        index, self._moves, self._log = self._last["index"], (NOTHING, NOTHING), []
+        try:
+            self._called(op, members, **latched)
+        except Refused:
+            (self._last, self._moves), self._log = before, None
+            raise
+        log, self._log = self._log, None
+        self._last |= {"op": op, "members": members, **latched, "index": index}
+        first = self.state
+        for state in reversed(log):
+            first = replace(state, following=first)
+        self.state = first
+        return first
+
+    def _continue(self) -> DeclaredState:
+        following: DeclaredState = self._last["following"]
+        self.state = following
+        return following
+
+    def _levels(self, counts: Sequence[int], base: int) -> None:
+        """Log the plan of a prefix sum, and the levels of the network."""
+        if not counts:
+            return
+        network = PrefixSum(len(counts))
+        state = network.step(tuple(counts), base)
+        self._inner("plan", Moved(tuple(counts), state.inclusive))
+        while network.busy:
+            self._inner("level", Moved(tuple(counts), network.step().inclusive))
+
+    def _inner(self, event: str, moved: Moved | None = None) -> None:
+        """Save the State of an event inside a stepped call."""
+        if self._log is not None:
+            self._last["event"] = event
+            if moved:
+                self._moves = moved, NOTHING
+            self._log.append(self.state)
+
+    def _append(self, entry: int, section: int, ids: Sequence[int]) -> None:
+        """Append pages to a run."""
+        self.table.append(entry, section, ids)
+        self._inner("append")
+
+    def _set_tokens(self, entry: int, high: int, low: int) -> None:
+        """Record the tokens of both runs."""
+        self.table.set_tokens(entry, high, low)
+        self._inner("tokens")
+
+    def _split(self, entry: int, high: int, low: int) -> list[int]:
+        """Split the runs of a released prompt; return the surplus pages."""
+        ids = self.table.split(entry, high, low)
+        self._inner("split")
+        return ids
+
+    def _clear(self, entry: int) -> list[int]:
+        """Empty an entry; return its pages."""
+        ids = self.table.clear(entry)
+        self._inner("clear")
+        return ids
 
 
 @lru_cache(maxsize=64, typed=True)  # each compiled call makes a manager

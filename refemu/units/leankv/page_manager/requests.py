@@ -90,6 +90,9 @@ class Moved:
     ids: tuple[int, ...] = ()  #: page ids of all regions, one after the other
 
 
+NOTHING = Moved()  #: no pages
+
+
 @dataclass
 class Request:
     """One sequence that the manager holds."""
@@ -275,15 +278,6 @@ def memory(
     features = high.head_size
     payload = tokens[0] * high.config.payload_bytes(features) + tokens[1] * second.config.payload_bytes(features)
     raw = tokens[0] * high.config.token_bytes(features) + tokens[1] * second.config.token_bytes(features)
-    return Memory(
-        seen,
-        *tokens,
-        pages,
-        8 * payload,
-        raw,
-        pages * high.size,
-        seen * 4 * features,
-        4 * shape.entries * shape.length,
-        8 * shape.entries,
-        8 * shape.entries,
-    )
+    held, cells = pages * high.size, 4 * shape.entries * shape.length
+    counts = 8 * shape.entries, 8 * shape.entries
+    return Memory(seen, *tokens, pages, 8 * payload, raw, held, seen * 4 * features, cells, *counts)

@@ -9,7 +9,7 @@ import numpy as np
 
 from refemu.arith import fp16, prng
 from refemu.units import Cases, Config, Kind, find
-from refemu.units.leankv.paged_attention.cases import pages_of
+from refemu.units.leankv.paged_attention.cases import fill, pages_of
 from refemu.units.stimuli import Seeds, random_inputs
 
 if TYPE_CHECKING:
@@ -132,21 +132,11 @@ def _quantized(
     """Pages of tokens with features of magnitude `size`, cell by cell, other words 0."""
     images = np.zeros((config["cells"], pages.high.size // 2), np.uint16)
     for section, count in enumerate((n_high, n_low)):
-        layout = pages.sections[section]
-        drawn = prng.words(seed + 100 * section, 0, 2 * count * layout.head_size) >> np.uint64(40)
-        uniform = drawn.astype(np.float64).reshape(2, count, layout.head_size) / (1 << 23) - 1
-        key, value = fp16.to_f16((uniform * size).astype(np.float32))
-        records = layout.record(
-            layout.config.key(pages.preset).encode(key),
-            layout.config.value(pages.preset).encode(value),
-            np.ldexp(np.arange(1, count + 1, dtype=np.float32) / np.float32(3), -(seed % 17)),
-            np.arange(count) * 7919 - 3,
-        )
-        for index, record in enumerate(records):
-            number = index // layout.tokens
-            layout.write(
-                images[number if section == 0 else config["cells"] - 1 - number], index % layout.tokens, record
-            )
+        drawn = prng.words(seed + 100 * section, 0, 2 * count * pages.high.head_size) >> np.uint64(40)
+        uniform = drawn.astype(np.float64).reshape(2, count, pages.high.head_size) / (1 << 23) - 1
+        vectors = fp16.to_f16((uniform * size).astype(np.float32))
+        scores = np.ldexp(np.arange(1, count + 1, dtype=np.float32) / np.float32(3), -(seed % 17))
+        fill(images, range(len(images)), pages, section, *vectors, scores, np.arange(count) * 7919 - 3)
     return images, n_high, n_low
 
 

@@ -11,14 +11,11 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import require_choice, require_int
 from refemu.formats.leankv.affine import WORD, Affine
-from refemu.formats.leankv.hetero_kv import PairName
-from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units import AnyUnit, Changes, Combinational, Config, Lanes, Port, Ports, Result, Unit, constant, decides
 from refemu.units.declaration import DeclaredState
-from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.page_table import HIGH
-from refemu.units.leankv.paged_attention import CONSTANTS, Pages, require_runs
+from refemu.units.leankv.paged_attention import Paging, require_runs
 from refemu.units.unit import RunFunction
 
 __all__ = ["UNIT", "PageReader", "State", "run"]
@@ -26,7 +23,7 @@ __all__ = ["UNIT", "PageReader", "State", "run"]
 Output: TypeAlias = Literal["fp32", "fp16"]  #: type of keys and values
 
 
-class PageReader(Combinational):
+class PageReader(Combinational, Paging):
     """Reader of the pages of one KV head: tokens of high pages, then of low pages, in the order of their slots.
 
     Lanes after the last token are 0. [leankv §5.2, §6.2]
@@ -35,29 +32,13 @@ class PageReader(Combinational):
     name = "page_reader"
     events: ClassVar[tuple[str, ...]] = ("read",)
     counters: ClassVar[dict[str, str]] = {"pages": "pages read", "words": "16-bit words of tokens read"}
-    head_size: int = 64  #: F, features of a key and of a value
-    high: PairName = "K8V4"  #: ready pair of precisions, such as "K8V4"
-    low: PairName | None = "K4V2"  #: the low pair; None for one precision
-    page_bytes: int | None = 640  #: bytes of a page
     cells: int = 4  #: cells of the table entry, and pages on the port, 1 to 65536
-    preset: Preset = "paper"  #: preset of the codes
     output: Output = "fp32"  #: type of keys and values (D-leankv-74)
-    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
-    k_group: int = UnifiedPage.k_group
-    v_vec: int = UnifiedPage.v_vec
-    v_group: int = UnifiedPage.v_group
-    align: tuple[int, int] = ALIGN  #: bytes
 
     def check(self) -> None:
         require_int(self.cells, 1, 1 << 16, self.name, "cells")
         require_choice(self.output, ("fp32", "fp16"), self.name, "output")
         _ = self.layouts  # rejects pages that hold no token
-
-    @constant
-    def layouts(self) -> Pages:
-        """Layouts of the pages."""
-        constants = {name: getattr(self, name) for name in CONSTANTS}
-        return Pages.of(self.head_size, self.high, self.low, self.page_bytes, self.preset, **constants)
 
     @constant
     def ports(self) -> Ports:

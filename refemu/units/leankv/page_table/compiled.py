@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from refemu.arith.checks import refuse_as
 from refemu.arith.jit import callee, kernel
-from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.leankv.page_table import UNIT, PageTable
 
 U = np.uint64
@@ -24,15 +23,7 @@ def run(table: PageTable, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     lanes = ids.reshape(*shape, table.cells), used, tokens, cells.reshape(*shape, table.entries * table.cells)
     events = [array.astype(np.int64) for array in inputs]
     if not _run(*events, table.scrub, page, count, high_pages, low_pages, *lanes, counters):
-        refuse_as(
-            UNIT.run,
-            *inputs,
-            slots=table.slots,
-            layers=table.layers,
-            heads=table.heads,
-            cells=table.cells,
-            scrub=table.scrub,
-        )
+        raise Rejected
     return counters.tolist()
 
 

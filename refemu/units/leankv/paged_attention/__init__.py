@@ -1,31 +1,10 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way."""
 
-from refemu.units.leankv.paged_attention.arithmetic import Join, SoftmaxDiv, SumOrder, require_runs
-from refemu.units.leankv.paged_attention.block import (
-    Multiprocessor,
-    Occupancy,
-    WarpReads,
-    balance,
-    bank_conflicts,
-    occupancy,
-    reads,
-)
-from refemu.units.leankv.paged_attention.loads import SECTOR, Load, Traffic, WarpLoad, head_loads, page_loads, traffic
-from refemu.units.leankv.paged_attention.page_reads import get_scores, set_scores
-from refemu.units.leankv.paged_attention.paged_attention import (
-    CONSTANTS,
-    DIFFKV,
-    EPSILON,
-    PAPER,
-    UNIT,
-    Arithmetic,
-    PagedAttention,
-    Pages,
-    add_scores,
-    attend,
-    run,
-    step,
-)
+from refemu.units.leankv.paged_attention.arithmetic import *
+from refemu.units.leankv.paged_attention.block import *
+from refemu.units.leankv.paged_attention.heads import *
+from refemu.units.leankv.paged_attention.loads import *
+from refemu.units.leankv.paged_attention.paged_attention import *
 from refemu.units.leankv.paged_attention.ports import COUNTERS
 
 __all__ = [
@@ -43,6 +22,7 @@ __all__ = [
     "Occupancy",
     "PagedAttention",
     "Pages",
+    "Paging",
     "SoftmaxDiv",
     "SumOrder",
     "Traffic",

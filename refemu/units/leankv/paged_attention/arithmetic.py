@@ -5,7 +5,7 @@ Paper: [leankv §6.2].
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from refemu.arith.checks import Refused, RefusedType, at, first_index, require_b
 from refemu.arith.orders import Chunks, Halves, Lanes, Order, Sequential, Tree
 from refemu.formats.leankv import hetero_kv
 from refemu.formats.leankv.hetero_kv import PairName
+from refemu.formats.leankv.kv_layout import ALIGN
 from refemu.formats.leankv.kv_page import UnifiedPage
+from refemu.units.declaration import constant
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.significance import Gqa
 
@@ -175,6 +177,29 @@ class Pages:
         """Accumulator of a slot."""
         rows, slots = self.rows_of(arithmetic), arithmetic.value_slots or self.high.v_vec
         return (rows * (page % arithmetic.warps) + slot // slots % rows) % self.accumulators(arithmetic)
+
+
+@dataclass(frozen=True)
+class Paging:
+    """Parameters of the pages of a KV head, which units share."""
+
+    layout: ClassVar[type[Pages]] = Pages  #: orders of sums and accumulators (D-leankv-41)
+    head_size: int = 64  #: F, features of a key and of a value
+    high: PairName = "K8V4"  #: ready pair of precisions, such as "K8V4"
+    low: PairName | None = "K4V2"  #: the low pair; None for one precision
+    page_bytes: int | None = 640  #: bytes of a page
+    preset: Preset = "paper"  #: preset of the codes
+    k_vec: int = UnifiedPage.k_vec  #: packs of a key side by side, as for `UnifiedPage`
+    k_group: int = UnifiedPage.k_group  #: threads that share a key, each with packs of its own
+    v_vec: int = UnifiedPage.v_vec  #: tokens of a value pack side by side
+    v_group: int = UnifiedPage.v_group  #: threads that share a value
+    align: tuple[int, int] = ALIGN  #: bytes
+
+    @constant
+    def layouts(self) -> Pages:
+        """Layouts of the pages of both precisions."""
+        constants = {name: getattr(self, name) for name in CONSTANTS}
+        return self.layout.of(self.head_size, self.high, self.low, self.page_bytes, self.preset, **constants)
 
 
 def require(pages: Pages, q: np.ndarray, images: np.ndarray, cells: np.ndarray, lengths: np.ndarray) -> None:

@@ -2,7 +2,7 @@
 slot, equal logits, and pages of any words. [leankv §6.2]
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -273,20 +273,21 @@ def _row(
     if score is not None:
         scores = np.full(total, score, np.float32)
     positions = np.roll(np.arange(total), total - n_high)  # the low tokens are the oldest
-    for section, (layout, count, first) in enumerate(zip(pages.sections, (n_high, n_low), (0, n_high), strict=True)):
+    for section, (count, first) in enumerate(((n_high, 0), (n_low, n_high))):
         part = slice(first, first + count)
-        key, value = (fp16.to_f16(draw[begin : begin + total][part]) for begin in (0, total))
-        records = layout.record(
-            layout.config.key(pages.preset).encode(key),
-            layout.config.value(pages.preset).encode(value),
-            scores[part],
-            positions[part],
-        )
-        for index in range(count):
-            cell = index // layout.tokens if section == 0 else cells - 1 - index // layout.tokens
-            layout.write(images[order[cell]], index % layout.tokens, records[index])
+        vectors = (fp16.to_f16(draw[begin : begin + total][part]) for begin in (0, total))
+        fill(images, order, pages, section, *vectors, scores[part], positions[part])
     q = fp16.bits(fp16.to_f16(draw[2 * total :] * np.float32(size)))
     return (q.ravel().tolist(), images.ravel().tolist(), order, n_high, n_low, total - 1)
+
+
+def fill(images: np.ndarray, order: Sequence[int], pages: "Pages", section: int, *token: np.ndarray) -> None:
+    """Write tokens into the slots of a section: keys, values, scores and positions; order: pages of the table entry."""
+    layout, (key, value, *stored) = pages.sections[section], token
+    formats = layout.config.key(pages.preset), layout.config.value(pages.preset)
+    for index, record in enumerate(layout.record(formats[0].encode(key), formats[1].encode(value), *stored)):
+        cell, slot = divmod(index, layout.tokens)
+        layout.write(images[order[cell if section == 0 else -1 - cell]], slot, record)
 
 
 def _bells(seed: int, count: int) -> np.ndarray:

@@ -13,55 +13,17 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.arith.checks import require_int
 from refemu.arith.fp32 import exp32
-from refemu.formats.leankv.hetero_kv import PairName
-from refemu.formats.leankv.kv_layout import ALIGN
-from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.units import AnyUnit, Changes, Combinational, DeclaredState, Port, Ports, Result, Unit, constant, decides
-from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.paged_attention import phases
-from refemu.units.leankv.paged_attention.arithmetic import (
-    CONSTANTS,
-    DIFFKV,
-    EPSILON,
-    PAPER,
-    PRESETS,
-    Arithmetic,
-    Attended,
-    Join,
-    Pages,
-    SoftmaxDiv,
-    SumOrder,
-    require,
-    require_distinct,
-)
+from refemu.units.leankv.paged_attention.arithmetic import Arithmetic, Paging, require, require_distinct
 from refemu.units.leankv.paged_attention.configurations import CONFIGS
-from refemu.units.leankv.paged_attention.heads import add_scores, attend, step
 from refemu.units.leankv.paged_attention.loads import traffic
 from refemu.units.leankv.paged_attention.phases import Page
 from refemu.units.leankv.paged_attention.ports import COUNTERS, REGISTERS, patterns, ports_of, stages_of, values
-from refemu.units.leankv.significance import Gqa
 from refemu.units.unit import RunFunction
 
-__all__ = [
-    "CONSTANTS",
-    "DIFFKV",
-    "EPSILON",
-    "PAPER",
-    "PRESETS",
-    "UNIT",
-    "Arithmetic",
-    "Attended",
-    "PagedAttention",
-    "Pages",
-    "State",
-    "add_scores",
-    "attend",
-    "run",
-    "step",
-]
 
-
-class PagedAttention(Combinational):
+class PagedAttention(Combinational, Arithmetic, Paging):
     """Paged attention of one KV head of a request. [leankv §6.2]
 
     An operation is, for every partition, `key_page` for every page, `softmax`, `value_page` for every page, `tree`;
@@ -72,36 +34,9 @@ class PagedAttention(Combinational):
     events: ClassVar[tuple[str, ...]] = ("key_page", "softmax", "value_page", "tree", "combine", "score")
     counters: ClassVar[dict[str, str]] = COUNTERS
     registers: ClassVar[dict[str, str]] = REGISTERS
-    layout: ClassVar[type[Pages]] = Pages  #: orders of sums and accumulators (D-leankv-41)
-    head_size: int = 64  #: F, features of a key and of a value
     heads: int = 2  #: G, query heads, 1 to 1024
-    high: PairName = "K8V4"  #: ready pair of precisions, such as "K8V4"
-    low: PairName | None = "K4V2"  #: the low pair; None for one precision
-    page_bytes: int | None = 640  #: bytes of a page
     cells: int = 4  #: cells of the table entry, and pages on the port, 1 to 65536
-    preset: Preset = "paper"  #: preset of the codes
-    order: SumOrder = PAPER.order  #: as for `Arithmetic`; so are the following
-    fma: bool = PAPER.fma  #: whether products are added in one rounding
-    softmax_div: SoftmaxDiv = PAPER.softmax_div  #: division of the softmax
-    softmax_eps: float = PAPER.softmax_eps  #: added to the sum before the division, a float32 value in [0, 1)
-    lane_max: bool = PAPER.lane_max  #: whether the maximum is that of slots 0, 4, 8, ... of the pages only
-    partition_tokens: int = PAPER.partition_tokens  #: tokens above which a head is divided into chunks; 0 = never
-    partition_score: bool = PAPER.partition_score  #: whether p of token t is weighted as in chunk t // chunk
-    include_self: bool = PAPER.include_self  #: whether the newest token's p is added to its own score
-    gqa: Gqa = PAPER.gqa  #: join of the heads
-    #: warps of a block, which take the pages of a section in turn: a power of two, 1 to 32
-    warps: int = PAPER.warps
-    sum_threads: int = PAPER.sum_threads  #: threads that sum the exponentials: a power of two, 1 to 1024
-    key_threads: int = PAPER.key_threads  #: threads that share a key: a power of two up to 32; 0 = Kgroup
-    value_rows: int = PAPER.value_rows  #: accumulators of a warp: a power of two up to 32; 0 = 32 / Vgroup
-    value_slots: int = PAPER.value_slots  #: neighbouring slots of a page that share an accumulator; 0 = Vvec
-    join: Join = PAPER.join  #: order of the sum of accumulators
     stages: bool = False  #: whether the registers of the float32 stages are ports
-    k_vec: int = UnifiedPage.k_vec  #: constant of the pages, as for `UnifiedPage`; so are the following
-    k_group: int = UnifiedPage.k_group
-    v_vec: int = UnifiedPage.v_vec
-    v_group: int = UnifiedPage.v_group
-    align: tuple[int, int] = ALIGN  #: bytes
 
     def check(self) -> None:
         require_int(self.heads, 1, 1 << 10, self.name, "heads")
@@ -112,12 +47,6 @@ class PagedAttention(Combinational):
     def arithmetic(self) -> Arithmetic:
         """Options that decide bits of the result."""
         return Arithmetic(**{field.name: getattr(self, field.name) for field in fields_of(Arithmetic)})
-
-    @constant
-    def layouts(self) -> Pages:
-        """Layouts of the pages."""
-        constants = {name: getattr(self, name) for name in CONSTANTS}
-        return self.layout.of(self.head_size, self.high, self.low, self.page_bytes, self.preset, **constants)
 
     @constant
     def stage_ports(self) -> tuple[Port, ...]:

@@ -5,6 +5,7 @@ elements.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -23,6 +24,7 @@ def run(device: PrefixSum, inputs: Arrays, outputs: Arrays) -> Sequence[int]:
     return [len(base) * count for count in network(device.elements)]
 
 
+@lru_cache(maxsize=256)
 def network(elements: int) -> tuple[int, int]:
     """Levels of a network, and its additions: m * levels - (2**levels - 1)."""
     levels = depth(elements)

@@ -37,9 +37,7 @@ def run(device: PromptCompressor, inputs: Arrays, outputs: Arrays) -> Sequence[i
     for output, column in zip(columns, (cls, order, *counts, *registers), strict=True):
         output[...] = column.reshape(output.shape)
     rank[...] = tokens
-    for output, value in zip(
-        outputs[9:], (0, network * keys.shape[1], 0), strict=False
-    ):  # a stable sort has no such registers
+    for output, value in zip(outputs[9:], (0, network * keys.shape[1], 0), strict=False):  # of a network
         output[...] = value
     return comparisons(tokens) * int(np.count_nonzero(network)), exchanges, cls.size
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from refemu.arith.checks import Refused, at, first_index, require_int
+from refemu.arith.checks import reject, require_int
 from refemu.arith.fp32 import exp32
 from refemu.arith.scalar32 import value32
 from refemu.units import AnyUnit, Changes, Config, DeclaredState, Port, Ports, RunFunction, Unit, constant, decides
@@ -79,9 +79,7 @@ class StreamingSignificance(Significance):
     def _require(self, *inputs: np.ndarray) -> None:
         """Reject logits that are not finite."""
         bad = np.asarray(inputs[0]).astype(np.int64) & 0x7F80_0000 == 0x7F80_0000
-        if bad.any():
-            index = first_index(bad)
-            raise Refused(f"{self.name}: logits must be finite, got {int(inputs[0][index]):#010x}{at(index)}")
+        reject(bad, f"{self.name}: logits must be finite", inputs[0], ", got {:#010x}")
 
     @property
     def busy(self) -> bool:

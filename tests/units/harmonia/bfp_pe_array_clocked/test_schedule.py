@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from refemu.units.harmonia.bfp_pe import M8M4, M8M8, M8W4
-from refemu.units.harmonia.bfp_pe_array_clocked.schedule import Slot, edges, entries, idle, slots_of, tiles
+from refemu.units.harmonia.bfp_pe_array_clocked.product import Slot, edges, entries, idle, slots_of, tiles
 
 
 def test_group_comes_once_previous_has_its_slots() -> None:

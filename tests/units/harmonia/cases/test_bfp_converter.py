@@ -3,8 +3,8 @@
 import numpy as np
 
 from refemu.units.harmonia.bfp_converter import UNIT
-from refemu.units.harmonia.bfp_converter.columns import blocks
-from refemu.units.harmonia.bfp_converter.registers import TOKEN, V
+from refemu.units.harmonia.bfp_converter.bfp_converter import TOKEN, V
+from refemu.units.harmonia.bfp_converter.matrix import blocks
 
 PAPER = UNIT.configs["paper"]
 

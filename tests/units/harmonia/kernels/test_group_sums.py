@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.units.harmonia.kernels.group_sums import sum_groups
+from refemu.units.harmonia.kernels.accumulator import sum_groups
 
 
 @pytest.mark.parametrize("inner", [32, 64, 50])

@@ -10,7 +10,8 @@ import pytest
 from refemu.arith.checks import Refused
 from refemu.golden.files.fields import decode
 from refemu.golden.grade import answers as answers_of
-from refemu.units.leankv.page_manager import UNIT, Moved, PageManager
+from refemu.units.leankv.page_manager import RELEASE, STEP, UNIT, Moved, PageManager, cases
+from refemu.units.stimuli import random_inputs
 from tests.golden import detecting
 
 
@@ -33,6 +34,32 @@ def test_random_histories_have_every_call(name: str) -> None:
 
     assert np.unique(block.inputs["op"]).tolist() == [0, 1, 2, 3]
     assert (block.inputs["members"] == 2).any() and result.pruned and result.recycled > 32
+
+
+TIGHT = {"pages": 13, "layers": 1, "heads": 2, "high_tokens": 2, "low_tokens": 3, "max_len": 6, "slots": 2}
+
+
+def history(config: dict[str, Any], seed: int) -> dict[str, np.ndarray]:
+    return cases.legal(config, random_inputs(UNIT.name, UNIT.ports(config).inputs, (2, 40), seed))
+
+
+@pytest.mark.parametrize("options", [{}, {"table_extra": 0}, {"reserve_low": 1}, {"lazy_pages": False}], ids=str)
+def test_drawn_histories_are_valid_however_few_pages_there_are(options: dict[str, Any]) -> None:
+    for seed in range(4):
+        inputs = history(TIGHT | options, seed)
+        readable, compiled = (UNIT.evaluate(TIGHT | options, inputs, jit=jit) for jit in (False, True))
+        for port in UNIT.ports(TIGHT | options).state:
+            np.testing.assert_array_equal(getattr(readable, port.name), getattr(compiled, port.name))
+
+
+@pytest.mark.parametrize("op", [STEP, RELEASE])
+@pytest.mark.parametrize("jit", [False, True], ids=["unit", "compiled"])
+def test_sequence_named_twice_is_rejected(op: int, jit: bool) -> None:
+    inputs = history(TIGHT, 0)
+    device, event = np.argwhere((inputs["op"] == op) & (inputs["members"] == 2))[0]
+    inputs["sequences"][device, event] = inputs["sequences"][device, event, 0]
+    with pytest.raises(Refused, match="named twice"):
+        UNIT.evaluate(TIGHT, inputs, jit=jit)
 
 
 class Backwards(PageManager):

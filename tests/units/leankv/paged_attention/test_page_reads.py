@@ -8,7 +8,7 @@ import pytest
 from refemu.arith import prng
 from refemu.formats import K4V2, K8V4, UnifiedPage
 from refemu.units.leankv import page_table
-from refemu.units.leankv.paged_attention import page_reads
+from refemu.units.leankv.paged_attention import heads as page_reads
 from refemu.units.leankv.paged_attention.arithmetic import Pages
 from refemu.units.leankv.paged_attention.compiled import page_reads as page_reads_compiled
 

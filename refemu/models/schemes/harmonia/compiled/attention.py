@@ -15,9 +15,9 @@ from refemu.arith.jit import quiet
 from refemu.arith.threads import share_out
 from refemu.models.schemes.harmonia.cache import Falling, Held
 from refemu.models.schemes.harmonia.codes import Codes
+from refemu.models.schemes.harmonia.compiled.bfp_heads import bfp_heads
 from refemu.models.schemes.harmonia.compiled.linear import is_plain, operand
 from refemu.models.schemes.harmonia.steps import Scoring, Units
-from refemu.units.harmonia.kernels.attention import bfp_heads
 
 NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np.zeros(0, np.int64),) * 2
 

@@ -11,8 +11,8 @@ from refemu.arith.fp16_compiled import plain
 from refemu.arith.jit import quiet
 from refemu.formats.groups import count
 from refemu.formats.harmonia.compiled.bfp_dot import Prepared
+from refemu.models.schemes.harmonia.compiled.bfp_heads import bfp_operand
 from refemu.models.schemes.harmonia.config import HarmoniaConfig
-from refemu.units.harmonia.kernels.attention import bfp_operand
 
 
 def sums(config: HarmoniaConfig, x: np.ndarray, weights: Prepared) -> np.ndarray | None:

@@ -48,7 +48,7 @@ class Store:
     limits: np.ndarray
 
     def __init__(self, manager: "PageManager", layout: Layout, limits: np.ndarray, seed: int, worker: int) -> None:
-        """limits: of `kernels.draws`, (layers * heads, 2)."""
+        """limits: of `draws`, (layers * heads, 2)."""
         self.manager, self.layout, self.limits = manager, layout, limits
         self.held: np.ndarray = np.zeros((manager.shape.slots, 4), np.int64)  #: by slot: tokens and pages, high, low
         self._seed, self._worker = seed, worker
@@ -80,9 +80,10 @@ class Store:
         for i, name in enumerate(names):
             if name in self._yielded:
                 before[i], retained[:, i] = self._yielded.pop(name)
-        from refemu.units.leankv.kernels import draws
+        from refemu.models.schemes.leankv.compiled import draws as draws_compiled
 
-        draws.retained(self._seeds[slots], self.limits, lengths, np.int64(self.layout.window), before, *retained)
+        window = np.int64(self.layout.window)
+        draws_compiled.retained(self._seeds[slots], self.limits, lengths, window, before, *retained)
         lanes = (len(names), self.shape.layers, self.shape.heads)
         self.manager.prompt_release(names, *retained.reshape(2, *lanes))
         pages = np.moveaxis(self.manager.used(names).reshape(len(names), -1, 2), 2, 0)
@@ -114,10 +115,11 @@ class Store:
 
     def _draw(self, steps: "Steps", due: np.ndarray) -> None:
         """Draw the classes of the tokens that leave the windows of requests in their next steps."""
-        from refemu.units.leankv.kernels import draws
+        from refemu.models.schemes.leankv.compiled import draws as draws_compiled
 
         classes = np.empty((len(due), 2, len(self.limits)), np.uint64)
-        draws.ahead(self._seeds, self.limits, due, self.manager.seen(steps, due), np.int64(self.layout.window), classes)
+        seen, window = self.manager.seen(steps, due), np.int64(self.layout.window)
+        draws_compiled.ahead(self._seeds, self.limits, due, seen, window, classes)
         self.manager.foresee(due, classes)
 
     def step(self, names: Sequence[int]) -> None:

@@ -47,7 +47,7 @@ def of_table(shape: str, quality: Quality, high: HeteroKV, low: HeteroKV, featur
 
 @decides("D-leankv-69")
 def of_heads(heads: int, high: float, pruned: float, seed: int) -> np.ndarray:
-    """Limits of `kernels.draws` for every head, (heads, 2): a head with more high tokens prunes fewer."""
+    """Limits of `draws` for every head, (heads, 2): a head with more high tokens prunes fewer."""
     limits = []
     for word in prng.words(prng.stream("serving/heads", seed), 0, heads).tolist():
         way = SPREAD * ((word >> 32) / (1 << 31) - 1)

@@ -162,6 +162,8 @@ def _ordered(config: Config) -> dict[str, np.ndarray]:
 
 def legal_requests(config: Mapping[str, Any], most: int, rows: Mapping[str, np.ndarray]) -> None:
     """Change the events of one device, (events, lanes), in place; a request has `most` tokens."""
+    alone = "members" not in rows
+    rows = {"members": np.ones((len(rows["op"]), 1), np.int64), **rows}
     heads, requests = int(config["kv_heads"]), rows["members"].shape[1]
     if not len(rows["op"]) or most == 0:
         rows["op"][:], rows["section"][:] = LOAD, NONE
@@ -172,7 +174,8 @@ def legal_requests(config: Mapping[str, Any], most: int, rows: Mapping[str, np.n
         row = {name: array[event] for name, array in rows.items()}
         row["window"][0] = window
         named = row["members"] != 0
-        op, chosen = _drawn(int(row["op"][0]) + int(row["prompt"][0]), seen, named, most)
+        entropy = int(row["op"][0]) + int(row["prompt"][0])
+        op, chosen = _drawn(entropy, seen, named, most)
         if any(due) or not chosen.any():
             row["op"][0] = LOAD
             for entry, kept in enumerate(due):
@@ -184,7 +187,7 @@ def legal_requests(config: Mapping[str, Any], most: int, rows: Mapping[str, np.n
             continue
         seen[chosen] = 0
         for name in np.flatnonzero(chosen).tolist() if op == ADMIT else ():
-            tokens = 1 + int(row["prompt"][name]) % max(most - 1, 1)
+            tokens = 1 + (entropy if alone else int(row["prompt"][name])) % max(most - 1, 1)
             row["prompt"][name] = seen[name] = tokens
             for entry in range(name * heads, (name + 1) * heads):
                 low = int(row["keep_low"][entry]) % (max(tokens - window, 0) + 1) if config["low"] is not None else 0

@@ -20,7 +20,6 @@ from refemu.units.leankv.layer_step.cases.history import (
     LARGE,
     LOAD,
     LONG,
-    LOW,
     NONE,
     NOTHING,
     SMALL,
@@ -331,8 +330,7 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     }
     most = _most(config)
     for device in range(rows["op"].shape[0]):
-        change = legal_requests if "members" in rows else _legal
-        change(config, most, {name: array[device] for name, array in rows.items()})
+        legal_requests(config, most, {name: array[device] for name, array in rows.items()})
     return {name: rows[name].reshape(array.shape) for name, array in changed.items()}
 
 
@@ -341,35 +339,3 @@ def _most(config: Mapping[str, Any]) -> int:
     shape = find("layer_step").unit_class(**config).shape
     pages = min(shape.pages // shape.entries, shape.length) - 1 - shape.reserve - (not shape.lazy_pages)
     return max(min(shape.max_len, pages * shape.high_tokens), 0)
-
-
-def _legal(config: Mapping[str, Any], most: int, rows: Mapping[str, np.ndarray]) -> None:
-    """Change the events of one device, (events, lanes), in place; a request has `most` tokens."""
-    heads = rows["keep_high"].shape[1]
-    if not len(rows["op"]) or most == 0:
-        rows["op"][:], rows["section"][:] = LOAD, NONE
-        return
-    window, seen = 1 + int(rows["window"][0, 0]) % 4, 0
-    due = [list[tuple[int, int]]() for _ in range(heads)]  # section and position, by head
-    for event in range(len(rows["op"])):
-        row = {name: array[event] for name, array in rows.items()}
-        entropy = int(row["op"][0]) + int(row["prompt"][0])
-        row["window"][0] = window
-        if seen == 0:
-            row["op"][0], seen = ADMIT, 1 + entropy % max(most - 1, 1)
-            row["prompt"][0] = seen
-            for head in range(heads):
-                low = int(row["keep_low"][head]) % (max(seen - window, 0) + 1) if config["low"] is not None else 0
-                high = int(row["keep_high"][head]) % (seen - low + 1)
-                row["keep_high"][head], row["keep_low"][head] = high, low
-                kept = [(HIGH, low + i) for i in range(high)] + [(LOW, i) for i in range(low)]
-                due[head] = kept
-        elif any(due):
-            row["op"][0] = LOAD
-            for head in range(heads):
-                section, position = due[head].pop(0) if due[head] else (NONE, 0)
-                row["section"][head], row["position"][head] = section, position
-        elif seen == most or entropy % 8 == 7:
-            row["op"][0], seen = FINISH, 0
-        else:
-            row["op"][0], seen = STEP, seen + 1

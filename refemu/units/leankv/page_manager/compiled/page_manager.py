@@ -12,14 +12,14 @@ import numpy as np
 
 from refemu.arith.checks import Refused, refuse_as
 from refemu.units.declaration import DeclaredState
-from refemu.units.derivation import Arrays, compiled_run
+from refemu.units.derivation import Arrays, Rejected, compiled_run
 from refemu.units.leankv import page_manager
 from refemu.units.leankv.page_manager import UNIT
 from refemu.units.leankv.page_manager.compiled import events, growth
+from refemu.units.leankv.page_manager.compiled.events import walk
 from refemu.units.leankv.page_manager.compiled.growth import Steps
-from refemu.units.leankv.page_manager.compiled.walk import walk
 from refemu.units.leankv.page_manager.registers import FINISH, PROMPT, RELEASE, STEP
-from refemu.units.leankv.page_manager.requests import Moved, Requests, Shape
+from refemu.units.leankv.page_manager.requests import NOTHING, Moved, Requests, Shape
 from refemu.units.leankv.prefix_sum.compiled import network
 
 
@@ -85,7 +85,7 @@ class PageManager(page_manager.PageManager):
         self.requests.admit(clean)
         moved = self._moved(counts, prefix, ids[:came])
         self._allocated_pages += came
-        return self._done(PROMPT, moved, Moved(), sequences=list(clean), prompts=list(clean.values()))
+        return self._done(PROMPT, moved, NOTHING, sequences=list(clean), prompts=list(clean.values()))
 
     def prompt_release(self, sequences: Sequence[int], high: Any, low: Any) -> tuple[Moved, Moved]:
         """As `page_manager.PageManager.prompt_release`."""
@@ -100,7 +100,7 @@ class PageManager(page_manager.PageManager):
         old, new, pruned = events.prompt_release(self._pool, self._sizes, entries, lengths, *kept, *moves)
         if old < 0:
             self._refuse("prompt_release", sequences, high, low)
-        came = self._moved(lacking, after, ids[old : old + new]) if new else Moved()
+        came = self._moved(lacking, after, ids[old : old + new]) if new else NOTHING
         went = self._moved(counts, prefix, ids[:old])
         self._allocated_pages, self._recycled_pages = self._allocated_pages + new, self._recycled_pages + old
         self.totals["shortfall"] += new
@@ -111,10 +111,11 @@ class PageManager(page_manager.PageManager):
 
     def step_allocate(self, sequences: Sequence[int], high: Any, low: Any) -> Moved:
         """As `page_manager.PageManager.step_allocate`."""
-        known = self.requests.require_known(sequences, running=True)
-        n_high, n_low = (self.requests.require_heads(known, x, name) for x, name in ((high, "high"), (low, "low")))
+        requests = self.requests
+        known = requests.require_known(sequences, running=True)
+        n_high, n_low = requests.require_heads(known, high, "high"), requests.require_heads(known, low, "low")
         self._forget(known)
-        heads = self.requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
+        heads = requests.entries(known).reshape(-1), n_high.reshape(-1), n_low.reshape(-1)
         (counts, prefix), ids = np.empty((2, 2 * n_high.size), np.int64), self._room(heads[0])
         came, most, pruned = events.step_allocate(self._pool, self._sizes, *heads, counts, prefix, ids)
         if came < 0:
@@ -124,26 +125,14 @@ class PageManager(page_manager.PageManager):
         self.totals["pruned"] += pruned
         self.totals["step_pages"] = max(self.totals["step_pages"], most)
         for sequence in known:
-            self.requests.table[sequence].seen += 1
-        return self._done(STEP, moved, Moved(), sequences=known, high=n_high, low=n_low)
+            requests.table[sequence].seen += 1
+        return self._done(STEP, moved, NOTHING, sequences=known, high=n_high, low=n_low)
 
     def growing(self, sequences: Sequence[int]) -> Steps:
-        """Check sequences that grow together, for `needed`, `seen` and `grow`.
+        """Check sequences that grow together, for `needed`, `seen` and `grow`; valid until one of them ends.
 
-        Parameters
-        ----------
-        sequences : sequence of int
-            Sequences whose prompts are compressed, S of them.
-
-        Returns
-        -------
-        Steps
-            Them, valid until one of them ends.
-
-        Raises
-        ------
-        Refused
-            A sequence is unknown, named twice or not compressed.
+        sequences: sequences whose prompts are compressed, S of them. Raises Refused: a sequence is unknown, named twice
+        or not compressed.
         """
         every = self.requests
         known = every.require_known(sequences, running=True)
@@ -152,19 +141,9 @@ class PageManager(page_manager.PageManager):
         return Steps(known, requests, slots, network(2 * len(known) * self.shape.layers * self.shape.heads))
 
     def needed(self, steps: Steps) -> tuple[int, np.ndarray | None]:
-        """Count the pages that a step takes.
+        """Pages that a step of the sequences whose next step is known takes, and the slots of the others, if any.
 
-        Parameters
-        ----------
-        steps : Steps
-            Sequences.
-
-        Returns
-        -------
-        pages : int
-            Pages of the sequences whose next step is known.
-        due : ndarray of int64, or None
-            Slots of the others, if there are any, which need `foresee`.
+        Those need `foresee`; int64.
         """
         blocks = self._blocks()
         pages, count = growth.needed(steps.slots, blocks)
@@ -180,17 +159,8 @@ class PageManager(page_manager.PageManager):
     def foresee(self, slots: np.ndarray, classes: np.ndarray) -> None:
         """Set the classes of the tokens that sequences gain in their next 64 steps.
 
-        Parameters
-        ----------
-        slots : int64 (S,)
-            Slots of the sequences.
-        classes : uint64 (S, 2, layers * heads)
-            Bit t: whether the token of step t is stored, and whether at the high precision.
-
-        Raises
-        ------
-        Refused
-            A token is low without a low precision.
+        slots: int64 (S,). classes: uint64 (S, 2, layers * heads), bit t: whether the token of step t is stored, and
+        whether at the high precision. Raises Refused: a token is low without a low precision.
         """
         if not growth.foresee(self._pool, self._sizes, slots, classes, self._blocks()):
             raise Refused("page_manager: a token is low without a low precision; give classes without such tokens")
@@ -198,24 +168,8 @@ class PageManager(page_manager.PageManager):
     def grow(self, steps: Steps, held: np.ndarray) -> np.ndarray:
         """As `step_allocate` with `lazy_pages`, by classes that `foresee` has set, without the ends of regions.
 
-        Parameters
-        ----------
-        steps : Steps
-            Sequences.
-        held : int64 (slots, 4)
-            Gains the tokens, high and low, and pages, high and low, of every sequence.
-
-        Returns
-        -------
-        ndarray of int64 (4,)
-            Their sums.
-
-        Raises
-        ------
-        OutOfPages
-            Too few pages are free.
-        TableOverflow
-            The runs of a head would meet.
+        held: int64 (slots, 4) += the tokens, high and low, and pages, high and low, that every sequence gains. Returns
+        their sums, int64 (4,). Raises OutOfPages: too few pages are free. Raises TableOverflow: runs of a head meet.
         """
         gained = np.empty(4, np.int64)
         if not growth.grow(self._pool, steps.slots, self._blocks(), held, gained):
@@ -244,7 +198,7 @@ class PageManager(page_manager.PageManager):
         moved = self._moved(counts, prefix, ids[:went])
         self._recycled_pages += went
         self.requests.remove(known)
-        return self._done(FINISH, moved, Moved(), sequences=known)
+        return self._done(FINISH, moved, NOTHING, sequences=known)
 
     @property
     def _pool(self) -> tuple[np.ndarray, ...]:
@@ -307,9 +261,9 @@ class PageManager(page_manager.PageManager):
 
     def _forget(self, sequences: Sequence[int]) -> None:
         """End the blocks of sequences."""
-        slots = self._slots(sequences)
-        self._settled(slots)
         if self._ahead is not None:
+            slots = self._slots(sequences)
+            self._settled(slots)
             self._ahead[-1][slots] = growth.BLOCK
 
     def _room(self, entries: np.ndarray) -> np.ndarray:
@@ -318,14 +272,10 @@ class PageManager(page_manager.PageManager):
 
     def _moved(self, counts: Any, prefix: Any, ids: Any) -> Moved:
         """The pages of a prefix sum; counts its levels and additions."""
-        self._count(counts.size)
-        return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
-
-    def _count(self, size: int) -> None:
-        """Count the levels and additions of a prefix sum over `size` elements."""
-        levels, adds = network(size)
+        levels, adds = network(counts.size)
         self.totals["levels"] += levels
         self.totals["adds"] += adds
+        return Moved(counts, prefix, ids)  # arrays: a model makes thousands of calls
 
     def _refuse(self, call: str, *arguments: Any) -> NoReturn:
         """Raise what the readable manager raises for this call."""
@@ -377,7 +327,7 @@ def run(device: page_manager.PageManager, inputs: Arrays, outputs: Arrays) -> Se
     moved = tuple(np.full((devices, times, lanes), start) for lanes, start in starts)
     pools = _pools(shape, devices, 1 + times)
     if not walk(*calls, _sizes(shape), sums, moved, pools, _requests(shape), totals):
-        refuse_as(UNIT.run, *inputs, **vars(shape))
+        raise Rejected
     cells, used, tokens, ring, ends = (array[:, 1:] for array in pools)
     left, came = ends[..., 0], ends[..., 1]
     bounds = left % shape.pages, (came - 1) % shape.pages, came - left

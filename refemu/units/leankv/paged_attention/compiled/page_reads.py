@@ -7,7 +7,7 @@ import numpy as np
 from refemu.arith.fp16_compiled import plain
 from refemu.arith.jit import kernel
 from refemu.units.leankv.paged_attention.arithmetic import Pages
-from refemu.units.leankv.paged_attention.page_reads import most
+from refemu.units.leankv.paged_attention.heads import most
 
 
 def get_scores(

@@ -1,6 +1,6 @@
 """Compiled forms of paged_attention: `run` on ports, and `attend` over all heads of a layer and all requests at once.
 
-Paper: [leankv §6.2]. Kernels: kernels/attention.py and kernels/scores.py. Pages are decoded one by one
+Paper: [leankv §6.2]. Kernels: kernels/attention.py and kernels/pages.py. Pages are decoded one by one
 into a small buffer, with tokens of a key and features of a value contiguous; the readable form
 combines chunks, all heads with equally many chunks at once.
 """
@@ -17,7 +17,7 @@ from refemu.arith import fp16, integers, kernels, threads
 from refemu.arith.fp16_compiled import plain, ready, round16, to_f32
 from refemu.units.derivation import Arrays, compiled_run
 from refemu.units.leankv.kernels.attention import paged_heads
-from refemu.units.leankv.kernels.scores import paged_scores
+from refemu.units.leankv.kernels.pages import paged_scores
 from refemu.units.leankv.kernels.sectors import page_sectors
 from refemu.units.leankv.paged_attention import UNIT, PagedAttention, phases
 from refemu.units.leankv.paged_attention.arithmetic import PAPER, Arithmetic, Attended, Pages, empty, finite, require
@@ -180,10 +180,11 @@ def stages(
     logits = np.zeros(chances.shape if every else (0, 0, 0), np.float32)
     acc = np.zeros((len(tasks), heads, pages.accumulators(arithmetic), features) if every else (1, 0, 0, 0), np.float32)
     numbers = numbers_of(features, arithmetic)
-    operands = flat, images, entries, stored, *tables, numbers, settings, tasks
+    operands = flat, (images, entries, stored), tables, numbers, settings, tasks
+    results = chances, tops, totals, sums, logits, acc
 
     def run(first: int, last: int) -> None:
-        paged_heads(*operands, chances, tops, totals, sums, logits, acc, first, last)
+        paged_heads(*operands, results, first, last)
 
     with np.errstate(all="ignore"):
         threads.share_out(run, len(tasks), least=1 + GRAIN // max(1, p.shape[-1] * heads))

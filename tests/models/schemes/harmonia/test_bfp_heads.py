@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.formats.harmonia.bfp_fields import fields_of, pack_rows
-from refemu.units.harmonia.kernels.fields import packed_rows
+from refemu.models.schemes.harmonia.compiled.bfp_heads import packed_rows
 
 
 def drawn(shape: tuple[int, ...], bits: int, seed: int) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""Kernels of the simulation of serving. [leankv §4]"""
