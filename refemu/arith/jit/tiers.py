@@ -44,7 +44,7 @@ def early(kernel: Any, work: int, readable: Callable[[], Result], seconds: float
     key = id(kernel)
     if key not in _asked:
         _asked.add(key)
-        if not _is_at_hand(kernel):
+        if is_deferred(kernel):
             _spent[key] = 0.0
     if key not in _spent or _spent[key] + work * RATE > seconds or kernel.overloads:
         return None
@@ -54,8 +54,8 @@ def early(kernel: Any, work: int, readable: Callable[[], Result], seconds: float
     return result
 
 
-def _is_at_hand(kernel: Any) -> bool:
-    """Whether a kernel needs no compiler: it is Python, compiled, or in the cache."""
-    overloads = getattr(kernel, "overloads", True)
-    path = None if overloads else kernel._cache.cache_path
-    return bool(overloads) or path is not None and os.path.exists(kernel._cache._cache_file._index_path)
+def is_deferred(kernel: Any) -> bool:
+    """Whether little work does not compile `kernel`: it is not Python, compiled, or in the cache."""
+    if not LATER or getattr(kernel, "overloads", True):
+        return False
+    return kernel._cache.cache_path is None or not os.path.exists(kernel._cache._cache_file._index_path)
