@@ -17,7 +17,8 @@ RATE = 10e-9  #: seconds of a readable form for a multiplication or element; it 
 Result = TypeVar("Result")
 _spent: dict[int, float] = {}  #: seconds of the readable form by the kernel's id; absent once the kernel is used
 _asked: set[int] = set()  #: kernels whose cache was looked at
-LATER = require_choice(os.environ.get("REFEMU_COMPILE", "always"), ["always", "later"], "REFEMU_COMPILE", "time") == "later"
+#: whether readable forms run at all
+LATER = require_choice(os.environ.get("REFEMU_COMPILE") or "always", ["always", "later"], "REFEMU_COMPILE", "value") == "later"
 
 
 def early(kernel: Any, work: int, readable: Callable[[], Result], seconds: float = SECONDS) -> Result | None:
@@ -46,16 +47,20 @@ def early(kernel: Any, work: int, readable: Callable[[], Result], seconds: float
         _asked.add(key)
         if is_deferred(kernel):
             _spent[key] = 0.0
-    if key not in _spent or _spent[key] + work * RATE > seconds or kernel.overloads:
+    if key not in _spent:
+        return None
+    if _spent[key] + work * RATE > seconds:
+        del _spent[key]
         return None
     start = time.thread_time()
     result = readable()
-    _spent[key] += time.thread_time() - start
+    if key in _spent:
+        _spent[key] += time.thread_time() - start
     return result
 
 
 def is_deferred(kernel: Any) -> bool:
-    """Whether little work does not compile `kernel`: it is not Python, compiled, or in the cache."""
+    """Whether little work does not compile `kernel`: it is neither Python, nor compiled, nor in the cache."""
     if not LATER or getattr(kernel, "overloads", True):
         return False
     return kernel._cache.cache_path is None or not os.path.exists(kernel._cache._cache_file._index_path)
