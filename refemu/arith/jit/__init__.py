@@ -25,7 +25,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.jit.digest import Unknown, digest
-from refemu.arith.jit.parts import Flags, PartCompiler, for_parts, make_part
+from refemu.arith.jit.parts import Flags, PartCompiler, for_parts, make_part, shape_error
 from refemu.home import cache_folder, exposed, make_private
 
 __all__ = ["callee", "inlined", "kernel"]
@@ -51,6 +51,8 @@ class _Uninterrupted(event.Listener):
         if self.depth and self.ours and function.py_func.__module__.startswith("numba."):
             function._compiler.pipeline_class = PartCompiler
             function._compiler._customize_flags = Flags
+            if function.py_func.__qualname__.startswith("ol_raise_with_shape_context"):
+                function._compiler.py_func = shape_error
         if not self.depth:
             self.ours = any(function is each for each in _kernels)  # what others compile is left as it is
             self.collected = gc.isenabled()

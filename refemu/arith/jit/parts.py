@@ -26,6 +26,11 @@ class Flags(NumbaFlags):  # type: ignore[misc]
         return self._values == getattr(other, "_values", None) or bool(super().__eq__(other))
 
 
+def shape_error(src_shapes, index_shape):  # type: ignore[no-untyped-def]
+    """What numba calls for slices of different shapes, without the text of both, which takes a second to compile."""
+    raise ValueError("cannot assign slice from input of different size")
+
+
 class _Codegen(JITCPUCodegen):
     """Code generator of kernels, whose engine gets none of the parts."""
 
