@@ -56,9 +56,9 @@ def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
 
 def holds_fp16(x: np.ndarray) -> bool:
     """Whether every value of float32 `x` is an fp16 value."""
-    found = early(kernels.all_fp16, x.size, lambda: bool(fp16.is_fp16(x).all()))
+    all_fit = early(kernels.all_fp16, x.size, lambda: bool(fp16.is_fp16(x).all()))
     with quiet():
-        return bool(kernels.all_fp16(plain(x).reshape(-1))) if found is None else found
+        return bool(kernels.all_fp16(plain(x).reshape(-1))) if all_fit is None else all_fit
 
 
 def round16(x: ArrayLike) -> np.ndarray:

@@ -37,5 +37,5 @@ def values16(name: str, x: ArrayLike) -> np.ndarray:
         raise RefusedType(f"values16: float32 is needed, got dtype {array.dtype}")
     table = tables.table16(name)
     kernel = kernels.values_by_table
-    found = early(kernel, array.size, lambda: fp16.to_f32(fp16.values(table[fp16.bits(fp16.to_f16(array))])))
-    return found if found is not None else elementwise(lambda values, out: kernel(values, table, out), array)
+    results = early(kernel, array.size, lambda: fp16.to_f32(fp16.values(table[fp16.bits(fp16.to_f16(array))])))
+    return results if results is not None else elementwise(lambda values, out: kernel(values, table, out), array)

@@ -1,12 +1,11 @@
 """The backend of a command: the readable forms where the kernels of a scheme would take longer to compile than to read.
 
-Most kernels have readable forms of their own (`arith.jit.tiers`). Those of LeanKV share the pages of a session, so one
+Most kernels have readable forms of their own (`arith.jit.tiers`). Those of LeanKV share the memory of a session, so one
 backend has to run it from the first token to the last.
 """
 
 from refemu.models.model import Model
 from refemu.models.prepared.prepared_cache import count_weights
-from refemu.models.schemes.leankv.config import LeanKvConfig
 from refemu.models.schemes.scheme import Scheme
 
 SECONDS = 5.0  #: of the readable forms at most; the kernels of LeanKV compile in 11
@@ -30,11 +29,9 @@ def backend_of(scheme: Scheme, model: Model, tokens: int) -> str:
     str
         "numpy" or "jit".
     """
-    if not isinstance(scheme, LeanKvConfig):
-        return "jit"
     if tokens * (LAYER * model.config.blocks + WEIGHT * count_weights(model)) > SECONDS:
         return "jit"
     from refemu.arith.jit.tiers import is_deferred
-    from refemu.units.leankv.kernels.attention import paged_heads
 
-    return "numpy" if is_deferred(paged_heads) else "jit"
+    kernel = scheme.session_kernel()
+    return "numpy" if kernel is not None and is_deferred(kernel) else "jit"

@@ -17,7 +17,7 @@ from numba.core.compiler import Flags as NumbaFlags
 class Flags(NumbaFlags):  # type: ignore[misc]
     """Options of a compilation that are cheap to compare: numba looks overloads up by them 10,000 times a kernel."""
 
-    _HASH = hash(NumbaFlags())
+    _HASH = NumbaFlags().__hash__()
 
     def __hash__(self) -> int:
         return self._HASH

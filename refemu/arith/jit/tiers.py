@@ -18,7 +18,10 @@ Result = TypeVar("Result")
 _spent: dict[int, float] = {}  #: seconds of the readable form by the kernel's id; absent once the kernel is used
 _asked: set[int] = set()  #: kernels whose cache was looked at
 #: whether readable forms run at all
-LATER = require_choice(os.environ.get("REFEMU_COMPILE") or "always", ["always", "later"], "REFEMU_COMPILE", "value") == "later"
+LATER = (
+    require_choice(os.environ.get("REFEMU_COMPILE") or "always", ["always", "later"], "REFEMU_COMPILE", "value")
+    == "later"
+)
 
 
 def early(kernel: Any, work: int, readable: Callable[[], Result], seconds: float = SECONDS) -> Result | None:

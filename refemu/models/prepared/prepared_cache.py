@@ -142,6 +142,7 @@ def sources_digest(names: tuple[str, ...]) -> str:
 
 
 def count_weights(model: Model) -> int:
+    """Number of weights of a model."""
     total = 0
     for shape in model.config.shapes.values():
         total += prod(shape)

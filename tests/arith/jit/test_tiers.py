@@ -19,6 +19,7 @@ from refemu.formats.harmonia.compiled import bfp_dot as bfp_dot_compiled
 from tests.arith.interpreted import needs_compiled
 
 X = np.linspace(-3, 3, 4 * 64, dtype=np.float32).reshape(4, 64)
+STRANGE = np.array([0x7FC00001, 0xFF800000, 0x80000000, 0x00000001, 0x477FF000, 0x33000000], np.uint32).view(np.float32)
 HALVES = X.astype(np.float16)
 FP16 = HALVES.astype(np.float32)
 HEADS = FP16.reshape(4, 4, 16)
@@ -27,6 +28,14 @@ INT4 = GroupInt(4, 32)
 CALLS = {
     "all_fp16": lambda: np.array([fp16_compiled.holds_fp16(X), fp16_compiled.holds_fp16(FP16)]),
     "round16": lambda: fp16_compiled.round16(X),
+    "round16 of NaN": lambda: fp16_compiled.round16(STRANGE),
+    "to_f16 of NaN": lambda: fp16_compiled.to_f16(STRANGE),
+    "to_f32 of NaN": lambda: fp16_compiled.to_f32(np.array([0x7E01, 0xFC00, 0x8000, 1], np.uint16).view(np.float16)),
+    "values16 of NaN": lambda: tables_compiled.values16("silu", STRANGE),
+    "rmsnorm16 of NaN": lambda: fp32_compiled.rmsnorm16(STRANGE[None], np.ones(6, np.float32), 1e-5),
+    "matmul of NaN": lambda: dot_compiled.matmul(
+        STRANGE[None], dot_compiled.panels(X[:, :6]), order=Sequential(), acc="fp32"
+    ),
     "round16_of_f64": lambda: fp16_compiled.round16_of_f64(X.astype(np.float64) / 3),
     "to_f16": lambda: fp16_compiled.to_f16(X),
     "to_f32": lambda: fp16_compiled.to_f32(HALVES),

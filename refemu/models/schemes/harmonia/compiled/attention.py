@@ -24,13 +24,11 @@ from refemu.units.harmonia.kernels.attention import bfp_heads
 NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np.zeros(0, np.int64),) * 2
 
 
-def attended(
-    form: Callable[[], np.ndarray], units: Units, q: np.ndarray, held: Held, *others: Any
-) -> np.ndarray:
+def attended(form: Callable[[], np.ndarray], units: Units, q: np.ndarray, held: Held, *others: Any) -> np.ndarray:
     """`attend`, or the readable form of the same call: where only it can, or no kernel is worth compiling."""
-    found = early(bfp_heads, q.size * held.tokens, form, 1.5)
-    found = attend(units, q, held, *others) if found is None else found
-    return form() if found is None else found
+    context = early(bfp_heads, q.size * held.tokens, form, 1.5)
+    context = attend(units, q, held, *others) if context is None else context
+    return form() if context is None else context
 
 
 def attend(
