@@ -64,7 +64,8 @@ class _Uninterrupted(event.Listener):
         self.depth -= 1
         if not self.depth and self.collected:
             if not gc.get_freeze_count():
-                gc.freeze(), gc.unfreeze()
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -14,7 +14,7 @@ from numba.core.compiler import Compiler
 from numba.core.compiler import Flags as NumbaFlags
 
 
-class Flags(NumbaFlags):  # type: ignore[misc]
+class Flags(NumbaFlags):
     """Options of a compilation that are cheap to compare: numba looks overloads up by them 10,000 times a kernel."""
 
     _HASH = NumbaFlags().__hash__()
