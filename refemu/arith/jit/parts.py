@@ -23,7 +23,8 @@ class Flags(NumbaFlags):
         return self._HASH
 
     def __eq__(self, other: object) -> bool:
-        return self._values == getattr(other, "_values", None) or bool(super().__eq__(other))
+        same = isinstance(other, NumbaFlags)
+        return same and (self._values == other._values or self.values() == other.values())
 
 
 def shape_error(src_shapes, index_shape):  # type: ignore[no-untyped-def]
