@@ -109,8 +109,9 @@ def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.
 
 def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None) -> np.ndarray:
     """Tiles, or for one row in fp32 the panels from end to end."""
-    kernel = (TILES if x.shape[0] > 1 or acc == "fp16_fma" else VECTORS)[_equal(acc, x, b)]
-    form = lambda: readable.matmul(x, b.matrix(), order=Sequential(), acc=acc)  # noqa: E731
+    form = functools.partial(_read, x, b, acc)
+    acc = _equal(acc, x, b)
+    kernel = (TILES if x.shape[0] > 1 or acc == "fp16_fma" else VECTORS)[acc]
     if (product := early(kernel, x.shape[0] * b.shape[0] * b.shape[1], form, 0.8)) is not None:
         return product
     ready()
@@ -120,7 +121,6 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
     for empty in (wide, half):
         empty.flags.writeable = False  # as panels are: a kernel sees one array type
     count, _, span = b.values.shape
-    acc = _equal(acc, x, b)
     if x.shape[0] == 1 and acc != "fp16_fma":
         share_out(
             functools.partial(_vector, acc, x, b, wide, half, out[0]),
@@ -135,6 +135,10 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
     run = functools.partial(_tiles, acc, x, b, wide, half, rows, tile, out)
     share_out(run, count * across * -(-x.shape[0] // rows), threads, worth(x.shape[1] * tile * min(x.shape[0], rows)))
     return out
+
+
+def _read(x: np.ndarray, b: Panels, acc: Accumulator) -> np.ndarray:
+    return readable.matmul(x, b.matrix(), order=Sequential(), acc=acc)
 
 
 def _rows_of_tiles(rows: int, across: int, parts: int) -> int:
@@ -396,7 +400,7 @@ def attend(
     threads: int | None = None,
 ) -> np.ndarray:
     """`attention` of fp16 values in float32 that are not checked: a decoder's cache was, token by token."""
-    form = lambda: readable.attention(q, k, v, scale=np.float32(scale), start=start, rule=rule)  # noqa: E731
+    form = functools.partial(readable.attention, q, k, v, scale=np.float32(scale), start=start, rule=rule)
     if (attended := early(kernels.attention_heads, 5 * q.size * k.shape[0], form, 0.8)) is not None:
         return attended
     query, key, value = plain(q), plain(k), plain(v)

@@ -75,8 +75,8 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
 
 def rmsnorm16(x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
     """`rmsnorm` in sequence rounded to fp16, at once and without a check of x (..., K) and gain (K,), both float32."""
-    form = lambda: fp16.round16(fp32.rmsnorm(x, gain, eps, Sequential()))  # noqa: E731
-    if (normed := early(kernels.rmsnorm_rows, x.size, form)) is not None:
+    normed = early(kernels.rmsnorm_rows, x.size, lambda: fp16.round16(fp32.rmsnorm(x, gain, eps, Sequential())))
+    if normed is not None:
         return normed
     flat = plain(x).reshape(-1, x.shape[-1])
     out = np.empty_like(flat)
@@ -87,8 +87,8 @@ def rmsnorm16(x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
 
 def rotate16(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
     """`rotate` rounded to fp16, at once and without a check of x (T, H, D), cos and sin (T, D/2), all float32."""
-    form = lambda: fp16.round16(fp32.rotate(x, cos, sin, interleaved))  # noqa: E731
-    if (rotated := early(kernels.rotate_pairs, x.size, form)) is not None:
+    rotated = early(kernels.rotate_pairs, x.size, lambda: fp16.round16(fp32.rotate(x, cos, sin, interleaved)))
+    if rotated is not None:
         return rotated
     value = plain(x)
     out = np.empty_like(value)

@@ -407,9 +407,11 @@ def _errors(
     start = min(PIECE, length) if count > LIKELY else length
     for r in range(rows.shape[0]):
         row, error = rows[r], np.zeros(count, np.float64)
-        scale, place = np.zeros(count, np.float32), np.zeros(count, np.int64)
+        scale, place = np.empty(count, np.float32), np.empty(count, np.int64)
         for c in range(count):
-            scale[c], place[c] = scales[r, c], c
+            scale[c] = scales[r, c]
+        for c in range(count):
+            place[c] = c
         grid1, grid2 = np.zeros(count, np.float32), np.zeros(count, np.float32)
         advance(row[:start], scale, error, grid1, grid2, plan, special)
         left = count
@@ -419,7 +421,8 @@ def _errors(
             bound = error[i]
             for c in range(i, i + LIKELY):
                 bound = min(bound, error[c])
-                errors[r, c], error[c] = error[c], np.inf
+            errors[r, i : i + LIKELY] = error[i : i + LIKELY]
+            error[i : i + LIKELY] = np.inf
             for k in range(start, length, PIECE):
                 left = keep_least(scale[:left], error[:left], place[:left], bound)
                 full = (left + LIKELY - 1) // LIKELY * LIKELY  # what is left of the others fills the last register
