@@ -67,8 +67,7 @@ def block(package: dict[str, Any], needs: dict[str, set[str]]) -> str:
     extras = [extra for extra in EXTRAS if package["name"] in needs[extra]]
     hashes = sorted(set(digests(package)))
     return (
-        " \\\n".join([f"# {' '.join(extras)}\n{line(package)}", *(f"--hash=sha256:{each}" for each in hashes)])
-        + "\n"
+        " \\\n".join([f"# {' '.join(extras)}\n{line(package)}", *(f"--hash=sha256:{each}" for each in hashes)]) + "\n"
     )
 
 

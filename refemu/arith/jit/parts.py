@@ -23,8 +23,9 @@ class Flags(NumbaFlags):
         return self._HASH
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, NumbaFlags)
-        return same and (self._values == other._values or self.values() == other.values())
+        if not isinstance(other, NumbaFlags):
+            return False
+        return bool(self._values == other._values or self.values() == other.values())
 
 
 def shape_error(src_shapes, index_shape):  # type: ignore[no-untyped-def]
