@@ -2,6 +2,7 @@
 
 Environment, read when this module is imported (D-arith-13):
 REFEMU_CACHE    a folder: compiled code is cached there; 1: in the user's cache; 0: nowhere, for any caller
+REFEMU_COMPILE  `later` or `always`: see tiers.py
 REFEMU_ROUND16  `hardware` or `portable`: which of two equal forms kernels round to fp16 with
 """
 
