@@ -21,6 +21,7 @@ EXTRAS = sorted(set().union(*CONTAINS.values()) - UNLOCKED)
 PYTHONS = {"py3", *(f"cp3{minor}" for minor in range(OLDEST[1], NEWEST[1] + 1))}
 OLD = {f"cp3{minor}" for minor in range(2, OLDEST[1])}  #: whose stable interface later Pythons have
 SYSTEMS = re.compile(r"any|(many|musl)linux.*_(x86_64|aarch64)|macosx_.*|win_(amd64|arm64)")
+SUPPORTED = rf"python_full_version >= '{OLDEST[0]}\.{OLDEST[1]}'"  #: of every Python that refemu supports
 HEAD = """\
 # Packages of the tested environment, written by `make lock`. Before each: the extras of setup.cfg that need it.
 """
@@ -57,7 +58,7 @@ def names(path: Path) -> set[str]:
 
 def line(package: dict[str, Any]) -> str:
     """A package as a requirement."""
-    marker = package.get("marker", "")
+    marker = re.sub(rf"^{SUPPORTED}( and |$)", "", package.get("marker", ""))
     return f"{package['name']}=={package['version']}" + (f" ; {marker}" if marker else "")
 
 
@@ -66,8 +67,7 @@ def block(package: dict[str, Any], needs: dict[str, set[str]]) -> str:
     extras = [extra for extra in EXTRAS if package["name"] in needs[extra]]
     hashes = sorted(set(digests(package)))
     return (
-        " \\\n".join([f"# {' '.join(extras)}\n{line(package)}", *(f"    --hash=sha256:{each}" for each in hashes)])
-        + "\n"
+        " \\\n".join([f"# {' '.join(extras)}\n{line(package)}", *(f"--hash=sha256:{each}" for each in hashes)]) + "\n"
     )
 
 

@@ -19,6 +19,7 @@ from refemu.arith.fp16_compiled import holds_fp16, plain, ready, require_fp16
 from refemu.arith.group_panels import EXPONENT, GroupPanels, fits, group_panels, pack
 from refemu.arith.integers import Overflow
 from refemu.arith.jit import FUSES, quiet
+from refemu.arith.jit.tiers import early
 from refemu.arith.operands import Accumulator, Precision, Request, require_attention, require_grouped, require_roundings
 from refemu.arith.orders import Order, Sequential, lower, require_order
 from refemu.arith.panels import Panels, panels, peak
@@ -41,6 +42,17 @@ __all__ = [
 
 GRAIN = 64  #: columns of a vector's unit of work
 EVEN = 4  #: tiles of a thread, so that all end at about the same time
+VECTORS: dict[str, Any] = {
+    "fp32": kernels.vector_fp32,
+    "fp32_fma": kernels.vector_fma32,
+    "fp16": kernels.vector_fp16,
+}
+TILES: dict[str, Any] = {
+    "fp32": kernels.matmul_fp32,
+    "fp32_fma": kernels.matmul_fma32,
+    "fp16": kernels.matmul_fp16,
+    "fp16_fma": kernels.matmul_fma16,
+}
 
 
 def dot(
@@ -97,6 +109,11 @@ def _factors(a: ArrayLike, b: ArrayLike | Panels, request: Request) -> tuple[np.
 
 def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None) -> np.ndarray:
     """Tiles, or for one row in fp32 the panels from end to end."""
+    form = functools.partial(_read, x, b, acc)
+    acc = _equal(acc, x, b)
+    kernel = (TILES if x.shape[0] > 1 or acc == "fp16_fma" else VECTORS)[acc]
+    if (product := early(kernel, x.shape[0] * b.shape[0] * b.shape[1], form, 0.8)) is not None:
+        return product
     ready()
     out = np.empty((x.shape[0], b.shape[0]), np.float32)
     wide = np.empty((0, 0, 0), np.float32) if b.half else b.values
@@ -104,7 +121,6 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
     for empty in (wide, half):
         empty.flags.writeable = False  # as panels are: a kernel sees one array type
     count, _, span = b.values.shape
-    acc = _equal(acc, x, b)
     if x.shape[0] == 1 and acc != "fp16_fma":
         share_out(
             functools.partial(_vector, acc, x, b, wide, half, out[0]),
@@ -119,6 +135,10 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
     run = functools.partial(_tiles, acc, x, b, wide, half, rows, tile, out)
     share_out(run, count * across * -(-x.shape[0] // rows), threads, worth(x.shape[1] * tile * min(x.shape[0], rows)))
     return out
+
+
+def _read(x: np.ndarray, b: Panels, acc: Accumulator) -> np.ndarray:
+    return readable.matmul(x, b.matrix(), order=Sequential(), acc=acc)
 
 
 def _rows_of_tiles(rows: int, across: int, parts: int) -> int:
@@ -138,20 +158,13 @@ def _equal(acc: Accumulator, x: np.ndarray, b: Panels) -> Accumulator:
 def _vector(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
     *operands, first, last = arguments
     columns = min(GRAIN * last, b.values.shape[0] * b.values.shape[2])
-    kernel = {"fp32": kernels.vector_fp32, "fp32_fma": kernels.vector_fma32, "fp16": kernels.vector_fp16}[acc]
     with quiet():
-        kernel(x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
+        VECTORS[acc](x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
 
 
 def _tiles(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
-    kernel = {
-        "fp32": kernels.matmul_fp32,
-        "fp32_fma": kernels.matmul_fma32,
-        "fp16": kernels.matmul_fp16,
-        "fp16_fma": kernels.matmul_fma16,
-    }[acc]
     with quiet():
-        kernel(x, *_options(acc, x, b), *arguments)
+        TILES[acc](x, *_options(acc, x, b), *arguments)
 
 
 def _options(acc: Accumulator, x: np.ndarray, b: Panels) -> list[bool]:
@@ -313,6 +326,14 @@ def group_sums(
     is below 2**24. powers: float32 powers of two (M, G). By tiles: 64 rows by a panel, in 16-bit integers for as many
     terms as surely fit.
     """
+
+    def form() -> np.ndarray:
+        rounding: Any = {"partial": partial, "product": product, "order": Sequential(), "acc": "fp32"}
+        exponents = np.frexp(powers)[1] - 1
+        return readable.grouped_matmul(left.astype(np.int64), group=b.group, a_exp=exponents, **rounding, **b.arrays())
+
+    if (sums := early(kernels.grouped_tiles, left.size * b.shape[1], form, 1.5)) is not None:
+        return sums
     ready()
     out = np.empty((left.shape[0], b.shape[1]), np.float32)
     terms = ((1 << 15) - 1) // max(largest * b.peak, 1) if b.nibbles.size or b.narrow.size else 0
@@ -379,6 +400,9 @@ def attend(
     threads: int | None = None,
 ) -> np.ndarray:
     """`attention` of fp16 values in float32 that are not checked: a decoder's cache was, token by token."""
+    form = functools.partial(readable.attention, q, k, v, scale=np.float32(scale), start=start, rule=rule)
+    if (attended := early(kernels.attention_heads, 5 * q.size * k.shape[0], form, 0.8)) is not None:
+        return attended
     query, key, value = plain(q), plain(k), plain(v)
     ready()
     out, paid, counting = np.empty_like(query), np.empty((0, 0, 0), np.float32), np.empty(0, np.int64)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, kernels, selftest
 from refemu.arith.checks import RefusedType
 from refemu.arith.jit import ROUND16, quiet
+from refemu.arith.jit.tiers import early
 
 
 @functools.cache
@@ -55,8 +56,9 @@ def require_fp16(x: ArrayLike, thing: str, name: str) -> np.ndarray:
 
 def holds_fp16(x: np.ndarray) -> bool:
     """Whether every value of float32 `x` is an fp16 value."""
+    all_fit = early(kernels.all_fp16, x.size, lambda: bool(fp16.is_fp16(x).all()))
     with quiet():
-        return bool(kernels.all_fp16(plain(x).reshape(-1)))
+        return bool(kernels.all_fp16(plain(x).reshape(-1))) if all_fit is None else all_fit
 
 
 def round16(x: ArrayLike) -> np.ndarray:
@@ -64,7 +66,8 @@ def round16(x: ArrayLike) -> np.ndarray:
     array = np.asarray(x)
     if array.dtype != np.float32:
         return fp16.canonical(fp16.round16(array))  # float16, or an error
-    return elementwise(kernels.round16_all, array)
+    rounded = early(kernels.round16_all, array.size, lambda: fp16.canonical(fp16.round16(array)))
+    return elementwise(kernels.round16_all, array) if rounded is None else rounded
 
 
 def round16_of_f64(x: ArrayLike) -> np.ndarray:
@@ -72,7 +75,8 @@ def round16_of_f64(x: ArrayLike) -> np.ndarray:
     array = np.asarray(x)
     if array.dtype != np.float64:
         raise RefusedType(f"round16_of_f64: float64 is needed, got dtype {array.dtype}")
-    return elementwise(kernels.round16_of_f64_all, array)
+    rounded = early(kernels.round16_of_f64_all, array.size, lambda: fp16.round16_of_f64(array))
+    return elementwise(kernels.round16_of_f64_all, array) if rounded is None else rounded
 
 
 def to_f16(x: ArrayLike) -> np.ndarray:
@@ -80,6 +84,8 @@ def to_f16(x: ArrayLike) -> np.ndarray:
     array = np.asarray(x)
     if array.dtype != np.float32:
         return fp16.to_f16(array)
+    if (narrow := early(kernels.narrow_all, array.size, lambda: fp16.to_f16(array))) is not None:
+        return narrow
     ready()
     out = np.empty(array.shape, np.uint16)
     with quiet():
@@ -89,7 +95,9 @@ def to_f16(x: ArrayLike) -> np.ndarray:
 
 def to_f32(x: ArrayLike) -> np.ndarray:
     """`fp16.to_f32`: float16 as fp16-valued float32."""
-    return elementwise(kernels.widen_all, fp16.bits(x))
+    words = fp16.bits(x)
+    wide = early(kernels.widen_all, words.size, lambda: fp16.to_f32(fp16.values(words)))
+    return elementwise(kernels.widen_all, words) if wide is None else wide
 
 
 def fma16(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:

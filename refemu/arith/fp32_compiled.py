@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import fp32, kernels
+from refemu.arith import fp16, fp32, kernels
 from refemu.arith.fp16 import canonical
 from refemu.arith.fp16_compiled import elementwise, plain, ready
 from refemu.arith.fp32 import require_f32
 from refemu.arith.jit import quiet
+from refemu.arith.jit.tiers import early
 from refemu.arith.orders import Order, Sequential
 from refemu.arith.sums_compiled import rows, total32
 
@@ -26,6 +27,8 @@ def exp32(x: ArrayLike) -> np.ndarray:
 def softmax32(x: ArrayLike, order: Order) -> np.ndarray:
     """Compiled form of `fp32.softmax32`."""
     value = fp32.require_rows(x, "softmax32")
+    if (shares := early(kernels.softmax_rows, value.size, lambda: fp32.softmax32(value, order))) is not None:
+        return shares
     ready()
     flat = plain(rows(value))
     out = np.empty_like(flat)
@@ -72,6 +75,9 @@ def rotate(x: ArrayLike, cos: ArrayLike, sin: ArrayLike, interleaved: bool) -> n
 
 def rmsnorm16(x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
     """`rmsnorm` in sequence rounded to fp16, at once and without a check of x (..., K) and gain (K,), both float32."""
+    normed = early(kernels.rmsnorm_rows, x.size, lambda: fp16.round16(fp32.rmsnorm(x, gain, eps, Sequential())))
+    if normed is not None:
+        return normed
     flat = plain(x).reshape(-1, x.shape[-1])
     out = np.empty_like(flat)
     with quiet():
@@ -81,6 +87,9 @@ def rmsnorm16(x: np.ndarray, gain: np.ndarray, eps: float) -> np.ndarray:
 
 def rotate16(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: bool) -> np.ndarray:
     """`rotate` rounded to fp16, at once and without a check of x (T, H, D), cos and sin (T, D/2), all float32."""
+    rotated = early(kernels.rotate_pairs, x.size, lambda: fp16.round16(fp32.rotate(x, cos, sin, interleaved)))
+    if rotated is not None:
+        return rotated
     value = plain(x)
     out = np.empty_like(value)
     first, second = (2, 1) if interleaved else (1, x.shape[-1] // 2)

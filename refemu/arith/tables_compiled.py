@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from refemu.arith import kernels, tables
+from refemu.arith import fp16, kernels, tables
 from refemu.arith.checks import RefusedType
 from refemu.arith.fp16_compiled import elementwise, plain
+from refemu.arith.jit.tiers import early
 
 __all__ = ["apply16", "take16", "values16"]
 
@@ -35,4 +36,6 @@ def values16(name: str, x: ArrayLike) -> np.ndarray:
     if array.dtype != np.float32:
         raise RefusedType(f"values16: float32 is needed, got dtype {array.dtype}")
     table = tables.table16(name)
-    return elementwise(lambda values, out: kernels.values_by_table(values, table, out), array)
+    kernel = kernels.values_by_table
+    results = early(kernel, array.size, lambda: fp16.to_f32(fp16.values(table[fp16.bits(fp16.to_f16(array))])))
+    return results if results is not None else elementwise(lambda values, out: kernel(values, table, out), array)

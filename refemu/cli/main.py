@@ -41,6 +41,7 @@ def console() -> None:
         completion.answer(parser())
     try:
         os.environ.setdefault("REFEMU_CACHE", str(cache_folder() / "kernels"))
+        os.environ.setdefault("REFEMU_COMPILE", "later")
     except Exception as error:
         sys.exit(_failed(error))
     sys.exit(main())

@@ -13,6 +13,7 @@ from refemu.cli.progress import progress
 def run(arguments: argparse.Namespace) -> int:
     """Print the perplexity with its standard error over windows; return 0."""
     from refemu import models
+    from refemu.models import engine
     from refemu.models.scores import score
 
     model = score.decoder(arguments.model)
@@ -31,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
                 model,
                 ids=ids,
                 scheme=each,
+                backend=engine.backend_of(each, model, len(ids)),
                 win=arguments.win,
                 prefill=prompt if arguments.prefill is None else arguments.prefill,
                 calibration=calibration,

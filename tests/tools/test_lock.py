@@ -43,7 +43,7 @@ def test_every_package_has_hashes_and_no_address() -> None:
     for block in BLOCKS:
         extras, requirement, *hashes = block.strip().replace(" \\", "").splitlines()
         assert set(extras.split()[1:]) <= EXTRAS and re.match(r"[a-z0-9-]+==\S+( ; .+)?$", requirement), block
-        assert hashes and all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}", each) for each in hashes), block
+        assert hashes and all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), block
     assert len(BLOCKS) > 100 and not re.search(r"://|index|www\.", TEXT)
 
 

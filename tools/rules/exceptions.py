@@ -82,6 +82,7 @@ EXCEPTIONS = {
     ("arith/casts.py", "cast to float16"): "the one place that casts",
     ("arith/jit/__init__.py", "njit"): "the one place that compiles",
     ("arith/jit/parts.py", "njit"): "its parts",
+    ("arith/jit/tiers.py", "module time"): "which of two forms with the same bits runs",
     ("arith/rotary.py", "operator **"): "signs of rational coefficients, in Python integers",
     ("arith/integers.py", "operator @"): "BLAS on integers below 2**24 or 2**53: every partial sum is exact",
     ("units/declaration.py", "hash()"): "whether a value has a hash, not which",

@@ -2,6 +2,7 @@
 
 Environment, read when this module is imported (D-arith-13):
 REFEMU_CACHE    a folder: compiled code is cached there; 1: in the user's cache; 0: nowhere, for any caller
+REFEMU_COMPILE  `later` or `always`: see tiers.py
 REFEMU_ROUND16  `hardware` or `portable`: which of two equal forms kernels round to fp16 with
 """
 
@@ -25,7 +26,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
 from refemu.arith.checks import Refused, require_choice
 from refemu.arith.jit.digest import Unknown, digest
-from refemu.arith.jit.parts import PartCompiler, for_parts, make_part
+from refemu.arith.jit.parts import Flags, PartCompiler, for_parts, make_part, shape_error
 from refemu.home import cache_folder, exposed, make_private
 
 __all__ = ["callee", "inlined", "kernel"]
@@ -37,6 +38,9 @@ _folder: Path | None = None  # cache of compiled code
 class _Uninterrupted(event.Listener):
     """No garbage collection while a kernel is compiled: numba holds so many objects that it would take an eighth of
     the time. What a kernel calls is compiled meanwhile, all under numba's lock.
+
+    Afterwards these objects count as old ones, of which few are garbage: a collection of them as young ones would take
+    60 ms a kernel.
     """
 
     def __init__(self) -> None:
@@ -47,6 +51,9 @@ class _Uninterrupted(event.Listener):
         function = event.data["dispatcher"]
         if self.depth and self.ours and function.py_func.__module__.startswith("numba."):
             function._compiler.pipeline_class = PartCompiler
+            function._compiler._customize_flags = Flags
+            if function.py_func.__qualname__.startswith("ol_raise_with_shape_context"):
+                function._compiler.py_func = shape_error
         if not self.depth:
             self.ours = any(function is each for each in _kernels)  # what others compile is left as it is
             self.collected = gc.isenabled()
@@ -57,6 +64,9 @@ class _Uninterrupted(event.Listener):
         """Note that a compilation ended or failed."""
         self.depth -= 1
         if not self.depth and self.collected:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -80,6 +90,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     """
     compiled = numba.njit(error_model="numpy", nogil=True, no_cfunc_wrapper=True)(function)
     if compiled is not function:
+        compiled._compiler._customize_flags = Flags
         _kernels.append(compiled)
         _use_cache(compiled)
     return compiled

@@ -11,6 +11,26 @@ import numba
 from llvmlite.binding.newpassmanagers import create_new_module_pass_manager
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
+from numba.core.compiler import Flags as NumbaFlags
+
+
+class Flags(NumbaFlags):
+    """Options of a compilation that are cheap to compare: numba looks overloads up by them 10,000 times a kernel."""
+
+    _HASH = NumbaFlags().__hash__()
+
+    def __hash__(self) -> int:
+        return self._HASH
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NumbaFlags):
+            return False
+        return bool(self._values == other._values or self.values() == other.values())
+
+
+def shape_error(src_shapes, index_shape):  # type: ignore[no-untyped-def]
+    """What numba calls for slices of different shapes, without the text of both, which takes a second to compile."""
+    raise ValueError("cannot assign slice from input of different size")
 
 
 class _Codegen(JITCPUCodegen):
@@ -72,6 +92,7 @@ def make_part(function: Callable[..., Any], whole: Callable[..., Any], **options
     options |= dict.fromkeys(("nogil", "no_cpython_wrapper", "no_cfunc_wrapper"), True)
     part = numba.njit(error_model="numpy", pipeline_class=PartCompiler, **options)(function)
     if part is not function:
+        part._compiler._customize_flags = Flags
         kernel = functools.cache(lambda: whole(function))
         part.add_overload = lambda compiled: part.overloads.__setitem__(tuple(compiled.signature.args), compiled)
         part._compile_for_args = lambda *_, **named: kernel()

@@ -13,6 +13,7 @@ from refemu.cli.progress import progress
 def run(arguments: argparse.Namespace) -> int:
     """Print the prompt's continuation; return 0."""
     from refemu import models
+    from refemu.models import engine
     from refemu.models.scores import score
     from refemu.models.sequences.generation import DEFAULT_PROMPT
 
@@ -33,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
             ids=ids,
             scheme=arguments.scheme,
             tokens=arguments.tokens,
+            backend=engine.backend_of(models.schemes.parse(arguments.scheme), model, len(ids) + arguments.tokens),
             temperature=arguments.temperature,
             top_k=arguments.top_k,
             seed=arguments.seed,

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from refemu.arith import fp16, fp16_compiled
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import kernel
+from refemu.arith.jit.tiers import early
 from refemu.formats import groups
 from refemu.formats.groupint import GroupInt, GroupIntTensor
 
@@ -22,6 +23,8 @@ def encode(fmt: GroupInt, w: ArrayLike) -> GroupIntTensor:
     array = np.asarray(w)
     if fmt.zero_point or array.dtype not in (np.float16, np.float32) or array.ndim == 0 or array.size == 0:
         return fmt.encode(w)
+    if (tensor := early(codes_of_groups, array.size, lambda: fmt.encode(w))) is not None:
+        return tensor
     length = array.shape[-1]
     values = fp16_compiled.plain(array.astype(np.float32, copy=False)).reshape(prod(array.shape[:-1]), length)
     size = fmt.size(length)

@@ -88,7 +88,7 @@ def prepared_cache(model: Model, backend: Backend, recipe: Recipe) -> PreparedCa
     Raises Refused for a disk without space for the items that are not cached yet.
     """
     sources = files.paths(model.weights)
-    if backend.name != "jit" or not sources or not enabled() or _count(model) < LEAST:
+    if backend.name != "jit" or not sources or not enabled() or count_weights(model) < LEAST:
         return NOWHERE
     wanted = key(model, recipe)
     name = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:24]
@@ -96,7 +96,7 @@ def prepared_cache(model: Model, backend: Backend, recipe: Recipe) -> PreparedCa
     _open(
         folder,
         {"model": model.name, "patterns": [*SHARED, *recipe.sources], **wanted},
-        int(_count(model) * recipe.width),
+        int(count_weights(model) * recipe.width),
     )
     return PreparedCache(folder, sources)
 
@@ -141,7 +141,8 @@ def sources_digest(names: tuple[str, ...]) -> str:
     return total.hexdigest()
 
 
-def _count(model: Model) -> int:
+def count_weights(model: Model) -> int:
+    """Number of weights of a model."""
     total = 0
     for shape in model.config.shapes.values():
         total += prod(shape)

@@ -52,6 +52,16 @@ class Scheme:
         """Whether a prompt is computed differently from the tokens after it."""
         return False
 
+    def session_kernel(self) -> Callable[..., object] | None:
+        """A kernel of a scheme whose compiled state no readable form shares, so that a session has one backend.
+
+        Returns
+        -------
+        callable or None
+            The kernel that takes the longest to compile; None for other schemes.
+        """
+        return None
+
     @property
     def residual(self) -> Precision:
         """Precision of the residual stream."""

@@ -7,9 +7,10 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from numba.core.compiler import Flags as NumbaFlags
 
 from refemu.arith import jit
-from refemu.arith.jit.parts import PartCompiler, PartLibrary
+from refemu.arith.jit.parts import Flags, PartCompiler, PartLibrary, shape_error
 from tests.arith.interpreted import needs_compiled
 
 SOURCE = """
@@ -79,11 +80,41 @@ def test_another_kernel_finds_a_callee_in_the_cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize("ours", [True, False])
 def test_functions_of_numba_are_parts_only_in_kernels(ours):
     """A function of numba's that others compile has its machine code."""
-    dispatchers = (jit._kernels[0] if ours else SimpleNamespace(), Mock(**{"py_func.__module__": "numba.np.arrayobj"}))
+    named = {"__module__": "numba.np.arrayobj", "__qualname__": "ol_raise_with_shape_context_cpu.<locals>.impl"}
+    library = SimpleNamespace(py_func=SimpleNamespace(**named), _compiler=Mock())
+    dispatchers = (jit._kernels[0] if ours else SimpleNamespace(), library)
     listener = jit._Uninterrupted()
     for dispatcher in dispatchers:
         listener.on_start(SimpleNamespace(data={"dispatcher": dispatcher}))
     for _ in dispatchers:
         listener.on_end(None)
 
-    assert (dispatchers[1]._compiler.pipeline_class is PartCompiler) == ours
+    assert (library._compiler.pipeline_class is PartCompiler) == ours
+    assert (library._compiler.py_func is shape_error) == ours
+
+
+def test_flags_equal_those_of_numba():
+    flags = NumbaFlags()
+    flags.release_gil = True
+    ours = Flags(flags)
+    assert ours == flags and hash(ours) == hash(flags) and ours.get_mangle_string() == flags.get_mangle_string()
+    assert ours != NumbaFlags() and ours.copy() == ours and ours != 1
+
+
+def test_slice_of_another_size_raises_without_its_shape(part):
+    def assign(x, y):
+        x[1:] = y
+
+    with pytest.raises(ValueError, match=r"^cannot assign slice from input of different size$"):
+        jit.kernel(assign)(np.zeros(4), np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("frozen", "calls"), [(0, ["disable", "freeze", "unfreeze", "enable"]), (5, ["disable", "enable"])]
+)
+def test_objects_of_a_compilation_are_old(part, monkeypatch, frozen, calls):
+    """What another part of the program froze stays frozen."""
+    collector = Mock(**{"isenabled.return_value": True, "get_freeze_count.return_value": frozen})
+    monkeypatch.setattr(jit, "gc", collector)
+    jit.kernel(lambda x: part(x))(np.arange(2))
+    assert [name for name, *_ in collector.method_calls if name in ("disable", "freeze", "unfreeze", "enable")] == calls

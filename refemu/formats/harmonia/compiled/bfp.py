@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from refemu.arith.checks import refuse_as
 from refemu.arith.jit import callee, kernel
+from refemu.arith.jit.tiers import early
 from refemu.formats import groups
 from refemu.formats.harmonia.bfp import INFINITY, ROUNDINGS, Bfp, BfpTensor
 
@@ -33,6 +34,8 @@ def encode(fmt: Bfp, x: ArrayLike, axis: int = -1, *, bits: bool = False) -> Bfp
     exponent = np.empty((*word.shape[:axis], count, *word.shape[axis + 1 :]), np.uint8)
     words, *outputs = (array.reshape(outer, length, inner) for array in (word, sign, mantissa))
     shared = exponent.reshape(outer, count, inner)
+    if (tensor := early(truncate_columns, word.size, lambda: fmt.encode(x, axis, bits=bits))) is not None:
+        return tensor
     plain = fmt.rounding == "truncate" and fmt.subnormals == "keep" and fmt.zero_sign == "keep"
     if plain and inner == 1:
         run = truncate_rows_by_32 if fmt.group == 32 else truncate_rows

@@ -372,8 +372,10 @@ def keep_least(scale: np.ndarray, error: np.ndarray, place: np.ndarray, bound: n
 @callee
 def likely(error: np.ndarray) -> np.int64:
     """Where the LIKELY candidates around the one of least error begin."""
-    first = np.int64(np.argmin(error)) - LIKELY // 2
-    return min(max(first, np.int64(0)), np.int64(len(error) - LIKELY))
+    least = np.int64(0)
+    for c in range(len(error)):
+        least = np.int64(c) if error[c] < error[least] else least
+    return min(max(least - LIKELY // 2, np.int64(0)), np.int64(len(error) - LIKELY))
 
 
 @kernel
@@ -404,15 +406,22 @@ def _errors(
     length, count = rows.shape[1], scales.shape[1]
     start = min(PIECE, length) if count > LIKELY else length
     for r in range(rows.shape[0]):
-        row, scale, error, place = rows[r], scales[r].copy(), np.zeros(count), np.arange(count)
+        row, error = rows[r], np.zeros(count, np.float64)
+        scale, place = np.empty(count, np.float32), np.empty(count, np.int64)
+        for c in range(count):
+            scale[c] = scales[r, c]
+        for c in range(count):
+            place[c] = c
         grid1, grid2 = np.zeros(count, np.float32), np.zeros(count, np.float32)
         advance(row[:start], scale, error, grid1, grid2, plan, special)
         left = count
         if start < length:
             i = likely(error)
             advance(row[start:], scale[i : i + LIKELY], error[i : i + LIKELY], grid1, grid2, plan, special)
+            bound = error[i]
+            for c in range(i, i + LIKELY):
+                bound = min(bound, error[c])
             errors[r, i : i + LIKELY] = error[i : i + LIKELY]
-            bound = error[i : i + LIKELY].min()
             error[i : i + LIKELY] = np.inf
             for k in range(start, length, PIECE):
                 left = keep_least(scale[:left], error[:left], place[:left], bound)

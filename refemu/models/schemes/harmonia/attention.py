@@ -6,6 +6,7 @@ scores are +0. A score is FP16 before it is scaled (D-harmonia-27, D-harmonia-28
 window follow the scale, in float32 (D-harmonia-56).
 """
 
+import functools
 from typing import Protocol
 
 import numpy as np
@@ -58,25 +59,26 @@ def attend(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring
 
     Values after the last visible key, in its group, may be anything. Returns fp16 values like q. name: layer.
     """
-    if units.compiled:
-        from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
+    form = functools.partial(by_heads, units, q, held, start, scoring, name)
+    if not units.compiled:
+        return form()
+    from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
 
-        attended = harmonia_attention_compiled.attend(units, q, held, start, scoring)
-        if attended is not None:
-            return attended
-    return by_heads(units, q, held, start, scoring, name)
+    return harmonia_attention_compiled.attended(form, units, q, held, start, scoring)
 
 
 def attend_falling(units: Units, q: np.ndarray, falling: Falling, scoring: Scoring, name: str = "") -> np.ndarray:
     """`attend` for a whole prompt q (T, heads, head_dim), whose queries each see their keys in different bits."""
-    if units.compiled:
-        from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
 
-        attended = harmonia_attention_compiled.attend(units, q, falling.high, 0, scoring, falling)
-        if attended is not None:
-            return attended
-    queries = enumerate(falling.by_query())
-    return np.concatenate([by_heads(units, q[t : t + 1], held, t, scoring, name) for t, held in queries])
+    def form() -> np.ndarray:
+        queries = enumerate(falling.by_query())
+        return np.concatenate([by_heads(units, q[t : t + 1], held, t, scoring, name) for t, held in queries])
+
+    if not units.compiled:
+        return form()
+    from refemu.models.schemes.harmonia.compiled import attention as harmonia_attention_compiled
+
+    return harmonia_attention_compiled.attended(form, units, q, falling.high, 0, scoring, falling)
 
 
 def by_heads(units: Units, q: np.ndarray, held: Held, start: int, scoring: Scoring, name: str = "") -> np.ndarray:

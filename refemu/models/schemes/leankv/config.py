@@ -6,6 +6,7 @@ first, in exchange for another one if the policy says so, and attends to the pag
 the first call of a session is the prompt, and every token after it a step.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -160,6 +161,13 @@ class LeanKvConfig(Scheme):
     def two_phases(self) -> bool:
         """True: a prompt attends to full precision, a step to the pages."""
         return True
+
+    def session_kernel(self) -> Callable[..., object]:
+        """The kernel of attention to pages."""
+        from refemu.units.leankv.kernels.attention import paged_heads
+
+        kernel: Callable[..., object] = paged_heads
+        return kernel
 
     def of(self, name: str) -> Any:
         """A field, or its value by preset if it is None."""

@@ -5,6 +5,7 @@ ALiBi or window, and invalid values go to the readable form.
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from refemu.arith.fp16_compiled import plain, ready
 from refemu.arith.jit import quiet
+from refemu.arith.jit.tiers import early
 from refemu.arith.threads import share_out
 from refemu.models.schemes.harmonia.cache import Falling, Held
 from refemu.models.schemes.harmonia.codes import Codes
@@ -20,6 +22,13 @@ from refemu.models.schemes.harmonia.compiled.linear import is_plain, operand
 from refemu.models.schemes.harmonia.steps import Scoring, Units
 
 NEVER = (np.zeros((0, 0, 0), np.uint8), np.zeros((0, 0, 0), np.uint16)) * 2, (np.zeros(0, np.int64),) * 2
+
+
+def attended(form: Callable[[], np.ndarray], units: Units, q: np.ndarray, held: Held, *others: Any) -> np.ndarray:
+    """`attend`, or the readable form of the same call: where only it can, or no kernel is worth compiling."""
+    context = early(bfp_heads, q.size * held.tokens, form, 1.5)
+    context = attend(units, q, held, *others) if context is None else context
+    return form() if context is None else context
 
 
 def attend(
