@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refemu.arith import fp16, kernels
+from refemu.arith import kernels
 from refemu.arith.fp16_compiled import plain
 from refemu.arith.panels import peak
-from refemu.units.kllm.kernels.index_matmul import kmeans_dense, kmeans_merge, kmeans_sparse
+from refemu.units.kllm.kernels.index_matmul import is_bounded, kmeans_dense, kmeans_merge, kmeans_sparse
 
 NO_COUNTS, NO_UNITS = np.zeros((0, 0, 0), np.int32), np.zeros(0, np.int64)
 NO_TOTALS, NO_SHIFT, NO_BIAS = np.zeros((0, 0), np.int64), np.zeros((0, 0)), np.zeros(0)
 FP16 = kernels.ACCUMULATORS["fp16"]
-EXACT = 2048  #: integers up to this are fp16 values
 
 
 class Rows(NamedTuple):
@@ -69,11 +68,10 @@ def multiply(
     of a row; `out` is unchanged beyond them. bias: float64 (N,), or (0,) for none.
     """
     inside, outside = np.zeros(out.shape, np.float32), np.empty(out.shape, np.float32)
-    most = products.largest * a.codes.shape[1]
-    bounded, narrow = products.peak * most < fp16.OVERFLOW, most <= EXACT
+    bounded = is_bounded(products.peak, products.largest * a.codes.shape[1])
     left, right = (a.codes, a.mask, products.integers), (b.codes, b.starts, b.places)
     entries, wanted = (products.entries, products.size), (inside, NO_COUNTS, NO_UNITS, NO_TOTALS)
-    kmeans_dense(*left, *right, limits, *entries, FP16, bounded, narrow, True, *wanted)
+    kmeans_dense(*left, *right, limits, *entries, FP16, bounded, True, *wanted)
     kmeans_sparse(a.mask, a.value, b.codes, b.scale32, centroids, b.starts, b.places, b.values, limits, FP16, outside)
     kmeans_merge(inside, a.scale, b.scale, outside, NO_SHIFT, bias, True, True, limits, out)
 
