@@ -6,16 +6,17 @@ from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import TILE
 from refemu.arith.kernels.orders import STEP, clear_all, spread, step_term
 from refemu.arith.kernels.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_sum
+from refemu.arith.panels import peak
 from refemu.units.kllm.kernels.counts import CHUNK, COUNTERS, EIGHT, count_members, sort_positions
 
 ROWS = 32  # rows of A that use a tile of B while it is in a cache
 EXACT = 2048  # counts up to this are fp16 values
-SAFE = 8192.0  # an exact sum below this has no overflow in fp16, even if each of 4,096 sums is rounded up
+SAFE = 32768.0  # below this a sum of 1,024 terms stays finite in fp16, even if every addition is rounded up
 
 
-def is_bounded(peak: float, most: int) -> bool:
-    """Whether counts up to `most` are fp16 values, and their fp16 sums with entries up to `peak` finite."""
-    return most <= EXACT and peak * most < SAFE
+def is_bounded(table: np.ndarray, most: int) -> bool:
+    """Whether fp16 sums of `most` positions with entries of `table` stay finite."""
+    return table.size <= 1024 and peak(table) * most < SAFE
 
 
 @kernel

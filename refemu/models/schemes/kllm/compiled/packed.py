@@ -6,14 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from refemu.arith.fp16_compiled import plain
-from refemu.arith.panels import peak
 from refemu.arith.threads import share_out, worth
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.compiled.kmeans_row import Row
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.models.schemes.kllm.operands import Weight
 from refemu.units.kllm.kernels.counts import COUNTERS
-from refemu.units.kllm.kernels.index_matmul import EXACT, is_bounded
+from refemu.units.kllm.kernels.index_matmul import is_bounded
 from refemu.units.kllm.kernels.panels import HALF, LANES, PANEL
 from refemu.units.kllm.kernels.vector import kmeans_vector
 
@@ -26,11 +25,11 @@ class Packed(NamedTuple):
     tables: np.ndarray
     scale: np.ndarray
     bias: np.ndarray
-    bounded: bool  #: whether groups of up to EXACT members are `is_bounded`
+    bounded: bool  #: whether all tables are `is_bounded`
     ends: tuple[int, ...]  #: of the outputs of each weight, from 0
 
     def times(self, row: Row, scale: float, centroids: np.ndarray) -> list[np.ndarray]:
-        """Products with each weight, float32 (1, outputs). scale: the token's. centroids: float32 (weights, entries)."""
+        """Products with each weight, float32 (1, outputs). centroids: float32 (weights, entries)."""
         out = np.empty((1, self.ends[-1]), np.float32)
         left = row.codes[0], row.mask[0].view(np.uint8), row.value[0], scale
         right = self.codes, self.places, self.tables, centroids, self.scale, self.bias, self.bounded
@@ -60,7 +59,7 @@ def packed(book: Codebook, weights: Sequence[Weight]) -> Packed:
         np.stack([_filled_up(table, w.tensor.codebook.bits) for table, w in zip(tables, weights, strict=True)]),
         np.concatenate([plain(weight.right.vectors.scale) for weight in weights]),
         np.concatenate(biases if any(w.bias is not None for w in weights) else [np.zeros(0)]).astype(np.float64),
-        all(is_bounded(peak(table), min(inputs, EXACT)) for table in tables),
+        all(is_bounded(table, inputs) for table in tables),
         ends,
     )
 

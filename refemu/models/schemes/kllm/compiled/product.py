@@ -11,7 +11,7 @@ import numpy as np
 from refemu.arith import kernels
 from refemu.arith.fp16_compiled import plain
 from refemu.arith.panels import peak
-from refemu.units.kllm.kernels.index_matmul import is_bounded, kmeans_dense, kmeans_merge, kmeans_sparse
+from refemu.units.kllm.kernels.index_matmul import EXACT, SAFE, kmeans_dense, kmeans_merge, kmeans_sparse
 
 NO_COUNTS, NO_UNITS = np.zeros((0, 0, 0), np.int32), np.zeros(0, np.int64)
 NO_TOTALS, NO_SHIFT, NO_BIAS = np.zeros((0, 0), np.int64), np.zeros((0, 0)), np.zeros(0)
@@ -68,7 +68,8 @@ def multiply(
     of a row; `out` is unchanged beyond them. bias: float64 (N,), or (0,) for none.
     """
     inside, outside = np.zeros(out.shape, np.float32), np.empty(out.shape, np.float32)
-    bounded = is_bounded(products.peak, products.largest * a.codes.shape[1])
+    most = products.largest * a.codes.shape[1]
+    bounded = most <= EXACT and products.peak * most < SAFE
     left, right = (a.codes, a.mask, products.integers), (b.codes, b.starts, b.places)
     entries, wanted = (products.entries, products.size), (inside, NO_COUNTS, NO_UNITS, NO_TOTALS)
     kmeans_dense(*left, *right, limits, *entries, FP16, bounded, True, *wanted)

@@ -15,7 +15,6 @@ from refemu.arith import fp16, fp16_compiled, integers, kernels
 from refemu.arith.checks import RefusedType
 from refemu.arith.fp16_compiled import plain, ready
 from refemu.arith.orders import Sequential
-from refemu.arith.panels import peak
 from refemu.arith.scalar32 import value32
 from refemu.arith.threads import share_out
 from refemu.formats.kllm.codebook import Codebook
@@ -27,6 +26,7 @@ from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, me
 from refemu.units.kllm.index_matmul.operands import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.kllm.index_matmul.problem import Problem, column, require_problem
 from refemu.units.kllm.kernels.index_matmul import (
+    EXACT,
     is_bounded,
     kmeans_dense,
     kmeans_merge,
@@ -245,7 +245,7 @@ def _dense(
     """Run the kernel on the rows of A from `first` on, one for each of `limits`; fills its arguments."""
     index, mask = (plain(side[first : first + len(limits)]) for side in (task.a.index, task.a.mask))
     acc, most = task.arith.acc, _most(task)
-    bounded = acc == "fp16" and is_bounded(peak(task.table), most)
+    bounded = acc == "fp16" and most <= EXACT and is_bounded(task.table, most)
     skip = acc != "fp16_fma" and bool(np.isfinite(task.table).all())  # a fused step may see the sign of a zero
     nothing = (
         np.zeros((0, 0), np.float32),
