@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.arith import dot, fp16
+from refemu.arith import dot, dot_compiled, fp16
 from refemu.arith.group_panels import group_panels
 from refemu.arith.kernels import groups
 from refemu.arith.operands import Precision
@@ -82,3 +82,20 @@ def test_tiles_of_groups(depth: int, partial: Precision, rows: int, form: str) -
     )
 
     assert getattr(right, form).size and out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("form", ["nibbles", "narrow"])
+def test_groups_of_two_halves(rows: int, form: str) -> None:
+    """Partial sums are rounded once; powers for which splitting rounds, and for which it would not."""
+    draw = np.random.default_rng(rows)
+    a, b = draw.integers(-255, 256, (rows, 192)), draw.integers(-8, 8 + (form == "narrow"), (192, 21))
+    a[:, 160:] = np.sign(b[160:, :1].T) * 255  # the largest sums
+    a_exp = np.array([[-30, -24, -19, -1, 0, 1]] * rows)
+    scale = draw.normal(size=(6, 21)).astype(np.float16)
+    options = {"group": 32, "b_scale": scale, "partial": "fp16", "product": "fp32"}
+    expected = dot.grouped_matmul(a, b, a_exp=a_exp, order=Sequential(), acc="fp32", **options)
+    right = group_panels(b, group=32, b_scale=scale)
+    got = dot_compiled.group_sums(a.astype(np.float32), np.ldexp(np.float32(1), a_exp), 255, right, "fp16", "fp32")
+
+    assert getattr(right, form).size and got.tobytes() == expected.tobytes()
