@@ -1,5 +1,6 @@
 """Weights that read one activation, packed for the products of single tokens: two indices in a byte."""
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ class Packed(NamedTuple):
             kmeans_vector(*left, *right, out[0], first, last)
 
         share_out(panels, len(self.codes), least=worth(self.codes.shape[1] * PANEL))
-        return [out[:, low:high] for low, high in zip(self.ends, self.ends[1:], strict=False)]
+        return [out[:, low:high] for low, high in itertools.pairwise(self.ends)]
 
 
 def packed(book: Codebook, weights: Sequence[Weight]) -> Packed:
