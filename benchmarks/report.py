@@ -145,8 +145,8 @@ def machine(about: dict[str, Any]) -> str:
 
 
 def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
-    """The same as Markdown, without rows of a series and of `model_costs`, and a list of what is missed."""
-    names, elsewhere = list(WIDTHS), dict(COLUMNS)
+    """Rows with a goal as Markdown, without those of a series and of `model_costs`, and a list of what is missed."""
+    names, elsewhere = ["row", "operation", "instead", "ratio", "goal", "ours"], dict(COLUMNS)
     lines = [
         machine(about),
         "",
@@ -156,7 +156,7 @@ def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
     lines += [
         "| " + " | ".join(cells(row)[name] for name in names) + " |"
         for row in rows
-        if isinstance(row, Row) and not row.series and row.id not in elsewhere
+        if isinstance(row, Row) and row.goal and not row.series and row.id not in elsewhere
     ]
     rest = [line for line in [*grown(rows)[1:], *outcome(rows)] if not line.startswith("missed")]
     return "\n".join([*lines, "", *(f"- {line}" for line in rest), ""])

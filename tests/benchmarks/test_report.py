@@ -61,7 +61,12 @@ def test_markdown_is_between_its_markers(tmp_path):
     text = file.read_text()
 
     assert text.startswith(f"before\n{report.BEGIN}\n") and text.endswith(f"{report.END}\nafter\n")
-    assert "older" not in text and text.count("| PERF-2 |") == 1 and "1 goals met, 1 missed" in text
+    assert (
+        "older" not in text
+        and text.count("| PERF-2 |") == 1
+        and "PERF-3" not in text
+        and "1 goals met, 1 missed" in text
+    )
 
 
 def test_markdown_without_markers_is_the_whole_file(tmp_path):

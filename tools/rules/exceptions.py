@@ -32,6 +32,8 @@ ELSEWHERE = {
         f"models/schemes/kllm/machine/{name}": "models/schemes/kllm/test_shape"
         for name in ("attended", "options", "records", "works")
     },
+    "units/kllm/kernels/heads": "models/schemes/kllm/compiled/test_product",
+    "units/kllm/kernels/vector": "models/schemes/kllm/compiled/test_packed",
     "units/leankv/kernels/draws": "models/schemes/leankv/serving/test_simulation",
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"

@@ -1,8 +1,10 @@
-"""Counting indices of four bits, two in a byte, of one panel of 128 columns: `counts` in vectors that LLVM is given.
+"""Counting indices of four bits, two in a byte, of one panel of 128 columns [kllm §III-B].
 
 Byte 32 * h + i of a row has the index of column 64 * h + i in its lower half, of column 64 * h + 32 + i in its upper
-half. Sixteen bit planes stay in registers over all members of a group, which a loop over columns cannot express.
+half. `counts` in vectors that LLVM is given: sixteen bit planes stay in registers over all members of a group.
 """
+
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -63,9 +65,9 @@ def _transposed(b, planes):
 
 def _pointer(context, b, array, value, *places):
     """Address of an element of a contiguous array."""
-    made = context.make_array(array)(context, b, value)
-    shape, strides = cgutils.unpack_tuple(b, made.shape), cgutils.unpack_tuple(b, made.strides)
-    return cgutils.get_item_pointer2(context, b, made.data, shape, strides, "C", places)
+    view = context.make_array(array)(context, b, value)
+    shape, strides = cgutils.unpack_tuple(b, view.shape), cgutils.unpack_tuple(b, view.strides)
+    return cgutils.get_item_pointer2(context, b, view.data, shape, strides, "C", places)
 
 
 def _build(context, b, signature, arguments):
@@ -79,7 +81,7 @@ def _build(context, b, signature, arguments):
     form = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
     hint = b.module.declare_intrinsic("llvm.prefetch", (byte.as_pointer(),), form)
     with cgutils.for_range_slice(b, first, last, eight, inc=True) as (k, _):
-        hot = [], []
+        hot: tuple[list[Any], list[Any]] = [], []
         for j in range(EIGHT):
             member = b.sext(b.load(_pointer(context, b, of_members, members, b.add(k, LONG(j)))), LONG)
             row = _pointer(context, b, of_codes, codes, panel, member, start)

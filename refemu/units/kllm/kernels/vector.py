@@ -17,7 +17,7 @@ def kmeans_vector(
 
     index, mask, value (K,): the token's indices, 1 at outliers, their values; a_scale: float64. codes (P, K + 1, 64):
     as in `panels`, the last row zeros. places (P, 3): a panel's weight, its first output and their number. tables
-    (weights, entries * 16), filled up with 0, centroids (weights, any): float32. scale (N,), bias (N,) or (0,):
+    (weights, entries * 16), filled up with 0, centroids (weights, any): float32. scale (N,), bias (N,), empty without one:
     float64. bounded: as `is_bounded` says. The accumulator is fp16.
     """
     entries = tables.shape[1] // COUNTERS

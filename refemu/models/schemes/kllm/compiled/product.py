@@ -64,7 +64,7 @@ def multiply(
     """
     most = products.largest * a.codes.shape[1]
     entries = products.entries, products.size, products.integers, most <= EXACT and products.peak * most < SAFE
-    kmeans_heads(*a, *b, *entries, centroids, limits, out)
+    kmeans_heads(tuple(a), tuple(b), *entries, centroids, limits, out)
 
 
 def widened(word: int) -> float:
