@@ -146,7 +146,7 @@ def machine(about: dict[str, Any]) -> str:
 
 def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
     """Rows with a goal as Markdown, without those of a series and of `model_costs`, and a list of what is missed."""
-    names, elsewhere = ["row", "operation", "instead", "ratio", "goal", "ours"], dict(COLUMNS)
+    names, elsewhere = ["row", "operation", "instead", "ratio", "goal"], dict(COLUMNS)
     lines = [
         machine(about),
         "",

@@ -94,17 +94,8 @@ def test_groups_of_two_halves(exponent: int, rows: int, form: str) -> None:
     a[:, 160:], b[160:, 0] = -255, -8
     a_exp, scale = np.full((rows, 6), exponent), draw.normal(size=(6, 21)).astype(np.float16)
     with np.errstate(over="ignore"):
-        expected = dot.grouped_matmul(
-            a,
-            b,
-            group=32,
-            a_exp=a_exp,
-            b_scale=scale,
-            partial="fp16",
-            product="fp32",
-            order=Sequential(),
-            acc="fp32",
-        )
+        options = {"b_scale": scale, "partial": "fp16", "product": "fp32", "order": Sequential(), "acc": "fp32"}
+        expected = dot.grouped_matmul(a, b, group=32, a_exp=a_exp, **options)
     right = group_panels(b, group=32, b_scale=scale)
     got = dot_compiled.group_sums(a.astype(np.float32), np.ldexp(np.float32(1), a_exp), 255, right, "fp16", "fp32")
 

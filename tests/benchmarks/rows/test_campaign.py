@@ -8,32 +8,30 @@ from benchmarks.rows.campaign import Line, Made
 
 def test_table_has_rates_ratios_and_estimates() -> None:
     made = [Made(2.0, 4_000_000, 48_000_000, "a"), Made(1.25, 4_000_000, 48_000_000, "a")]
-    head, rule, line = campaign.table([Line("ovp_decoder", 4, made)], [1, 2])
+    head, rule, line = campaign.table([Line("ovp_decoder", made)], [1, 2])
     assert head == (
-        "| unit | configurations | rows | bytes per row | rows/s, 1 worker | rows/s, 2 workers "
-        "| ratio 2 : 1 | 10^9 rows | 10^12 rows | digests |"
+        "| unit | bytes per row | rows/s, 1 worker | rows/s, 2 workers | ratio 2 : 1 | 10^9 rows | digests |"
     )
-    assert rule.count("---") == 10
-    assert line == (
-        "| ovp_decoder | 4 | 4,000,000 | 12 | 2,000,000 | 3,200,000 | 1.60 | 8.3 min, 12 GB | 5.8 days, 12 TB | equal |"
-    )
+    assert rule.count("---") == 7
+    assert line == "| ovp_decoder | 12 | 2,000,000 | 3,200,000 | 1.60 | 8.3 min, 12 GB | equal |"
 
 
 @pytest.mark.parametrize(
     ("rate", "size", "text"),
     [
-        (1e6, 1, "17 min, 1.0 GB | 12 days, 1.0 TB"),
-        (1e5, 100, "2.8 hours, 100 GB | 120 days, 100 TB"),
-        (400, 4000, "29 days, 4.0 TB | 79 years, 4.0 PB"),
+        (1e6, 1, "17 min, 1.0 GB"),
+        (1e5, 100, "2.8 hours, 100 GB"),
+        (400, 4000, "29 days, 4.0 TB"),
+        (1, 10**6, "32 years, 1.0 PB"),
     ],
 )
 def test_times_and_sizes_are_readable(rate: float, size: int, text: str) -> None:
-    line = campaign.table([Line("u", 1, [Made(1e6 / rate, 1_000_000, size * 1_000_000, "a")])], [1])[-1]
+    line = campaign.table([Line("u", [Made(1e6 / rate, 1_000_000, size * 1_000_000, "a")])], [1])[-1]
     assert text in line
 
 
 def test_bytes_that_depend_on_workers_are_reported() -> None:
-    line = Line("u", 1, [Made(1.0, 1, 1, "a"), Made(1.0, 1, 1, "b")])
+    line = Line("u", [Made(1.0, 1, 1, "a"), Made(1.0, 1, 1, "b")])
     assert not line.equal
     assert campaign.table([line], [1, 2])[-1].endswith("| DIFFERENT |")
 

@@ -6,13 +6,12 @@ half. `counts` in vectors that LLVM is given: sixteen bit planes stay in registe
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from refemu.arith.jit import callee, jit_is_off
+from refemu.arith.jit import callee
 from refemu.units.kllm.kernels.counts import EIGHT
 
 LANES = 32  # 16-bit counters of a vector
@@ -108,23 +107,10 @@ def _count_panel(context, codes, panel, half, members, first, last, part):
     return types.void(codes, *[types.int64] * 2, members, *[types.int64] * 2, part), _build
 
 
-if jit_is_off():
+@callee
+def count_panel(codes, panel, half, members, first, last, part):
+    """part (16, PANEL) uint16: the 64 columns of a half <- counts of every index in rows members[first:last].
 
-    def count_panel(codes, panel, half, members, first, last, part):
-        """As compiled, below."""
-        for i in range(LANES):
-            for side in range(2):
-                counts = np.zeros(16, np.uint16)
-                for k in range(first, last):
-                    counts[codes[panel, members[k], half * LANES + i] >> 4 * side & 15] += 1
-                part[:, half * HALF + side * LANES + i] = counts
-
-else:
-
-    @callee
-    def count_panel(codes, panel, half, members, first, last, part):
-        """part (16, PANEL) uint16: the 64 columns of a half <- counts of every index in rows members[first:last].
-
-        codes (P, K + 1, 64): packed. last - first: a multiple of eight, at most CHUNK.
-        """
-        _count_panel(codes, panel, half, members, first, last, part)
+    codes (P, K + 1, 64): packed. last - first: a multiple of eight, at most CHUNK.
+    """
+    _count_panel(codes, panel, half, members, first, last, part)

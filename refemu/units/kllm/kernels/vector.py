@@ -17,8 +17,8 @@ def kmeans_vector(
 
     index, mask, value (K,): the token's indices, 1 at outliers, their values; a_scale: float64. codes (P, K + 1, 64):
     as in `panels`, the last row zeros. places (P, 3): a panel's weight, its first output and their number. tables
-    (weights, entries * 16), filled up with 0, centroids (weights, any): float32. scale (N,), bias (N,), empty without one:
-    float64. bounded: as `is_bounded` says. The accumulator is fp16.
+    (weights, entries * 16), filled up with 0, centroids (weights, any): float32. scale, bias (N,):
+    float64; bias may be empty. bounded: as `is_bounded` says. The accumulator is fp16.
     """
     entries = tables.shape[1] // COUNTERS
     order, starts = np.empty(index.size + 8 * entries, np.int32), np.empty(entries + 1, np.int64)

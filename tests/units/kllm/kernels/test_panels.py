@@ -5,8 +5,10 @@ import pytest
 
 from refemu.units.kllm.kernels.counts import CHUNK
 from refemu.units.kllm.kernels.panels import HALF, LANES, PANEL, count_panel
+from tests.arith.interpreted import needs_compiled
 
 
+@needs_compiled
 @pytest.mark.parametrize(("first", "last"), [(0, CHUNK), (8, 24), (0, 0)])
 @pytest.mark.parametrize("half", [0, 1])
 def test_a_half_has_the_counts_of_bincount(first: int, last: int, half: int) -> None:

@@ -18,7 +18,6 @@ from tests.arith.interpreted import needs_compiled
 from tests.oracles.kllm import units
 from tests.units.kllm.kmeans_operands import tensor, vector
 
-
 WIDE = np.linspace(-1, 1, 16).astype(np.float16)
 
 
