@@ -3,9 +3,9 @@
 import numpy as np
 
 from refemu.arith.jit import callee, kernel
-from refemu.arith.kernels.scalars import FP16, canonical, round16, round16_of_f64
+from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
 from refemu.units.kllm.kernels.counts import CHUNK, COUNTERS, sort_positions
-from refemu.units.kllm.kernels.index_matmul import EXACT, reduce_by_four, reduce_counts
+from refemu.units.kllm.kernels.index_matmul import EXACT, reduce_by_four
 from refemu.units.kllm.kernels.panels import HALF, LANES, PANEL, count_panel
 
 
@@ -44,7 +44,7 @@ def kmeans_vector(
                 if bounded and sizes[g] <= EXACT:
                     reduce_by_four(part, table, inside, width)
                 else:
-                    reduce_counts(part, table, inside, width, FP16)
+                    _reduce(part, table, inside, width)
         for j in range(outliers):
             _dequantize(codes[p, apart[j]], scale[n0:], centroids[w], weight, columns)
             _add_products(value[apart[j]], weight, outside, columns)
@@ -64,6 +64,15 @@ def _count(codes, p, halves, order, low, high, size, part, more):
                 part[i, n] += more[i, n]
     for n in range(PANEL):
         part[0, n] -= np.uint16(high - low - size)  # rows of zeros at the end
+
+
+@callee
+def _reduce(part, table, sums, width):
+    """`reduce_by_four` of any counts and sums."""
+    for i in range(COUNTERS):
+        counts, p = part[i], table[i]
+        for n in range(width):
+            sums[n] = round16(sums[n] + round16(round16(np.float32(counts[n])) * p))
 
 
 @callee
