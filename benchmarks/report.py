@@ -145,7 +145,7 @@ def machine(about: dict[str, Any]) -> str:
 
 
 def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
-    """Rows with a goal as Markdown, without those of a series and of `model_costs`, and a list of what is missed."""
+    """Rows with a goal as Markdown, without those of a series and of `model_costs`, and a summary."""
     names, elsewhere = ["row", "operation", "instead", "ratio", "goal"], dict(COLUMNS)
     lines = [
         machine(about),
@@ -158,8 +158,7 @@ def markdown(rows: Sequence[AnyRow], about: dict[str, Any]) -> str:
         for row in rows
         if isinstance(row, Row) and row.goal and not row.series and row.id not in elsewhere
     ]
-    rest = [line for line in [*grown(rows)[1:], *outcome(rows)] if not line.startswith("missed")]
-    return "\n".join([*lines, "", *(f"- {line}" for line in rest), ""])
+    return "\n".join([*lines, "", outcome(rows)[0], ""])
 
 
 def write_markdown(file: Path, rows: Sequence[AnyRow], about: dict[str, Any]) -> None:
