@@ -113,7 +113,7 @@ def table(lines: Sequence[Line], workers: Sequence[int]) -> list[str]:
 
 def _time(seconds: float) -> str:
     """Share of one core, in two digits."""
-    for unit, length in (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("min", 60)):
+    for unit, length in (("days", 86400), ("hours", 3600), ("min", 60)):
         if seconds >= 2 * length or unit == "min":
             return f"{_digits(seconds / length)} {unit}"
     raise AssertionError
