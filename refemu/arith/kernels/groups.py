@@ -12,7 +12,10 @@ NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int16(8)
 GROUP_ROWS = 64  # rows of a tile of grouped sums
 MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
 INFINITY = np.float32(np.inf)
-LEAST, MOST = np.float32(float.fromhex("0x1p-24")), np.float32(0.5)  # times 2**16: powers for `round16_sum`
+LEAST, MOST = (
+    np.float32(float.fromhex("0x1p-24")),
+    np.float32(0.5),
+)  # powers whose products with 16 bits `round16_sum` rounds
 
 
 @kernel

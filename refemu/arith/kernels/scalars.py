@@ -197,7 +197,7 @@ def round16_product(x, bounded):
 @callee
 def round16_sum(x):
     """float32 rounded to fp16 by splitting, for multiples of 2**-24 below 65520: sums of two fp16 values, and
-    products of one and an integer up to 2048. Tests go through all of them.
+    products of one and an integer up to 2048. Tests go through all significands.
     """
     c = np.float32(x * SPLIT)
     return np.float32(c - np.float32(c - x))

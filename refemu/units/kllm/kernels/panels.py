@@ -1,7 +1,7 @@
 """Counting indices of four bits, two in a byte, of one panel of 128 columns [kllm §III-B].
 
 Byte 32 * h + i of a row has the index of column 64 * h + i in its lower half, of column 64 * h + 32 + i in its upper
-half. `counts` in vectors that LLVM is given: sixteen bit planes stay in registers over all members of a group.
+half. The adders of `counts` as vectors of LLVM: sixteen bit planes stay in registers over all members of a group.
 """
 
 from typing import Any

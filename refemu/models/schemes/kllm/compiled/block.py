@@ -117,7 +117,7 @@ class TokenBlocks:
         self.groups: dict[tuple[int, tuple[str, ...]], TokenGroup] = {
             place: TokenGroup(operands.formats[group.full].codebook, group)
             for place, group in operands.groups.items()
-            if group.norm != "layer" and group.gain is None
+            if group.norm != "layer" and group.gain is None and len(group.weights[0].right.index) <= 1 << 16
         }
         self._attention = [AttentionStep(operands, layer) for layer in range(sizes.blocks) if operands.attends]
         self._function = plain(function_words(sizes.activation)[1])

@@ -40,7 +40,7 @@ def times(a: KMeansTensor, weights: list[Weight]) -> Any:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("a_bits", "bits"), [(4, 4), (3, 3), (4, 2)])
 def test_products_are_those_of_the_unit(a_bits: int, bits: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Panels that are full, half, and of one column; a weight without the bias that another one has."""
+    """Full and half panels, one column; a weight without a bias."""
     monkeypatch.setattr("refemu.arith.threads.BREAK_EVEN", 1)
     bias = np.linspace(-2, 2, 200).astype(np.float16)
     a, weights = tensor((1, 40), a_bits, 1, 3), [weight(129, bits, 2), weight(200, bits, 3, bias), weight(64, bits, 4)]
@@ -64,7 +64,7 @@ def test_a_zero_without_a_bias_keeps_its_sign() -> None:
 @needs_compiled
 @pytest.mark.parametrize(("inputs", "peak"), [(300, 1), (300, 30000), (2600, 1), (2600, 30000)])
 def test_large_groups_equal_the_oracle(inputs: int, peak: float) -> None:
-    """Almost all positions have one index: counts above 255 and 2048; a table whose sums exceed fp16."""
+    """Counts above 255 and 2048; a table whose sums exceed fp16."""
     rng = np.random.default_rng(inputs)
     index = np.where(rng.random((1, inputs)) < 0.01, rng.integers(0, 16, (1, inputs)), 11).astype(np.uint8)
     mask = np.zeros(index.shape, np.bool_)
