@@ -89,7 +89,7 @@ def _build(context, b, signature, arguments):
             hot[1].append(b.shl(_splat(1), b.lshr(packed, _splat(4))))
             if j % 2:
                 ahead = b.add(panel, LONG(1)), b.add(k, b.add(LONG(j - 1), half)), zero
-                b.call(hint, [_pointer(context, b, of_codes, codes, *ahead), word(0), word(3), word(1)])  # to be read
+                b.call(hint, [_pointer(context, b, of_codes, codes, *ahead), word(0), word(3), word(1)])
         for words, counters in zip(hot, planes, strict=True):
             for word, slot in zip(_add_hot(b, [b.load(slot) for slot in counters], words), counters, strict=True):
                 b.store(word, slot)
