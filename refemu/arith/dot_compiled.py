@@ -6,6 +6,7 @@ no bit depends on their number.
 """
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 GRAIN = 64  #: columns of a vector's unit of work
+FEW_QUERIES = 16  #: of a block of an attention: its keys and values are copied for so many
 EVEN = 4  #: tiles of a thread, so that all end at about the same time
 VECTORS: dict[str, Any] = {
     "fp32": kernels.vector_fp32,
@@ -408,13 +410,26 @@ def attend(
     out, paid, counting = np.empty_like(query), np.empty((0, 0, 0), np.float32), np.empty(0, np.int64)
     fields = rule.fields(query.shape[1])
 
-    def run(first: int, last: int) -> None:
-        with quiet():
-            kernels.attention_heads(
-                query, key, value, np.float32(scale), start, out, paid, counting, *fields, first, last
-            )
+    edges = _even_edges(len(query), start, workers(threads))
+    blocks = len(edges) - 1
 
-    share_out(run, key.shape[1], threads, worth(2 * query.size // key.shape[1] * key.shape[0]))
+    def run(first: int, last: int) -> None:
+        units = [(unit // blocks, unit // blocks + 1, unit % blocks) for unit in range(first, last)]
+        for head, end, block in [(first, last, 0)] if blocks == 1 else units:
+            part, seen = slice(edges[block], edges[block + 1]), start + edges[block + 1]
+            right, places = (key[:seen], value[:seen], np.float32(scale)), (start + part.start, out[part], paid)
+            with quiet():
+                kernels.attention_heads(query[part], *right, *places, counting, *fields, head, end)
+
+    share_out(run, key.shape[1] * blocks, threads, worth(2 * query.size // key.shape[1] // blocks * key.shape[0]))
     if np.isnan(out).any():  # from infinities: the readable form raises if it must
         return readable.attention(query, key, value, scale=scale, start=start, rule=rule)
     return out
+
+
+def _even_edges(queries: int, start: int, blocks: int) -> list[int]:
+    """Edges of blocks of queries that see about equally many keys; one block of few queries."""
+    if blocks * FEW_QUERIES > queries:
+        return [0, queries]
+    keys = [queries * (2 * start + queries) * block // blocks for block in range(blocks)]  # doubled
+    return [*(math.isqrt(start * start + part) - start for part in keys), queries]

@@ -1,5 +1,6 @@
 """Parts cover the units once, threads do not multiply, errors and numbers come through."""
 
+import itertools
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -187,8 +188,8 @@ def grouped(rows=70):
     )
 
 
-def attention():
-    q, k, v = bell((9, 6, 16), 5), bell((12, 3, 16), 6), bell((12, 3, 16), 7)
+def attention(queries):
+    q, k, v = bell((queries, 6, 16), 5), bell((queries + 3, 3, 16), 6), bell((queries + 3, 3, 16), 7)
     return lambda: dot_compiled.attention(q, k, v, scale=np.float32(0.25), start=3)
 
 
@@ -202,7 +203,8 @@ WORK = {
     "rows in a tree": matmul(5, "fp32", order=Tree(8)),
     "exact rows": matmul(5, "exact", order=Exact(), out="fp32"),
     "groups": grouped(),
-    "heads": attention(),
+    "heads": attention(9),
+    "blocks of queries": attention(130),
     "one row of groups": grouped(1),
 }
 
@@ -225,6 +227,19 @@ def test_no_bit_depends_on_the_number_of_threads(name, monkeypatch):
             assert same(one, WORK[name]())
 
     assert len(counts) >= 2 + 2 + 2  # the work was really shared out
+
+
+@pytest.mark.parametrize(("queries", "start", "blocks"), [(512, 0, 2), (300, 37, 5), (64, 1000, 4)])
+def test_blocks_of_queries_see_equally_many_keys(queries, start, blocks):
+    edges = dot_compiled._even_edges(queries, start, blocks)
+    keys = [sum(range(start + low + 1, start + high + 1)) for low, high in itertools.pairwise(edges)]
+
+    assert (edges[0], edges[-1], len(keys)) == (0, queries, blocks)
+    assert max(keys) - min(keys) <= 2 * (start + queries)  # an edge is a whole query
+
+
+def test_few_queries_are_one_block():
+    assert dot_compiled._even_edges(31, 0, 2) == [0, 31] and dot_compiled._even_edges(32, 0, 2) == [0, 22, 32]
 
 
 @needs_compiled

@@ -34,7 +34,10 @@ REGISTRIES = {
     *("refemu.formats", "refemu.formats.presets", "refemu.formats.structure", "refemu.units", "refemu.draw.registry"),
     *("refemu.models.schemes.registry", "refemu.cli.show"),
 }
-COMPILERS = ("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.jit.parts", "refemu.arith.kernels.scalars")
+COMPILERS = (
+    *("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.jit.parts", "refemu.arith.kernels.scalars"),
+    "refemu.units.kllm.kernels.panels",
+)
 #: packages that only some modules may import: those modules, or the folder of a layer
 THIRD_PARTY = {"numba": COMPILERS, "llvmlite": COMPILERS, "hypothesis": ("refemu.testing",)}
 

@@ -5,13 +5,17 @@ import numpy as np
 from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import PAD, add_block, add_row, block_fp32, same
 from refemu.arith.kernels.orders import clear_all
-from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
+from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64, round16_sum
 
 DEPTH = 16  # terms that `grouped_row` adds in 16 bits
 NIBBLE, FOUR, ZERO = np.uint8(15), np.uint8(4), np.int16(8)
 GROUP_ROWS = 64  # rows of a tile of grouped sums
 MIN_NORMAL = np.float32(float.fromhex("0x1p-14"))  # of fp16
 INFINITY = np.float32(np.inf)
+LEAST, MOST = (
+    np.float32(float.fromhex("0x1p-24")),
+    np.float32(0.5),
+)  # powers whose products with 16 bits `round16_sum` rounds
 
 
 @kernel
@@ -73,7 +77,8 @@ def grouped_tiles(a, powers, nibbles, narrow, wide, b_powers, scales, partial16,
     most = min(GROUP_ROWS, out.shape[0])
     strip, small = np.empty((size, width + PAD), np.float32), np.empty((16, width + 2 * PAD), np.int16)
     sums = np.zeros((most, width + PAD), np.float32)
-    parts = np.zeros((most, width + 2 * PAD), np.int16)
+    parts = np.zeros((2, most, width + 2 * PAD), np.int16)
+    in_halves = depth * 2 == size and partial16 and not product16 and b_powers.size == 0
     acc = np.empty((most, width + PAD), np.float32)
     short = np.empty((most, size), np.int16)
     for unit in range(first, last):
@@ -101,14 +106,20 @@ def grouped_tiles(a, powers, nibbles, narrow, wide, b_powers, scales, partial16,
                         _copy_nibbles(nibbles[panel, (k0 + k) // 2 : (k0 + k + depth) // 2], small, width)
                     else:
                         _copy_rows(narrow[panel, k0 + k : k0 + k + depth], small, width)
+                    part = parts[k // depth % 2]
                     if fours > 0:
-                        _block_int16(short, k, small[:depth], parts[:fours], width)
+                        _block_int16(short, k, small[:depth], part[:fours], width)
                     for m in range(fours, rows):
-                        _row_int16(short[m, k:], small[:depth], 0, parts[m], width)
-                    for m in range(rows):
-                        _take(parts[m], sums[m], width)
+                        _row_int16(short[m, k:], small[:depth], 0, part[m], width)
+                    for m in range(rows * (1 - np.int64(in_halves))):
+                        _take(part[m], sums[m], width)
             for m in range(rows):
                 power = powers[m0 + m, g]
+                if in_halves:
+                    _finish_halves(parts[0, m], parts[1, m], power, scales[panel, g], acc[m], width)
+                    clear_all(parts[0, m])
+                    clear_all(parts[1, m])
+                    continue
                 _finish_group(sums[m], power, b_powers[panel, g], scales[panel, g], partial16, product16, acc[m], width)
         for m in range(rows):
             _store_row(acc[m], out[m0 + m], panel * width, width)
@@ -243,6 +254,11 @@ def _finish_group(sums, power, b_powers, scale, partial16, product16, acc, width
 @callee
 def _finish_halves(even, odd, power, scale, acc, width):
     """acc += the term of one group whose sum is that of both halves, rounded to fp16 before it is scaled."""
+    if LEAST <= power <= MOST:
+        for n in range(width):
+            total = np.float32(np.int32(even[n]) + np.int32(odd[n]))
+            acc[n] = np.float32(acc[n] + np.float32(round16_sum(np.float32(total * power)) * scale[n]))
+        return
     for n in range(width):
         total = np.float32(np.int32(even[n]) + np.int32(odd[n]))
         acc[n] = np.float32(acc[n] + np.float32(round16(np.float32(total * power)) * scale[n]))

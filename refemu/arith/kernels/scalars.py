@@ -14,6 +14,7 @@ U64 = np.uint64
 FP32, FP32_FMA, FP16, FP16_FMA = range(4)  # accumulators
 ACCUMULATORS = {"fp32": FP32, "fp32_fma": FP32_FMA, "fp16": FP16, "fp16_fma": FP16_FMA}
 TWO_112 = np.float32(float.fromhex("0x1p112"))
+SPLIT = np.float32(8193)  # 2**13 + 1: float32 has 13 bits more than fp16
 EXP_TABLE = fp32.exp_table()  # a constant of the compiled code: as an argument it would block vectorisation
 EXP_LOW, EXP_HIGH = np.float64(-110), np.float64(90)
 EXP_INV, EXP_HI, EXP_LO = np.float64(fp32.INV), np.float64(fp32.HI), np.float64(fp32.LO)
@@ -191,6 +192,15 @@ def round16_product(x, bounded):
         big = U(e + U(0x06C00000)).view(np.float32)
         return np.float32(np.float32(np.float32(x) + big) - big)
     return round16(x)
+
+
+@callee
+def round16_sum(x):
+    """float32 rounded to fp16 by splitting, for multiples of 2**-24 below 65520: sums of two fp16 values, and
+    products of one and an integer up to 2048. Tests go through all significands.
+    """
+    c = np.float32(x * SPLIT)
+    return np.float32(c - np.float32(c - x))
 
 
 @callee

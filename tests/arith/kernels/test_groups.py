@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refemu.arith import dot, fp16
+from refemu.arith import dot, dot_compiled, fp16
 from refemu.arith.group_panels import group_panels
 from refemu.arith.kernels import groups
 from refemu.arith.operands import Precision
@@ -82,3 +82,22 @@ def test_tiles_of_groups(depth: int, partial: Precision, rows: int, form: str) -
     )
 
     assert getattr(right, form).size and out.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("exponent", [-30, -24, -1, 0, 1])
+@pytest.mark.parametrize("rows", [1, 6])
+@pytest.mark.parametrize("form", ["nibbles", "narrow"])
+def test_groups_of_two_halves(exponent: int, rows: int, form: str) -> None:
+    """Partial sums are rounded once: below the smallest subnormal, and up to 65,280 and twice that, beyond fp16."""
+    draw = np.random.default_rng(rows)
+    a, b = draw.integers(-255, 256, (rows, 192)), draw.integers(-8, 8 + (form == "narrow"), (192, 21))
+    a[:, 160:], b[160:, 0] = -255, -8
+    a_exp, scale = np.full((rows, 6), exponent), draw.normal(size=(6, 21)).astype(np.float16)
+    with np.errstate(over="ignore"):
+        options = {"b_scale": scale, "partial": "fp16", "product": "fp32", "order": Sequential(), "acc": "fp32"}
+        expected = dot.grouped_matmul(a, b, group=32, a_exp=a_exp, **options)
+    right = group_panels(b, group=32, b_scale=scale)
+    got = dot_compiled.group_sums(a.astype(np.float32), np.ldexp(np.float32(1), a_exp), 255, right, "fp16", "fp32")
+
+    assert getattr(right, form).size and got.tobytes() == expected.tobytes()
+    assert np.isinf(expected[:, 0]).all() == (exponent == 1)

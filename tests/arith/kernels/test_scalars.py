@@ -81,3 +81,19 @@ def test_exponential() -> None:
     x = np.concatenate([np.linspace(-110, 90, 1001), [0, -0.0, np.inf, -np.inf, 1e-30]]).astype(np.float32)
 
     assert same(np.array([scalars.exp(value) for value in x], np.float32), fp32.exp32(x))
+
+
+@pytest.mark.parametrize("exponent", [-14, -3, 0, 9, 14])
+def test_splitting_rounds_all_significands(exponent: int) -> None:
+    """Every float32 of one exponent: the operations scale with powers of two."""
+    x = ((np.arange(1 << 23, dtype=np.uint32)) | np.uint32(exponent + 127 << 23)).view(np.float32)
+    c = x * scalars.SPLIT
+
+    assert np.array_equal(c - (c - x), fp16.round16(x))
+
+
+def test_splitting_keeps_subnormals_and_signs() -> None:
+    """Multiples of 2**-24 below 2**-14, and both zeros."""
+    x = np.concatenate([np.arange(-1024, 1025, dtype=np.float32) * np.float32(2**-24), np.float32([-0.0, -65504])])
+
+    assert same(np.array([scalars.round16_sum(value) for value in x], np.float32), x)

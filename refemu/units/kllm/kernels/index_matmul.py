@@ -5,10 +5,18 @@ import numpy as np
 from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.matmul import TILE
 from refemu.arith.kernels.orders import STEP, clear_all, spread, step_term
-from refemu.arith.kernels.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_product
+from refemu.arith.kernels.scalars import FP16, FP32, canonical, fma16, round16, round16_of_f64, round16_sum
+from refemu.arith.panels import peak
 from refemu.units.kllm.kernels.counts import CHUNK, COUNTERS, EIGHT, count_members, sort_positions
 
 ROWS = 32  # rows of A that use a tile of B while it is in a cache
+EXACT = 2048  # counts up to this are fp16 values
+SAFE = 32768.0  # below this a sum of 1,024 terms stays finite in fp16, even if every addition is rounded up
+
+
+def is_bounded(table: np.ndarray, most: int) -> bool:
+    """Whether fp16 sums of `most` positions with entries of `table` stay finite."""
+    return table.size <= 1024 and peak(table) * most < SAFE
 
 
 @kernel
@@ -81,7 +89,6 @@ def kmeans_dense(
     size,
     acc,
     bounded,
-    narrow,
     skip,
     sums,
     counts,
@@ -92,8 +99,8 @@ def kmeans_dense(
 
     a_index, a_mask (M, K): A's index, or with `amounts` (0 or 1) what a position counts; not used where masked.
     index (K + 1, N): of B, below `size`, and a row of zeros. starts, places: B's outliers as in `kmeans_sparse`, which
-    count nowhere. table: entry a * size + b, with `amounts` b. limits (M, 2): positions and columns of a row. bounded,
-    narrow: as in `round16_product` and `_count16`. skip: leave out zero counts of an index that A does not have.
+    count nowhere. table: entry a * size + b, with `amounts` b. limits (M, 2): positions and columns of a row. bounded:
+    counts are at most 2048 and fp16 sums finite. skip: leave out zero counts of an index that A does not have.
     counts: int32 (M, table.size, N), filled. totals: int64 (M, N), exact sums of counts times `units`, the table in
     integers. Of these three, those not wanted have no rows; sums and totals that are wanted hold zeros.
     """
@@ -142,7 +149,6 @@ def kmeans_dense(
                             table,
                             acc,
                             bounded,
-                            narrow,
                             sums,
                             counts,
                             units,
@@ -151,10 +157,10 @@ def kmeans_dense(
                         continue
                     _clear_rows(wide, width)
                     _count_wide(members, ahead, index, starts, places, n0, width, planes, small, wide, np.int32(1))
-                    _use_counts(wide, g * size, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
+                    _use_counts(wide, g * size, n0, m, width, table, acc, bounded, sums, counts, units, totals)
                 if amounts:
                     first = np.int64(0)  # a constant would be another signature
-                    _use_counts(wide, first, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals)
+                    _use_counts(wide, first, n0, m, width, table, acc, bounded, sums, counts, units, totals)
     for m in range(sums.shape[0]):
         for n in range(sums.shape[1]):
             sums[m, n] = canonical(sums[m, n])
@@ -182,16 +188,16 @@ def _count_wide(members, ahead, index, starts, places, n0, width, planes, small,
 
 
 @callee
-def _use_counts(part, e0, n0, m, width, table, acc, bounded, narrow, sums, counts, units, totals):
+def _use_counts(part, e0, n0, m, width, table, acc, bounded, sums, counts, units, totals):
     """Use the counts of entries e0 to e0 + size and of columns from n0 on, as requested of `kmeans_dense`."""
     size = part.shape[0]
     if counts.shape[0] > 0:
         _keep_counts(part, counts[m, e0 : e0 + size, n0:], width)
     if sums.shape[0] > 0:
         done = 0
-        if acc == FP16 and narrow:
-            done = _reduce_by_four(part, table[e0 : e0 + size], sums[m, n0:], width, bounded)
-        _reduce_counts(part[done:], table[e0 + done : e0 + size], sums[m, n0:], width, acc)
+        if acc == FP16 and bounded:
+            done = reduce_by_four(part, table[e0 : e0 + size], sums[m, n0:], width)
+        reduce_counts(part[done:], table[e0 + done : e0 + size], sums[m, n0:], width, acc)
     if totals.shape[0] > 0:
         _total_counts(part, units[e0 : e0 + size], totals[m, n0:], width)
 
@@ -221,22 +227,22 @@ def _total_counts(wide, units, totals, width):
 
 
 @callee
-def _reduce_by_four(part, table, sums, width, bounded):
-    """`_reduce_counts` in fp16 steps, for counts that are fp16 values; return the number of such entries."""
+def reduce_by_four(part, table, sums, width):
+    """`reduce_counts` in fp16, four entries at a time, `bounded`; return the number of such entries."""
     whole = part.shape[0] - part.shape[0] % 4
     for i in range(0, whole, 4):
         c0, c1, c2, c3 = part[i], part[i + 1], part[i + 2], part[i + 3]
         p0, p1, p2, p3 = table[i], table[i + 1], table[i + 2], table[i + 3]
         for n in range(width):
-            s = round16(sums[n] + round16_product(np.float32(c0[n]) * p0, bounded))
-            s = round16(s + round16_product(np.float32(c1[n]) * p1, bounded))
-            s = round16(s + round16_product(np.float32(c2[n]) * p2, bounded))
-            sums[n] = round16(s + round16_product(np.float32(c3[n]) * p3, bounded))
+            s = round16_sum(sums[n] + round16_sum(np.float32(c0[n]) * p0))
+            s = round16_sum(s + round16_sum(np.float32(c1[n]) * p1))
+            s = round16_sum(s + round16_sum(np.float32(c2[n]) * p2))
+            sums[n] = round16_sum(s + round16_sum(np.float32(c3[n]) * p3))
     return whole
 
 
 @callee
-def _reduce_counts(part, table, sums, width, acc):
+def reduce_counts(part, table, sums, width, acc):
     """sums (...) += counts (entries, ...) times `table`, entry by entry."""
     for i in range(part.shape[0]):
         c, p = part[i], table[i]

@@ -152,10 +152,11 @@ PARTS = {
     "refemu.models.schemes.kllm.block.Blocks": ("encode", "linear", "attention", "gated"),
     "refemu.models.schemes.kllm.operands.Operands": ("encode",),
     "refemu.models.schemes.kllm.compiled.block.TokenBlocks": ("encode", "linear", "attention", "gated"),
-    "refemu.models.schemes.kllm.compiled.block": ("kmeans_root", "kmeans_function", "kmeans_gated", "multiply"),
+    "refemu.models.schemes.kllm.compiled.block": ("kmeans_root", "kmeans_function", "kmeans_gated"),
     "refemu.models.schemes.kllm.compiled.attention": ("kmeans_scores", "multiply"),
     "refemu.models.schemes.kllm.compiled.cache": ("kmeans_lay_out",),
-    "refemu.models.schemes.kllm.compiled.product": ("kmeans_dense", "kmeans_sparse", "kmeans_merge"),
+    "refemu.models.schemes.kllm.compiled.packed": ("kmeans_vector",),
+    "refemu.models.schemes.kllm.compiled.product": ("kmeans_heads",),
     "refemu.formats.kllm.compiled.kmeans_row": ("_encode",),
 }  #: functions and methods that compute a decoder's blocks, by module or class
 TEXT = list(b"It is a truth universally")

@@ -86,26 +86,14 @@ class AttentionStep:
             row.codes.reshape(shape), row.mask.view(np.uint8).reshape(shape), row.value.reshape(shape), scale
         )
         limits, out = np.array([[self.dim, length]] * self._group), np.empty((self.heads, layout.room), np.float32)
-        for head in range(self.kv_heads):
-            keys = layout.keys.columns(head)
-            multiply(self._of(head, queries), keys, self._keys, self._products, limits, out[self._rows(head)])
+        multiply(queries, layout.keys.columns(), self._keys, self._products, limits, out)
         return out
 
     def _context(self, scores: Rows, layout: Layout, length: int) -> np.ndarray:
         """float32 (heads, dim): integer scores times the values."""
         limits, out = np.array([[length, self.dim]] * self._group), np.empty((self.heads, self.dim), np.float32)
-        for head in range(self.kv_heads):
-            values = layout.values.columns(head)
-            multiply(self._of(head, scores), values, self._values, self._entries, limits, out[self._rows(head)])
+        multiply(scores, layout.values.columns(), self._values, self._entries, limits, out)
         return out
-
-    def _rows(self, head: int) -> slice:
-        """The query heads of a KV head."""
-        return slice(head * self._group, (head + 1) * self._group)
-
-    def _of(self, head: int, rows: Rows) -> Rows:
-        part = self._rows(head)
-        return Rows(rows.codes[part], rows.mask[part], rows.value[part], rows.scale[part])
 
 
 @functools.cache

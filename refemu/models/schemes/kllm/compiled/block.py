@@ -5,6 +5,7 @@ cache stores its tokens in the form of the kernels. Operations without such kern
 units.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,14 +18,15 @@ from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.compiled.kmeans_row import ONE, Encoder, Row, is_plain
 from refemu.formats.kllm.kllm_arith import KllmArith
 from refemu.formats.kllm.kmeans_outliers import TopK
-from refemu.formats.kllm.kmeans_tables import cartesian, squares
+from refemu.formats.kllm.kmeans_tables import squares
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.attention import Attention
 from refemu.models.schemes.kllm.block import Blocks, Gated, Linear
 from refemu.models.schemes.kllm.cache import IndexCache
 from refemu.models.schemes.kllm.compiled.attention import AttentionStep, TokenAttention
-from refemu.models.schemes.kllm.compiled.product import NO_BIAS, Columns, Rows, Table, multiply, table, widened
-from refemu.models.schemes.kllm.operands import Group, Operands, Weight, not_finite
+from refemu.models.schemes.kllm.compiled.packed import Packed, packed
+from refemu.models.schemes.kllm.compiled.product import widened
+from refemu.models.schemes.kllm.operands import Group, Operands, not_finite
 from refemu.models.schemes.kllm.tensors import widths
 from refemu.units.kllm.index_function.index_function import function_words
 from refemu.units.kllm.kernels.token import kmeans_function, kmeans_gated, kmeans_root
@@ -82,23 +84,23 @@ class TokenGated(NamedTuple):
         return KMeansTensor(book, gate.codes, np.array([ONE], np.uint16), gate.mask, words)
 
 
-class TokenWeight(NamedTuple):
-    """A weight in the form of the kernels: `Weight`."""
-
-    columns: Columns
-    products: Table
-    limits: np.ndarray
-    bias: np.ndarray
-
-
-class TokenGroup(NamedTuple):
+class TokenGroup:
     """Linear layers that read one activation: `Group`."""
 
-    full: str
-    codebook: Codebook  #: codebook of the activation
-    weights: list[TokenWeight]
-    squares: np.ndarray | None  #: float32 squares of the centroids, after a delayed norm
-    centroids: np.ndarray  #: float32 (weights, entries)
+    def __init__(self, codebook: Codebook, group: Group) -> None:
+        """codebook: of the activation."""
+        self.full: str = group.full
+        self.codebook: Codebook = codebook
+        #: float32 squares of the centroids, after a delayed norm
+        self.squares: np.ndarray | None = plain(squares(codebook).centroids) if group.norm else None
+        #: float32 (weights, entries)
+        self.centroids: np.ndarray = np.stack([weight.tensor.codebook.centroids for weight in group.weights])
+        self._weights = group.weights
+
+    @functools.cached_property
+    def packed(self) -> Packed:
+        """The weights; made at the first token, so that prompts alone need no memory for them."""
+        return packed(self.codebook, self._weights)
 
 
 class TokenBlocks:
@@ -113,9 +115,9 @@ class TokenBlocks:
             full: Encoder(fmt, widths(sizes)[full.split(".")[2]]) for full, fmt in operands.formats.items()
         }
         self.groups: dict[tuple[int, tuple[str, ...]], TokenGroup] = {
-            place: _group(operands.formats[group.full].codebook, group)
+            place: TokenGroup(operands.formats[group.full].codebook, group)
             for place, group in operands.groups.items()
-            if group.norm != "layer" and group.gain is None
+            if group.norm != "layer" and group.gain is None and len(group.weights[0].right.index) <= 1 << 16
         }
         self._attention = [AttentionStep(operands, layer) for layer in range(sizes.blocks) if operands.attends]
         self._function = plain(function_words(sizes.activation)[1])
@@ -142,9 +144,7 @@ class TokenBlocks:
             )
             if not 0 < root < np.inf:
                 return self._blocks.linear(layer, names, x)
-        a = Rows(row.codes, row.mask.view(np.uint8), row.value, np.full(1, scale))
-        outputs = [_times(a, weight, centroids[i : i + 1]) for i, weight in enumerate(group.weights)]
-        return TokenLinear(x, row, group.codebook, outputs)
+        return TokenLinear(x, row, group.codebook, group.packed.times(row, float(scale), centroids))
 
     def attention(self, layer: int, q: np.ndarray, cache: IndexCache) -> TokenAttention | Attention:
         """`Blocks.attention`; by the units if a soft cap, ALiBi or a window acts on the logits."""
@@ -189,36 +189,6 @@ def _room_for_outliers(operands: Operands) -> bool:
         or 2 * fmt.outliers.count(sizes[name.split(".")[2]]) < sizes[name.split(".")[2]]
         for name, fmt in operands.formats.items()
     )
-
-
-def _group(book: Codebook, group: Group) -> TokenGroup:
-    """book: codebook of the activation."""
-    return TokenGroup(
-        group.full,
-        book,
-        [_weight(weight, book) for weight in group.weights],
-        plain(squares(book).centroids) if group.norm else None,
-        np.stack([weight.tensor.codebook.centroids for weight in group.weights]),
-    )
-
-
-def _weight(weight: Weight, left: Codebook) -> TokenWeight:
-    """left: codebook of the activation."""
-    b, book = weight.right, weight.tensor.codebook
-    (k, n), scale = b.index.shape, b.vectors.scale
-    return TokenWeight(
-        Columns(b.index, b.starts, b.places, b.values, plain(scale), scale.astype(np.float32)),
-        table(cartesian(left, book).centroids, book.bits),
-        np.array([[k - 1, n]]),
-        NO_BIAS if weight.bias is None else weight.bias.astype(np.float64),
-    )
-
-
-def _times(a: Rows, weight: TokenWeight, centroids: np.ndarray) -> np.ndarray:
-    """A token times a weight, float32 (1, outputs)."""
-    out = np.empty((1, weight.columns.codes.shape[1]), np.float32)
-    multiply(a, weight.columns, centroids, weight.products, weight.limits, out, weight.bias)
-    return out
 
 
 def _scale(row: Row) -> np.float32:

@@ -41,10 +41,9 @@ class Side:
         if self._side == KEYS:
             self._scale[first:last] = self._scale32[first:last] = fp16.values(scale[first:last])
 
-    def columns(self, head: int) -> Columns:
-        """The right operand of one KV head; zeros after the tokens so far."""
-        layout = self._codes[head], self._starts[head], self._places[head], self._values[head]
-        return Columns(*layout, self._scale, self._scale32)
+    def columns(self) -> Columns:
+        """The right operands of all KV heads; zeros after the tokens so far."""
+        return Columns(self._codes, self._starts, self._places, self._values, self._scale, self._scale32)
 
 
 class Layout:

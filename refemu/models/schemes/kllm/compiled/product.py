@@ -1,4 +1,4 @@
-"""Products of few rows with prepared right operands, by the kernels of the index MatMul.
+"""Products of few rows with the right operands of all heads, by the kernels of the index MatMul.
 
 Paper: [kllm §III-B, §III-D]. The arithmetic is that of preset `paper`. Nothing is checked; overflows become infinity or
 NaN.
@@ -8,19 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from refemu.arith import fp16, kernels
 from refemu.arith.fp16_compiled import plain
 from refemu.arith.panels import peak
-from refemu.units.kllm.kernels.index_matmul import kmeans_dense, kmeans_merge, kmeans_sparse
-
-NO_COUNTS, NO_UNITS = np.zeros((0, 0, 0), np.int32), np.zeros(0, np.int64)
-NO_TOTALS, NO_SHIFT, NO_BIAS = np.zeros((0, 0), np.int64), np.zeros((0, 0)), np.zeros(0)
-FP16 = kernels.ACCUMULATORS["fp16"]
-EXACT = 2048  #: integers up to this are fp16 values
+from refemu.units.kllm.kernels.heads import kmeans_heads
+from refemu.units.kllm.kernels.index_matmul import EXACT, SAFE
 
 
 class Rows(NamedTuple):
-    """The left operand: indices or integers, one row per row of the product."""
+    """The left operand: indices or integers, one row per row of the product, those of the first head first."""
 
     codes: np.ndarray  #: uint8 (M, K)
     mask: np.ndarray  #: uint8 (M, K), 1 at outliers
@@ -29,12 +24,12 @@ class Rows(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The right operand, by position of the sum, as in `index_matmul_jit.Prepared`."""
+    """The right operand of every head, by position of the sum, as in `index_matmul_jit.Prepared`."""
 
-    codes: np.ndarray  #: uint8 (K + 1, N), zeros last
-    starts: np.ndarray  #: int64 (K + 1,): outliers of position k
-    places: np.ndarray  #: int64: their columns, ascending
-    values: np.ndarray  #: float32
+    codes: np.ndarray  #: uint8 (H, K + 1, N), zeros last
+    starts: np.ndarray  #: int64 (H, K + 1): outliers of position k
+    places: np.ndarray  #: int64 (H, any): their columns, ascending
+    values: np.ndarray  #: float32 (H, any)
     scale: np.ndarray  #: float64 (N,)
     scale32: np.ndarray  #: float32 (N,), equal values
 
@@ -61,21 +56,15 @@ def multiply(
     products: Table,
     limits: np.ndarray,
     out: np.ndarray,
-    bias: np.ndarray = NO_BIAS,
 ) -> None:
     """out (M, N) <- A times B, fp16 values in float32.
 
-    centroids: of B, float32 (1, entries), divided if a norm is delayed. limits: int64 (M, 2), positions and columns
-    of a row; `out` is unchanged beyond them. bias: float64 (N,), or (0,) for none.
+    centroids: of B, float32 (1, entries). limits: int64 (M / H, 2), positions and columns of a head's rows; `out` is
+    unchanged beyond them.
     """
-    inside, outside = np.zeros(out.shape, np.float32), np.empty(out.shape, np.float32)
     most = products.largest * a.codes.shape[1]
-    bounded, narrow = products.peak * most < fp16.OVERFLOW, most <= EXACT
-    left, right = (a.codes, a.mask, products.integers), (b.codes, b.starts, b.places)
-    entries, wanted = (products.entries, products.size), (inside, NO_COUNTS, NO_UNITS, NO_TOTALS)
-    kmeans_dense(*left, *right, limits, *entries, FP16, bounded, narrow, True, *wanted)
-    kmeans_sparse(a.mask, a.value, b.codes, b.scale32, centroids, b.starts, b.places, b.values, limits, FP16, outside)
-    kmeans_merge(inside, a.scale, b.scale, outside, NO_SHIFT, bias, True, True, limits, out)
+    entries = products.entries, products.size, products.integers, most <= EXACT and products.peak * most < SAFE
+    kmeans_heads(tuple(a), tuple(b), *entries, centroids, limits, out)
 
 
 def widened(word: int) -> float:

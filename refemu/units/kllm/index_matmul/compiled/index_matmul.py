@@ -15,7 +15,6 @@ from refemu.arith import fp16, fp16_compiled, integers, kernels
 from refemu.arith.checks import RefusedType
 from refemu.arith.fp16_compiled import plain, ready
 from refemu.arith.orders import Sequential
-from refemu.arith.panels import peak
 from refemu.arith.scalar32 import value32
 from refemu.arith.threads import share_out
 from refemu.formats.kllm.codebook import Codebook
@@ -26,7 +25,14 @@ from refemu.units.kllm.index_matmul import UNIT, IndexMatmul, Result
 from refemu.units.kllm.index_matmul.arithmetic import joint_scale, marginals, mean_term, zero_terms
 from refemu.units.kllm.index_matmul.operands import Norm, Scores, Vectors, columns_under, vectors_of
 from refemu.units.kllm.index_matmul.problem import Problem, column, require_problem
-from refemu.units.kllm.kernels.index_matmul import kmeans_dense, kmeans_merge, kmeans_sparse, kmeans_sparse64
+from refemu.units.kllm.kernels.index_matmul import (
+    EXACT,
+    is_bounded,
+    kmeans_dense,
+    kmeans_merge,
+    kmeans_sparse,
+    kmeans_sparse64,
+)
 from refemu.units.kllm.weighted_sum import compiled as weighted_sum_compiled
 from refemu.units.kllm.weighted_sum.weighted_sum import units_of
 
@@ -232,7 +238,7 @@ def _dense(
     """Run the kernel on the rows of A from `first` on, one for each of `limits`; fills its arguments."""
     index, mask = (plain(side[first : first + len(limits)]) for side in (task.a.index, task.a.mask))
     acc, most = task.arith.acc, _most(task)
-    bounded = acc == "fp16" and peak(task.table) * most < fp16.OVERFLOW
+    bounded = acc == "fp16" and most <= EXACT and is_bounded(task.table, most)
     skip = acc != "fp16_fma" and bool(np.isfinite(task.table).all())  # a fused step may see the sign of a zero
     nothing = (
         np.zeros((0, 0), np.float32),
@@ -246,7 +252,7 @@ def _dense(
     with np.errstate(all="ignore"):
         left, right = (index, mask.view(np.uint8), int(task.integer)), (b.index, b.starts, b.places)
         table, steps = (plain(task.table), 1 << task.b_bits), (kernels.ACCUMULATORS.get(acc, 0), bounded)
-        kmeans_dense(*left, *right, plain(limits), *table, *steps, most <= 2048, skip, *wanted)
+        kmeans_dense(*left, *right, plain(limits), *table, *steps, skip, *wanted)
 
 
 def _fused(task: Problem, b: Prepared, limits: np.ndarray, first: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.formats.kllm.kmeans_tables import cartesian
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.cache import outlier_words
-from refemu.models.schemes.kllm.compiled.product import NO_BIAS, Columns, Rows, multiply, table, widened
+from refemu.models.schemes.kllm.compiled.product import Columns, Rows, multiply, table, widened
 from refemu.units.kllm import index_matmul
 from refemu.units.kllm.index_matmul import Scores
 from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
@@ -25,26 +25,35 @@ def tensor(book: Codebook, rows: int, size: int, outliers: int, seed: int) -> KM
     return KMeans(book, TopK(k=outliers)).encode(x)
 
 
-def columns(b: index_matmul_compiled.Prepared, scale: np.ndarray) -> Columns:
-    return Columns(b.index, b.starts, b.places, b.values, scale, scale.astype(np.float32))
+def columns(heads: list[index_matmul_compiled.Prepared], scale: np.ndarray) -> Columns:
+    """Right operands of heads; those with fewer outliers are filled up."""
+    most = max(b.places.size for b in heads)
+    places, values = (
+        np.stack([np.pad(getattr(b, name), (0, most - b.places.size)) for b in heads]) for name in ("places", "values")
+    )
+    codes, starts = np.stack([b.index for b in heads]), np.stack([b.starts for b in heads])
+    return Columns(codes, starts, places, values, scale, scale.astype(np.float32))
 
 
 @pytest.mark.long
 @needs_compiled
 @pytest.mark.parametrize("outliers", [0, 2])
-@pytest.mark.parametrize("biased", [False, True])
-def test_indices_give_the_outputs_of_the_unit(outliers: int, biased: bool) -> None:
-    a, b = tensor(WIDE, 3, 40, outliers, 1), tensor(BOOK, 7, 40, outliers, 2)
-    bias = np.linspace(-1, 1, 7).astype(np.float16) if biased else None
+def test_indices_give_the_outputs_of_the_unit(outliers: int) -> None:
+    """Two heads of three rows; the scales of the keys are shared."""
+    a = tensor(WIDE, 6, 40, outliers, 1)
+    right = [tensor(BOOK, 7, 40, outliers * head, 2 + head) for head in range(2)]
+    heads = [KMeansTensor(b.codebook, b.index, right[0].scale, b.mask, b.outlier) for b in right]
     rows = Rows(a.index, a.mask.view(np.uint8), fp16.to_f32(a.dequantize_fp16()), a.scales.astype(np.float64))
-    out, limits = np.empty((3, 7), np.float32), np.array([[40, 7]] * 3)
-    products = table(cartesian(WIDE, BOOK).centroids, BOOK.bits)
-    right = columns(index_matmul_compiled.prepare(b), b.scales.astype(np.float64))
-    bias64 = NO_BIAS if bias is None else bias.astype(np.float64)
-    multiply(rows, right, BOOK.centroids.copy()[None], products, limits, out, bias64)
+    out, limits = np.empty((6, 7), np.float32), np.array([[40, 7]] * 3)
+    products, scales = table(cartesian(WIDE, BOOK).centroids, BOOK.bits), right[0].scales.astype(np.float64)
+    laid = columns([index_matmul_compiled.prepare(b) for b in heads], scales)
+    multiply(rows, laid, BOOK.centroids.copy()[None], products, limits, out)
 
     assert outlier_words(a).any() == (outliers > 0)
-    assert np.array_equal(fp16.to_f16(out), index_matmul.matmul(a, b, bias=bias).y)
+    assert np.array_equal(
+        fp16.to_f16(out),
+        np.concatenate([index_matmul.matmul(a, b).y[3 * head : 3 * head + 3] for head, b in enumerate(heads)]),
+    )
 
 
 @needs_compiled
@@ -55,7 +64,7 @@ def test_integers_give_the_outputs_of_the_unit() -> None:
     scale = np.array([0.25, 1.5], np.float16)
     rows = Rows(q, np.zeros(q.shape, np.uint8), p.astype(np.float32), scale.astype(np.float64))
     out, limits = np.full((2, 6), -7, np.float32), np.array([[12, 5]] * 2)
-    right = columns(index_matmul_compiled.prepare(v, integer=True), np.ones(6))
+    right = columns([index_matmul_compiled.prepare(v, integer=True)], np.ones(6))
     multiply(rows, right, BOOK.centroids.copy()[None], table(BOOK.centroids, BOOK.bits, 15), limits, out)
 
     assert np.array_equal(fp16.to_f16(out[:, :5]), index_matmul.matmul(Scores(q, scale, p), v).y[:, :5])
