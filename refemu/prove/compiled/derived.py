@@ -18,7 +18,7 @@ from refemu.arith.kernels import scalars
 from refemu.prove import terms
 from refemu.prove.arrays import FP16, Array, as_array, kind_of
 from refemu.prove.equivalence import Part, Proof, together
-from refemu.prove.inner.sweeping import Shared
+from refemu.prove.inner.shared import Shared
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, NotLifted, name_of
 from refemu.prove.merging import merge, ordered
