@@ -18,6 +18,7 @@ from refemu.arith.kernels import scalars
 from refemu.prove import terms
 from refemu.prove.arrays import FP16, Array, as_array, kind_of
 from refemu.prove.equivalence import Part, Proof, together
+from refemu.prove.inner import sums
 from refemu.prove.inner.shared import Shared
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, NotLifted, name_of
@@ -54,6 +55,8 @@ class Words(Interpreter):
     def operate(self, name: str, a: Any, b: Any) -> Any:
         if name == "Div" and isinstance(a, Real) and isinstance(b, Real):  # by 0 as in IEEE 754: NumPy's error model
             return number_of(terms.fp("fdiv", a.term, b.term))
+        if name == "Mult" and (chosen := _chosen(a, b)) is not None:
+            return chosen
         answer = super().operate(name, a, b)
         number = None if isinstance(answer, Array) else integer(answer)  # an element of an array wraps, as in numba
         shift = integer(b) if "Shift" in name else None
@@ -110,6 +113,14 @@ class Words(Interpreter):
         if least < low or most > high:
             inside = terms.and_(truth(number >= low), truth(number <= high))
             self.demand(inside if isinstance(inside, Term) else terms.const(int(inside), 1), what)
+
+
+def _chosen(a: Any, b: Any) -> Any:
+    """A product with a number that is 0 or 1, as a choice; None for other products."""
+    for bit, value in ((a, b), (b, a)):
+        if isinstance(bit, Int) and isinstance(value, Int) and (bit.low, bit.high) == (0, 1):
+            return merge(truth(bit), value, 0)
+    return None
 
 
 #: conversions between fp16 and float32, as IEEE 754 has them and processors do them
@@ -201,27 +212,43 @@ def compared(
     others are proved, since words that are equal become one term.
     """
     end = time.monotonic() + seconds
-    wrong = {"rejected inputs": run.illegal}
+    wrong = {"rejected inputs": [run.illegal]}
     for condition, what in run.obligations:
-        wrong[what] = terms.or_(wrong.get(what, terms.FALSE), terms.not_(condition))
+        wrong.setdefault(what, []).append(terms.not_(condition))
     for port in ports:
-        wrong[port.name] = terms.any_of(differs(port, value, term) for value, term in pairs[port.name])
+        wrong[port.name] = [differs(port, value, term) for value, term in pairs[port.name]]
     shared, equal, by_name = Shared(assumed), dict[int, Term](), {port.name: port for port in ports}
     parts: dict[str, Part] = {}
-    left, asked = {what for what, condition in wrong.items() if condition is not terms.FALSE}, None
-    while left and left != asked and not any(part.outcome == "refuted" for part in parts.values()):
-        asked = set(left)
-        for at, what in enumerate(sorted(asked, key=list(wrong).index)):
-            (condition,) = terms.substitute([wrong[what]], equal)
-            rounded = [each for each in terms.order([condition]) if each.op.startswith("pattern")]
-            shared.points |= {each.number: each for each in rounded}
-            share = (end - time.monotonic()) / (len(asked) - at) / 2
-            parts[what] = shared.ask(what, condition, max(share, 0.1))
+    left = [what for what, each in wrong.items() if terms.any_of(each) is not terms.FALSE]
+    left.sort(key=lambda what: -len(pairs.get(what, ())))  # registers of many lanes, from which outputs follow
+    for patience in (2, 2, 1, 1):
+        for at, what in enumerate(asked := list(left)):
+            conditions = sums.ordered(terms.substitute(wrong[what], equal))
+            rounded = [each for each in terms.order(conditions) if each.op.startswith("pattern")]
+            shared.points |= {each.number: each for each in (*rounded, *sums.long(conditions))}
+            share = (end - time.monotonic()) / (len(asked) - at) / patience
+            parts[what] = _asked(shared, what, conditions, max(share, 0.1))
             if parts[what].outcome == "proved":
                 left.remove(what)
                 equal |= _words(by_name[what], pairs[what]) if what in pairs else {}
                 shared.points |= {each.number: each for each in equal.values() if each.args}
+        if not left or time.monotonic() > end or any(part.outcome == "refuted" for part in parts.values()):
+            break
     return Proof(together(list(parts.values())), list(parts.values()), "miter")
+
+
+def _asked(shared: Shared, what: str, conditions: Sequence[Term], seconds: float) -> Part:
+    """Whether none of some conditions ever holds: all at once, or if that is not decided, one by one."""
+    end, several = time.monotonic() + seconds, len(conditions) > 1
+    whole = shared.ask(what, terms.any_of(conditions), seconds / 4 if several else seconds)
+    if whole.outcome != "undecided" or not several:
+        return whole
+    part = whole
+    for at, condition in enumerate(conditions):
+        part = shared.ask(what, condition, max((end - time.monotonic()) / (len(conditions) - at), 0.1))
+        if part.outcome != "proved":
+            break
+    return part
 
 
 def _words(port: Port, pairs: Sequence[tuple[Any, Term]]) -> dict[int, Term]:
