@@ -5,6 +5,7 @@ bits: every operation must be shown to stay inside them, and every shift to be l
 """
 
 import ast
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -227,7 +228,7 @@ def compared(
             rounded = [each for each in terms.order(conditions) if each.op.startswith("pattern")]
             shared.points |= {each.number: each for each in (*rounded, *sums.long(conditions))}
             share = (end - time.monotonic()) / (len(asked) - at) / patience
-            parts[what] = _asked(shared, what, conditions, max(share, 0.1))
+            parts[what] = _asked(shared, what, wrong[what], conditions, max(share, 0.1))
             if parts[what].outcome == "proved":
                 left.remove(what)
                 equal |= _words(by_name[what], pairs[what]) if what in pairs else {}
@@ -237,18 +238,22 @@ def compared(
     return Proof(together(list(parts.values())), list(parts.values()), "miter")
 
 
-def _asked(shared: Shared, what: str, conditions: Sequence[Term], seconds: float) -> Part:
-    """Whether none of some conditions ever holds: all at once, or if that is not decided, one by one."""
+def _asked(shared: Shared, what: str, wrong: list[Term], conditions: Sequence[Term], seconds: float) -> Part:
+    """Whether none of some conditions ever holds: all at once, or one by one; proved ones are left out of `wrong`.
+
+    conditions: those of `wrong`, in other words.
+    """
     end, several = time.monotonic() + seconds, len(conditions) > 1
     whole = shared.ask(what, terms.any_of(conditions), seconds / 4 if several else seconds)
     if whole.outcome != "undecided" or not several:
         return whole
-    part = whole
-    for at, condition in enumerate(conditions):
-        part = shared.ask(what, condition, max((end - time.monotonic()) / (len(conditions) - at), 0.1))
-        if part.outcome != "proved":
-            break
-    return part
+    for each, condition in zip(list(wrong), conditions, strict=True):
+        part = shared.ask(what, condition, max((end - time.monotonic()) / 2, 0.1))
+        if part.outcome == "refuted":
+            return part
+        if part.outcome == "proved":
+            wrong.remove(each)
+    return whole if wrong else dataclasses.replace(whole, outcome="proved")
 
 
 def _words(port: Port, pairs: Sequence[tuple[Any, Term]]) -> dict[int, Term]:

@@ -13,6 +13,7 @@ from refemu.prove.terms import Term, substitute
 FREE = 8  #: bits of a shared word that a question takes as free
 PRODUCTS = 4  #: products of a question that has no cut
 INNER = "an inner word"
+BRIEF = 16  #: part of the time that each way of a question gets first
 
 
 @dataclass
@@ -29,28 +30,37 @@ class Shared:
     seconds: float = 0.0
 
     def ask(self, what: str, condition: Term, seconds: float) -> Part:
-        """Whether a condition never holds: over free shared words and few assumptions, else over the inputs and all."""
-        began = time.monotonic()
-        part = None
+        """Whether a condition never holds: over free shared words and few assumptions, else over the inputs and all.
+
+        All ways are tried briefly before one gets most of the time.
+        """
+        began, part, ways = time.monotonic(), None, list(self._ways(condition))
+        for share in (BRIEF, 2):
+            for way in list(ways):
+                last, left = way is ways[-1], max(seconds - (time.monotonic() - began), 0.05)
+                if last and part is not None and part.outcome == "refuted" and what == INNER and self._large(condition):
+                    break  # a question of its own is not worth its time
+                part = ask(what, way, left if last and share == 2 else max(left / share, 0.05), self.solver)
+                self.asked += 1
+                if part.outcome == "refuted" and not last:
+                    ways.remove(way)
+                elif part.outcome != "undecided":
+                    break
+            if part is not None and part.outcome != "undecided":
+                break
+        self.seconds += time.monotonic() - began
+        assert part is not None
+        return part
+
+    def _ways(self, condition: Term) -> Iterator[list[Term]]:
+        """Conditions that must not hold together: words free, then none, then with all assumptions."""
         for points in self._cuts():
             free = {number: terms.variable(f"shared{number}", each.width) for number, each in points.items()}
             (root,) = substitute([condition], free)
-            bounds = self._bounds(root, points, free)
-            left = seconds - (time.monotonic() - began)
-            if not points and self._near(root) == self.conditions:
-                continue  # the last question
-            part = ask(what, [*self._near(root), *bounds, root], max(left / 2, 0.05), self.solver)
-            self.asked += 1
-            if part.outcome == "proved":
-                break
-        else:
-            if part is not None and part.outcome == "refuted" and what == INNER and self._large(condition):
-                return part  # a question of its own is not worth its time
-            left = seconds - (time.monotonic() - began)
-            part = ask(what, [*self.conditions, condition], max(left, 0.05), self.solver)
-            self.asked += 1
-        self.seconds += time.monotonic() - began
-        return part
+            near = self._near(root)
+            if points or near != self.conditions:
+                yield [*near, *self._bounds(root, points, free), root]
+        yield [*self.conditions, condition]
 
     def __post_init__(self) -> None:
         self.conditions: list[Term] = list(_conjuncts(self.assumed))

@@ -87,9 +87,7 @@ def _sum(term: Term) -> Term:
 def _group(words: Sequence[tuple[Term, bool]], constant: int, width: int, sums: "Sums") -> Term:
     """The sum of a constant and words, of which some are subtracted, as short as its range, and extended."""
     ranges_of = [(*ranges.signed(each, sums.ranges), sign) for each, sign in words]
-    low, high = (
-        constant + sum(-each[1 - side] if each[2] else each[side] for each in ranges_of) for side in (0, 1)
-    )
+    low, high = (constant + sum(-each[1 - side] if each[2] else each[side] for each in ranges_of) for side in (0, 1))
     bits = min(width, max(low.bit_length(), high.bit_length()) + 1)
     answer = terms.const(constant, bits)
     for each, sign in words:
