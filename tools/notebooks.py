@@ -8,6 +8,7 @@ tools/tutorials.py says how they run, and which parts of an output are saved.
 """
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ def main(words: list[str]) -> int:
         if arguments.check:
             wrong += changes(name, notebook)
         else:
-            nbformat.write(notebook, FOLDER / f"{name}.ipynb")
+            text = re.sub(r"(?m)^ +", "", nbformat.writes(notebook))  # an indentation is a sixth of the file
+            (FOLDER / f"{name}.ipynb").write_text(f"{text}\n", encoding="utf-8")
     print(wrong, end="\n" if wrong else "")
     return 1 if wrong else 0
 

@@ -58,7 +58,7 @@ ELSEWHERE = {
     **{f"prove/{name}": "cli/designs/test_prove" for name in ("design", "sequential")},
     "prove/handshake": "cli/designs/test_prove_timing",
     **{f"prove/floats/{name}": "prove/floats/test_lowering" for name in ("narrow", "number", "operations", "ranges")},
-    **{f"prove/inner/{name}": "prove/inner/test_sweeping" for name in ("comparison", "rows", "shared")},
+    **{f"prove/inner/{name}": "prove/inner/test_sweeping" for name in ("comparison", "shared")},
     **{
         f"golden/proofs/{name}": "cli/designs/test_prove" for name in ("prove", "counterexample", "decided", "question")
     },
