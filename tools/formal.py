@@ -2,6 +2,7 @@
 
     python -m tools.formal [--bugs N] [DESIGN ...]   # exit code 1 if a proof or a refutation is missing
     python -m tools.formal --table [--seconds S] [--bugs N] [DESIGN ...]   # the table of docs/proofs.md
+    python -m tools.formal --forms                                         # that of compiled forms
 
 A prover that proves anything would pass the designs, so the bugs are the control.
 """
@@ -18,7 +19,7 @@ from examples.rtl.mutants import MUTANTS
 from refemu import units
 from refemu.golden.proofs import prove, question
 from refemu.prove import lift, selfcheck, solver
-from refemu.prove.compiled import derived, helpers, written
+from refemu.prove.compiled import derived, exhaustive, helpers, written
 from refemu.prove.equivalence import Proof
 
 #: designs that are proved in seconds
@@ -47,7 +48,47 @@ FOREIGN_BUGS = (
     ("(first_q[7] | first_q[3])", "first_q[7]"),
 )
 #: configurations of units without registers whose hand-written compiled form is proved
-WRITTEN = ("prefix_sum:paper", "prefix_sum:odd", "fp16_mac:paper", "olive_requant:int4")
+WRITTEN = (
+    *("prefix_sum:paper", "prefix_sum:odd", "fp16_mac:paper", "olive_edp:int4_int4", "score_quantizer:fixed3"),
+    *("olive_requant:int4", "olive_requant:flint4", "olive_requant:int8"),
+)
+#: those with at most 65,536 inputs, of which all are tried
+TRIED = ("functional:exp", "functional:sqrt", "functional:recip")
+#: units, or configurations, whose compiled form has no proof, and why; a form without terms needs no solver
+OPEN = {
+    **dict.fromkeys(
+        (
+            *("bfp_converter", "bfp_pe", "bfp_pe_array_clocked", "fdgf", "free_page_list", "harmonia_core_clocked"),
+            *("index_counter", "k_offset", "kv_compressor", "layer_step", "mmaovp_clocked", "olive_edp_clocked"),
+            *("olive_systolic_clocked", "orizuru_clocked", "page_manager", "page_table", "pe_lane", "v_grouper"),
+        ),
+        "a hand-written loop over events",
+    ),
+    **dict.fromkeys(
+        (*("bfp_pe_array", "harmonia_core", "kllm_chip", "orizuru_passes", "paged_attention", "prompt_compressor"),),
+        "no terms of the readable text",
+    ),
+    **dict.fromkeys(
+        (
+            *("generation_compressor", "index_function", "index_matmul", "mmaovp", "page_reader"),
+            "streaming_significance",
+        ),
+        "not tried, too large",
+    ),
+    **dict.fromkeys(
+        ("functional:softmax", "functional:softmax32", "index_norm", "kv_quantizer", "significance"),
+        "a function of NumPy without a form",
+    ),
+    **dict.fromkeys(("olive_systolic", "orizuru", "weighted_sum"), "a kernel without terms"),
+    "fp16_mac:fma": "solver: `y`, `overflow`",
+    **dict.fromkeys(("fp16_mac:ieee", "fp16_mac:ieee_separate"), "solver: all outputs"),
+    **{
+        f"olive_edp:{name}": "solver: `overflow`"
+        for name in ("int4_flint4", "flint4_int4", "flint4_flint4", "int8_int8", "int8_int8_saturate")
+    },
+    "olive_requant:int8_repo": "solver: `pair`, `grid`",
+    **{f"score_quantizer:{name}": "solver: `q`, `scale`" for name in ("fold4", "fold4_exact", "max8")},
+}
 SECONDS = 60.0
 
 
@@ -81,6 +122,16 @@ def foreign(seconds: float) -> tuple[str, list[str]]:
     return proof(design, [str(source)], seconds, map_).outcome, says
 
 
+def forms() -> dict[str, str]:
+    """What is known of the compiled form of each unit, or of its configurations."""
+    known = dict.fromkeys(COMPILED, "derived, proved") | dict.fromkeys(WRITTEN, "hand-written, proved")
+    return (
+        known
+        | dict.fromkeys(TRIED, "hand-written, all inputs tried")
+        | {spec: f"open: {why}" for spec, why in OPEN.items()}
+    )
+
+
 def row(design: Design, count: int, seconds: float) -> str:
     """The row of a design in the table."""
     began = time.process_time()
@@ -104,7 +155,15 @@ def main() -> int:
     parser.add_argument("--bugs", type=int, default=3, help="planted bugs of each design (default: 3)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of a proof (default: %(default)s)")
     parser.add_argument("--table", action="store_true", help="print a table of all designs, or of these")
+    parser.add_argument("--forms", action="store_true", help="print what is known of compiled forms, by unit")
     arguments = parser.parse_args()
+    if arguments.forms:
+        says: dict[str, list[str]] = {}
+        for spec, what in sorted(forms().items()):
+            says.setdefault(what, []).append(f"`{spec}`")
+        print("| compiled form | units |\n|---|---|")
+        print("\n".join(f"| {what} | {', '.join(specs)} |" for what, specs in sorted(says.items())))
+        return 0
     if arguments.table:
         print("| design | outcome | bugs refuted | processor seconds | method, solver |\n|---|---|---|---|---|")
         for design in DESIGNS:
@@ -136,6 +195,11 @@ def main() -> int:
         proved = written.written_equals(lift.lift(unit, unit.configs[config]), SECONDS).outcome
         wrong += proved != "proved"
         print(f"{spec}: hand-written compiled form {proved}", flush=True)
+    for spec in () if arguments.designs else TRIED:
+        unit, config = units.choose(spec)
+        tried = exhaustive.compiled_equals(unit, unit.configs[config])
+        wrong += tried.outcome != "proved"
+        print(f"{spec}: hand-written compiled form {tried.outcome}, {tried.parts[0].what}", flush=True)
     for part in () if arguments.designs else helpers.proofs(SECONDS):
         wrong += part.outcome != "proved"
         print(f"{part.what}: helper of compiled forms {part.outcome}", flush=True)
