@@ -56,8 +56,6 @@ class Words(Interpreter):
     def operate(self, name: str, a: Any, b: Any) -> Any:
         if name == "Div" and isinstance(a, Real) and isinstance(b, Real):  # by 0 as in IEEE 754: NumPy's error model
             return number_of(terms.fp("fdiv", a.term, b.term))
-        if name == "Mult" and (chosen := _chosen(a, b)) is not None:
-            return chosen
         answer = super().operate(name, a, b)
         number = None if isinstance(answer, Array) else integer(answer)  # an element of an array wraps, as in numba
         shift = integer(b) if "Shift" in name else None
@@ -114,14 +112,6 @@ class Words(Interpreter):
         if least < low or most > high:
             inside = terms.and_(truth(number >= low), truth(number <= high))
             self.demand(inside if isinstance(inside, Term) else terms.const(int(inside), 1), what)
-
-
-def _chosen(a: Any, b: Any) -> Any:
-    """A product with a number that is 0 or 1, as a choice; None for other products."""
-    for bit, value in ((a, b), (b, a)):
-        if isinstance(bit, Int) and isinstance(value, Int) and (bit.low, bit.high) == (0, 1):
-            return merge(truth(bit), value, 0)
-    return None
 
 
 #: conversions between fp16 and float32, as IEEE 754 has them and processors do them
