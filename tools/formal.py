@@ -11,15 +11,19 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from examples.rtl import bugs
 from examples.rtl.benches import DESIGNS, HERE, Design
 from examples.rtl.mutants import MUTANTS
 from refemu import units
+from refemu.golden.grade.every import Every
 from refemu.golden.proofs import prove, question
 from refemu.prove import lift, selfcheck, solver
-from refemu.prove.compiled import derived, exhaustive, helpers, written
+from refemu.prove.compiled import derived, helpers, written
 from refemu.prove.equivalence import Proof
 
 #: designs that are proved in seconds
@@ -52,42 +56,26 @@ WRITTEN = (
     *("prefix_sum:paper", "prefix_sum:odd", "fp16_mac:paper", "olive_edp:int4_int4", "score_quantizer:fixed3"),
     *("olive_requant:int4", "olive_requant:flint4", "olive_requant:int8"),
 )
-#: those with at most 65,536 inputs, of which all are tried
+#: those with so few legal inputs that all are tried
 TRIED = ("functional:exp", "functional:sqrt", "functional:recip")
-#: units, or configurations, whose compiled form has no proof, and why; a form without terms needs no solver
+#: why a compiled form has no proof -> units or configurations
 OPEN = {
-    **dict.fromkeys(
-        (
-            *("bfp_converter", "bfp_pe", "bfp_pe_array_clocked", "fdgf", "free_page_list", "harmonia_core_clocked"),
-            *("index_counter", "k_offset", "kv_compressor", "layer_step", "mmaovp_clocked", "olive_edp_clocked"),
-            *("olive_systolic_clocked", "orizuru_clocked", "page_manager", "page_table", "pe_lane", "v_grouper"),
-        ),
-        "a hand-written loop over events",
-    ),
-    **dict.fromkeys(
-        (*("bfp_pe_array", "harmonia_core", "kllm_chip", "orizuru_passes", "paged_attention", "prompt_compressor"),),
-        "no terms of the readable text",
-    ),
-    **dict.fromkeys(
-        (
-            *("generation_compressor", "index_function", "index_matmul", "mmaovp", "page_reader"),
-            "streaming_significance",
-        ),
-        "not tried, too large",
-    ),
-    **dict.fromkeys(
-        ("functional:softmax", "functional:softmax32", "index_norm", "kv_quantizer", "significance"),
-        "a function of NumPy without a form",
-    ),
-    **dict.fromkeys(("olive_systolic", "orizuru", "weighted_sum"), "a kernel without terms"),
-    "fp16_mac:fma": "solver: `y`, `overflow`",
-    **dict.fromkeys(("fp16_mac:ieee", "fp16_mac:ieee_separate"), "solver: all outputs"),
-    **{
-        f"olive_edp:{name}": "solver: `overflow`"
-        for name in ("int4_flint4", "flint4_int4", "flint4_flint4", "int8_int8", "int8_int8_saturate")
-    },
-    "olive_requant:int8_repo": "solver: `pair`, `grid`",
-    **{f"score_quantizer:{name}": "solver: `q`, `scale`" for name in ("fold4", "fold4_exact", "max8")},
+    "a hand-written loop over events": "bfp_converter bfp_pe bfp_pe_array_clocked fdgf free_page_list "
+    "harmonia_core_clocked index_counter k_offset kv_compressor layer_step mmaovp_clocked olive_edp_clocked "
+    "olive_systolic_clocked orizuru_clocked page_manager page_table pe_lane v_grouper",
+    "no terms of the readable text": "bfp_pe_array harmonia_core kllm_chip orizuru_passes paged_attention "
+    "prompt_compressor",
+    "not tried, too large": "generation_compressor index_function index_matmul mmaovp page_reader "
+    "streaming_significance",
+    "a function of NumPy without a form": "functional:softmax functional:softmax32 index_norm kv_quantizer "
+    "significance",
+    "a kernel without terms": "olive_systolic orizuru weighted_sum",
+    "solver: `overflow`": "olive_edp:int4_flint4 olive_edp:flint4_int4 olive_edp:flint4_flint4 olive_edp:int8_int8 "
+    "olive_edp:int8_int8_saturate",
+    "solver: `pair`, `grid`": "olive_requant:int8_repo",
+    "solver: `q`, `scale`": "score_quantizer:fold4 score_quantizer:fold4_exact score_quantizer:max8",
+    "solver: `y`, `overflow`": "fp16_mac:fma",
+    "solver: all outputs": "fp16_mac:ieee fp16_mac:ieee_separate",
 }
 SECONDS = 60.0
 
@@ -122,14 +110,40 @@ def foreign(seconds: float) -> tuple[str, list[str]]:
     return proof(design, [str(source)], seconds, map_).outcome, says
 
 
-def forms() -> dict[str, str]:
-    """What is known of the compiled form of each unit, or of its configurations."""
-    known = dict.fromkeys(COMPILED, "derived, proved") | dict.fromkeys(WRITTEN, "hand-written, proved")
-    return (
-        known
-        | dict.fromkeys(TRIED, "hand-written, all inputs tried")
-        | {spec: f"open: {why}" for spec, why in OPEN.items()}
-    )
+def tried(spec: str) -> tuple[int, int | None]:
+    """Number of legal inputs of a unit without registers, and the first whose results differ in the two forms."""
+    unit, config = units.choose(spec)
+    every = Every(unit, unit.config(config))
+    forms = [unit.evaluate(every.config, every.inputs, jit=jit) for jit in (True, False)]
+    wrong = np.zeros(every.count, bool)
+    for port in every.unit.ports(every.config).outputs + every.unit.ports(every.config).state:
+        one, other = (np.ascontiguousarray(getattr(form, port.name)).view(np.uint8) for form in forms)
+        wrong |= (one != other).reshape(every.count, -1).any(axis=-1)
+    return every.count, int(np.argmax(wrong)) if wrong.any() else None
+
+
+def forms() -> list[tuple[str, str]]:
+    """Units or configurations, and what is known of their compiled forms."""
+    answer = [(spec, "derived, proved") for spec in COMPILED] + [(spec, "hand-written, proved") for spec in WRITTEN]
+    answer += [(spec, "hand-written, all inputs tried") for spec in TRIED]
+    return answer + [(spec, f"open: {why}") for why, specs in OPEN.items() for spec in specs.split()]
+
+
+def compiled() -> Iterator[tuple[str, bool]]:
+    """A line for each compiled form and each of their helpers, and whether it is proved."""
+    for name in COMPILED:
+        unit = units.find(name)
+        outcomes = {derived.compiled_equals(lift.lift(unit, each), SECONDS).outcome for each in unit.configs.values()}
+        yield f"{name}: compiled form {', '.join(outcomes)}", outcomes == {"proved"}
+    for spec in WRITTEN:
+        unit, config = units.choose(spec)
+        outcome = written.written_equals(lift.lift(unit, unit.configs[config]), SECONDS).outcome
+        yield f"{spec}: hand-written compiled form {outcome}", outcome == "proved"
+    for spec in TRIED:
+        count, first = tried(spec)
+        yield f"{spec}: {count:,} inputs{'' if first is None else f', number {first} differs'}", first is None
+    for part in helpers.proofs(SECONDS):
+        yield f"{part.what}: helper of compiled forms {part.outcome}", part.outcome == "proved"
 
 
 def row(design: Design, count: int, seconds: float) -> str:
@@ -159,7 +173,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.forms:
         says: dict[str, list[str]] = {}
-        for spec, what in sorted(forms().items()):
+        for spec, what in sorted(forms()):
             says.setdefault(what, []).append(f"`{spec}`")
         print("| compiled form | units |\n|---|---|")
         print("\n".join(f"| {what} | {', '.join(specs)} |" for what, specs in sorted(says.items())))
@@ -183,26 +197,9 @@ def main() -> int:
                     wrong += 1
                     print(f"FAIL {error}")
         print(f"{name}: lifted and checked", flush=True)
-    for name in () if arguments.designs else COMPILED:
-        unit = units.find(name)
-        outcomes = [
-            derived.compiled_equals(lift.lift(unit, config), SECONDS).outcome for config in unit.configs.values()
-        ]
-        wrong += outcomes.count("proved") < len(outcomes)
-        print(f"{name}: compiled form {', '.join(outcomes)}", flush=True)
-    for spec in () if arguments.designs else WRITTEN:
-        unit, config = units.choose(spec)
-        proved = written.written_equals(lift.lift(unit, unit.configs[config]), SECONDS).outcome
-        wrong += proved != "proved"
-        print(f"{spec}: hand-written compiled form {proved}", flush=True)
-    for spec in () if arguments.designs else TRIED:
-        unit, config = units.choose(spec)
-        tried = exhaustive.compiled_equals(unit, unit.configs[config])
-        wrong += tried.outcome != "proved"
-        print(f"{spec}: hand-written compiled form {tried.outcome}, {tried.parts[0].what}", flush=True)
-    for part in () if arguments.designs else helpers.proofs(SECONDS):
-        wrong += part.outcome != "proved"
-        print(f"{part.what}: helper of compiled forms {part.outcome}", flush=True)
+    for line, right in () if arguments.designs else compiled():
+        wrong += not right
+        print(f"{'' if right else 'FAIL '}{line}", flush=True)
     for design in DESIGNS:
         if design.set not in (arguments.designs or PROVED):
             continue

@@ -199,8 +199,8 @@ def compared(
     """Prove that a run of a compiled text writes the terms of ports, and that nothing is wrong in it.
 
     pairs: what the text writes and the term, of each lane of each port. Words of floats, and those that are proved
-    equal, are first taken as free, which proves more than is asked. A question that stays open is asked again when
-    others are proved, since words that are equal become one term.
+    equal, are first taken as free, which proves more than is asked. An open question is asked again when others are
+    proved, since words that are equal become one term.
     """
     end = time.monotonic() + seconds
     wrong = {"rejected inputs": [run.illegal]}
