@@ -211,7 +211,7 @@ def compared(
     shared, equal, by_name = Shared(assumed), dict[int, Term](), {port.name: port for port in ports}
     parts: dict[str, Part] = {}
     left = [what for what, each in wrong.items() if terms.any_of(each) is not terms.FALSE]
-    left.sort(key=lambda what: -len(pairs.get(what, ())))  # registers of many lanes, from which outputs follow
+    left = sorted(left, key=lambda what: -len(pairs.get(what, ())))  # registers first, from which outputs follow
     for patience in (2, 2, 1, 1):
         for at, what in enumerate(asked := list(left)):
             conditions = sums.ordered(terms.substitute(wrong[what], equal))

@@ -42,7 +42,7 @@ def long(roots: Sequence[Term]) -> list[Term]:
     addends, parts = dict[int, int](), set[int]()
     every = [each for each in terms.order(roots) if each.op in ("add", "sub")]
     for each in every:
-        addends[each.number] = sum(addends.get(part.number, 1) for part in each.args)
+        addends[each.number] = sum(int(addends.get(part.number, 1)) for part in each.args)
         parts |= {part.number for part in each.args}
     return [each for each in every if addends[each.number] >= LEAST and each.number not in parts]
 
@@ -87,7 +87,9 @@ def _sum(term: Term) -> Term:
 def _group(words: Sequence[tuple[Term, bool]], constant: int, width: int, sums: "Sums") -> Term:
     """The sum of a constant and words, of which some are subtracted, as short as its range, and extended."""
     ranges_of = [(*ranges.signed(each, sums.ranges), sign) for each, sign in words]
-    low, high = (constant + sum(-each[1 - side] if each[2] else each[side] for each in ranges_of) for side in (0, 1))
+    low, high = (
+        constant + sum(int(-each[1 - side] if each[2] else each[side]) for each in ranges_of) for side in (0, 1)
+    )
     bits = min(width, max(low.bit_length(), high.bit_length()) + 1)
     answer = terms.const(constant, bits)
     for each, sign in words:

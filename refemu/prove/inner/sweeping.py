@@ -31,25 +31,9 @@ def swept(
     seconds: float,
     solver: str = "",
 ) -> tuple[list[Term], Shared]:
-    """The terms `right`, in which words that are equal to words of `left` are these.
+    """The terms `right`, in which words that equal words of `left` wherever `assumed` holds are these; what is shared.
 
-    Parameters
-    ----------
-    left, right : sequence of Term
-        Terms of a unit and of a design over the same inputs.
-    assumed : sequence of Term
-        Conditions on inputs.
-    rows : Mapping
-        Values of all variables, for which the conditions hold.
-    seconds : float
-        Time limit.
-    solver : str
-        Name.
-
-    Returns
-    -------
-    tuple of list of Term and Shared
-        Terms that equal `right` wherever the conditions hold, and the shared words.
+    rows: values of all variables, for which the conditions hold. solver: name.
     """
     end = time.monotonic() + seconds
     shared = Shared(assumed, solver)
