@@ -58,18 +58,16 @@ WRITTEN = (
 TRIED = ("functional:exp", "functional:sqrt", "functional:recip")
 #: why a compiled form has no proof -> units or configurations
 OPEN = {
-    "a hand-written loop over events": "bfp_converter bfp_pe bfp_pe_array_clocked fdgf free_page_list "
+    "a loop over events": "bfp_converter bfp_pe bfp_pe_array_clocked fdgf free_page_list "
     "harmonia_core_clocked index_counter k_offset kv_compressor layer_step mmaovp_clocked olive_edp_clocked "
     "olive_systolic_clocked orizuru_clocked page_manager page_table pe_lane v_grouper",
-    "no terms of the readable text": "bfp_pe_array harmonia_core kllm_chip orizuru_passes paged_attention "
-    "prompt_compressor",
+    "the unit has no terms": "bfp_pe_array harmonia_core kllm_chip orizuru_passes paged_attention prompt_compressor",
     "not tried, too large": "generation_compressor index_function index_matmul mmaovp page_reader "
     "streaming_significance",
-    "a function of NumPy without a form": "functional:softmax functional:softmax32 index_norm kv_quantizer "
-    "significance",
+    "a function of NumPy": "functional:softmax functional:softmax32 index_norm kv_quantizer significance",
     "a kernel without terms": "olive_systolic orizuru weighted_sum",
-    "solver: `overflow`": "olive_edp:int4_flint4 olive_edp:flint4_int4 olive_edp:flint4_flint4 olive_edp:int8_int8 "
-    "olive_edp:int8_int8_saturate",
+    "solver: `overflow`": "olive_edp:int4_flint4 olive_edp:flint4_int4 olive_edp:flint4_flint4 olive_edp:int8_int8",
+    "solver: `d`, `overflow`": "olive_edp:int8_int8_saturate",
     "solver: `pair`, `grid`": "olive_requant:int8_repo",
     "solver: `q`, `scale`": "score_quantizer:fold4 score_quantizer:fold4_exact score_quantizer:max8",
     "solver: `y`, `overflow`": "fp16_mac:fma",
@@ -120,7 +118,7 @@ def tried(spec: str) -> tuple[int, bool]:
 def forms() -> list[tuple[str, str]]:
     """Units or configurations, and what is known of their compiled forms."""
     answer = [(spec, "derived, proved") for spec in COMPILED] + [(spec, "hand-written, proved") for spec in WRITTEN]
-    answer += [(spec, "hand-written, all inputs tried") for spec in TRIED]
+    answer += [(spec, "all inputs tried") for spec in TRIED]
     return answer + [(spec, f"open: {why}") for why, specs in OPEN.items() for spec in specs.split()]
 
 
