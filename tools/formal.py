@@ -2,7 +2,7 @@
 
     python -m tools.formal [--bugs N] [DESIGN ...]   # exit code 1 if a proof or a refutation is missing
     python -m tools.formal --table [--seconds S] [--bugs N] [DESIGN ...]   # the table of docs/proofs.md
-    python -m tools.formal --forms                                         # that of compiled forms
+    python -m tools.formal --forms   # that of compiled forms
 
 A prover that proves anything would pass the designs, so the bugs are the control.
 """
