@@ -212,11 +212,12 @@ def compared(
     parts: dict[str, Part] = {}
     left = [what for what, each in wrong.items() if terms.any_of(each) is not terms.FALSE]
     left = sorted(left, key=lambda what: -len(pairs.get(what, ())))  # registers first, from which outputs follow
-    for patience in (2, 2, 1, 1):
+    for patience, in_order in ((4, False), (2, True), (1, False), (1, True)):
         for at, what in enumerate(asked := list(left)):
-            conditions = sums.ordered(terms.substitute(wrong[what], equal))
+            conditions = terms.substitute(wrong[what], equal)
+            conditions = sums.ordered(conditions) if in_order else conditions
             rounded = [each for each in terms.order(conditions) if each.op.startswith("pattern")]
-            shared.points |= {each.number: each for each in (*rounded, *sums.long(conditions))}
+            shared.points |= {each.number: each for each in (*rounded, *(sums.long(conditions) if in_order else ()))}
             share = (end - time.monotonic()) / (len(asked) - at) / patience
             parts[what] = _asked(shared, what, wrong[what], conditions, max(share, 0.1))
             if parts[what].outcome == "proved":
