@@ -111,7 +111,6 @@ def test_extreme_of_nan_is_an_obligation() -> None:
 
 
 def test_lanes_that_stay_undecided_are_asked_again() -> None:
-    """A question that is not decided at once is asked lane by lane; proved lanes are left out of the next round."""
     lanes = [terms.variable(name, 1) for name in "abc"]
     outcomes: dict[Term, equivalence.Outcome] = {lanes[0]: "proved", lanes[2]: "proved"}
 
