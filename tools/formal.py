@@ -2,6 +2,7 @@
 
     python -m tools.formal [--bugs N] [DESIGN ...]   # exit code 1 if a proof or a refutation is missing
     python -m tools.formal --table [--seconds S] [--bugs N] [DESIGN ...]   # the table of docs/proofs.md
+    python -m tools.formal --forms   # that of compiled forms
 
 A prover that proves anything would pass the designs, so the bugs are the control.
 """
@@ -10,12 +11,14 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from examples.rtl import bugs
 from examples.rtl.benches import DESIGNS, HERE, Design
 from examples.rtl.mutants import MUTANTS
 from refemu import units
+from refemu.golden.grade.every import Every
 from refemu.golden.proofs import prove, question
 from refemu.prove import lift, selfcheck, solver
 from refemu.prove.compiled import derived, helpers, written
@@ -47,7 +50,29 @@ FOREIGN_BUGS = (
     ("(first_q[7] | first_q[3])", "first_q[7]"),
 )
 #: configurations of units without registers whose hand-written compiled form is proved
-WRITTEN = ("prefix_sum:paper", "prefix_sum:odd", "fp16_mac:paper", "olive_requant:int4")
+WRITTEN = (
+    *("prefix_sum:paper", "prefix_sum:odd", "fp16_mac:paper", "olive_edp:int4_int4", "score_quantizer:fixed3"),
+    *("olive_requant:int4", "olive_requant:flint4", "olive_requant:int8"),
+)
+#: those with so few legal inputs that all are tried
+TRIED = ("functional:exp", "functional:sqrt", "functional:recip")
+#: why a compiled form has no proof -> units or configurations
+OPEN = {
+    "a loop over events": "bfp_converter bfp_pe bfp_pe_array_clocked fdgf free_page_list "
+    "harmonia_core_clocked index_counter k_offset kv_compressor layer_step mmaovp_clocked olive_edp_clocked "
+    "olive_systolic_clocked orizuru_clocked page_manager page_table pe_lane v_grouper",
+    "the unit has no terms": "bfp_pe_array harmonia_core kllm_chip orizuru_passes paged_attention prompt_compressor",
+    "not tried, too large": "generation_compressor index_function index_matmul mmaovp page_reader "
+    "streaming_significance",
+    "a function of NumPy": "functional:softmax functional:softmax32 index_norm kv_quantizer significance",
+    "a kernel without terms": "olive_systolic orizuru weighted_sum",
+    "solver: `overflow`": "olive_edp:int4_flint4 olive_edp:flint4_int4 olive_edp:flint4_flint4 olive_edp:int8_int8",
+    "solver: `d`, `overflow`": "olive_edp:int8_int8_saturate",
+    "solver: `pair`, `grid`": "olive_requant:int8_repo",
+    "solver: `q`, `scale`": "score_quantizer:fold4 score_quantizer:fold4_exact score_quantizer:max8",
+    "solver: `y`, `overflow`": "fp16_mac:fma",
+    "solver: all outputs": "fp16_mac:ieee fp16_mac:ieee_separate",
+}
 SECONDS = 60.0
 
 
@@ -81,6 +106,39 @@ def foreign(seconds: float) -> tuple[str, list[str]]:
     return proof(design, [str(source)], seconds, map_).outcome, says
 
 
+def tried(spec: str) -> tuple[int, bool]:
+    """Number of legal inputs of a unit without registers, and whether both forms have the same results."""
+    unit, config = units.choose(spec)
+    every = Every(unit, unit.config(config))
+    forms = [vars(unit.evaluate(every.config, every.inputs, jit=jit)) for jit in (True, False)]
+    names = [port.name for port in (*unit.ports(every.config).outputs, *unit.ports(every.config).state)]
+    return every.count, all(forms[0][name].tobytes() == forms[1][name].tobytes() for name in names)
+
+
+def forms() -> list[tuple[str, str]]:
+    """Units or configurations, and what is known of their compiled forms."""
+    answer = [(spec, "derived, proved") for spec in COMPILED] + [(spec, "hand-written, proved") for spec in WRITTEN]
+    answer += [(spec, "all inputs tried") for spec in TRIED]
+    return answer + [(spec, f"open: {why}") for why, specs in OPEN.items() for spec in specs.split()]
+
+
+def compiled() -> Iterator[tuple[str, bool]]:
+    """A line for each compiled form and each of their helpers, and whether it is proved."""
+    for name in COMPILED:
+        unit = units.find(name)
+        outcomes = {derived.compiled_equals(lift.lift(unit, each), SECONDS).outcome for each in unit.configs.values()}
+        yield f"{name}: compiled form {', '.join(outcomes)}", outcomes == {"proved"}
+    for spec in WRITTEN:
+        unit, config = units.choose(spec)
+        outcome = written.written_equals(lift.lift(unit, unit.configs[config]), 2 * SECONDS).outcome
+        yield f"{spec}: hand-written compiled form {outcome}", outcome == "proved"
+    for spec in TRIED:
+        count, equal = tried(spec)
+        yield f"{spec}: hand-written compiled form on all {count:,} legal inputs", equal
+    for part in helpers.proofs(SECONDS):
+        yield f"{part.what}: helper of compiled forms {part.outcome}", part.outcome == "proved"
+
+
 def row(design: Design, count: int, seconds: float) -> str:
     """The row of a design in the table."""
     began = time.process_time()
@@ -104,7 +162,15 @@ def main() -> int:
     parser.add_argument("--bugs", type=int, default=3, help="planted bugs of each design (default: 3)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit of a proof (default: %(default)s)")
     parser.add_argument("--table", action="store_true", help="print a table of all designs, or of these")
+    parser.add_argument("--forms", action="store_true", help="print what is known of compiled forms, by unit")
     arguments = parser.parse_args()
+    if arguments.forms:
+        says: dict[str, list[str]] = {}
+        for spec, what in sorted(forms()):
+            says.setdefault(what, []).append(f"`{spec}`")
+        print("| compiled form | units |\n|---|---|")
+        print("\n".join(f"| {what} | {', '.join(specs)} |" for what, specs in sorted(says.items())))
+        return 0
     if arguments.table:
         print("| design | outcome | bugs refuted | processor seconds | method, solver |\n|---|---|---|---|---|")
         for design in DESIGNS:
@@ -124,21 +190,9 @@ def main() -> int:
                     wrong += 1
                     print(f"FAIL {error}")
         print(f"{name}: lifted and checked", flush=True)
-    for name in () if arguments.designs else COMPILED:
-        unit = units.find(name)
-        outcomes = [
-            derived.compiled_equals(lift.lift(unit, config), SECONDS).outcome for config in unit.configs.values()
-        ]
-        wrong += outcomes.count("proved") < len(outcomes)
-        print(f"{name}: compiled form {', '.join(outcomes)}", flush=True)
-    for spec in () if arguments.designs else WRITTEN:
-        unit, config = units.choose(spec)
-        proved = written.written_equals(lift.lift(unit, unit.configs[config]), SECONDS).outcome
-        wrong += proved != "proved"
-        print(f"{spec}: hand-written compiled form {proved}", flush=True)
-    for part in () if arguments.designs else helpers.proofs(SECONDS):
-        wrong += part.outcome != "proved"
-        print(f"{part.what}: helper of compiled forms {part.outcome}", flush=True)
+    for line, right in () if arguments.designs else compiled():
+        wrong += not right
+        print(f"{'' if right else 'FAIL '}{line}", flush=True)
     for design in DESIGNS:
         if design.set not in (arguments.designs or PROVED):
             continue

@@ -57,6 +57,7 @@ def test_self_check_detects_an_unsound_form(function: Any, monkeypatch: pytest.M
 #: function of NumPy -> unit that calls it, its sizes, and an error in its form
 OF_NUMPY: dict[str, tuple[str, dict[str, int], Form]] = {
     "trunc": ("score_quantizer:fold4", {}, lambda form, x: form(x) + 1.0),
+    "take_along_axis": ("index_matmul:example", {}, lambda form, x, index, axis: form(x, index ^ 1, axis)),
     "ldexp": ("streaming_significance:two_pass", {"tokens": 2, "heads": 1}, lambda form, x, e: form(x, e + 1)),
 }
 

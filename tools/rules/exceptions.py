@@ -60,6 +60,7 @@ ELSEWHERE = {
     **{f"prove/{name}": "cli/designs/test_prove" for name in ("design", "sequential")},
     "prove/handshake": "cli/designs/test_prove_timing",
     **{f"prove/floats/{name}": "prove/floats/test_lowering" for name in ("narrow", "number", "operations", "ranges")},
+    **{f"prove/inner/{name}": "prove/inner/test_sweeping" for name in ("comparison", "shared")},
     **{
         f"golden/proofs/{name}": "cli/designs/test_prove" for name in ("prove", "counterexample", "decided", "question")
     },
@@ -77,7 +78,10 @@ LIMIT = "the time limit of a search or a solver, never a bit"
 EXCEPTIONS = {
     **{
         (f"prove/{name}.py", "module time"): LIMIT
-        for name in ("equivalence", "handshake", "inner/sweeping", "lift", "sequential", "solver", "compiled/derived")
+        for name in (
+            *("equivalence", "handshake", "lift", "sequential", "solver", "compiled/derived"),
+            *(f"inner/{name}" for name in ("comparison", "shared", "sweeping")),
+        )
     },
     ("golden/proofs/prove.py", "module time"): SECONDS,
     ("golden/files/origin.py", "module time"): "whether a source file changed too recently, never a vector",

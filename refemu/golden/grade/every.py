@@ -35,6 +35,11 @@ class Every:
         self._rows = np.flatnonzero(legal) if legal is not None else np.zeros(0, np.int64)
         self.count = len(self._rows)
 
+    @property
+    def inputs(self) -> Inputs:
+        """Each of them once, by port."""
+        return self._values(self._rows)
+
     def rows(self) -> Answers:
         """Answers to each of them once."""
         return self._answers([self._rows])

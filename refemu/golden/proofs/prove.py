@@ -18,7 +18,7 @@ from refemu.golden.rtl import mapping, wrapper
 from refemu.prove import design, equivalence, handshake, lift, selfcheck, sequential, terms
 from refemu.prove.design import Design
 from refemu.prove.equivalence import Proof
-from refemu.prove.inner import sweeping
+from refemu.prove.inner import comparison
 from refemu.prove.lift import Lift
 from refemu.prove.sequential import Timing
 from refemu.units import parameters
@@ -154,7 +154,7 @@ def _row(lifted: Lift, read: Design, timing: Timing, seconds: float, solver: str
     plain = equivalence.combinational(lifted, read, direct, (), solver, timing.compared)
     if plain.outcome != "undecided":
         return plain
-    proof = sweeping.by_inner_words(lifted, read, seconds - direct, solver, timing.compared)
+    proof = comparison.by_inner_words(lifted, read, seconds - direct, solver, timing.compared)
     return dataclasses.replace(proof, parts=[*plain.parts, *proof.parts])
 
 
@@ -164,7 +164,7 @@ def _event(lifted: Lift, read: Design, timing: Timing, seconds: float, solver: s
     proof = sequential.induction(lifted, read, timing, direct, solver)
     if [part.outcome for part in proof.parts] != ["undecided", "proved"]:
         return proof
-    swept = sweeping.step_by_inner_words(lifted, read, timing, seconds - direct, solver)
+    swept = comparison.step_by_inner_words(lifted, read, timing, seconds - direct, solver)
     outcome: equivalence.Outcome = "proved" if swept.outcome == "proved" else "undecided"
     return dataclasses.replace(proof, outcome=outcome, parts=[*swept.parts, proof.parts[1]])
 

@@ -5,6 +5,7 @@ bits: every operation must be shown to stay inside them, and every shift to be l
 """
 
 import ast
+import dataclasses
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,8 @@ from refemu.arith.kernels import scalars
 from refemu.prove import terms
 from refemu.prove.arrays import FP16, Array, as_array, kind_of
 from refemu.prove.equivalence import Part, Proof, together
-from refemu.prove.inner.sweeping import Shared
+from refemu.prove.inner import sums
+from refemu.prove.inner.shared import Shared
 from refemu.prove.interpreter import Interpreter
 from refemu.prove.lift import Lift, NotLifted, name_of
 from refemu.prove.merging import merge, ordered
@@ -197,31 +199,52 @@ def compared(
     """Prove that a run of a compiled text writes the terms of ports, and that nothing is wrong in it.
 
     pairs: what the text writes and the term, of each lane of each port. Words of floats, and those that are proved
-    equal, are first taken as free, which proves more than is asked. A question that stays open is asked again when
-    others are proved, since words that are equal become one term.
+    equal, are first taken as free, which proves more than is asked. An open question is asked again when others are
+    proved, since words that are equal become one term.
     """
     end = time.monotonic() + seconds
-    wrong = {"rejected inputs": run.illegal}
+    wrong = {"rejected inputs": [run.illegal]}
     for condition, what in run.obligations:
-        wrong[what] = terms.or_(wrong.get(what, terms.FALSE), terms.not_(condition))
+        wrong.setdefault(what, []).append(terms.not_(condition))
     for port in ports:
-        wrong[port.name] = terms.any_of(differs(port, value, term) for value, term in pairs[port.name])
+        wrong[port.name] = [differs(port, value, term) for value, term in pairs[port.name]]
     shared, equal, by_name = Shared(assumed), dict[int, Term](), {port.name: port for port in ports}
     parts: dict[str, Part] = {}
-    left, asked = {what for what, condition in wrong.items() if condition is not terms.FALSE}, None
-    while left and left != asked and not any(part.outcome == "refuted" for part in parts.values()):
-        asked = set(left)
-        for at, what in enumerate(sorted(asked, key=list(wrong).index)):
-            (condition,) = terms.substitute([wrong[what]], equal)
-            rounded = [each for each in terms.order([condition]) if each.op.startswith("pattern")]
-            shared.points |= {each.number: each for each in rounded}
-            share = (end - time.monotonic()) / (len(asked) - at) / 2
-            parts[what] = shared.ask(what, condition, max(share, 0.1))
+    left = [what for what, each in wrong.items() if terms.any_of(each) is not terms.FALSE]
+    left = sorted(left, key=lambda what: -len(pairs.get(what, ())))  # registers first, from which outputs follow
+    for patience, in_order in ((4, False), (2, True), (1, False), (1, True)):
+        for at, what in enumerate(asked := list(left)):
+            conditions = terms.substitute(wrong[what], equal)
+            conditions = sums.ordered(conditions) if in_order else conditions
+            rounded = [each for each in terms.order(conditions) if each.op.startswith("pattern")]
+            shared.points |= {each.number: each for each in (*rounded, *(sums.long(conditions) if in_order else ()))}
+            share = (end - time.monotonic()) / (len(asked) - at) / patience
+            parts[what] = _asked(shared, what, wrong[what], conditions, max(share, 0.1))
             if parts[what].outcome == "proved":
                 left.remove(what)
                 equal |= _words(by_name[what], pairs[what]) if what in pairs else {}
                 shared.points |= {each.number: each for each in equal.values() if each.args}
+        if not left or time.monotonic() > end or any(part.outcome == "refuted" for part in parts.values()):
+            break
     return Proof(together(list(parts.values())), list(parts.values()), "miter")
+
+
+def _asked(shared: Shared, what: str, wrong: list[Term], conditions: Sequence[Term], seconds: float) -> Part:
+    """Whether none of some conditions ever holds: all at once, or one by one; proved ones are left out of `wrong`.
+
+    conditions: those of `wrong`, in other words.
+    """
+    end, several = time.monotonic() + seconds, len(conditions) > 1
+    whole = shared.ask(what, terms.any_of(conditions), seconds / 4 if several else seconds)
+    if whole.outcome != "undecided" or not several:
+        return whole
+    for each, condition in zip(list(wrong), conditions, strict=True):
+        part = shared.ask(what, condition, max((end - time.monotonic()) / 2, 0.1))
+        if part.outcome == "refuted":
+            return part
+        if part.outcome == "proved":
+            wrong.remove(each)
+    return whole if wrong else dataclasses.replace(whole, outcome="proved")
 
 
 def _words(port: Port, pairs: Sequence[tuple[Any, Term]]) -> dict[int, Term]:

@@ -107,22 +107,7 @@ class _Rows(Words):
 def written_equals(lifted: Lift, seconds: float = 60) -> Proof:
     """Prove that the hand-written compiled form of a unit without registers equals the terms of its readable text.
 
-    Parameters
-    ----------
-    lifted : Lift
-        Terms of the readable text.
-    seconds : float
-        Time limit of the solver.
-
-    Returns
-    -------
-    Proof
-        "proved", "refuted" or "undecided", for any legal inputs.
-
-    Raises
-    ------
-    NotLifted
-        The compiled text has no terms, or the unit has registers.
+    Parameters, result and errors are those of `derived.compiled_equals`; NotLifted also if the unit has registers.
     """
     unit, device = lifted.unit, lifted.device
     if isinstance(device, Sequential):

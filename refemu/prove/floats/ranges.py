@@ -29,6 +29,10 @@ def _range(term: Term, known: Known, depth: int) -> tuple[int, int]:
         return 0, min(masks)
     if term.op == "extract" and not term.name:
         return signed(term.args[0], known, depth - 1)
+    if term.op == "concat":
+        (low, high), shift = signed(term.args[0], known, depth - 1), term.args[1].width
+        least, most = unsigned(term.args[1], known, depth - 1)
+        return (low << shift) + least, (high << shift) + most
     if term.op in ("sext", "ite", "add", "sub", "mul"):
         ends = [signed(each, known, depth - 1) for each in term.args[term.op == "ite" :]]
         low, high = ends[0]
@@ -48,6 +52,8 @@ def unsigned(term: Term, known: Known | None = None, depth: int = DEPTH) -> tupl
     """Range of a word without sign."""
     if depth and term.op == "zext":
         return unsigned(term.args[0], known, depth - 1)
+    if term.op == "const":
+        return term.name, term.name
     inner = term.args[0] if term.op == "extract" and not term.name else term
     low, high = signed(inner, known, depth)
     return (low, high) if low >= 0 and high < 1 << term.width else (0, (1 << term.width) - 1)

@@ -37,6 +37,16 @@ def equal(a: Term, b: Term) -> bool:
     return sums.of(a) == sums.of(b)
 
 
+def long(roots: Sequence[Term]) -> list[Term]:
+    """Sums of several words, each as a whole."""
+    addends, parts = dict[int, int](), set[int]()
+    every = [each for each in terms.order(roots) if each.op in ("add", "sub")]
+    for each in every:
+        addends[each.number] = sum(int(addends.get(part.number, 1)) for part in each.args)
+        parts |= {part.number for part in each.args}
+    return [each for each in every if addends[each.number] >= LEAST and each.number not in parts]
+
+
 def _below(term: Term) -> Iterator[Term]:
     """A word without extensions, and the ways that it is chosen from."""
     while term.op in ("sext", "zext") or (term.op == "extract" and not term.name):
@@ -56,19 +66,36 @@ def _chosen(term: Term) -> Term:
 
 
 def _sum(term: Term) -> Term:
-    """The sum of the same addends in the order of their numbers."""
-    addends, constant = Sums(term.width, choices=False).of(term)
+    """The sum of the same addends in the order of their numbers, those of each factor on their own."""
+    sums = Sums(term.width, choices=False)
+    addends, constant = sums.of(term)
     if len(addends) < LEAST:
         return term
-    answer = terms.const(constant, term.width)
-    for number in sorted(addends):
-        each, factor = addends[number]
-        word = terms.sext(each, term.width) if each.width <= term.width else terms.extract(each, 0, term.width)
-        if factor == (1 << term.width) - 1:
-            answer = terms.sub(answer, word)
-        elif factor:
-            answer = terms.add(answer, word if factor == 1 else terms.mul(word, terms.const(factor, term.width)))
+    constant -= constant >> (term.width - 1) << term.width
+    groups: dict[int, list[tuple[Term, bool]]] = {1: []} if constant else {}
+    for _, (each, factor) in sorted(addends.items()):
+        negative = (1 << term.width) - factor
+        sign = negative.bit_count() == 1
+        groups.setdefault(negative if sign else factor, []).append((each, sign))
+    answer = terms.const(0, term.width)
+    for factor, words in sorted(groups.items()):
+        part = _group(words, constant if factor == 1 else 0, term.width, sums)
+        answer = terms.add(answer, part if factor == 1 else terms.mul(part, terms.const(factor, term.width)))
     return answer
+
+
+def _group(words: Sequence[tuple[Term, bool]], constant: int, width: int, sums: "Sums") -> Term:
+    """The sum of a constant and words, of which some are subtracted, as short as its range, and extended."""
+    ranges_of = [(*ranges.signed(each, sums.ranges), sign) for each, sign in words]
+    low, high = (
+        constant + sum(int(-each[1 - side] if each[2] else each[side]) for each in ranges_of) for side in (0, 1)
+    )
+    bits = min(width, max(low.bit_length(), high.bit_length()) + 1)
+    answer = terms.const(constant, bits)
+    for each, sign in words:
+        word = terms.sext(each, bits) if each.width <= bits else terms.extract(each, 0, bits)
+        answer = terms.sub(answer, word) if sign else terms.add(answer, word)
+    return terms.sext(answer, width)
 
 
 class Sums:
@@ -86,7 +113,7 @@ class Sums:
             constant, stack = 0, [(root, 1)]
             while stack:
                 term, factor = stack.pop()
-                parts = self._parts(term)
+                parts = self._parts(term, self.width - _zeros(factor, self.width))
                 if parts is not None:
                     stack += [(each, factor * sign) for each, sign in parts]
                 elif term.op == "const":
@@ -103,9 +130,8 @@ class Sums:
             self.known[root.number] = kept, constant & mask
         return self.known[root.number]
 
-    def _parts(self, term: Term) -> list[tuple[Term, int]] | None:
-        """Words of which a word is the sum, with their signs."""
-        width = self.width
+    def _parts(self, term: Term, width: int) -> list[tuple[Term, int]] | None:
+        """Words of which a word is the sum, and their factors. width: low bits that count."""
         if term.op in ("add", "sub") and (term.width >= width or self._exact(term)):
             first, second = term.args
             return [(first, 1), (second, 1 if term.op == "add" else -1)]
@@ -113,16 +139,18 @@ class Sums:
             return [(term.args[0], 1)]
         if (masked := _masked(term, width)) is not None:
             return [(masked, 1)]
-        if term.op == "sext" or (term.op == "zext" and self._signless(term.args[0])):
+        if term.op == "concat" and term.args[1] is terms.const(0, term.args[1].width):
+            return [(term.args[0], 1 << term.args[1].width)]
+        if term.op == "sext" or (term.op == "zext" and self._signless(term.args[0], width)):
             (inner,) = term.args
             if inner.width > width and (masked := _masked(inner, width)) is not None:
                 return [(masked, 1)]
             return [(inner, 1)]
         return None
 
-    def _signless(self, term: Term) -> bool:
+    def _signless(self, term: Term, width: int) -> bool:
         """Whether a word is the same number with zeros above."""
-        return term.width >= self.width or ranges.signed(term, self.ranges)[0] >= 0
+        return term.width >= width or ranges.signed(term, self.ranges)[0] >= 0
 
     def _holds(self, term: Term) -> bool:
         """Whether the low bits of a word are its number."""
@@ -192,3 +220,8 @@ def _masked(term: Term, width: int) -> Term | None:
         return None
     masks = [each for each in term.args if each.op == "const" and each.name & ((1 << width) - 1) == (1 << width) - 1]
     return next((each for each in term.args if masks and each is not masks[0]), None)
+
+
+def _zeros(number: int, most: int) -> int:
+    """Zeros below the lowest 1 of a number, at most `most`."""
+    return min((number & -number).bit_length() - 1, most) if number else most

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from refemu import units
-from refemu.prove import lift, terms
+from refemu.prove import equivalence, lift, terms
 from refemu.prove.arrays import Array
 from refemu.prove.compiled import derived
 from refemu.prove.frames import Frame
+from refemu.prove.inner.shared import Shared
 from refemu.prove.lift import Lift
+from refemu.prove.terms import Term
 from refemu.prove.values import Int, Real
 from refemu.units.compiled.form import Form
 
@@ -106,3 +108,17 @@ def test_extreme_of_nan_is_an_obligation() -> None:
     (condition,) = [condition for condition, _ in run.obligations]
     rows = {"x": np.array([0x7FC00000, 0x3F800000], np.uint64)}
     assert terms.evaluate([condition], rows, 2)[0].tolist() == [0, 1]
+
+
+def test_lanes_that_stay_undecided_are_asked_again() -> None:
+    lanes = [terms.variable(name, 1) for name in "abc"]
+    outcomes: dict[Term, equivalence.Outcome] = {lanes[0]: "proved", lanes[2]: "proved"}
+
+    class Scripted(Shared):
+        def ask(self, what: str, condition: Term, seconds: float) -> equivalence.Part:
+            return equivalence.Part(what, outcomes.get(condition, "undecided"), 0.0, "")
+
+    left = list(lanes)
+    assert derived._asked(Scripted([]), "d", left, lanes, 1).outcome == "undecided" and left == [lanes[1]]
+    for outcomes[lanes[1]] in ("refuted", "proved"):
+        assert derived._asked(Scripted([]), "d", list(lanes), lanes, 1).outcome == outcomes[lanes[1]]

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from refemu import units
-from refemu.prove import lift
+from refemu.prove import arrays, lift
 from refemu.prove.compiled import written
 from refemu.prove.lift import Lift
 
@@ -28,6 +28,23 @@ def test_changed_hand_written_form_is_refuted(monkeypatch: pytest.MonkeyPatch) -
     module = importlib.import_module("refemu.units.leankv.prefix_sum.compiled")
     monkeypatch.setattr(module, "depth", lambda elements: 7)
     assert written.written_equals(_lift("prefix_sum:odd")).outcome == "refuted"
+
+
+@pytest.mark.long
+def test_wrong_running_sum_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hand-written form of prefix_sum is all that calls `cumsum`."""
+    form = arrays.FUNCTIONS["cumsum"]
+    monkeypatch.setitem(arrays.FUNCTIONS, "cumsum", lambda x, **named: form(x, **named) + x)
+    assert written.written_equals(_lift("prefix_sum:odd")).outcome == "refuted"
+
+
+@pytest.mark.long
+def test_sum_in_two_words_is_proved_and_a_lost_carry_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    lifted = _lift("olive_edp:int4_int4")
+    assert written.written_equals(lifted, 120).outcome == "proved"
+    module = importlib.import_module("refemu.units.olive.olive_edp.compiled")
+    monkeypatch.setattr(module, "MASK", 0x7FFFFFFF)
+    assert written.written_equals(lifted, 60).outcome == "refuted"
 
 
 @pytest.mark.long

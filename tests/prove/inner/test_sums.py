@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from refemu.prove import terms
-from refemu.prove.inner.sums import equal, ordered
+from refemu.prove.inner.sums import equal, long, ordered
 from refemu.prove.terms import Term
 from tests.prove.random_terms import INPUTS, random_rows, random_terms
 
@@ -38,6 +38,19 @@ def test_wrapped_sum_is_its_low_bits() -> None:
     fits = terms.slt(exact, half)
     one, other = ordered([terms.extract(terms.ite(fits, exact, wrapped), 0, 12), terms.extract(exact, 0, 12)])
     assert one is other
+
+
+def test_sum_of_high_and_low_words_is_one_of_two_sums() -> None:
+    """The words of each factor are one sum, as short as its range, wherever it occurs."""
+    low, high, wide = terms.add(total([0, 1, 2], 20), terms.const(-5, 20)), total([3, 4, 5], 20), terms.const(-5, 40)
+    for at in range(3):
+        shifted = terms.concat(terms.sext(WORDS[at + 3], 28), terms.const(0, 12))
+        wide = terms.add(wide, terms.add(terms.sext(WORDS[at], 40), shifted))
+    roots = [wide, low, high]
+    whole, *parts = ordered(roots)
+    assert set(long([whole])) == set(long(parts)) != set(long([wide]))
+    rows = {each.name: np.array(random.Random(at).choices(range(4096), k=40)) for at, each in enumerate(WORDS)}
+    assert np.array_equal(terms.evaluate(roots, rows, 40), terms.evaluate([whole, *parts], rows, 40))
 
 
 def test_sum_without_a_word_is_another_term() -> None:

@@ -10,7 +10,7 @@ import pytest
 from refemu import units
 from refemu.golden.proofs import prove, question
 from refemu.prove import design, lift, sequential, terms
-from refemu.prove.inner import sweeping
+from refemu.prove.inner import comparison, sweeping
 from refemu.prove.terms import Term
 
 pytest.importorskip("bitwuzla")
@@ -60,7 +60,7 @@ def test_assumption_that_makes_words_equal_is_used() -> None:
 def test_design_is_compared_by_inner_words() -> None:
     unit = units.find("ovp_decoder")
     lifted = lift.lift(unit, unit.configs["int4"])
-    proof = sweeping.by_inner_words(lifted, design.read([RTL / "ovp_decoder.v"], "ovp_decoder"), 60)
+    proof = comparison.by_inner_words(lifted, design.read([RTL / "ovp_decoder.v"], "ovp_decoder"), 60)
     assert proof.outcome == "proved" and "inner words" in proof.parts[0].what
 
 
@@ -70,7 +70,7 @@ def test_wrong_design_is_refuted_by_inner_words(tmp_path: Path) -> None:
     wrong = tmp_path / "ovp_decoder.v"
     wrong.write_text(text.replace("bias + {2'b00, code[2:1]}", "bias + {3'b000, code[1]}"))
     lifted = lift.lift(unit, unit.configs["int4"])
-    assert sweeping.by_inner_words(lifted, design.read([wrong], "ovp_decoder"), 60).outcome == "refuted"
+    assert comparison.by_inner_words(lifted, design.read([wrong], "ovp_decoder"), 60).outcome == "refuted"
 
 
 @needs_yosys
@@ -78,13 +78,13 @@ def test_step_of_a_design_is_compared_by_inner_words(tmp_path: Path) -> None:
     """`load` has two values, so there are two cases."""
     unit, sources = units.find("olive_mac"), [RTL / "olive_mac_core.v", RTL / "olive_mac_wrap.v"]
     lifted, timing = lift.lift(unit, unit.configs["wrap"]), sequential.Timing()
-    proof = sweeping.step_by_inner_words(lifted, design.read(sources, "olive_mac"), timing, 60)
+    proof = comparison.step_by_inner_words(lifted, design.read(sources, "olive_mac"), timing, 60)
     assert proof.outcome == "proved"
     assert {part.what.rpartition(" if ")[2] for part in proof.parts} == {"load = 0", "load = 1"}
     wrong = tmp_path / "core.v"
     wrong.write_text(sources[0].read_text().replace("load ? acc_in", "load ? ~acc_in"))
     read = design.read([wrong, sources[1]], "olive_mac")
-    assert sweeping.step_by_inner_words(lifted, read, timing, 60).outcome == "refuted"
+    assert comparison.step_by_inner_words(lifted, read, timing, 60).outcome == "refuted"
 
 
 @needs_yosys

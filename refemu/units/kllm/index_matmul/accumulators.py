@@ -85,9 +85,12 @@ class Macs(Arrays):
 
     def sparse(self, column: Column) -> int:
         """Word of the sum: a MAC for every excluded position."""
-        ks = np.flatnonzero(column.left_out)
-        factors = zip(_words(column.a_value[ks]), _words(column.b_value[ks]), strict=True)
-        return _widened(self.mac.accumulate(factors))
+        y = 0
+        values = _words(column.a_value), _words(column.b_value)
+        for left_out, a, b in zip(column.left_out.tolist(), *values, strict=True):
+            if left_out:
+                _, y = self.mac.multiply_add(a, b, y)
+        return _widened(y)
 
     def merged(self, inside: int, outside: int, column: Column) -> int:
         """fp16 word of the output: sum by scale plus the sparse part, minus h by R_n, plus the bias."""
