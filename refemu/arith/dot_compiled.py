@@ -44,17 +44,6 @@ __all__ = [
 GRAIN = 64  #: columns of a vector's unit of work
 FEW_QUERIES = 16  #: of a block of an attention: its keys and values are copied for so many
 EVEN = 4  #: tiles of a thread, so that all end at about the same time
-VECTORS: dict[str, Any] = {
-    "fp32": kernels.vector_fp32,
-    "fp32_fma": kernels.vector_fma32,
-    "fp16": kernels.vector_fp16,
-}
-TILES: dict[str, Any] = {
-    "fp32": kernels.matmul_fp32,
-    "fp32_fma": kernels.matmul_fma32,
-    "fp16": kernels.matmul_fp16,
-    "fp16_fma": kernels.matmul_fma16,
-}
 
 
 def dot(
@@ -113,7 +102,7 @@ def _sequential(x: np.ndarray, b: Panels, acc: Accumulator, threads: int | None)
     """Tiles, or for one row in fp32 the panels from end to end."""
     form = functools.partial(_read, x, b, acc)
     acc = _equal(acc, x, b)
-    kernel = (TILES if x.shape[0] > 1 or acc == "fp16_fma" else VECTORS)[acc]
+    kernel = _of_tiles(acc) if x.shape[0] > 1 or acc == "fp16_fma" else _of_row(acc)
     if (product := early(kernel, x.shape[0] * b.shape[0] * b.shape[1], form, 0.8)) is not None:
         return product
     ready()
@@ -157,16 +146,29 @@ def _equal(acc: Accumulator, x: np.ndarray, b: Panels) -> Accumulator:
     return ("fp32_fma" if FUSES else "fp32") if either and b.holds_fp16 and holds_fp16(x) else acc
 
 
+def _of_row(acc: Accumulator) -> Any:
+    return {"fp32": kernels.vector_fp32, "fp32_fma": kernels.vector_fma32, "fp16": kernels.vector_fp16}[acc]
+
+
+def _of_tiles(acc: Accumulator) -> Any:
+    return {
+        "fp32": kernels.matmul_fp32,
+        "fp32_fma": kernels.matmul_fma32,
+        "fp16": kernels.matmul_fp16,
+        "fp16_fma": kernels.matmul_fma16,
+    }[acc]
+
+
 def _vector(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
     *operands, first, last = arguments
     columns = min(GRAIN * last, b.values.shape[0] * b.values.shape[2])
     with quiet():
-        VECTORS[acc](x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
+        _of_row(acc)(x[0], *_options(acc, x, b), *operands, GRAIN * first, columns)
 
 
 def _tiles(acc: Accumulator, x: np.ndarray, b: Panels, *arguments: Any) -> None:
     with quiet():
-        TILES[acc](x, *_options(acc, x, b), *arguments)
+        _of_tiles(acc)(x, *_options(acc, x, b), *arguments)
 
 
 def _options(acc: Accumulator, x: np.ndarray, b: Panels) -> list[bool]:

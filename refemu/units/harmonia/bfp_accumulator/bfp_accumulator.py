@@ -120,7 +120,7 @@ class Accumulator(Sequential):
         p = fuse(high, low)
         return p, *self.convert(p, M8M8, a_exp, b_exp)
 
-    @decides("D-arith-5")
+    @decides("D-arith-5", "D-harmonia-10")
     def _sum(self, acc: int, value: int, first: int) -> tuple[int, int]:
         """The accumulator and its flag after one more group; first: 1 if this group starts an output."""
         return add(acc, value)

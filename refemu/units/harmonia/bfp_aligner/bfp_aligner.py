@@ -95,6 +95,7 @@ class BfpAligner(Combinational, Alignment):
             "illegals": illegal.count(1),
         }
 
+    @decides("D-harmonia-1", "D-harmonia-4", "D-harmonia-6")
     def element(self, word: int, emax: int, m: int) -> Element:
         """One lane; zeros and `illegal` where the word's exponent is above `emax`, or special and not admitted."""
         word = self.clamped(word)

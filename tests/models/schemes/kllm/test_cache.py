@@ -12,6 +12,7 @@ from refemu.formats.kllm.kmeans import KMeans
 from refemu.formats.kllm.kmeans_outliers import TopK
 from refemu.models.schemes.kllm.cache import IndexCache, cut
 from refemu.models.schemes.kllm.compiled import cache as cache_compiled
+from refemu.models.schemes.kllm.compiled.product import Columns
 from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
 from tests.arith.interpreted import needs_compiled
 
@@ -104,7 +105,8 @@ def laid_out(held: IndexCache) -> None:
     for head in range(2):
         part = slice(4 * head, 4 * head + 4)
         for side, tokens_, integer in ((layout.keys, held.k, False), (layout.values, held.v, True)):
-            columns, tensor = side.columns(head), tokens_.tensor(length, part)
+            columns = Columns(*(each[head] for each in side.columns()[:4]), *side.columns()[4:])
+            tensor = tokens_.tensor(length, part)
             wanted = index_matmul_compiled.prepare(tensor, integer=integer)
             k, n = wanted.index.shape[0] - 1, wanted.index.shape[1]
             assert np.array_equal(columns.codes[:k, :n], wanted.index[:k])
