@@ -43,7 +43,7 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             x = np.concatenate([*(np.arange(first, last) for first, last in ranges), [MINUS | INF]])
             yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1, and exceeds fp16", {"x": x[:, None]})
         if config["op"] == "recip":
-            yield Cases(kind, "-infinity, whose reciprocal is -0", {"x": np.array([[MINUS | INF]])})
+            yield Cases(kind, "negative infinity, whose reciprocal is -0", {"x": np.array([[MINUS | INF]])})
     if kind == "random":
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 

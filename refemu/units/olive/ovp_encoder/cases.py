@@ -65,7 +65,7 @@ def _edge(fmt: Ovp) -> Iterator[Cases]:
     yield _cases("edge", "zeros, negatives that round to 0, subnormals, the largest float32", pairs, "D-olive-17")
     if fmt.far and fmt.outlier and fmt.width == 4:  # `far` itself has the code of the largest if its exponent wraps
         top = fmt.outlier.largest
-        why = "outliers of 2, 4 and 8 times the largest that has a code"
+        why = "outliers beyond the largest that has a code: 2, 4 and 8 times it"
         yield _cases("edge", why, [(2 * top, 1), (-1, -4 * top), (8 * top, -1)], "D-olive-11")
 
 
