@@ -73,7 +73,7 @@ def _split(size: int) -> Cases:
     """A row for each lane but the last, with the last -1 in it; with 0 there, that lane is nearest to x."""
     below = np.tri(size - 1, size, dtype=np.bool_)
     inputs = {"x": np.full(size - 1, 0xB400), "scale": np.full(size - 1, ONE)}
-    why = "-1/4 and codebooks of -1 and 1, with the last -1 in every lane: a lane that reads as 0 is nearest"
+    why = "repeated centroids of -1 and 1, split after each lane: for -1/4, a lane that reads as 0 is nearest"
     return Cases("edge", why, {**inputs, "codebook": np.where(below, ONE | 0x8000, ONE)}, "D-kllm-7")
 
 
