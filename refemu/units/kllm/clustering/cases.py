@@ -70,7 +70,7 @@ def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
 
 
 def _split(size: int) -> Cases:
-    """A row for each lane but the last, with the last -1 in it; with 0 there, that lane is nearest to x."""
+    """A row for each lane but the last, which has the last -1; if that lane reads as 0, it is nearest to x."""
     below = np.tri(size - 1, size, dtype=np.bool_)
     inputs = {"x": np.full(size - 1, 0xB400), "scale": np.full(size - 1, ONE)}
     why = "repeated centroids of -1 and 1, split after each lane: for -1/4, a lane that reads as 0 is nearest"
