@@ -31,6 +31,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         )
     if kind == "edge":
         yield from _edge(book)
+        if KllmArith.preset(config["preset"]).distance != "fp16":
+            yield _split(len(book))
     if kind == "random":
         yield from _random(ports, seed, book)
 
@@ -65,6 +67,14 @@ def _edge(book: tuple[int, ...]) -> Iterator[Cases]:
             tuple(repeated),
             "D-kllm-7",
         )
+
+
+def _split(size: int) -> Cases:
+    """A row for each lane but the last, which has the last -1; if that lane reads as 0, it is nearest to x."""
+    below = np.tri(size - 1, size, dtype=np.bool_)
+    inputs = {"x": np.full(size - 1, 0xB400), "scale": np.full(size - 1, ONE)}
+    why = "repeated centroids of -1 and 1, split after each lane: for -1/4, a lane that reads as 0 is nearest"
+    return Cases("edge", why, {**inputs, "codebook": np.where(below, ONE | 0x8000, ONE)}, "D-kllm-7")
 
 
 def _random(ports: tuple[Port, ...], seed: Seeds, book: tuple[int, ...]) -> Iterator[Cases]:

@@ -42,6 +42,8 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
             ranges = ((0xC8D0, 0xC8E0), (0xCC20, 0xCC70), (0x0FF0, 0x1010), (0x4988, 0x4990))
             x = np.concatenate([*(np.arange(first, last) for first, last in ranges), [MINUS | INF]])
             yield Cases(kind, "where exp reaches the subnormals and 0, leaves 1, and exceeds fp16", {"x": x[:, None]})
+        if config["op"] == "recip":
+            yield Cases(kind, "negative infinity, whose reciprocal is -0", {"x": np.array([[MINUS | INF]])})
     if kind == "random":
         yield Cases(kind, "uniform finite words", {"x": random("functional", port, (2048,), seed)})
 

@@ -34,6 +34,10 @@ def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
         values = columns(a_value=ties + [word | 0x8000 for word in ties], b_value=[0x3E00] * 8)
         why = "products halfway between two fp16 values, of either sign"
         yield Cases(kind, why, {**indices, **masks, **values}, "D-arith-2")
+        indices, masks = columns(a=[1] * 5, b=[1] * 5), columns(a_mask=[1, 0, 1, 0, 1], b_mask=[0, 1, 1, 1, 0])
+        values = columns(a_value=[0x8001, 0x8000, 0, 0xFC00, 0xFC00], b_value=[0x3800, 0x3C00, 0x7C00, 0x8000, 0x3C00])
+        why = "products of -0, the NaN of 0 by infinity, infinity without overflow"
+        yield Cases(kind, why, {**indices, **masks, **values})
     if kind == "random":
         drawn = random_inputs("index_product", ports, (512,), seed)
         yield Cases(kind, "uniform indices and words, three of four products in fp16", drawn)

@@ -63,6 +63,10 @@ def _edge(fmt: Ovp) -> Iterator[Cases]:
     smallest, largest = np.finfo(np.float32).smallest_subnormal, np.finfo(np.float32).max
     pairs = [(1, -0.0), (-0.3, -0.49), (smallest, -smallest), (largest, -largest), (0, 0)]
     yield _cases("edge", "zeros, negatives that round to 0, subnormals, the largest float32", pairs, "D-olive-17")
+    if fmt.far and fmt.outlier and fmt.width == 4:  # `far` itself has the code of the largest if its exponent wraps
+        top = fmt.outlier.largest
+        why = "outliers beyond the largest that has a code: 2, 4 and 8 times it"
+        yield _cases("edge", why, [(2 * top, 1), (-1, -4 * top), (8 * top, -1)], "D-olive-11")
 
 
 def boundaries(fmt: Ovp) -> list[np.float32]:
