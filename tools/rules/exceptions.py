@@ -33,8 +33,9 @@ ELSEWHERE = {
         for name in ("attended", "options", "records", "works")
     },
     "models/schemes/leankv/compiled/draws": "models/schemes/leankv/serving/test_simulation",
-    "units/kllm/kernels/heads": "models/schemes/kllm/compiled/test_product",
-    "units/kllm/kernels/vector": "models/schemes/kllm/compiled/test_packed",
+    "models/schemes/kllm/compiled/heads": "models/schemes/kllm/compiled/test_product",
+    "models/schemes/kllm/compiled/token": "models/schemes/kllm/test_block",
+    "models/schemes/kllm/compiled/vector": "models/schemes/kllm/compiled/test_packed",
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "setting")
