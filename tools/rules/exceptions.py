@@ -33,6 +33,7 @@ ELSEWHERE = {
         for name in ("attended", "options", "records", "works")
     },
     "models/schemes/leankv/compiled/draws": "models/schemes/leankv/serving/test_simulation",
+    "models/schemes/kllm/compiled/lane_times": "models/schemes/kllm/machine/test_filled",
     "models/schemes/kllm/compiled/heads": "models/schemes/kllm/compiled/test_product",
     "models/schemes/kllm/compiled/token": "models/schemes/kllm/test_block",
     "models/schemes/kllm/compiled/vector": "models/schemes/kllm/compiled/test_packed",
