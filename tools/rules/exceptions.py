@@ -50,6 +50,8 @@ ELSEWHERE = {
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("clock", "shares", "totals")
     },
+    "models/schemes/harmonia/compiled/flow": "models/schemes/harmonia/machine/test_flow",
+    "models/schemes/harmonia/machine/sizes": "models/schemes/harmonia/machine/test_work",
     **{
         f"models/schemes/harmonia/{name}": "models/schemes/harmonia/test_shape"
         for name in ("machine/options", "machine/products", "widths")
