@@ -164,7 +164,7 @@ def vector_width(shape: Shape) -> int:
 
 
 def group_edges(shape: Shape) -> list[int]:
-    """Edges of groups of columns; for V, of the columns of the array that its converter takes at once. [harmonia §IV-C]"""
+    """Edges of groups of columns; for V, of the columns that its converter takes at once. [harmonia §IV-C]"""
     if shape.kind == "v":
         return _multiples(shape.columns, PASS_COLUMNS)
     if shape.kind not in HEADS:
