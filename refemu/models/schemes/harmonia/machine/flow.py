@@ -165,7 +165,7 @@ def _heads(p: Product) -> list[int]:
 
 
 def _plan(p: Product, port: Port, listed: np.ndarray) -> "Plan":
-    """Parameters of the flow_compiled. listed: as `passes` gives them."""
+    """Parameters of the kernel. listed: as `passes` gives them."""
     from refemu.models.schemes.harmonia.compiled import flow as flow_compiled
 
     edges, heads, loads = group_edges(p.shape), _heads(p), moved(p)
