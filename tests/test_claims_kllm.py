@@ -14,11 +14,12 @@ from refemu.formats import Codebook, KMeans, TopK, train
 from refemu.formats.kllm.kmeans import normalized_inliers
 from refemu.models import machine, text
 from refemu.models.machine import SHAPES
+from refemu.models.schemes.kllm.machine.filled import Rows, edges, fed, tiled
 from refemu.models.schemes.kllm.machine.works import SOFTMAX_LANES, SOFTMAX_PASSES
 from refemu.units.kllm import index_counter, index_matmul
 from refemu.units.kllm.index_counter import IndexCounter
 from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
-from refemu.units.kllm.kllm_chip import ChipSizes, Rows, edges, fed, laid_out, tiled
+from refemu.units.kllm.kllm_chip import ChipSizes, laid_out
 
 MODELS = ("LLaMA-7B", "LLaMA-13B", "LLaMA-30B", "LLaMA-2-7B", "LLaMA-2-13B", "LLaMA-2-70B", "Mistral-7B")
 TABLE_2 = {  #: [kllm Table II], perplexities in the order of MODELS; 8e3 and so on as printed

@@ -152,6 +152,11 @@ PLANTED: list[tuple[Any, ...]] = [
     ("set-order", "y = [x for x in set(values)]", "y = [x for x in list(values)]"),
     ("kernel-name", "from m import T\n@kernel\ndef f(x):\n    return T[x]", SCALAR),
     ("kernel-name", SCALAR.replace("arith.kernels.scalars", "models"), SCALAR),
+    (
+        "kernel-name",
+        SCALAR.replace("arith.kernels.scalars", "models.schemes.kllm.cache"),
+        SCALAR.replace("arith.kernels.scalars", "models.schemes.kllm.compiled.panels"),
+    ),
     ("kernel-name", SCALAR.replace("arith.kernels.scalars", "units.olive.olive_mac.cases"), SCALAR),
     ("kernel-name", SCALAR.replace("arith.kernels.scalars", "units.olive.variants"), SCALAR),
     ("kernel-type", "@kernel\ndef f(x):\n    return np.float16(x)", "def f(x):\n    return np.float16(x)"),

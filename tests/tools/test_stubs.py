@@ -24,7 +24,7 @@ def texts() -> dict[str, str]:
         ("ovp_decoder", "    exponent: tuple[int, ...]\n"),
         ("orizuru", "from refemu.units.kllm.orizuru.trees import levels as levels\n"),
         ("paged_attention", "from refemu.units.leankv.paged_attention.heads import attend as attend\n"),
-        ("paged_attention", "from refemu.units.leankv.paged_attention.block import balance as balance\n"),
+        ("paged_attention", "from refemu.units.leankv.paged_attention.loads import head_loads as head_loads\n"),
     ],
 )
 def test_stub_has_fields_parameters_and_modules(texts: dict[str, str], folder: str, line: str) -> None:

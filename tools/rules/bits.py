@@ -20,8 +20,9 @@ TRANSCENDENTAL = {
 INTEGER_TYPES = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "int"}
 ROUNDED = {"rint", "floor", "ceil", "trunc", "round"}
 KERNEL_GLOBALS = {"np", "range", "len", "min", "max", "abs"}
-#: layers whose sources are the key of the kernel cache (`jit.kernel_files`), and files that are not
-HASHED, UNHASHED = re.compile(r"refemu\.(arith|formats|units)\b"), re.compile(r"\.(cases|variants)\b")
+#: modules whose names kernels may use, except files of the second pattern
+HASHED = re.compile(r"refemu\.(arith|formats|units|models\.schemes\.\w+\.compiled)\b")
+UNHASHED = re.compile(r"\.(cases|variants)\b")
 
 
 @module_rule("use refemu.arith.dot, or refemu.arith.integers for integers")

@@ -33,8 +33,10 @@ ELSEWHERE = {
         for name in ("attended", "options", "records", "works")
     },
     "models/schemes/leankv/compiled/draws": "models/schemes/leankv/serving/test_simulation",
-    "units/kllm/kernels/heads": "models/schemes/kllm/compiled/test_product",
-    "units/kllm/kernels/vector": "models/schemes/kllm/compiled/test_packed",
+    "models/schemes/kllm/compiled/lane_times": "models/schemes/kllm/machine/test_filled",
+    "models/schemes/kllm/compiled/heads": "models/schemes/kllm/compiled/test_product",
+    "models/schemes/kllm/compiled/token": "models/schemes/kllm/test_block",
+    "models/schemes/kllm/compiled/vector": "models/schemes/kllm/compiled/test_packed",
     **{
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("build", "by_model", "by_shape", "gpu", "pages", "report", "running", "setting")
@@ -48,6 +50,8 @@ ELSEWHERE = {
         f"models/schemes/leankv/serving/{name}": "models/schemes/leankv/serving/test_simulation"
         for name in ("clock", "shares", "totals")
     },
+    "models/schemes/harmonia/compiled/flow": "models/schemes/harmonia/machine/test_flow",
+    "models/schemes/harmonia/machine/sizes": "models/schemes/harmonia/machine/test_work",
     **{
         f"models/schemes/harmonia/{name}": "models/schemes/harmonia/test_shape"
         for name in ("machine/options", "machine/products", "widths")

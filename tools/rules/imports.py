@@ -36,7 +36,7 @@ REGISTRIES = {
 }
 COMPILERS = (
     *("refemu.arith.jit", "refemu.arith.jit.digest", "refemu.arith.jit.parts", "refemu.arith.kernels.scalars"),
-    "refemu.units.kllm.kernels.panels",
+    "refemu.models.schemes.kllm.compiled.panels",
 )
 #: packages that only some modules may import: those modules, or the folder of a layer
 THIRD_PARTY = {"numba": COMPILERS, "llvmlite": COMPILERS, "hypothesis": ("refemu.testing",)}

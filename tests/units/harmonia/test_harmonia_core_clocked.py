@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 
 from refemu.arith.checks import Refused, RefusedType
 from refemu.units.harmonia import harmonia_core, harmonia_core_clocked
-from refemu.units.harmonia.harmonia_core import PARTS, HarmoniaCore, Port, Rates, Timeline, stepped, timed
-from refemu.units.harmonia.harmonia_core import Product as Sizes
+from refemu.units.harmonia.harmonia_core import PARTS, HarmoniaCore, Timeline, stepped
 from refemu.units.harmonia.harmonia_core_clocked import UNIT, HarmoniaCoreClocked
 from refemu.units.unit import Config
 from tests.oracles import clocked
@@ -132,24 +130,6 @@ def test_pitch_of_passes_equals_the_oracle(kind: str, size: tuple[int, int, int]
     result = run(**stacked([product], rows), **product.config, pitch=pitch)
 
     assert_rows(UNIT, {**DEFAULTS, **product.config, "pitch": pitch}, result, expected([product], rows, pitch))
-
-
-@pytest.mark.parametrize("pitch", ["drain", "overlap"])
-@pytest.mark.parametrize("kind", ["linear", "final", "v", "q"])
-def test_product_takes_the_clocks_of_machine_and_cost(kind: Any, pitch: Any) -> None:
-    """D-harmonia-64: one clock for array, core, timeline and `refemu cost`."""
-    sizes: dict[str, Any] = {"head_dim": 32} if kind == "q" else {}
-    unit = HarmoniaCoreClocked(kind, 24, 320, 96, **sizes, pitch=pitch)
-    nothing = {port.name: np.zeros(port.shape, int).tolist() for port in unit.core.ports.inputs}
-    values = [tuple(value) if isinstance(value, list) else value for value in nothing.values()]
-    line = Timeline(Rates(passes=pitch))
-    line.product(unit.core, stepped(unit.core, list(unit.core.steps(**nothing))))
-    shape = unit.core.shape
-    sizes |= {"rotation": shape.rotation if kind == "q" else "none", "m": unit.m}
-    made = Sizes(kind, 24, 320, 96, tile_m=unit.tile_m, tile_k=unit.tile_k, **sizes)
-
-    length = unit.planned(values).length
-    assert length == line.clock == timed(made, Port(Fraction(8 * 256 * 10**9, 300 * 10**6), passes=pitch)).clock
 
 
 @pytest.mark.parametrize("run", BOTH.values(), ids=BOTH)

@@ -14,7 +14,7 @@ from refemu.arith.checks import Refused, RefusedType
 from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.units.kllm import index_matmul, kllm_chip
 from refemu.units.kllm.index_matmul import compiled as index_matmul_compiled
-from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip, edges, operands, passes
+from refemu.units.kllm.kllm_chip import UNIT, ChipSizes, KllmChip
 from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 from tests.oracles.kllm import chip as oracle
 from tests.oracles.kllm.formats import Vector
@@ -216,20 +216,6 @@ def test_outliers_take_cycles_of_the_macs(run: Any) -> None:
 
     assert result.cycles == plain.cycles + 3 and result.mac_cycles == plain.mac_cycles + 3 * chip.lanes
     assert_equal(result, expected(chip, a, apart))
-
-
-@pytest.mark.parametrize(("mapping", "merge", "carry"), OPTIONS)
-def test_edges_from_sizes_equal_stepped_edges(mapping: str, merge: str, carry: str) -> None:
-    for k, n, bias in every((1, 8, 17, 40), (1, 5, 6, 20), (None, BIAS)):
-        a, b = tensor((2, k), 2, 1, k // 9), tensor((n, k), 2, 2, k // 20)
-        extra = None if bias is None else np.resize(bias, n)
-        chip, task = (
-            options(mapping, merge, carry),
-            index_matmul.require_problem(a, b, "paper", None, extra, None, None),
-        )
-        plan = passes(operands(task), chip)
-        result = kllm_chip_compiled.matmul(a, b, chip=chip, bias=extra)
-        assert edges(plan, chip, 16, int(bias is not None)) == result.cycles
 
 
 # Tokens.

@@ -15,11 +15,12 @@ from refemu.models.machine.work import Work
 from refemu.models.schemes.kllm.machine import records, works
 from refemu.models.schemes.kllm.machine.block import absent as absent_steps
 from refemu.models.schemes.kllm.machine.block import require
+from refemu.models.schemes.kllm.machine.filled import edges
 from refemu.models.schemes.kllm.machine.options import KllmMachine
 from refemu.models.schemes.kllm.machine.ports import Ports
 from refemu.models.schemes.kllm.machine.records import Left, Masks
 from refemu.models.schemes.kllm.tensors import activations
-from refemu.units.kllm.kllm_chip import CLUSTERING, ChipSizes, edges, laid_out
+from refemu.units.kllm.kllm_chip import CLUSTERING, ChipSizes, laid_out
 
 FP16 = "fp16"  #: mode of the head, whose weights are not indices
 

@@ -20,17 +20,17 @@ Block: TypeAlias = tuple[int, int, int, int]  #: row, column, rows, columns
 class Shape(NamedTuple):
     """Parameters of the plan."""
 
-    kind: Kind
+    kind: Kind  #: of C
     rows: int  #: M
     inner: int  #: N
     columns: int  #: K
-    tile_m: int
-    tile_k: int
-    head_dim: int
-    force: int
-    activation: Activation
-    rotation: Rotation
-    bias_add: Bias
+    tile_m: int  #: rows of a tile
+    tile_k: int  #: columns of a tile
+    head_dim: int  #: channels of a head of q and k
+    force: int  #: 1 B stays, 2 A stays, 0 what FDGF chooses
+    activation: Activation  #: of kinds "linear" and "final"
+    rotation: Rotation  #: of q and k
+    bias_add: Bias  #: where a bias is added
     shifted: bool  #: whether offsets are subtracted from keys
     tracked: int  #: first rows: keys that choose the offsets and wait for them
 
@@ -164,7 +164,7 @@ def vector_width(shape: Shape) -> int:
 
 
 def group_edges(shape: Shape) -> list[int]:
-    """Edges of groups of columns; for V, of the columns of the array that its converter takes at once."""
+    """Edges of groups of columns; for V, of the columns that its converter takes at once. [harmonia §IV-C]"""
     if shape.kind == "v":
         return _multiples(shape.columns, PASS_COLUMNS)
     if shape.kind not in HEADS:

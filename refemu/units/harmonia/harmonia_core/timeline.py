@@ -21,7 +21,7 @@ PARTS = ("load", "array", "fp2half", "vector", "offset", "compare", "align")  #:
 #: when a pass of the array begins: as the last column of the one before leaves, a clock later as the array takes it, or
 #: as soon as PEs are free (D-harmonia-58)
 Passes: TypeAlias = Literal["adjacent", "drain", "overlap"]
-PASSES: tuple[Passes, ...] = get_args(Passes)
+PASSES: tuple[Passes, ...] = get_args(Passes)  #: The choices of `Passes`
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from refemu.units.kllm.functional import compiled as functional_compiled
 from refemu.units.kllm.index_matmul import Norm, Scores, require_problem
 from refemu.units.kllm.index_matmul.compiled import Prepared
 from refemu.units.kllm.kernels.kllm_chip import product
-from refemu.units.kllm.kernels.lane_times import COUNTED, FREE, LEVEL, REDUCED, WAITED, lane_times
 from refemu.units.kllm.kernels.pe_lane import TOTALS
 from refemu.units.kllm.kllm_chip.kllm_chip import ONE, UNIT, KllmChip
 from refemu.units.kllm.kllm_chip.plan import Operands, operands, passes
@@ -78,17 +77,6 @@ def on_lanes(words: Operands, shape: tuple[int, ...], sizes: ChipSizes) -> Produ
     assert largest >> bits == 0
     counts = dict(zip(LANE.counters, totals.tolist(), strict=True))
     return result(y, shape, {**counts, "cycles": int(edges)}, batches)
-
-
-def times(groups: np.ndarray, tiles: np.ndarray, options: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """Edges at which the MACs are free after all tiles, and edges of counters, of MACs, and of waits for weights.
-
-    Arguments are those of the kernel.
-    """
-    registers = np.zeros(LEVEL + 1, np.int64)
-    lane_times(groups, tiles, *options, np.zeros((2, LEVEL + 1), np.int64), registers)
-    free, counted, reduced, waited = registers[[FREE, COUNTED, REDUCED, WAITED]].tolist()
-    return free, counted, reduced, waited
 
 
 @compiled_run(UNIT)

@@ -1,7 +1,6 @@
 """Attention of one step over the pages of a KV head: high pages, then low pages, dequantized on the way."""
 
 from refemu.units.leankv.paged_attention.arithmetic import *
-from refemu.units.leankv.paged_attention.block import *
 from refemu.units.leankv.paged_attention.heads import *
 from refemu.units.leankv.paged_attention.loads import *
 from refemu.units.leankv.paged_attention.paged_attention import *
@@ -15,11 +14,10 @@ __all__ = [
     "PAPER",
     "SECTOR",
     "UNIT",
+    "WARP",
     "Arithmetic",
     "Join",
     "Load",
-    "Multiprocessor",
-    "Occupancy",
     "PagedAttention",
     "Pages",
     "Paging",
@@ -27,16 +25,11 @@ __all__ = [
     "SumOrder",
     "Traffic",
     "WarpLoad",
-    "WarpReads",
     "add_scores",
     "attend",
-    "balance",
-    "bank_conflicts",
     "get_scores",
     "head_loads",
-    "occupancy",
     "page_loads",
-    "reads",
     "require_runs",
     "run",
     "set_scores",

@@ -19,7 +19,8 @@ from refemu.units.declaration import constant
 from refemu.units.leankv.kv_quantizer import Preset
 from refemu.units.leankv.significance import Gqa
 
-WARPS, WARP = 8, 32  #: warps of a block, threads of a warp
+WARPS = 8  #: warps of a block
+WARP = 32  #: threads of a warp
 SumOrder = Literal["kernel", "sequential"]  #: Order of attention's sums (D-leankv-41)
 Join = Literal["tree", "sequential"]  #: Order of the sum of accumulators (D-leankv-56)
 SoftmaxDiv = Literal["div", "recip_mul"]  #: Division of the softmax (D-leankv-45)

@@ -11,7 +11,7 @@ from refemu.models import machine
 from refemu.models.schemes.harmonia.machine import products, work
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.models.schemes.harmonia.machine.products import Heads
-from refemu.units.harmonia.harmonia_core import Format, Product, moved
+from refemu.models.schemes.harmonia.machine.sizes import Format, Product, moved
 from tests.oracles.harmonia import system as oracle
 
 SHAPE = "llama-3.2-3b"

@@ -10,9 +10,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from refemu.arith.checks import Refused, require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.machine.system import MEMORY, Price, System
+from refemu.models.schemes.harmonia.machine.flow import Port
+from refemu.models.schemes.harmonia.machine.sizes import BFP4, BFP8, FP16, INT4, Format
 from refemu.units.declaration import decides
 from refemu.units.harmonia.fdgf import BType, FdgfController
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, FP16, INT4, Codes, Format, Port
+from refemu.units.harmonia.harmonia_core import Codes
 
 MHZ, GB, KB = 10**6, 10**9, 8 << 10
 MACS = 8 * 16 * 32  #: products of all PEs in a clock, of 8 by 4 bits [harmonia §IV-A]

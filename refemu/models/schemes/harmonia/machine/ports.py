@@ -13,8 +13,9 @@ from refemu.models.machine.report import Operation, differences, unchecked
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
 from refemu.models.schemes.harmonia.machine.products import linear
+from refemu.models.schemes.harmonia.machine.sizes import BFP4, BFP8, INT4, Product
 from refemu.models.schemes.harmonia.steps import Units
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, HarmoniaCore, Product
+from refemu.units.harmonia.harmonia_core import HarmoniaCore
 from refemu.units.unit import Config
 
 CORE = "harmonia_core"

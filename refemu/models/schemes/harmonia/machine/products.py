@@ -11,8 +11,8 @@ import numpy as np
 from refemu.models.machine.report import Cost
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
+from refemu.models.schemes.harmonia.machine.sizes import BFP4, BFP8, INT4, Format, Product, packed
 from refemu.units.declaration import decides
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, Format, Product, packed
 
 STORED = {8: BFP8, 4: BFP4}  #: format by mantissa bits
 SLOTS = {8: 2, 4: 1}  #: clocks of a group by mantissa bits

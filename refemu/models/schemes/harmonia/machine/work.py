@@ -14,11 +14,12 @@ import numpy as np
 
 from refemu.models.machine.report import Cost
 from refemu.models.machine.work import Work
+from refemu.models.schemes.harmonia.machine.flow import Flow, timed
 from refemu.models.schemes.harmonia.machine.options import B_TYPES, MACS, HarmoniaMachine
+from refemu.models.schemes.harmonia.machine.sizes import BFP8, Product, moved, packed
 from refemu.units.declaration import decides
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.fdgf import COLUMN_MAJOR, ROW_MAJOR, FdgfController
-from refemu.units.harmonia.harmonia_core import BFP8, Flow, Product, moved, packed, timed
 from refemu.units.harmonia.sub_pe import LANES
 
 FP16 = "fp16"  #: mode of products outside the accelerator

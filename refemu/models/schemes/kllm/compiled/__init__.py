@@ -1,1 +1,1 @@
-"""The parts of a block for one token, by the kernels of the compiled units on prepared arrays."""
+"""The parts of a block for one token, by its own kernels and those of the compiled units on prepared arrays."""

@@ -15,9 +15,9 @@ from refemu.formats.kllm.kmeans_tensor import KMeansTensor
 from refemu.models.schemes.kllm.cache import IndexCache
 from refemu.models.schemes.kllm.compiled.cache import Layout, layout_of
 from refemu.models.schemes.kllm.compiled.product import Rows, multiply, table, widened
+from refemu.models.schemes.kllm.compiled.token import kmeans_scores
 from refemu.models.schemes.kllm.operands import Operands
 from refemu.units.kllm.index_matmul import Scores
-from refemu.units.kllm.kernels.token import kmeans_scores
 
 
 class TokenAttention(NamedTuple):

@@ -26,10 +26,10 @@ from refemu.models.schemes.kllm.cache import IndexCache
 from refemu.models.schemes.kllm.compiled.attention import AttentionStep, TokenAttention
 from refemu.models.schemes.kllm.compiled.packed import Packed, packed
 from refemu.models.schemes.kllm.compiled.product import widened
+from refemu.models.schemes.kllm.compiled.token import kmeans_function, kmeans_gated, kmeans_root
 from refemu.models.schemes.kllm.operands import Group, Operands, not_finite
 from refemu.models.schemes.kllm.tensors import widths
 from refemu.units.kllm.index_function.index_function import function_words
-from refemu.units.kllm.kernels.token import kmeans_function, kmeans_gated, kmeans_root
 
 
 class TokenLinear(NamedTuple):

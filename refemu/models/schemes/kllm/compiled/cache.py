@@ -8,7 +8,7 @@ import numpy as np
 from refemu.arith import fp16
 from refemu.models.schemes.kllm.cache import IndexCache, Tokens
 from refemu.models.schemes.kllm.compiled.product import Columns
-from refemu.units.kllm.kernels.token import kmeans_lay_out
+from refemu.models.schemes.kllm.compiled.token import kmeans_lay_out
 
 KEYS, VALUES = 0, 1  #: sides of a cache, as `kmeans_lay_out` numbers them
 OUTLIERS = 64  #: initial space for the outliers of a head

@@ -11,11 +11,11 @@ from refemu.arith.threads import share_out, worth
 from refemu.formats.kllm.codebook import Codebook
 from refemu.formats.kllm.compiled.kmeans_row import Row
 from refemu.formats.kllm.kmeans_tables import cartesian
+from refemu.models.schemes.kllm.compiled.panels import HALF, LANES, PANEL
+from refemu.models.schemes.kllm.compiled.vector import kmeans_vector
 from refemu.models.schemes.kllm.operands import Weight
 from refemu.units.kllm.kernels.counts import COUNTERS
 from refemu.units.kllm.kernels.index_matmul import is_bounded
-from refemu.units.kllm.kernels.panels import HALF, LANES, PANEL
-from refemu.units.kllm.kernels.vector import kmeans_vector
 
 
 class Packed(NamedTuple):

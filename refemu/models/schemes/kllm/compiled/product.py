@@ -10,7 +10,7 @@ import numpy as np
 
 from refemu.arith.fp16_compiled import plain
 from refemu.arith.panels import peak
-from refemu.units.kllm.kernels.heads import kmeans_heads
+from refemu.models.schemes.kllm.compiled.heads import kmeans_heads
 from refemu.units.kllm.kernels.index_matmul import EXACT, SAFE
 
 

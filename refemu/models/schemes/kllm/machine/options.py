@@ -9,8 +9,9 @@ from typing import Literal
 from refemu.arith.checks import require_int
 from refemu.arith.records import parameters, plain_fields, require_options
 from refemu.models.machine.system import Overlap, Price, System
+from refemu.models.schemes.kllm.machine.filled import Fill, Order
 from refemu.units.declaration import decides
-from refemu.units.kllm.kllm_chip import Carry, ChipSizes, Fill, Order
+from refemu.units.kllm.kllm_chip import Carry, ChipSizes
 from refemu.units.kllm.orizuru import levels, stages
 from refemu.units.kllm.pe_lane import LaneMapping, Merge
 

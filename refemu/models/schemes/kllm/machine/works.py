@@ -13,9 +13,10 @@ from refemu.arith.checks import Refused
 from refemu.arith.integers import total
 from refemu.models.machine import fill
 from refemu.models.machine.work import Work
+from refemu.models.schemes.kllm.machine.filled import LaneTimes, Rows, at_once, fed, tiled
 from refemu.models.schemes.kllm.machine.options import KB, KllmMachine
 from refemu.units.declaration import decides
-from refemu.units.kllm.kllm_chip import CLUSTERING, LaneTimes, Rows, at_once, fed, tiled
+from refemu.units.kllm.kllm_chip import CLUSTERING
 from refemu.units.kllm.orizuru import levels
 
 FP16 = 16  #: bits of a value, a scale, an entry of a codebook

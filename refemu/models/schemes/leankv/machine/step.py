@@ -15,12 +15,13 @@ from refemu.formats.leankv.kv_page import UnifiedPage
 from refemu.models.machine.report import Call, Cost, Operation, differences, unchecked
 from refemu.models.schemes.leankv.machine.pages import filled, paging
 from refemu.models.schemes.leankv.machine.prompt_tokens import PromptTokens
+from refemu.models.schemes.leankv.machine.warps import balance, bank_conflicts, occupancy, reads
 from refemu.models.schemes.leankv.pool import Plan, Pool
 from refemu.models.schemes.leankv.steps import patterns
 from refemu.models.schemes.leankv.taps import CHOICES
 from refemu.units.leankv.layer_step import ATTENDING, COUNTERS
 from refemu.units.leankv.page_manager import Shape
-from refemu.units.leankv.paged_attention import attend, balance, bank_conflicts, get_scores, occupancy, reads
+from refemu.units.leankv.paged_attention import attend, get_scores
 
 READS = ("tokens", "pages", "loads", "sectors", "expansions")  #: of a warp, summed by head
 

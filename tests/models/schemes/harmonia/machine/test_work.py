@@ -7,7 +7,7 @@ import pytest
 
 from refemu.models.schemes.harmonia.machine import work
 from refemu.models.schemes.harmonia.machine.options import HarmoniaMachine
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, INT4, Product, moved, packed
+from refemu.models.schemes.harmonia.machine.sizes import BFP4, BFP8, INT4, Product, moved, packed
 from tests.oracles.harmonia import units
 
 MACHINE = HarmoniaMachine()

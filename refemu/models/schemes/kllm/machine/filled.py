@@ -15,8 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from refemu.units.declaration import decides
-from refemu.units.kllm.kllm_chip.plan import Pass
-from refemu.units.kllm.kllm_chip.sizes import ChipSizes
+from refemu.units.kllm.kllm_chip import ChipSizes, Pass
 
 Order = Literal["weights", "rows"]  #: what stays while the other passes (D-kllm-67)
 Fill = Literal["stream", "slab"]  #: whether the port moves on to the next slab in one edge (D-kllm-66)
@@ -102,7 +101,7 @@ def fed(
     all lanes; None if weights are there. extra: edges for a shift and a bias. fill: whether the port may end one slab
     and begin the next in one edge.
     """
-    from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
+    from refemu.models.schemes.kllm.compiled import lane_times as lane_times_compiled
 
     apart = sizes.lane_mapping == "counter"
     merge = sizes.counters if sizes.merge == "serial" and not apart else 1
@@ -113,7 +112,7 @@ def fed(
     space = sizes.buffers["weight"] * scale
     together = sizes.counters if apart else 1
     options = sizes.positions, sizes.turn, merge, together, entries, extra, bits * scale, step, space
-    free, counted, reduced, waited = kllm_chip_compiled.times(laid.groups, laid.tiles, options)
+    free, counted, reduced, waited = lane_times_compiled.times(laid.groups, laid.tiles, options)
     return LaneTimes(free + 1 if len(laid.tiles) else 0, counted, reduced, waited, laid.read * bits)
 
 

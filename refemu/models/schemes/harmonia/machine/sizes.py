@@ -12,8 +12,8 @@ import numpy as np
 from refemu.arith.integers import total
 from refemu.units.harmonia.bfp_pe_array import ROWS
 from refemu.units.harmonia.fdgf import FdgfController
-from refemu.units.harmonia.harmonia_core.gemm import Codes
-from refemu.units.harmonia.harmonia_core.plan import LANES, Activation, Bias, Kind, Rotation, Shape, group_edges
+from refemu.units.harmonia.harmonia_core import Activation, Bias, Codes, Kind, Rotation, Shape, group_edges
+from refemu.units.harmonia.sub_pe import LANES
 
 
 class Format(NamedTuple):

@@ -8,22 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refemu.models.schemes.harmonia.machine.flow import Port, timed
+from refemu.models.schemes.harmonia.machine.sizes import BFP4, BFP8, INT4, Product, packed
 from refemu.units.harmonia.bfp_pe_array_clocked.product import tiles
 from refemu.units.harmonia.harmonia_core import (
-    BFP4,
-    BFP8,
-    INT4,
     UNIT,
     HarmoniaCore,
-    Port,
-    Product,
     Rates,
     Timeline,
-    packed,
-    timed,
+    stepped,
 )
 from refemu.units.harmonia.harmonia_core import compiled as harmonia_core_compiled
 from refemu.units.harmonia.harmonia_core.timeline import PASSES, Passes
+from refemu.units.harmonia.harmonia_core_clocked import HarmoniaCoreClocked
 
 FAST = Rates(256 * 10**15)  #: a clock for every load
 CASES: dict[str, dict[str, Any]] = {
@@ -172,3 +169,21 @@ def test_final_product_takes_the_clocks_of_its_columns() -> None:
     line.product(device, list(harmonia_core_compiled.events(device, np.zeros((1, 0), np.uint8))))
 
     assert line.clock == 189
+
+
+@pytest.mark.parametrize("pitch", ["drain", "overlap"])
+@pytest.mark.parametrize("kind", ["linear", "final", "v", "q"])
+def test_product_takes_the_clocks_of_machine_and_cost(kind: Any, pitch: Any) -> None:
+    """D-harmonia-64: one clock for array, core, timeline and `refemu cost`."""
+    sizes: dict[str, Any] = {"head_dim": 32} if kind == "q" else {}
+    unit = HarmoniaCoreClocked(kind, 24, 320, 96, **sizes, pitch=pitch)
+    nothing = {port.name: np.zeros(port.shape, int).tolist() for port in unit.core.ports.inputs}
+    values = [tuple(value) if isinstance(value, list) else value for value in nothing.values()]
+    line = Timeline(Rates(passes=pitch))
+    line.product(unit.core, stepped(unit.core, list(unit.core.steps(**nothing))))
+    shape = unit.core.shape
+    sizes |= {"rotation": shape.rotation if kind == "q" else "none", "m": unit.m}
+    made = Product(kind, 24, 320, 96, tile_m=unit.tile_m, tile_k=unit.tile_k, **sizes)
+
+    length = unit.planned(values).length
+    assert length == line.clock == timed(made, Port(Fraction(8 * 256 * 10**9, 300 * 10**6), passes=pitch)).clock

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from refemu.models.schemes.kllm.compiled.panels import HALF, LANES, PANEL, count_panel
 from refemu.units.kllm.kernels.counts import CHUNK
-from refemu.units.kllm.kernels.panels import HALF, LANES, PANEL, count_panel
 from tests.arith.interpreted import needs_compiled
 
 

@@ -1,4 +1,4 @@
-"""Clocks of one product on Harmonia's accelerator, for harmonia_core.flow: the events of its plan as they are placed by
+"""Clocks of one product on Harmonia's accelerator, for machine.flow: the events of its plan as they are placed by
 harmonia_core.timeline. [harmonia §IV-A, Fig. 12, §IV-C, §IV-D]
 """
 

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refemu.arith.jit import jit_is_off
-from refemu.units.harmonia.harmonia_core import BFP4, BFP8, FP16, INT4, Flow, Port, Product, flow, packed, timed
+from refemu.models.schemes.harmonia.machine import flow
+from refemu.models.schemes.harmonia.machine.flow import Flow, Port, timed
+from refemu.models.schemes.harmonia.machine.sizes import BFP4, BFP8, FP16, INT4, Product, packed
 from refemu.units.harmonia.harmonia_core.timeline import PASSES
 
 TILES = st.sampled_from([32, 64, 96])

@@ -4,9 +4,9 @@ import numpy as np
 
 from refemu.arith.jit import callee, kernel
 from refemu.arith.kernels.scalars import canonical, round16, round16_of_f64
+from refemu.models.schemes.kllm.compiled.panels import HALF, LANES, PANEL, count_panel
 from refemu.units.kllm.kernels.counts import CHUNK, COUNTERS, sort_positions
 from refemu.units.kllm.kernels.index_matmul import EXACT, reduce_by_four
-from refemu.units.kllm.kernels.panels import HALF, LANES, PANEL, count_panel
 
 
 @kernel

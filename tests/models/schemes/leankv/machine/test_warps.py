@@ -5,17 +5,8 @@ import pytest
 
 from refemu.formats.leankv.hetero_kv import K4V2, K8V4
 from refemu.formats.leankv.kv_page import UnifiedPage
-from refemu.units.leankv.paged_attention import (
-    PAPER,
-    Arithmetic,
-    Multiprocessor,
-    Pages,
-    balance,
-    bank_conflicts,
-    occupancy,
-    reads,
-    traffic,
-)
+from refemu.models.schemes.leankv.machine.warps import Multiprocessor, balance, bank_conflicts, occupancy, reads
+from refemu.units.leankv.paged_attention import PAPER, Arithmetic, Pages, traffic
 
 PAGES = Pages(UnifiedPage(128, K8V4), UnifiedPage(128, K4V2))
 

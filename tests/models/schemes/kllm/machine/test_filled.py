@@ -3,23 +3,22 @@
 import dataclasses
 import random
 from fractions import Fraction
+from itertools import product as every
 from typing import Any
 
 import numpy as np
 import pytest
 
+from refemu.models.schemes.kllm.machine.filled import Rows, at_once, edges, fed, tiled
 from refemu.units.kllm.index_matmul import require_problem
 from refemu.units.kllm.kllm_chip import (
     ChipSizes,
     LaneArray,
     Operands,
-    Rows,
-    at_once,
-    fed,
     operands,
     passes,
-    tiled,
 )
+from refemu.units.kllm.kllm_chip import compiled as kllm_chip_compiled
 from refemu.units.kllm.kllm_chip.product import parts
 from tests.oracles.kllm import system as oracle
 from tests.units.kllm.chip_operands import expected
@@ -174,3 +173,16 @@ def test_heads_share_the_lanes() -> None:
     assert four == [[32, 1]] and five == [[32, 2]]
     ragged = tiled([Rows(1, 64, 40, 0)], TABLE_1, 9).tiles[:, [0, 6]].tolist()
     assert ragged == [[32, 1], [8, 1]]
+
+
+@pytest.mark.parametrize("mapping", ["column", "counter"])
+@pytest.mark.parametrize(("merge", "carry"), [*every(("tree", "serial"), ("counts", "sums"))])
+def test_edges_from_sizes_equal_stepped_edges(mapping: str, merge: str, carry: str) -> None:
+    bias = np.linspace(-3, 3, 8).astype(np.float16)
+    for k, n, biased in every((1, 8, 17, 40), (1, 5, 6, 20), (False, True)):
+        a, b = tensor((2, k), 2, 1, k // 9), tensor((n, k), 2, 2, k // 20)
+        extra = np.resize(bias, n) if biased else None
+        sizes = small(lane_mapping=mapping, merge=merge, carry=carry)
+        words = operands(require_problem(a, b, "paper", None, extra, None, None))
+        result = kllm_chip_compiled.matmul(a, b, chip=sizes, bias=extra)
+        assert edges(passes(words, sizes), sizes, 16, int(biased)) == result.cycles

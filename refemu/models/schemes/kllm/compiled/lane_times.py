@@ -1,4 +1,4 @@
-"""Times of the lanes while their Weight Buffers fill, tile by tile, for kllm_chip.filled [kllm §IV-A, Table I].
+"""Times of the lanes while their Weight Buffers fill, tile by tile, for machine.filled [kllm §IV-A, Table I].
 
 Lane 0 stands for all. Bits are counted in parts of a bit, so that the share of the port is an integer.
 """
@@ -10,6 +10,17 @@ from refemu.arith.jit import inlined, kernel
 TILE_COLUMNS, TILE_ROWS, TILE_LOW, TILE_HIGH, TILE_SPARSE, TILE_CLOSES, TILE_TIMES = range(7)  # fields of a tile
 LOAD, MERGED, BANK, FREE, UNSURE, COUNTED, REDUCED, WAITED, TOOK, LEVEL = range(10)  # registers
 FINISH = 2  # edges for the scale and for the sum of both paths
+
+
+def times(groups: np.ndarray, tiles: np.ndarray, options: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Edges at which the MACs are free after all tiles, and edges of counters, of MACs, and of waits for weights.
+
+    Arguments are those of the kernel.
+    """
+    registers = np.zeros(LEVEL + 1, np.int64)
+    lane_times(groups, tiles, *options, np.zeros((2, LEVEL + 1), np.int64), registers)
+    free, counted, reduced, waited = registers[[FREE, COUNTED, REDUCED, WAITED]].tolist()
+    return free, counted, reduced, waited
 
 
 @kernel

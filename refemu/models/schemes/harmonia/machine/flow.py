@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refemu.models.schemes.harmonia.machine.sizes import NEVER, Product, bands, moved
 from refemu.units.harmonia.bfp_pe_array import ROWS
-from refemu.units.harmonia.harmonia_core.plan import HEADS, LANES, group_edges
-from refemu.units.harmonia.harmonia_core.product import NEVER, Product, bands, moved
-from refemu.units.harmonia.harmonia_core.timeline import PARTS, PASSES, Passes, Waits
+from refemu.units.harmonia.harmonia_core import HEADS, PARTS, PASSES, Passes, Waits, group_edges
+from refemu.units.harmonia.sub_pe import LANES
 
 if TYPE_CHECKING:
-    from refemu.units.harmonia.kernels.flow import Plan
+    from refemu.models.schemes.harmonia.compiled.flow import Plan
 from collections.abc import Sequence
 
 PITCH = 16  #: clocks in which the columns of a tile leave
@@ -77,7 +77,7 @@ def passes(p: Product) -> tuple[np.ndarray, int, int]:
 
 def timed(product: Product, port: Port, times: int = 1) -> Flow:
     """Products of one size in sequence. [harmonia §IV-A, Fig. 12, §IV-C]"""
-    from refemu.units.harmonia.kernels import flow as kernel
+    from refemu.models.schemes.harmonia.compiled import flow as flow_compiled
 
     run, clocks = _Run(product, port), [0]
     states = [run.now.copy()]
@@ -91,20 +91,20 @@ def timed(product: Product, port: Port, times: int = 1) -> Flow:
     left = times - len(clocks) + 1
     last = states[-1] + left * (states[-1] - states[-2])
     names = [*PARTS, "store"]
-    busy = dict(zip(names, last[kernel.BUSY : kernel.BUSY + len(names)].tolist(), strict=True))
-    waits = Waits(*last[kernel.WAITS : kernel.WAITS + 4].tolist())
+    busy = dict(zip(names, last[flow_compiled.BUSY : flow_compiled.BUSY + len(names)].tolist(), strict=True))
+    waits = Waits(*last[flow_compiled.WAITS : flow_compiled.WAITS + 4].tolist())
     pairs, wide = (times * each for each in run.pairs)
     if not pairs:
-        pairs, wide = int(last[kernel.PAIRS]), int(last[kernel.WIDE_PAIRS])
+        pairs, wide = int(last[flow_compiled.PAIRS]), int(last[flow_compiled.WIDE_PAIRS])
     wide = pairs if product.low is None and product.slots > 1 else wide
     return Flow(clocks[-1] + left * (clocks[-1] - clocks[-2]), busy, waits, pairs, wide)
 
 
 def _steady(clocks: list[int], states: list[np.ndarray]) -> bool:
     """Whether the last products took the same clocks each, and waited as long."""
-    from refemu.units.harmonia.kernels import flow as kernel
+    from refemu.models.schemes.harmonia.compiled import flow as flow_compiled
 
-    counted = [*range(kernel.BUSY, kernel.BUSY + 8), *range(kernel.WAITS, kernel.WAITS + 4)]
+    counted = [*range(flow_compiled.BUSY, flow_compiled.BUSY + 8), *range(flow_compiled.WAITS, flow_compiled.WAITS + 4)]
     steps, counts = np.diff(clocks), np.diff(np.stack(states)[:, counted], axis=0)
     return bool(np.all(steps == steps[0]) and np.all(counts == counts[0]))
 
@@ -113,18 +113,18 @@ class _Run:
     """Arrays of the kernel for one size."""
 
     def __init__(self, p: Product, port: Port) -> None:
-        from refemu.units.harmonia.kernels import flow as kernel
+        from refemu.models.schemes.harmonia.compiled import flow as flow_compiled
 
         listed, *self.pairs = passes(p)
         self.p, self.plan = p, _plan(p, port, listed)
         self.down, across = -(-p.rows // ROWS), -(-p.columns // self.plan.unit)
         self.times = np.zeros((2, self.down, across), np.int64)
-        self.now = np.zeros(kernel.NOW, np.int64)
+        self.now = np.zeros(flow_compiled.NOW, np.int64)
         self.reads, self.writes = np.zeros((0, 2), np.int64), np.zeros((0, 2), np.int64)
 
     def once(self) -> None:
         """Place one more product."""
-        from refemu.units.harmonia.kernels import flow as kernel
+        from refemu.models.schemes.harmonia.compiled import flow as flow_compiled
 
         p, plan = self.p, self.plan
         widths, heads = np.diff(plan.edges), np.diff(plan.heads)
@@ -132,20 +132,20 @@ class _Run:
         if p.kind == "score":
             part[:, 0] = np.minimum(p.columns, LANES * -(-p.causal[bands(p)] // LANES))
         loads, stores = int(np.count_nonzero(plan.passing >= 0)) + len(plan.stays), self.down * len(widths)
-        self.reads = _enlarged(self.reads, int(self.now[kernel.READS]), loads)
-        self.writes = _enlarged(self.writes, int(self.now[kernel.WRITES]), stores)
+        self.reads = _enlarged(self.reads, int(self.now[flow_compiled.READS]), loads)
+        self.writes = _enlarged(self.writes, int(self.now[flow_compiled.WRITES]), stores)
         work = np.zeros(5, np.int64)
-        registers = kernel.Registers(
+        registers = flow_compiled.Registers(
             self.times[0], self.times[1], missing, part, work, self.now, self.reads, self.writes
         )
-        kernel.flow(plan, registers)
+        flow_compiled.flow(plan, registers)
 
     @property
     def clock(self) -> int:
         """Clocks until all is done and written."""
-        from refemu.units.harmonia.kernels import flow as kernel
+        from refemu.models.schemes.harmonia.compiled import flow as flow_compiled
 
-        return max(int(self.now[kernel.DONE]), int(kernel.written(self.reads, self.writes, self.now)))
+        return max(int(self.now[flow_compiled.DONE]), int(flow_compiled.written(self.reads, self.writes, self.now)))
 
 
 def _enlarged(rows: np.ndarray, used: int, more: int) -> np.ndarray:
@@ -166,13 +166,13 @@ def _heads(p: Product) -> list[int]:
 
 def _plan(p: Product, port: Port, listed: np.ndarray) -> "Plan":
     """Parameters of the kernel. listed: as `passes` gives them."""
-    from refemu.units.harmonia.kernels import flow as kernel
+    from refemu.models.schemes.harmonia.compiled import flow as flow_compiled
 
     edges, heads, loads = group_edges(p.shape), _heads(p), moved(p)
     inverse = Fraction(0) if port.per_clock is None else 1 / port.per_clock
     falls = np.where(p.demotions > 0, p.demotions, NEVER)
     starts, period = np.arange(0, len(falls), PITCH), periodic(p, edges, heads)
-    return kernel.Plan(
+    return flow_compiled.Plan(
         v=int(p.kind == "v"),
         score=int(p.kind == "score"),
         final=int(p.plain),

@@ -11,8 +11,7 @@ import numpy as np
 
 from refemu.arith import integers
 from refemu.units.declaration import decides
-from refemu.units.leankv.paged_attention.arithmetic import WARP, Arithmetic, Pages
-from refemu.units.leankv.paged_attention.loads import head_loads
+from refemu.units.leankv.paged_attention import WARP, Arithmetic, Pages, head_loads
 
 BANKS = 32  #: banks of shared memory, of 4 bytes
 
