@@ -93,7 +93,7 @@ def counters() -> list[Row]:
         sums = np.zeros((len(tiles), TILE), np.float32)
         for tile, columns in zip(tiles, sums, strict=True):
             for first, part in enumerate(tile):
-                index_matmul._reduce_counts(part, table[16 * first : 16 * first + 16], columns, TILE, 0)
+                index_matmul.reduce_counts(part, table[16 * first : 16 * first + 16], columns, TILE, 0)
         return sums.ravel()
 
     def same(ours: np.ndarray) -> bool:

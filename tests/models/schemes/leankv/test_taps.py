@@ -445,7 +445,7 @@ def test_prompt_of_one_token_and_unquantized_group() -> None:
 def test_what_a_set_of_tiny_shows() -> None:
     """32 tokens and 32 steps; ready configurations have the sizes of three units, so no window or page is cut."""
     cases_ = model_cases.tapped(model_cases.source("tiny", TINY, None, 64))
-    pages = "head_size=16,page_bytes=112,cells=1025,k_vec=1,v_group=2,align=4+4"
+    pages = "head_size=16,page_bytes=112,k_vec=1,v_group=2,align=4+4"
     pool = "pages=6150,layers=3,max_len=2048,slots=1,table_tokens=2"
     entry, vectors = "max_len=64,table_extra=2,table_tokens=2", "k_vec=1,v_group=2,align=4+4"
 
@@ -454,10 +454,10 @@ def test_what_a_set_of_tiny_shows() -> None:
         ("prompt_compressor", "paper"): 4,
         ("kv_quantizer", "features=16"): 8,
         ("generation_compressor", "wide"): 8,
-        ("paged_attention", pages): 2,
+        ("paged_attention", f"{pages},cells=1025"): 2,
         ("page_manager", pool): 1,
-        ("layer_step", f"kv_heads=1,head_size=16,heads=2,page_bytes=112,pages=34,{entry},{vectors}"): 2,
-        ("layer_step", f"kv_heads=2,head_size=16,heads=2,page_bytes=112,pages=68,{entry},{vectors}"): 2,
+        ("layer_step", f"{pages},kv_heads=1,heads=2,pages=34,{entry}"): 2,
+        ("layer_step", f"{pages},kv_heads=2,heads=2,pages=68,{entry}"): 2,
         ("kv_compressor", f"head_size=16,page_bytes=112,high_pages=32,low_pages=16,{vectors}"): 2,
     }
     assert cases_["page_manager", pool][0].inputs["op"].shape == (1, 34)
