@@ -166,11 +166,11 @@ def main() -> int:
     parser.add_argument("--forms", action="store_true", help="print what is known of compiled forms, by unit")
     arguments = parser.parse_args()
     if arguments.forms:
-        says: dict[str, list[str]] = {}
+        by_state: dict[str, list[str]] = {}
         for spec, what in sorted(forms()):
-            says.setdefault(what, []).append(f"`{spec}`")
+            by_state.setdefault(what, []).append(f"`{spec}`")
         print("| compiled form | units |\n|---|---|")
-        print("\n".join(f"| {what} | {', '.join(specs)} |" for what, specs in sorted(says.items())))
+        print("\n".join(f"| {what} | {', '.join(specs)} |" for what, specs in sorted(by_state.items())))
         return 0
     if arguments.table:
         print("| design | outcome | bugs refuted | processor seconds | method, solver |\n|---|---|---|---|---|")
