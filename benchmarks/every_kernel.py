@@ -1,8 +1,9 @@
 """Compile every kernel: `python -m benchmarks.every_kernel` prints seconds per kernel as JSON.
 
-Cases of every unit's compiled form, a few tokens of the tiny model under a scheme of each paper, and the kernels that
-neither of them reaches. With `--processes N`, N processes share the work and fill the cache that REFEMU_CACHE names:
-`make test` begins with it, so that no test waits for the compiler and no measured time includes it.
+Cases of every unit's compiled form, a few tokens of the tiny model under a scheme of each paper, a model by its shape
+on each accelerator, and the kernels that none of them reaches. With `--processes N`, N processes share the work and
+fill the cache that REFEMU_CACHE names: `make test` begins with it, so that no test waits for the compiler and no
+measured time includes it.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from refemu.formats import BFP8, OVP_INT4
 from refemu.formats.harmonia.compiled import bfp as bfp_compiled
 from refemu.formats.olive.compiled import ovp as ovp_compiled
 from refemu.golden.make import build, generate
+from refemu.models import machine
 from refemu.models.schemes.leankv import serving
 from refemu.models.schemes.leankv.serving.trace import Arrival
 
@@ -72,6 +74,12 @@ def use_models() -> None:
         session = models.session(models.prepare(tiny, scheme))
         session.append(list(range(16)))
         session.append([1])
+
+
+def use_machines() -> None:
+    """Times of a model by its shape, which kernels of the accelerators' machines step."""
+    for scheme in ("olive-4", "harmonia-kv4", "kllm-a4"):
+        machine.of_shape("llama-3.2-3b", scheme, tokens=64, phase="prompt")
 
 
 def use_serving() -> None:
@@ -127,6 +135,7 @@ def main(words: Sequence[str]) -> None:
         use_units(share, arguments.processes)
     if share == arguments.processes - 1 and not arguments.smallest:
         use_models()
+        use_machines()
         use_serving()
         use_arithmetic()
     kernels = sorted(map(name_of, jit._kernels))

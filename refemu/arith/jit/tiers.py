@@ -15,8 +15,7 @@ SECONDS = 0.25  #: of the processor, for which the readable form of a kernel run
 RATE = 10e-9  #: seconds of a readable form for a multiplication or element; it decides where a call is too long
 
 Result = TypeVar("Result")
-_spent: dict[int, float] = {}  #: seconds of the readable form by the kernel's id; absent once the kernel is used
-_asked: set[int] = set()  #: kernels whose cache was looked at
+_spent: dict[int, float | None] = {}  #: seconds of the readable form by the kernel's id; None once the kernel is used
 #: whether readable forms run at all
 LATER = (
     require_choice(os.environ.get("REFEMU_COMPILE") or "always", ["always", "later"], "REFEMU_COMPILE", "value")
@@ -46,19 +45,15 @@ def early(kernel: Any, work: int, readable: Callable[[], Result], seconds: float
     if not LATER:
         return None
     key = id(kernel)
-    if key not in _asked:
-        _asked.add(key)
-        if is_deferred(kernel):
-            _spent[key] = 0.0
     if key not in _spent:
-        return None
-    if _spent[key] + work * RATE > seconds:
-        del _spent[key]
+        _spent[key] = 0.0 if is_deferred(kernel) else None
+    spent = _spent[key]
+    if spent is None or spent + work * RATE > seconds:
+        _spent[key] = None
         return None
     start = time.thread_time()
     result = readable()
-    if key in _spent:
-        _spent[key] += time.thread_time() - start
+    _spent[key] = spent + time.thread_time() - start
     return result
 
 

@@ -77,7 +77,6 @@ def deferred(monkeypatch):
     monkeypatch.setattr(tiers, "LATER", True)
     monkeypatch.setattr(tiers, "is_deferred", lambda kernel: True)
     monkeypatch.setattr(tiers, "_spent", {})
-    monkeypatch.setattr(tiers, "_asked", set())
     return tiers
 
 
