@@ -18,5 +18,5 @@ VARIANTS: tuple[Variant, ...] = (
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-5": "Both ready configurations reject field 31 in a valid lane, so no row has an infinity or a NaN "
-    "that another policy would convert.",
+    "that another policy would convert."
 }

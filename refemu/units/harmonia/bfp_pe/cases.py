@@ -1,14 +1,14 @@
 """Golden cases of bfp_pe: a worked dot product of [harmonia §IV-B] in every mode, ends, passes, random reductions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from refemu.units import Cases, Config, Kind, find
+from refemu.units import Config
 from refemu.units.harmonia.bfp_accumulator import cases as bfp_accumulator_cases
-from refemu.units.stimuli import Seeds, random_inputs
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, uniform
 
 W4, M4, M8 = range(3)  # modes
 LANES, ONE = 32, 0x3C00  #: pairs of a group; the FP16 word of 1
@@ -67,26 +67,19 @@ def worked(mode: int, clear: int = 0) -> Group:
     return Group(mode, A, B if mode == M8 else (-14, 9, 3), 17, 16, clear=clear)
 
 
-def cases(config: Config, kind: Kind, seed: Seeds) -> Iterator[Cases]:
-    """Golden cases of one kind."""
-    if kind == "paper":
-        why = "[harmonia §IV-B] one group in each mode: M8W4 1825, M8M4 -3246, M8M8 -51888"
-        yield _case(kind, why, *[[worked(mode)] for mode in (W4, M4, M8)])
-    if kind == "edge":
-        yield from _edge()
-    if kind == "random":
-        yield from _random(config, seed)
+def paper(config: Config) -> Blocks:
+    why = "[harmonia §IV-B] one group in each mode: M8W4 1825, M8M4 -3246, M8M8 -51888"
+    yield _case(why, *[[worked(mode)] for mode in (W4, M4, M8)])
 
 
-def _edge() -> Iterator[Cases]:
+def edge(config: Config) -> Blocks:
     yield _case(
-        "edge",
         "five groups in each mode: a pass holds four, in M8M8 two; then a new output",
         *[[worked(mode) for _ in range(5)] + [worked(mode, 1)] for mode in (W4, M4, M8)],
         decision="D-harmonia-21",
     )
     why = "the mode changes inside a reduction: each change starts a pass"
-    yield _case("edge", why, [worked(mode) for mode in (M4, M8, M4, M4, M8, M8, M8, M4)], decision="D-harmonia-21")
+    yield _case(why, [worked(mode) for mode in (M4, M8, M4, M4, M8, M8, M8, M4)], decision="D-harmonia-21")
     full, down = [255] * LANES, [-255] * LANES
     tops = [
         Group(W4, full, [-8] * LANES, 1, w_scale=ONE),
@@ -94,10 +87,10 @@ def _edge() -> Iterator[Cases]:
         Group(M8, full, full, 8, 8),
         Group(M8, full, down, 8, 8),
     ]
-    yield _case("edge", "the largest sums: 65,280, 122,400 and 2,080,800", *[[group] for group in tops])
+    yield _case("the largest sums: 65,280, 122,400 and 2,080,800", *[[group] for group in tops])
     same = [Group(M8, A, [16 * x for x in (-14, 9, 3)], 17, 16), Group(M4, A, (-14, 9, 3), 17, 16)]
     why = "8-bit mantissas whose low nibbles are 0, and the same at 4 bits: equal accumulators"
-    yield _case("edge", why, *[[group, group] for group in same], decision="D-harmonia-12")
+    yield _case(why, *[[group, group] for group in same], decision="D-harmonia-12")
     over = [
         Group(W4, full, [7] * LANES, 30, w_scale=ONE),
         Group(M4, full, [15] * LANES, 30, 30),
@@ -105,34 +98,29 @@ def _edge() -> Iterator[Cases]:
         Group(M8, full, down, 30, 30),
     ]
     why = "sums beyond FP16, and infinities of both signs"
-    yield _case("edge", why, [over[0], over[1]], [over[2], over[3]], [over[1], over[3]], decision="D-harmonia-7")
-    yield _case("edge", "a NaN, then a new output: the flag falls", [over[1], over[3], worked(M8, 1)])
+    yield _case(why, [over[0], over[1]], [over[2], over[3]], [over[1], over[3]], decision="D-harmonia-7")
+    yield _case("a NaN, then a new output: the flag falls", [over[1], over[3], worked(M8, 1)])
     small = [Group(mode, (1,), (sign,), a, b) for mode in (M4, M8) for sign in (1, -1) for a, b in ((1, 8), (0, 0))]
-    yield _case(
-        "edge", "sums that become subnormal or 0 in FP16", *[[group] for group in small], decision="D-harmonia-7"
-    )
+    yield _case("sums that become subnormal or 0 in FP16", *[[group] for group in small], decision="D-harmonia-7")
     factors = [Group(W4, A, (7, -8, 3), 17, w_scale=w) for w in (0, 1, 0x7BFF)]
-    yield _case(
-        "edge", "weight factors 0, subnormal, largest", *[[group] for group in factors], decision="D-harmonia-8"
-    )
+    yield _case("weight factors 0, subnormal, largest", *[[group] for group in factors], decision="D-harmonia-8")
     tie = [Group(M4, (255, 1), (8, 9), 20, 20), Group(M8, (255, 6), (8, 2), 22, 22)]
-    yield _case("edge", "sums halfway between two FP16 values", *[[group] for group in tie], decision="D-harmonia-7")
+    yield _case("sums halfway between two FP16 values", *[[group] for group in tie], decision="D-harmonia-7")
     exact = [Group(W4, (1,), (1,), 0, w_scale=ONE), Group(M4, (1,), (1,), 8, 8), Group(M8, (1,), (1,), 10, 10)]
     why = "sums that are subnormal in FP16 and exact: no flag"
-    yield _case("edge", why, *[[group] for group in exact], decision="D-harmonia-7")
+    yield _case(why, *[[group] for group in exact], decision="D-harmonia-7")
     least = [
         Group(W4, A, (7, -8, 3), 0, w_scale=0x224C),
         *[Group(mode, A, b, *e) for mode, b in ((M4, (-14, 9, 3)), (M8, B)) for e in ((0, 30), (30, 0))],
     ]
-    yield _case("edge", "shared exponents of 0 count as 1", *[[group] for group in least])
+    yield _case("shared exponents of 0 count as 1", *[[group] for group in least])
     why = "the flags of an output end with it"
-    yield _case("edge", why, *[[group, worked(M4, 1)] for group in (*over, small[0])], decision="D-harmonia-7")
+    yield _case(why, *[[group, worked(M4, 1)] for group in (*over, small[0])], decision="D-harmonia-7")
     (big, half, above), minus = (
         [Group(M4, (sign * a,), (b,), e, e) for a, b, e in ((128, 8, 22), (128, 8, 10), (205, 5, 10))]
         for sign in (1, -1)
     )
     yield _case(
-        "edge",
         "2^14, then half a unit in its last FP32 place and 1025/1024 of that: ties, and values far below",
         [big, half, above, half, half],
         [big, above, above, half, minus[1]],
@@ -142,7 +130,6 @@ def _edge() -> Iterator[Cases]:
     uneven = [255] * 31 + [254]
     why = "a sum and its negative cancel exactly, since each product is rounded before it is added"
     yield _case(
-        "edge",
         why,
         *[
             [Group(W4, [sign * each for each in a], b, 15, w_scale=w) for sign in (1, -1)]
@@ -162,22 +149,22 @@ def _edge() -> Iterator[Cases]:
         Group(M8, (-1,), (1,), 0, 0, clear=1),
         Group(W4, (1,), (-1,), 1, w_scale=0, clear=1),
     ]
-    yield _case("edge", why, *[[group] for group in first], decision="D-arith-5")
+    yield _case(why, *[[group] for group in first], decision="D-arith-5")
     why = "a reduction cut off after infinity, then one that does not clear"
-    yield _case("edge", why, [over[0], over[3]], [worked(M8), worked(M8)])
+    yield _case(why, [over[0], over[3]], [worked(M8), worked(M8)])
     why = "one factor for five groups, then another: every group is scaled separately"
     sums = [((201, -50, 6), 17), ((-97, 3, 255), 15), ((251, 249, -2), 12), ((-19, 1, 1), 18), ((83, 82, 85), 16)]
     shared = [Group(W4, a, (7, -8, 3), a_exp, w_scale=w) for w in (0x2C67, 0x2BFF) for a, a_exp in sums]
     other = [Group(W4, a, (-5, 7, 1), a_exp, w_scale=w) for w in (0x2C67, 0x3001) for a, a_exp in sums]
-    yield _case("edge", why, shared, other, decision="D-harmonia-9")
+    yield _case(why, shared, other, decision="D-harmonia-9")
     zero = [Group(mode, (0,), (0,), 0, 0) for mode in (W4, M4, M8)]
-    yield _case("edge", "groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
+    yield _case("groups of zeros leave the accumulator alone", [worked(M4), *zero, worked(M8)])
 
 
-def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
-    drawn = random_inputs("bfp_pe", find("bfp_pe").ports(config).inputs, (3, 8), seed)
+def random(config: Config, seed: Seeds) -> Blocks:
+    drawn = uniform("bfp_pe", config, (3, 8), seed)
     drawn |= {"mode": (drawn["mode"] % 3)[:, :1] + np.zeros((1, 8), np.int64), "clear": drawn["clear"] & 0}
-    yield Cases("random", "uniform groups, eight to an output", legal(config, drawn))
+    yield "uniform groups, eight to an output", legal(config, drawn)
     near = {
         "a_exp": 12 + (drawn["a_exp"] & 7),
         "b_exp": 10 + (drawn["b_exp"] & 7),
@@ -185,8 +172,8 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
         "clear": (drawn["w_scale"] >> 13 == 0).astype(np.int64),
     }
     mixed = {"mode": 1 + (drawn["a_exp"] & 1)}  # as scores by values of both precisions
-    yield Cases("random", "exponents and factors as in real tensors", legal(config, {**drawn, **near}))
-    yield Cases("random", "the same, 4 and 8 bits mixed in a reduction", legal(config, {**drawn, **near, **mixed}))
+    yield "exponents and factors as in real tensors", legal(config, {**drawn, **near})
+    yield "the same, 4 and 8 bits mixed in a reduction", legal(config, {**drawn, **near, **mixed})
     shared = {
         "mode": 0 * drawn["mode"] + W4,
         "w_scale": near["w_scale"][:, np.arange(8) // 4 * 4],
@@ -194,10 +181,10 @@ def _random(config: Config, seed: Seeds) -> Iterator[Cases]:
     }
     ends = np.arange(len(drawn["clear"])) % 3 != 1  # the first and the last reduction of each seed
     some = {name: array[ends] for name, array in {**drawn, **near, **shared}.items()}
-    yield Cases("random", "weights: the same, a factor for four groups", legal(config, some))
+    yield "weights: the same, a factor for four groups", legal(config, some)
 
 
-def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` with 0 where the mode has no field and with finite weight factors."""
     mode, b, b_sign = np.asarray(inputs["mode"]), np.asarray(inputs["b"]), np.asarray(inputs["b_sign"])
     rest = bfp_accumulator_cases.legal(config, {**inputs, "low": 0 * mode})
@@ -206,13 +193,11 @@ def legal(config: Mapping[str, Any], inputs: Mapping[str, np.ndarray]) -> dict[s
     return {**rest, "b": np.where(wide, b, b & 15).astype(b.dtype), "b_sign": b_sign * signed.astype(b_sign.dtype)}
 
 
-def _case(kind: Kind, why: str, *sequences: Sequence[Group], decision: str = "") -> Cases:
+def _case(why: str, *sequences: Sequence[Group], decision: str = "") -> Block:
     """One block: each sequence of groups is a case; all are equally long."""
     table = [[group.ports() for group in sequence] for sequence in sequences]
     names = tuple(table[0][0])
-    return Cases(
-        kind, why, {name: np.array([[row[name] for row in case] for case in table]) for name in names}, decision
-    )
+    return (why, {name: np.array([[row[name] for row in case] for case in table]) for name in names}, decision)
 
 
 mark = bfp_accumulator_cases.mark

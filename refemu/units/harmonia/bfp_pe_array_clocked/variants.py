@@ -119,6 +119,4 @@ VARIANTS: tuple[Variant, ...] = (
     _device("D-harmonia-63", "operands enter while the columns are held", stay=_held_columns),
     _device("D-harmonia-63", "outputs stay while the array is held", stay=lambda self, *inputs: {"cycles": 1}),
 )
-UNOBSERVABLE: dict[str, str] = {
-    "D-harmonia-36": bfp_pe_array.UNOBSERVABLE["D-harmonia-36"],
-}
+UNOBSERVABLE: dict[str, str] = {"D-harmonia-36": bfp_pe_array.UNOBSERVABLE["D-harmonia-36"]}

@@ -73,10 +73,7 @@ VARIANTS: tuple[Variant, ...] = (
         _falling=_first_falls,
     ),
     _device(
-        "D-harmonia-17",
-        "initial tokens do not delay their group of V",
-        prefill=_last_prompt,
-        _falling=_last_falls,
+        "D-harmonia-17", "initial tokens do not delay their group of V", prefill=_last_prompt, _falling=_last_falls
     ),
     *choices("D-harmonia-18", "n_local", 32, 95),
     _device(

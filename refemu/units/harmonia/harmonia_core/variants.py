@@ -173,14 +173,10 @@ VARIANTS: tuple[Variant, ...] = (
         _scores=lambda self, sums: fp16.round16(sums * self._factor),
     ),
     _scores(
-        "D-harmonia-27",
-        "scores are scaled in FP16",
-        _scores=lambda old, self, sums: fp16.round16(old._scores(sums)),
+        "D-harmonia-27", "scores are scaled in FP16", _scores=lambda old, self, sums: fp16.round16(old._scores(sums))
     ),
     _scores(
-        "D-harmonia-28",
-        "the softmax takes FP32 scores",
-        _scores=lambda self, sums: np.asarray(sums * self._factor),
+        "D-harmonia-28", "the softmax takes FP32 scores", _scores=lambda self, sums: np.asarray(sums * self._factor)
     ),
     _accumulator("partial sums are truncated to FP16"),
     Variant("D-harmonia-29", "biases are added in FP32 before FP2Half", apply=_before_half),

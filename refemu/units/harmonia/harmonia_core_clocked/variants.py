@@ -33,11 +33,7 @@ def _sent(old: HarmoniaCoreClocked, self: HarmoniaCoreClocked, operands: Any) ->
 _device = partial(overriding, HarmoniaCoreClocked)
 VARIANTS: tuple[Variant, ...] = (
     _device("D-arith-19", "go while busy begins another product", begins=lambda self, go: bool(go)),
-    _device(
-        "D-arith-21",
-        "valid stays 1 until the next product begins",
-        idle=lambda self: {"valid": self.state.valid},
-    ),
+    _device("D-arith-21", "valid stays 1 until the next product begins", idle=lambda self: {"valid": self.state.valid}),
     _device("D-harmonia-49", "nothing overlaps", timeline=lambda self: Serial()),
     _device(
         "D-harmonia-50",

@@ -30,9 +30,7 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     *choices("D-harmonia-23", "offset_sign", "unsigned"),
     _device(
-        "D-harmonia-23",
-        "the last token of equal magnitudes",
-        _exceeds=lambda self, word, peak: word & 0x7FFF >= peak,
+        "D-harmonia-23", "the last token of equal magnitudes", _exceeds=lambda self, word, peak: word & 0x7FFF >= peak
     ),
     *choices("D-harmonia-24", "offset_k", 1, 2, 3),
     *choices("D-harmonia-24", "offset_scope", "layer"),
@@ -62,11 +60,7 @@ VARIANTS: tuple[Variant, ...] = (
         "ties go away from zero",
         _rounded=lambda self, exact: fp16.to_f16(rounding.to_nearest(exact, "half_away")),
     ),
-    _device(
-        "D-arith-2",
-        "ties go up",
-        _rounded=lambda self, exact: fp16.to_f16(rounding.to_nearest(exact, "half_up")),
-    ),
+    _device("D-arith-2", "ties go up", _rounded=lambda self, exact: fp16.to_f16(rounding.to_nearest(exact, "half_up"))),
     _device(
         "D-arith-2",
         "subnormal results are flushed",
@@ -75,5 +69,5 @@ VARIANTS: tuple[Variant, ...] = (
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-25": "The unit cannot know whether keys were rotated: that is wiring in harmonia_core, which has "
-    "this variant.",
+    "this variant."
 }

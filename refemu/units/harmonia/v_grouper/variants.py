@@ -54,13 +54,10 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _device("D-harmonia-20", "a group has codes only when it is full", _shown=_when_full),
     _device(
-        "D-harmonia-20",
-        "stored magnitudes are shifted, rounded to even",
-        _shifts=lambda self: True,
-        _grow=_rounded,
+        "D-harmonia-20", "stored magnitudes are shifted, rounded to even", _shifts=lambda self: True, _grow=_rounded
     ),
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-harmonia-33": "How the rows of the residual are stored changes counts of bits only: under truncation an 8-bit "
-    "code of a row, under its own exponent, gives the same codes later as the FP16 words.",
+    "code of a row, under its own exponent, gives the same codes later as the FP16 words."
 }

@@ -41,6 +41,4 @@ VARIANTS: tuple[Variant, ...] = (
     option("D-kllm-20", "sums are fp16", stat="fp16"),
     Variant("D-kllm-37", "the centroids of the sparse path are not divided", answer=_divides_once),
 )
-UNOBSERVABLE = {
-    "D-kllm-18": "The ports take indices, so the input is quantized before this unit in every design.",
-}
+UNOBSERVABLE = {"D-kllm-18": "The ports take indices, so the input is quantized before this unit in every design."}

@@ -89,5 +89,5 @@ VARIANTS: tuple[Variant, ...] = (
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-kllm-70": "A row of a set is a whole search. How much of a tree settles in a cycle changes its cycles, not "
-    "its bits.",
+    "its bits."
 }

@@ -18,5 +18,5 @@ VARIANTS: tuple[Variant, ...] = (
     _device("D-kllm-27", "-0 is below +0", key=_signed_zeros),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-kllm-70": "A row of a set shows both trees when they have settled, whether in one edge or in four.",
+    "D-kllm-70": "A row of a set shows both trees when they have settled, whether in one edge or in four."
 }

@@ -187,6 +187,4 @@ VARIANTS: tuple[Variant, ...] = (
     Variant("D-kllm-46", "outputs are 0 except in the edge of `y_valid`", answer=partial(_held, True)),
     Variant("D-kllm-46", "outputs change only in the edge of `y_valid`", answer=partial(_held, False)),
 )
-UNOBSERVABLE = {
-    "D-kllm-39": "LayerNorm's shift and R_n are inputs; index_norm shows its variance.",
-}
+UNOBSERVABLE = {"D-kllm-39": "LayerNorm's shift and R_n are inputs; index_norm shows its variance."}

@@ -37,5 +37,5 @@ VARIANTS: tuple[Variant, ...] = (
     _device("D-leankv-37", "the last ids leave first", recycle=_stacked),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-53": "an allocation of more pages than are free is invalid, so no row of a set has one",
+    "D-leankv-53": "an allocation of more pages than are free is invalid, so no row of a set has one"
 }

@@ -82,5 +82,5 @@ VARIANTS: tuple[Variant, ...] = (
 )
 UNOBSERVABLE: dict[str, str] = {
     "D-leankv-33": "a decision reads only the inputs of its head, which no decision of another head or layer "
-    "changes: at once or layer by layer, the words are the same",
+    "changes: at once or layer by layer, the words are the same"
 }

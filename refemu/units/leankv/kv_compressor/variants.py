@@ -45,9 +45,7 @@ def _kind(decision: str, says: str, **members: Any) -> Variant:
     """A compressor whose formats have other methods."""
     kind: Any = overriding(Affine, decision, says, **members).unit_class
     return _coded(
-        decision,
-        says,
-        lambda fmt: kind(fmt.bits, fmt.groups, fmt.zero, fmt.quant_div, fmt.quantize_with, fmt.meta),
+        decision, says, lambda fmt: kind(fmt.bits, fmt.groups, fmt.zero, fmt.quant_div, fmt.quantize_with, fmt.meta)
     )
 
 

@@ -99,6 +99,4 @@ VARIANTS: tuple[Variant, ...] = (
         _step=lambda self, low, high: rounding.toward_zero32(Fraction(high - low) / self._format.steps),
     ),
 )
-UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-9": "the port rejects NaN and infinity, so no row of a set has them",
-}
+UNOBSERVABLE: dict[str, str] = {"D-leankv-9": "the port rejects NaN and infinity, so no row of a set has them"}

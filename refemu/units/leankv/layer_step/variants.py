@@ -75,10 +75,7 @@ VARIANTS: tuple[Variant, ...] = (
     _device("D-leankv-28", "the newest high token frees its slot", _decided=_newest_victim),
     _device("D-leankv-62", "scores of a step are not added", _score=lambda self, head, state: None),
     _device(
-        "D-leankv-62",
-        "scores are added after the next decision",
-        _score=_late_score,
-        allocate=_allocate_after_scores,
+        "D-leankv-62", "scores are added after the next decision", _score=_late_score, allocate=_allocate_after_scores
     ),
     _device("D-leankv-62", "the oldest token moves before any decision", _decided=_oldest_moves),
     _device("D-leankv-63", "a prompt fills its slots from the last to the first", _next_slots=_last_slots),

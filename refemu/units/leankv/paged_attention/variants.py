@@ -109,9 +109,7 @@ VARIANTS: tuple[Variant, ...] = (
     *choices("D-leankv-56", "value_slots", 1, 4),
     *choices("D-leankv-56", "join", "tree", "sequential"),
     _device(
-        "D-arith-2",
-        "outputs are truncated",
-        _narrowed=lambda self, values: _mapped(rounding.toward_zero16, values),
+        "D-arith-2", "outputs are truncated", _narrowed=lambda self, values: _mapped(rounding.toward_zero16, values)
     ),
     _device(
         "D-arith-2",

@@ -93,5 +93,5 @@ VARIANTS: tuple[Variant, ...] = (
     _device("D-arith-2", "running sums are not rounded", CUMULATIVE, _added=_unrounded),
 )
 UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-51": "thresholds are inputs of every row: no output shows how a scheme sets them",
+    "D-leankv-51": "thresholds are inputs of every row: no output shows how a scheme sets them"
 }

@@ -18,6 +18,4 @@ VARIANTS: tuple[Variant, ...] = (
     ),
     _device("D-arith-2", "sums and quotients are truncated", **rounding.TRUNCATED),
 )
-UNOBSERVABLE: dict[str, str] = {
-    "D-leankv-9": "Logits that are not finite are rejected, so no row of a set has them.",
-}
+UNOBSERVABLE: dict[str, str] = {"D-leankv-9": "Logits that are not finite are rejected, so no row of a set has them."}
