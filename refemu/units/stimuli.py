@@ -112,7 +112,7 @@ def each(seed: Seeds) -> Sequence[int]:
     return seed if isinstance(seed, range) else (seed,)
 
 
-def sequences(names: Sequence[str], events: Sequence[Sequence[Sequence[int]]]) -> dict[str, np.ndarray]:
+def sequences(names: Sequence[str], events: ArrayLike) -> dict[str, np.ndarray]:
     """Make inputs of cases that are sequences of events, int64 (cases, events).
 
     events: cases of equal length; an event has one value per name.

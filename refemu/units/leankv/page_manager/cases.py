@@ -119,18 +119,16 @@ def _block(why: str, shape: "Shape", histories: Sequence[Sequence[Call]], decisi
 
 def _inputs(shape: "Shape", histories: Sequence[Sequence[Call]]) -> dict[str, np.ndarray]:
     """Words at every port; calls with too many sequences are skipped."""
+    lanes = (shape.slots, shape.slots, shape.entries, shape.entries)  # of the ports after `members`
 
-    def column(pick: Any, lanes: int) -> np.ndarray:
-        return np.array([[[*pick(call), *[0] * lanes][:lanes] for call in history] for history in histories], np.int64)
+    def words(call: Call) -> list[Any]:
+        cut = [[*values, *[0] * count][:count] for values, count in zip(call[1:], lanes, strict=True)]
+        return [call[0], min(len(call[1]), shape.slots), *cut]
 
-    return {
-        "op": np.array([[call[0] for call in history] for history in histories], np.int64),
-        "members": np.array([[min(len(call[1]), shape.slots) for call in history] for history in histories], np.int64),
-        "sequences": column(lambda call: call[1], shape.slots),
-        "prompts": column(lambda call: call[2], shape.slots),
-        "high": column(lambda call: call[3], shape.entries),
-        "low": column(lambda call: call[4], shape.entries),
-    }
+    columns = zip(*(words(call) for history in histories for call in history), strict=True)
+    rows = len(histories), len(histories[0])
+    table = (np.array(column, np.int64) for column in columns)
+    return {name: words.reshape(*rows, *words.shape[1:]) for name, words in zip(NAMES, table, strict=True)}
 
 
 class History:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units import Config, stimuli
-from refemu.units.stimuli import Block, Blocks, Seeds, uniform
+from refemu.units import Config
+from refemu.units.stimuli import Blocks, Seeds, sequences, uniform
 
 Event = tuple[int, int, int, int, int, int]  #: load, acc_in, a_exp, a_int, b_exp, b_int
 NAMES = ("load", "acc_in", "a_exp", "a_int", "b_exp", "b_int")
@@ -14,33 +14,35 @@ HIGH, LOW = (1 << 31) - 1, -(1 << 31)
 
 
 def paper(config: Config) -> Blocks:
-    yield case("[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator", [mac(4, 3, 0, 5)])
+    yield "[olive §4.4] <4,3> x <0,5> = <4,15>: 48 * 5 = 240, from a cleared accumulator", histories([mac(4, 3, 0, 5)])
     why = "[olive §4.4] two outliers, 96 * 96, then an outlier and a normal value, 12 * -7"
-    yield case(why, [mac(5, 3, 5, 3), mac(2, 3, 0, -7)])
+    yield why, histories([mac(5, 3, 5, 3), mac(2, 3, 0, -7)])
 
 
 def edge(config: Config) -> Blocks:
     top, least = (1 << config["exponent_bits"]) - 1, -1 << (config["int_bits"] - 1)
     most = -1 - least
     ends = [[load(acc), mac(0, sign, 0, 1)] for acc in (HIGH, HIGH - 1, LOW, LOW + 1) for sign in (1, -1)]
-    yield case("one step below, at and over either end of 32 bits", *ends, decision="D-olive-33")
+    yield "one step below, at and over either end of 32 bits", histories(*ends), "D-olive-33"
     halves = [[load(start), *[mac(15, 1, 15, sign)] * 3] for start, sign in ((0, 1), (-1, 1), (0, -1), (-1, -1))]
     if top >= 15:
-        yield case("2**15 * 2**15 repeatedly: over the end at the second product", *halves, decision="D-olive-33")
-    yield case(
+        yield "2**15 * 2**15 repeatedly: over the end at the second product", histories(*halves), "D-olive-33"
+    yield (
         "largest operands of either sign at the largest exponents, and back",
-        *[
-            [load(0), mac(top, a, top, b), mac(top, a, top, -b - (b == least))]
-            for a in (most, least)
-            for b in (most, least)
-        ],
-        decision="D-olive-33",
+        histories(
+            *[
+                [load(0), mac(top, a, top, b), mac(top, a, top, -b - (b == least))]
+                for a in (most, least)
+                for b in (most, least)
+            ]
+        ),
+        "D-olive-33",
     )
     why = "products of 0 at any exponent leave the accumulator alone"
-    yield case(why, [load(-5), mac(top, 0, top, most), mac(top, least, 0, 0), mac(0, 0, 0, 0)])
-    yield case(
+    yield why, histories([load(-5), mac(top, 0, top, most), mac(top, least, 0, 0), mac(0, 0, 0, 0)])
+    yield (
         "a load in the middle of a sum drops the sum, and no product is made",
-        [mac(1, 3, 0, 5), (1, -7, top, most, top, most), mac(0, 1, 0, 1), load(0), mac(0, -1, 0, 1)],
+        histories([mac(1, 3, 0, 5), (1, -7, top, most, top, most), mac(0, 1, 0, 1), load(0), mac(0, -1, 0, 1)]),
     )
 
 
@@ -73,9 +75,9 @@ def mac(a_exp: int, a_int: int, b_exp: int, b_int: int) -> Event:
     return 0, 0, a_exp, a_int, b_exp, b_int
 
 
-def case(why: str, *sequences: list[Event], decision: str = "", names: Sequence[str] = NAMES) -> Block:
-    """One block: each sequence of events is a case; all are equally long."""
-    return why, stimuli.sequences(names, sequences), decision
+def histories(*events: list[Event], names: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
+    """Each sequence of events is a case; all are equally long."""
+    return sequences(names, events)
 
 
 def grid(**columns: Any) -> dict[str, np.ndarray]:
