@@ -31,6 +31,15 @@ def words(label: str, seed: Seeds, count: int, after: int = 0) -> np.ndarray:
     return prng.words_of([prng.stream(label, number + after) for number in each(seed)], 0, count)
 
 
+def tokens(label: str, seed: Seeds, shape: tuple[int, int], mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
+    """Draw finite fp16 words, (seeds, tokens, channels); without a `mask`, their exponents are within 8 of each other.
+
+    mask: bits that are drawn; after: as for `words`.
+    """
+    drawn = (words(label, seed, prod(shape), after) >> np.uint64(48)).astype(np.int64)
+    return finite(drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0))
+
+
 def port_values(
     unit: str, port: Port, shape: tuple[int, ...], seed: Seeds, kind: str = "random", first: int = 0
 ) -> np.ndarray:

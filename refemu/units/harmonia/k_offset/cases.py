@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, finite, words
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, tokens, words
 from refemu.units.unit import Config
 
 SLACK = 4  #: events more than a window needs, for units that choose more channels
@@ -12,7 +12,7 @@ SLACK = 4  #: events more than a window needs, for units that choose more channe
 
 def paper(config: Config, seed: Seeds) -> Blocks:
     channels, window = config["channels"], config["window"]
-    wide = _words((window + 2, channels), seed)
+    wide = tokens("k_offset/k", seed, (window + 2, channels))
     wide[..., channels // 2] = wide[..., channels // 2] & 0x03FF | 0xD000  # of one sign
     yield _case("a full window, its choices, its tokens, and two tokens after them", config, wide)
 
@@ -51,7 +51,9 @@ def edge(config: Config) -> Blocks:
 
 def random(config: Config, seed: Seeds) -> Blocks:
     channels, window = config["channels"], config["window"]
-    yield _case("words of any kind, a full window", config, _words((window + 1, channels), seed, 0xFFFF, after=1))
+    yield _case(
+        "words of any kind, a full window", config, tokens("k_offset/k", seed, (window + 1, channels), 0xFFFF, after=1)
+    )
     yield _streams(config, seed)
 
 
@@ -92,7 +94,7 @@ def _streams(config: Config, seed: Seeds) -> Block:
     channels, window = config["channels"], config["window"]
     idle = window + _chosen(config) + SLACK
     length = 2 * window + idle + 8
-    k = _words((length, channels), seed, 0xBFFF, after=2) & 0xBFFF
+    k = tokens("k_offset/k", seed, (length, channels), 0xBFFF, after=2) & 0xBFFF
     drawn = words("k_offset/gaps", seed, length, after=2)
     valid, last = np.zeros((2, len(k), length), np.int64)
     for case, row in enumerate(drawn):
@@ -111,13 +113,6 @@ def _chosen(config: Config) -> int:
     """Channels that get an offset."""
     each = max(config["channels"] // 32, 1) if config["offset_k"] is None else config["offset_k"]
     return int(each * (config["heads"] if config["offset_scope"] == "head" else 1))
-
-
-def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
-    """Finite words, (seeds, tokens, channels)."""
-    drawn = (words("k_offset/k", seed, shape[0] * shape[1], after) >> np.uint64(48)).astype(np.int64)
-    kept = drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0)
-    return finite(kept)
 
 
 def _case(why: str, config: Config, tokens: np.ndarray, decision: str = "", slack: int = SLACK) -> Block:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, finite, words
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, tokens
 from refemu.units.unit import Config
 
 GROUP = 32
@@ -12,7 +12,9 @@ GROUP = 32
 
 def paper(config: Config, seed: Seeds) -> Blocks:
     channels = config["channels"]
-    yield _case("35 tokens: the 32nd commits its group, the 33rd begins another", _words((35, channels), seed))
+    yield _case(
+        "35 tokens: the 32nd commits its group, the 33rd begins another", tokens("v_grouper/v", seed, (35, channels))
+    )
 
 
 def edge(config: Config) -> Blocks:
@@ -36,9 +38,11 @@ def edge(config: Config) -> Blocks:
 def random(config: Config, seed: Seeds) -> Blocks:
     channels = config["channels"]
     if config["growth"] != "realign":
-        yield _case("three groups: words of any kind", _words((3 * GROUP + 1, channels), seed, 0xFFFF, after=1))
+        yield _case(
+            "three groups: words of any kind", tokens("v_grouper/v", seed, (3 * GROUP + 1, channels), 0xFFFF, after=1)
+        )
     why = "three groups: exponents within 8 of each other, as in real tensors"
-    yield _case(why, _words((3 * GROUP + 2, channels), seed, after=2))
+    yield _case(why, tokens("v_grouper/v", seed, (3 * GROUP + 2, channels), after=2))
 
 
 def _codes(channels: int) -> np.ndarray:
@@ -56,13 +60,6 @@ def _codes(channels: int) -> np.ndarray:
 def _near(channels: int, word: int) -> np.ndarray:
     """Five tokens of one exponent."""
     return np.asarray(word + 0x0111 * np.arange(5)[:, None] + 0x0025 * np.arange(channels) & 0x7FFF)
-
-
-def _words(shape: tuple[int, int], seed: Seeds, mask: int = 0x9FFF, after: int = 0) -> np.ndarray:
-    """Finite words, (seeds, tokens, channels)."""
-    drawn = (words("v_grouper/v", seed, shape[0] * shape[1], after) >> np.uint64(48)).astype(np.int64)
-    kept = drawn.reshape(-1, *shape) & mask | (0x2000 if mask != 0xFFFF else 0)
-    return finite(kept)
 
 
 def _case(why: str, v: np.ndarray, decision: str = "") -> Block:

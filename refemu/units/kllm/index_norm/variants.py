@@ -13,7 +13,6 @@ from refemu.units.variant import Variant, choices, overriding
 
 
 def _divides_once(config: Config, inputs: Any, result: Any) -> Any:
-    """The centroids of the sparse path are not divided."""
     if result.divided is None:
         raise Refused("index_norm: the configuration has no divided operands")
     weights = np.asarray(inputs["weights"])

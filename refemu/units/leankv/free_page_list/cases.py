@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from refemu.units import Config
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, uniform
+from refemu.units.stimuli import Blocks, Inputs, Seeds, uniform
 
 ALLOCATE, RECYCLE = 0, 1
 FEW = 16  #: most pages of a list with a long history
@@ -37,10 +37,10 @@ class Owner:
 
 def paper(config: Config) -> Blocks:
     pages = config["pages"]
-    share = pages // 4
-    owner = Owner(pages)
+    share, owner = pages // 4, Owner(pages)
+    history = [owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]
     why = "[leankv Fig. 5] two heads get their pages at once, the surplus of both comes back"
-    yield _block(why, pages, [[owner.allocate(2 * share), owner.recycle([*range(share // 2, share), 2 * share - 1])]])
+    yield why, _inputs(pages, [history])
 
 
 def edge(config: Config) -> Blocks:
@@ -48,48 +48,32 @@ def edge(config: Config) -> Blocks:
     owner, all_pages = Owner(pages), list(range(pages))
     history = [owner.allocate(pages), owner.allocate(0), owner.recycle(all_pages[::-1]), owner.recycle([])]
     history.append(owner.allocate(pages))
-    yield _block("all pages leave, come back in another order, and leave again", pages, [history], "D-leankv-37")
+    yield "all pages leave, come back in another order, and leave again", _inputs(pages, [history]), "D-leankv-37"
     owner = Owner(pages)
     single = [event for page in range(pages) for event in (owner.allocate(1), owner.recycle([page]))]
-    yield _block("one page at a time: head and tail wrap at every place of the ring", pages, [single])
+    yield "one page at a time: head and tail wrap at every place of the ring", _inputs(pages, [single])
     rows = []
     for start in range(min(pages, 5)):
         owner = Owner(pages)
-        rows.append(
-            [
-                owner.allocate(start),
-                owner.recycle(all_pages[:start]),
-                owner.allocate(pages - 1),
-                owner.recycle(list(owner.owned[::2])),
-                owner.allocate(1),
-            ]
-        )
-    yield _block("the same from other starting places: the same ids relative to them", pages, rows)
-    if pages > FEW:
-        return  # few rows for many lanes
-    owner = Owner(pages)
-    long = [each for _ in range(COUNTED // pages + 2) for each in (owner.allocate(pages), owner.recycle(owner.owned))]
-    why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
-    yield _block(why, pages, [long], "D-leankv-37")
+        begun = [owner.allocate(start), owner.recycle(all_pages[:start]), owner.allocate(pages - 1)]
+        rows.append([*begun, owner.recycle(list(owner.owned[::2])), owner.allocate(1)])
+    yield "the same from other starting places: the same ids relative to them", _inputs(pages, rows)
+    if pages <= FEW:  # else few rows for many lanes
+        owner, turns = Owner(pages), range(COUNTED // pages + 2)
+        long = [each for _ in turns for each in (owner.allocate(pages), owner.recycle(owner.owned))]
+        why = "the whole list leaves and comes back until head and tail have passed 255, 2,047 and 4,095"
+        yield why, _inputs(pages, [long]), "D-leankv-37"
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
-    drawn = uniform("free_page_list", config, (4, 24), seed)
-    yield "any history", legal(config, drawn)
+    yield "any history", legal(config, uniform("free_page_list", config, (4, 24), seed))
 
 
-def _block(why: str, pages: int, histories: Sequence[Sequence[Event]], decision: str = "") -> Block:
+def _inputs(pages: int, histories: Sequence[Sequence[Event]]) -> Inputs:
     """One case per history, all equally long."""
-    ids = [[[*event[2], *[0] * (pages - len(event[2]))] for event in history] for history in histories]
-    return (
-        why,
-        {
-            "op": np.array([[event[0] for event in history] for history in histories], np.int64),
-            "count": np.array([[event[1] for event in history] for history in histories], np.int64),
-            "ids": np.array(ids, np.int64),
-        },
-        decision,
-    )
+    rows = [[(op, count, *ids, *[0] * (pages - len(ids))) for op, count, ids in history] for history in histories]
+    table = np.array(rows, np.int64)
+    return {"op": table[..., 0], "count": table[..., 1], "ids": table[..., 2:]}
 
 
 def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:

@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from refemu.arith import fp16
 from refemu.formats.leankv.affine import CONSTANT, SCALE_OVERFLOW, SCALE_UNDERFLOW
 from refemu.units import Config
-from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, uniform
+from refemu.units.stimuli import Block, Blocks, Inputs, Seeds, finite, patterns16, uniform
 
 WIDTHS = (1, 2, 4, 8)
 TINY = 1 / (1 << 24)  #: the smallest fp16 value
@@ -26,12 +25,8 @@ def edge(config: Config) -> Blocks:
     yield _case("constant groups, zeros of either sign: codes and step 0", constants, "D-leankv-6")
     zeros = [np.where(ramp % 2, -0.0, 0.0), np.where(ramp % 2, 0.0, -0.0), np.where(ramp == 3, -0.0, ramp % 3)]
     yield _case("the minimum is +0 and -0 at once", zeros, "D-leankv-8")
-    ends = [
-        np.where(ramp == 5, TINY, 0.0),
-        np.where(ramp == 5, 2 * TINY, TINY),
-        np.where(ramp % 2, 65504.0, 0),
-        np.where(ramp % 2, 65504.0, -65504.0),
-    ]
+    ends = [np.where(ramp == 5, TINY, 0.0), np.where(ramp == 5, 2 * TINY, TINY)]
+    ends += [np.where(ramp % 2, 65504.0, least) for least in (0.0, -65504.0)]
     why = "one subnormal, whose step underflows; the widest range, whose step overflows at 1 bit"
     yield _case(why, ends, "D-leankv-7")
     ties = [np.where(ramp == 0, 0.0, np.where(ramp == 1, top, (ramp - 2) % top + 0.5)) for top in (1, 3, 15, 255)]
@@ -45,10 +40,9 @@ def edge(config: Config) -> Blocks:
     why = "31 times 1, 12, 20, 28, 47 subnormals: steps far from the stored ones, which give codes above the largest"
     yield _case(why, [ramp * size * TINY for size in (1, 12, 20, 28, 47)], "D-leankv-5")
     why = "a signed zero at each lane in turn, first, last and between the others"
-    lanes = [
-        np.where(ramp == lane, -0.0, np.where(ramp < lane, 0.0, 1.0)) for lane in (0, 1, features // 2, features - 1)
-    ]
-    yield _case(why, lanes, "D-leankv-8")
+    lanes = (0, 1, features // 2, features - 1)
+    zeros = [np.where(ramp == lane, -0.0, np.where(ramp < lane, 0.0, 1.0)) for lane in lanes]
+    yield _case(why, zeros, "D-leankv-8")
 
 
 def random(config: Config, seed: Seeds) -> Blocks:
@@ -61,16 +55,14 @@ def random(config: Config, seed: Seeds) -> Blocks:
 
 def _case(why: str, groups: list[np.ndarray], decision: str = "") -> Block:
     """Every group at every width."""
-    words = fp16.bits(fp16.to_f16(np.array(groups, np.float64)))
-    inputs = {"x": np.repeat(words, len(WIDTHS), axis=0).astype(np.int64), "bits": np.tile(WIDTHS, len(groups))}
-    return why, inputs, decision
+    words = np.repeat(patterns16(groups), len(WIDTHS), axis=0)
+    return why, {"x": words, "bits": np.tile(WIDTHS, len(groups))}, decision
 
 
 def legal(config: Config, inputs: Inputs) -> dict[str, np.ndarray]:
     """`inputs` with admitted widths and finite features."""
     x, bits = np.asarray(inputs["x"]), np.asarray(inputs["bits"])
-    finite = np.where(x & 0x7C00 == 0x7C00, x ^ 0x4000, x).astype(x.dtype)
-    return {"x": finite, "bits": np.array(WIDTHS, bits.dtype)[bits & 3]}
+    return {"x": finite(x), "bits": np.array(WIDTHS, bits.dtype)[bits & 3]}
 
 
 def mark(config: Config, inputs: Inputs, result: Any) -> dict[str, np.ndarray]:

@@ -36,7 +36,6 @@ def _unrounded(self: PromptCompressor, running: float, share: float) -> float:
 
 
 def _window_is_high(config: Config, inputs: Mapping[str, np.ndarray], result: Any) -> dict[str, np.ndarray]:
-    """Tokens of the window have class high, and count as such."""
     cls = np.where(result.cls == WINDOW, HIGH, result.cls).astype(result.cls.dtype)
     n_high = config["tokens"] - result.n_pruned.astype(np.int64) - result.n_low
     return {"cls": cls, "n_high": n_high.astype(result.n_high.dtype)}
